@@ -59,7 +59,7 @@ def predict(
     selected = select_points(found.points(), points) if points else None
     chosen = [point for point in found.points() if selected is None or point.index in selected]
     path = measuring_path(metric, found.role_workloads(), "metric") if metric else None
-    answers, _ = predicted(found, costs, path, chosen, repetitions, draws)
+    answers, _ = predicted(found, costs, [path] if path else [], chosen, repetitions, draws)
     factors = list(dict.fromkeys(name for one in answers for name in one["point"]))
     columns = dict.fromkeys(factors, "VARCHAR") | {"metric": "VARCHAR", "unit": "VARCHAR"}
     columns |= dict.fromkeys(("value", "low", "high", "bound_ns"), "DOUBLE")

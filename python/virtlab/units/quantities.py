@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
 
+from virtlab.units.nearest import meant_unit
+
 NUMBER = re.compile(r"\s*([+-]?(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(\S.*?)?\s*\Z")
 
 _LONGEST = 60  # characters of a number; no quantity needs as many
@@ -208,7 +210,7 @@ class Ratio:
 def _parse(text: str, units: dict[str, int], example: str, base: str, *, positive: bool) -> int:
     value, unit = _split(text, example)
     if unit not in units:
-        near = next((name for name in units if name.lower() == unit.lower()), None)
+        near = meant_unit(unit, units)
         hint = f"did you mean '{near}'?" if near else f"write one of {', '.join(units)}"
         raise ValueError(f"'{unit}' is not a unit of this quantity; {hint}, e.g. '{example}'")
     number = _whole(value * units[unit], text.strip(), base)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from virtlab.units.nearest import meant_unit
 from virtlab.units.quantities import NUMBER, exact_number
 
 SCALES: dict[str, dict[str, float]] = {
@@ -78,7 +79,7 @@ def parse_quantity(text: str, unit: str) -> float:
         raise ValueError(
             f"'{text.strip()}' has no unit; write e.g. '{text.strip()} {example.split(' ')[-1]}'"
         )
-    near = next((known for known in scales if known.lower() == name.lower()), None)
+    near = meant_unit(name, scales)
     hint = (
         f"did you mean '{near}'?" if near else f"write one of {', '.join(known for known in scales if known)}"
     )

@@ -41,3 +41,18 @@ def test_the_quick_study_is_simulated_from_file_to_verdicts(tmp_path: Path) -> N
         if record.plan.point["load"] == "0 B"
     }
     assert rtt_ns == {"1": {488_320}, "2": {732_480}}
+
+
+def test_predict_answers_every_metric_that_is_named(tmp_path: Path) -> None:
+    from virtlab.cli.prediction.predict import app
+
+    file = tmp_path / "two.yaml"
+    file.write_text(
+        "version: 1\nname: two\nhosts: 2\ntopology: line\nlink: {rate: 100 Mbit/s}\nroles:\n"
+        "  probe: {workload: rtt, from: h1.g1, to: h2.g1, count: 10, interval: 10 ms}\n"
+    )
+    metrics = ["probe.rtt.median", "probe.loss.ratio"]
+    asked = [word for one in metrics for word in ("--metric", one)]
+    run = CliRunner().invoke(app, [str(file), *asked, "--repetitions", "2", "--draws", "0", "--json"])
+    assert run.exit_code == 0, run.output
+    assert [one["metric"] for one in json.loads(run.stdout)["predictions"]] == metrics

@@ -2,7 +2,7 @@
 
 import pytest
 
-from virtlab.units import Duration, exact_number, parse_quantity
+from virtlab.units import Bitrate, Duration, exact_number, parse_quantity
 
 
 @pytest.mark.parametrize("text", ["\u0661", "1\u0661", "\uff11", "1.\u0665", "1e\u0663"])
@@ -14,3 +14,12 @@ def test_a_number_in_digits_of_another_script_is_refused(text: str) -> None:
     ):
         with pytest.raises(ValueError, match="is no"):
             read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("10 Mbps", "Mbit/s"), ("10 gbps", "Gbit/s"), ("10 MBIT/S", "Mbit/s"), ("10 kpps", "")]
+)
+def test_a_usual_spelling_of_a_unit_is_known(text: str, unit: str) -> None:
+    with pytest.raises(ValueError, match="is not a unit of this quantity") as caught:
+        Bitrate.parse(text)
+    assert (f"did you mean '{unit}'?" in str(caught.value)) == bool(unit)

@@ -23,9 +23,9 @@ def predict(
     file: ExperimentFile,
     *,
     metric: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="ROLE.METRIC.STATISTIC; default: the means of rtt, goodput and response_time",
+            help="ROLE.METRIC.STATISTIC, may be repeated; default: the means of rtt, goodput and response_time",
             show_default=False,
         ),
     ] = None,
@@ -68,19 +68,22 @@ def predict(
     selected = sorted(select_points(experiment.points(), points)) if points else None
     chosen = [point for point in experiment.points() if selected is None or point.index in selected]
     refuse_search(experiment)
-    if metric is None and explain:
+    if not metric and explain:
         raise ExperimentError(
-            "--explain", "explains one metric", "name it with --metric ROLE.METRIC.STATISTIC"
+            "--explain", "explains a metric that is named", "name it with --metric ROLE.METRIC.STATISTIC"
         )
     if explain and effects:
         raise ExperimentError("--effects", "and --explain are two questions", "ask one at a time")
-    path = measuring_path(metric, experiment.role_workloads(), "--metric") if metric else None
+    workloads = experiment.role_workloads()
+    paths = [measuring_path(one, workloads, "--metric") for one in dict.fromkeys(metric or ())]
     if effects:
-        found, lines = _effects(experiment, costs, path, chosen, repetitions)
-    elif explain and path is not None:
-        found, lines = _explained(experiment, costs, path, chosen, repetitions, draws)
+        answers = [_effects(experiment, costs, path, chosen, repetitions) for path in paths or [None]]
+    elif explain:
+        answers = [_explained(experiment, costs, path, chosen, repetitions, draws) for path in paths]
     else:
-        found, lines = predicted(experiment, costs, path, chosen, repetitions, draws)
+        answers = [predicted(experiment, costs, paths, chosen, repetitions, draws)]
+    found = [one for each, _ in answers for one in each]
+    lines = [line for _, each in answers for line in each]
     if as_json:
         say(json_text({"profile": costs.identity, "predictions": found}, indent=2, allow_nan=False))
         return
@@ -94,10 +97,10 @@ Answer = tuple[list[dict[str, Any]], list[str]]
 
 
 def predicted(
-    experiment: Experiment, costs: Profile, path: MetricPath | None, points: Sequence[DesignPoint],
+    experiment: Experiment, costs: Profile, asked: Sequence[MetricPath], points: Sequence[DesignPoint],
     repetitions: int, draws: int,
 ) -> Answer:  # fmt: skip
-    """Every prediction as plain values, and a line for each."""
+    """Every prediction as plain values, and a line for each; of the leading means where no metric is asked of."""
     from virtlab.errors import ExperimentError
     from virtlab.planner import plan_run
     from virtlab.prediction.bound import Bound, bounds_of
@@ -106,11 +109,7 @@ def predicted(
     from virtlab.units import show_quantity
 
     table = simulate(experiment, costs, points=[point.index for point in points], repetitions=repetitions)
-    paths = (
-        [path]
-        if path
-        else [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
-    )
+    paths = asked or [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
     found, lines = [], []
     for point in points:
         unsure: list[Mapping[MetricPath, float]] = []

@@ -32,6 +32,11 @@ class Findings:
         """Begins to watch for what is found wrong from here on."""
         return self.mistakes.watch()
 
+    def declares(self, section: str, name: object) -> bool:
+        """Whether the file has an entry of that name, be it a wrong one: then its own mistake says what to mend."""
+        entries = self.root.get(section)
+        return entries is not None and isinstance(entries.value, dict) and name in entries.value
+
     def add_text(self, steps: Steps, text: str) -> None:
         """The same from one text 'WHAT; CURE'."""
         self.add(steps, *split_cure(text))

@@ -101,9 +101,21 @@ def _workload(at: Steps, node: Node, findings: Findings) -> Workload | None:
         return None
     if isinstance(entry.value, str) and entry.value in WORKLOADS:
         return WORKLOADS[entry.value]
-    cure = nearest(str(entry.plain()), WORKLOADS) or f"write one of {', '.join(WORKLOADS)}"
+    cure = _meant(str(entry.plain())) or f"write one of {', '.join(WORKLOADS)}"
     findings.add((*at, "workload"), f"there is no workload '{shown(entry.plain())}'", cure)
     return None
+
+
+def _meant(word: str) -> str:
+    """The workloads that a tool of that name measures, else the one of the nearest name.
+
+    >>> _meant("ping"), _meant("psing")
+    ("did you mean 'rtt'? 'meter: ping' takes the tool itself", "did you mean 'psping'?")
+    """
+    tools = [f"'{name}'" for name, workload in WORKLOADS.items() if word.lower() in workload.meters[1:]]
+    if tools:
+        return f"did you mean {' or '.join(tools)}? 'meter: {word.lower()}' takes the tool itself"
+    return nearest(word, WORKLOADS)
 
 
 def _common(at: Steps, node: Node, workload: Workload, findings: Findings) -> dict[str, Any]:

@@ -221,6 +221,8 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
     at = ("search", "variable")
     name, _, key = spec.variable.partition(".")
     role = roles.get(name)
+    if role is None and findings.declares("roles", name):
+        return None
     if role is None:
         cure = nearest(name, roles) or f"there are {', '.join(roles) or 'none'}; write ROLE.PARAMETER"
         findings.add(at, f"there is no role '{shown(name)}'", cure)
@@ -273,6 +275,8 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
         findings.add_text(at, str(error))
         return None
     name, _, flow = path.role.partition(".")
+    if name not in roles and findings.declares("roles", name):
+        return None
     if name not in roles:
         findings.add(
             at,

@@ -173,7 +173,7 @@ def _fill(
     match key:
         case "role" | "guest":
             names = list(roles) if key == "role" else guests
-            if names is None or value in names:
+            if names is None or value in names or (key == "role" and findings.declares("roles", value)):
                 fields[key] = value
             else:
                 what = f"'{key}' is missing" if value is None else f"there is no {key} '{shown(value)}'"

@@ -63,3 +63,12 @@ def test_check_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_importing_virtlab_for_programs_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; import virtlab as vl\n"
+        "[getattr(vl, name) for name in dir(vl)]\n"
+        "print(sorted({'duckdb', 'numpy', 'scipy', 'pydantic', 'rich', 'jinja2', 'vl_convert', 'typer'} & set(sys.modules)))"
+    )
+    assert ran(code) == "[]"

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtlab.lazy import duckdb, np
-from virtlab.results.parquet import connect, quoted
 
 SHOWN = 20
 
@@ -24,6 +23,8 @@ class Table:
     @classmethod
     def of(cls, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> Table:
         """From plain rows; `columns` maps name to SQL type. An absent value is None."""
+        from virtlab.results.parquet import connect, quoted
+
         database = connect()
         types = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
         database.execute(f"CREATE TABLE rows ({types})")
@@ -61,7 +62,7 @@ class Table:
 
     def where(self, **equal: Any) -> Table:
         """The rows whose columns have these values: `values.where(role="probe", metric="rtt")`."""
-        from virtlab.results.parquet import text
+        from virtlab.results.parquet import quoted, text
 
         conditions = " AND ".join(f"{quoted(name)} = {text(str(value))}" for name, value in equal.items())
         return Table(self._database, f"SELECT * FROM ({self._query}) WHERE {conditions}") if equal else self  # noqa: S608

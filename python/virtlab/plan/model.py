@@ -32,6 +32,10 @@ class Host(Noun):
     )
     domain: str | None = None  # of libvirt, to be started first
     hypervisor: str | None = None  # libvirt's URI of it
+    # Where frames wait that its guests send faster than its wire takes them: in one FIFO in front of the wire that all
+    # its guests share; each guest's at its own vNIC, which has the wire's rate; nowhere but in the link's own queue. Plans
+    # that an older virtlab wrote say nothing of it: there it was the guest's vNIC.
+    pushback: Literal["uplink", "guest", "none"] = "guest"
 
 
 class QueueClass(Noun):

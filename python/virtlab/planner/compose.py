@@ -16,7 +16,7 @@ from virtlab.experiment.read.model import HostSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.timeline import ActionSpec
 from virtlab.experiment.world.queues import QueueSpec
-from virtlab.experiment.world.topology import Station, image_of
+from virtlab.experiment.world.topology import Attachment, Station, image_of
 from virtlab.plan import (
     Action,
     Collect,
@@ -70,9 +70,12 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
 
 def _world(study: Study) -> World:
     wiring, network = study.wiring, study.network
+    hosts = {name: _host(study, name) for name in [*wiring.hosts, *wiring.routers]}
     return World(
-        hosts={name: _host(wiring.hosts.get(name)) for name in [*wiring.hosts, *wiring.routers]},
-        guests={name: _guest(study, station) for name, station in wiring.stations.items()},
+        hosts=hosts,
+        guests={
+            name: _guest(study, station, hosts[station.host]) for name, station in wiring.stations.items()
+        },
         vswitches={
             name: Vswitch(
                 kind=bridge.kind,
@@ -106,14 +109,23 @@ def _world(study: Study) -> World:
     )
 
 
-def _host(spec: HostSpec | None) -> Host:
-    if spec is None or not PLATFORMS[spec.platform].existing:
+def _host(study: Study, name: str) -> Host:
+    spec = study.wiring.hosts.get(name)
+    if spec is None:
         return Host()
+    if not PLATFORMS[spec.platform].existing:
+        return Host.model_validate({"pushback": _pushback(study, name, spec)})
     uri = (spec.hypervisor or DEFAULT) if spec.domain is not None else None
     return Host(at="ssh", address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri)
 
 
-def _guest(study: Study, station: Station) -> Guest:
+def _pushback(study: Study, name: str, spec: HostSpec) -> str:
+    """Where frames wait for the host's wire. A guest on the port itself is its host's only one, and shares nothing."""
+    bridges = any(each.host == name and each.uplinks for each in study.wiring.bridges.values())
+    return "guest" if spec.pushback is None or (spec.pushback == "uplink" and not bridges) else spec.pushback
+
+
+def _guest(study: Study, station: Station, on: Host) -> Guest:
     spec = station.spec
     host = study.wiring.hosts.get(station.host)
     platform = PLATFORMS[station.platform]
@@ -134,7 +146,7 @@ def _guest(study: Study, station: Station) -> Guest:
             offloads=_said(spec.offloads, host and host.offloads, study.network.offloads),
             model=_said(spec.vnic_model, host and host.vnic_model, None) if platform.vnic_models else None,
             isolated=attachment.isolated,
-            pushback_bit_per_s=None if station.forwards or station.bridges else attachment.rate_bit_per_s,
+            pushback_bit_per_s=_held_at(station, attachment, on),
             queue=_queue(ports) if ports is not None else None,
             port_rate_bit_per_s=host.port_rate if host is not None and ports is not None else None,
         )
@@ -158,6 +170,15 @@ def _guest(study: Study, station: Station) -> Guest:
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
     )
+
+
+def _held_at(station: Station, attachment: Attachment, on: Host) -> int | None:
+    """The rate at which a vNIC itself holds back its sender."""
+    if station.forwards or station.bridges or on.pushback == "none":
+        return None
+    if on.pushback == "uplink" and attachment.vswitch is not None:
+        return None
+    return attachment.rate_bit_per_s
 
 
 def _licence(study: Study, station: Station) -> int | None:

@@ -28,6 +28,11 @@ def port_of(guest: str, vnic: str) -> str:
     return f"{guest}.{vnic}"
 
 
+def is_port(name: str, link: Link) -> bool:
+    """Whether a link stands for a guest's port, and is no wire."""
+    return link.ends == (f"{name}.port", f"{name}.end")
+
+
 def guest_ports(plan: Plan) -> Iterator[tuple[str, str, Vnic]]:
     """Guest, vNIC and what it is, where the port has a queue."""
     for guest, entry in plan.world.guests.items():

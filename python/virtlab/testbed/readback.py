@@ -14,12 +14,14 @@ from virtlab.catalogue import PLATFORMS, QDISCS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.ports import port_of
+from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.testbed.build.lower import OFFLOADS_OFF
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, QUEUEING, check_operations
 from virtlab.testbed.queues.ovs import LEFT_ALONE
+from virtlab.testbed.queues.pacing import WAITING
 from virtlab.testbed.steps.operations import Operation, Rules
 from virtlab.testbed.vswitches.ovs_ports import check_qos
 
@@ -69,6 +71,7 @@ def realise(
         objects[f"vswitches.{name}"] = RealisedObject(
             vswitch.model_dump(mode="json"), interface, facts, vswitch.kind
         )
+    objects |= _shared(plan, lowered, done, seen)
     for name, link in plan.world.links.items():
         by = lowered.links[name]
         applied: dict[str, Any]
@@ -100,6 +103,25 @@ def realise(
             {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
         )
     return Realised(objects, {**versions, **guests.conditions()})
+
+
+def _shared(
+    plan: Plan,
+    lowered: Lowered,
+    done: Mapping[tuple[str, str], list[Operation]],
+    seen: Mapping[str, Any],
+) -> dict[str, RealisedObject]:
+    """The queues that guests share in front of a wire. MachineError where one is not as planned."""
+    found = {}
+    for shared in shared_queues(plan):
+        place = lowered.uplinks[shared.port]
+        link = _link(seen, place, shared.path)
+        operations = done.get((place.namespace, place.link), [])
+        check_operations(f"hosts.{shared.host}.pushback", operations, place.link, link)
+        intended = {"pushback": "uplink", "host": shared.host, "link": shared.link}
+        applied = {"namespace": place.namespace, "interface": place.link, "waits_in": WAITING}
+        found[shared.path] = RealisedObject(intended, applied, _facts(link), "kernel")
+    return found
 
 
 def _bridge_facts(name: str, built: BuiltSwitch, seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,6 +170,7 @@ def _vnics(
     done: Mapping[tuple[str, str], list[Operation]],
     seen: Mapping[str, Any],
 ) -> Iterator[tuple[str, RealisedObject]]:
+    shared = sharing(plan)
     for guest, entry in plan.world.guests.items():
         for name, vnic in entry.vnics.items():
             path = f"guests.{guest}.vnics.{name}"
@@ -181,7 +204,10 @@ def _vnics(
             if vnic.pushback_bit_per_s is not None and rates != [vnic.pushback_bit_per_s // 8 * 8]:
                 what = f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
                 raise MachineError(path, what, NOT_TAKEN)
-            single = vnic.pushback_bit_per_s is not None and vnic.offloads == "off"
+            held = vnic.pushback_bit_per_s is not None or (
+                vnic.vswitch in shared and not (entry.forwards or entry.bridges)
+            )
+            single = held and vnic.offloads == "off"
             if single and link["segments_at_once"] != 1:
                 what = "TCP hands over more than one segment at once in spite of pushback"
                 raise MachineError(path, what, CURE_SEGMENTS)

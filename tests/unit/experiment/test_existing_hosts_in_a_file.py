@@ -31,7 +31,7 @@ def written(folder: Path, text: str) -> Path:
 def test_a_plan_names_where_such_hosts_are_and_leaves_open_what_is_read_from_them(tmp_path: Path) -> None:
     experiment = load(written(tmp_path, FILE.replace("MORE", "")))
     plan = plan_run(experiment, experiment.points()[0], 0)
-    assert plan.world.hosts["h2"].model_dump(exclude_none=True) == {
+    assert plan.world.hosts["h2"].model_dump(exclude_none=True, exclude_defaults=True) == {
         "at": "ssh", "address": "ssh://lab-b:2222", "interface": "eth1",
     }  # fmt: skip
     vnic = plan.world.guests["h1.g1"].vnics["eth0"]

@@ -215,6 +215,11 @@ class HostSpec(GuestSpec):
     port_rate: leaves.Rate | None = Field(
         None, description="rate of ports towards guests; absent: as fast as a guest takes frames"
     )
+    pushback: leaves.Pushback | None = Field(
+        None,
+        description="where frames wait for the wire: uplink: in one queue that its guests share; guest: each guest's at "
+        "its own vNIC (the default); none: only in the link's queue",
+    )
 
 
 class TopologySpec(Part):

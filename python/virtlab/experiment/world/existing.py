@@ -45,6 +45,9 @@ def check_existing(at: Steps, host: HostSpec, cables: int, findings: Findings) -
     if "vswitch" in host.model_fields_set and host.vswitch != "none":
         what = "virtual switches of a host that exists already are whatever is there"
         findings.add((*at, "vswitch"), what, "remove it", key=True)
+    if host.pushback is not None:
+        what = "pushback of a host that exists already is whatever its wire does"
+        findings.add((*at, "pushback"), what, "remove it", key=True)
     refused = _NEVER_SET if host.network == "vxlan" else (*_NEVER_SET, *_SET_BY_VXLAN)
     for where, spec in ((at, host), *(((*at, "guests", name), guest) for name, guest in host.guests.items())):
         for key in refused:

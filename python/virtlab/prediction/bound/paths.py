@@ -33,6 +33,7 @@ from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Link, Plan, Queue, Vnic
 from virtlab.planner.ends import RoleEnd, interfaces
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.planner.pushback import sharing
 from virtlab.planner.wiring import Edge, Wiring, guest_box, is_switching
 from virtlab.prediction.bound.curves import (
     NS,
@@ -148,6 +149,8 @@ class Paths:
     ) -> tuple[list[Hop], tuple[str, str]]:
         """Ports in order of frames to a vNIC's address, and the vNIC that they come to."""
         world = self.plan.world
+        if sharing(self.plan):
+            raise NoBoundError("guests share a queue in front of their host's wire, which has no bound here")
         hops = list(self._out(*source))
         for edge, bridge in self._edges(source, target):
             if bridge is not None:

@@ -69,5 +69,7 @@ def compared(data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapp
         what = "; ".join(["no quantity has a value at the same levels in both", *goals, *reasons])
         raise ExperimentError("--with", what, "name a dataset of the same experiment")
     differs = ", ".join(one.label for one in sources if one.file_differs)
-    note = [f"The experiment file of {differs} is not this one's; compare with care."] if differs else []
+    note = []
+    if differs:
+        note = [f"The file of {differs} is not this one's, or guests queue elsewhere; compare with care."]
     return replace(data, comparisons=pairs, notes=(*data.notes, *note, *goals, *reasons))

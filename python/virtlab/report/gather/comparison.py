@@ -65,6 +65,7 @@ def others_of(data: Gathered, name: str, against: Gathered, taken: set[str]) -> 
             for one in data.results
         )
         differs = data.origin.experiment_text.split() != against.origin.experiment_text.split()
+        differs |= data.world.pushbacks != against.world.pushbacks
         found.append(Other(label, results, data.design.conditions, differs))
     return found
 

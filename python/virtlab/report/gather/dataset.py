@@ -26,6 +26,7 @@ from virtlab.report.gather.goals import goal_notes, luck_notes, with_goals
 from virtlab.report.gather.histograms import histograms_of
 from virtlab.report.gather.model import Factor, RunRow
 from virtlab.report.gather.published import overlays
+from virtlab.report.gather.pushback import own_drops, pushbacks
 from virtlab.report.gather.queues import queues
 from virtlab.report.gather.recurrence import recurring_of
 from virtlab.report.gather.results import results_of, values
@@ -106,6 +107,7 @@ def gather(
     results = with_goals(results, goals)
     samples = Samples()
     from_samples: dict[str, Any] = {}
+    drops: list[str] = []
     if curves:
         with dataset.database() as db:
             declare_windows(db, used)
@@ -116,6 +118,7 @@ def gather(
             )
             queued, classes = queues(db, used, settings)
             quality = conditions.link_quality(db, used)
+            drops = own_drops(db, used)
             from_samples = {"link_quality": quality, "queues": queued, "classes": classes}
     return Gathered(
         origin=Origin(
@@ -145,12 +148,14 @@ def gather(
             machine=conditions.machine(dataset, records),
             realised=conditions.realised(used),
             wire=wire.facts({record.point: record.plan for record in used}.values()),
+            pushbacks=pushbacks({record.point: record.plan for record in used}.values()),
             **from_samples,
         ),
         source=Source(figures.source, figures.entries, tuple(files.used(claims, figures))),
         notes=(
             *_notes(records, points, len(table.mixed_points())),
             *_load_notes(used),
+            *drops,
             *conditions.without_effect(used),
             *goal_notes(goals),
             *luck_notes(used),

@@ -72,6 +72,7 @@ class World:
     machine: Mapping[str, Mapping[str, str]]  # group -> name -> text
     realised: tuple[Realisation, ...]
     wire: Mapping[str, str]  # role -> the share of the wire that it asks for
+    pushbacks: tuple[str, ...] = ()  # kinds, of hosts with guests and a wire
     link_quality: tuple[Mapping[str, Any], ...] = ()  # the switch's lateness and added delay, per realisation
     queues: tuple[Mapping[str, str], ...] = ()  # of link directions, a row per class and setting
     classes: tuple[ClassSeen, ...] = ()  # the same, as numbers

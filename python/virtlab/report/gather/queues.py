@@ -13,14 +13,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from virtlab.catalogue import QDISCS
+from virtlab.plan import Queue
 from virtlab.planner.ports import guest_ports, port_of
+from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
 from virtlab.report.gather.model import ClassSeen
 from virtlab.units import display
 
 if TYPE_CHECKING:
     import duckdb
 
-    from virtlab.plan import Queue
     from virtlab.results.record import RunRecord
 
 ROWS_MAX = 240
@@ -45,7 +46,7 @@ def queues(
     counted: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for run, entity, counter, first, last in db.execute(
         "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
-        "WHERE entity LIKE 'links.%' AND status = 'ok' GROUP BY ALL"
+        "WHERE (entity LIKE 'links.%' OR entity LIKE 'uplinks.%') AND status = 'ok' GROUP BY ALL"
     ).fetchall():
         counted.setdefault((run, entity), {})[counter] = (int(first), int(last))
     found: dict[tuple[int, str, str, str, str], list[dict[str, float]]] = {}
@@ -105,6 +106,15 @@ def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
         for direction, queue in (("ab", link.queue.ab), ("ba", link.queue.ba)):
             far = " → ".join(link.ends if direction == "ab" else reversed(link.ends))
             yield f"links.{name}.{direction}", queue, by, far
+    for shared in shared_queues(record.plan):
+        if (thing := objects.get(shared.path)) is not None:
+            waits = Queue(limit_packets=UPLINK_PACKETS)
+            yield (
+                shared.path,
+                waits,
+                _SHARED.get(thing.by, thing.by),
+                f"guests of {shared.host} → {shared.port}",
+            )
     for guest, name, vnic in guest_ports(record.plan):
         assert vnic.queue is not None
         port = port_of(guest, name)
@@ -116,6 +126,9 @@ def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
             thing.by if thing is not None else paced,
             f"{vnic.vswitch} → {guest}",
         )
+
+
+_SHARED = {"kernel": "shaping"}  # it stands inside HTB
 
 
 def _placed(by: str) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Entry
+from virtlab.report.gather.pushback import WORDS
 from virtlab.report.tables.table import Block
 from virtlab.report.words import plural
 
@@ -16,7 +17,9 @@ def facts(data: Gathered) -> list[tuple[str, str]]:
     runs = f"{used} of {len(data.runs)}" if used != len(data.runs) else str(used)
     links = " and ".join(name.replace("_", " ") for name in _realisations(data))
     found = [("dataset", origin.dataset), ("measured on", origin.backend), ("created", origin.created)]
-    return [(name, words) for name, words in (*found, ("runs", runs), ("links", links)) if words]
+    queued = "; ".join(WORDS[kind] for kind in data.world.pushbacks)
+    told = (*found, ("runs", runs), ("links", links), ("pushback", queued))
+    return [(name, words) for name, words in told if words]
 
 
 def _realisations(data: Gathered) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.draws import seeded
+from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues import netem_links
@@ -111,6 +112,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
 def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out: Lowered) -> None:
     """Switches as bridges in `fabric`, links as veths, with the link's qdisc at the sending end of each direction."""
     bridges: dict[str, str] = {}
+    apart: dict[str, str] = {}  # a host's end -> the port of `fabric` that sends in its place
+    shared = {each.port for each in shared_queues(plan)}
     taken = set(out.fabric_ports.values())
     for name in plan.world.switches:
         bridges[name] = interface(name, taken)
@@ -129,8 +132,36 @@ def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out:
                     continue
                 uplink = next(other for other in link.ends if other != end)
                 bridge = bridges[end.rpartition(".")[0]]
-                out.add(path, LinkSet(FABRIC, out.fabric_ports[uplink], master=bridge))
-        _disciplines(plan, name, realised[name], out)
+                if realised[name] == "netem" and uplink in shared:
+                    mtu = mtus[f"switch:{end.rpartition('.')[0]}"]
+                    apart[uplink] = _behind_shared(path, uplink, bridge, mtu, taken, out)
+                else:
+                    out.add(path, LinkSet(FABRIC, out.fabric_ports[uplink], master=bridge))
+        _disciplines(plan, name, realised[name], apart, out)
+
+
+def _lengthened(queue: Queue) -> Queue:
+    """A FIFO in front of a wire that guests share, which is the queue that holds them back."""
+    if not QDISCS[queue.kind].tail_drop or queue.limit_packets is None:
+        return queue
+    return queue.model_copy(update={"limit_packets": max(queue.limit_packets, UPLINK_PACKETS)})
+
+
+def _behind_shared(path: str, uplink: str, bridge: str, mtu: int, taken: set[str], out: Lowered) -> str:
+    """One port more between a host's end of a link and its switch; returns the one that sends towards the switch.
+
+    netem takes a frame from its sender as it comes, so it cannot stand where the frame waits as its sender's: the queue
+    that guests share is at the host's end, and netem behind it.
+    """
+    joint = interface(f"joint-{out.fabric_ports[uplink]}", taken)
+    near, far = interface(f"{uplink}-out", taken), interface(f"{uplink}-in", taken)
+    out.add(path, BridgeAdd(FABRIC, joint, mtu_bytes=mtu))
+    first = End(FABRIC, near, mtu_bytes=mtu, master=joint)
+    out.add(path, VethAdd((first, End(FABRIC, far, mtu_bytes=mtu))))
+    out.add(path, LinkSet(FABRIC, out.fabric_ports[uplink], master=joint))
+    out.add(path, LinkSet(FABRIC, far, master=bridge))
+    out.add(path, *(LinkSet(FABRIC, name, up=True) for name in (near, far, joint)))
+    return near
 
 
 def _patch(path: str, ends: tuple[str, str], taken: set[str], out: Lowered) -> None:
@@ -165,13 +196,17 @@ def _inner(
         out.ports[end] = Place(FABRIC, name)
 
 
-def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
+def _disciplines(plan: Plan, name: str, by: str, apart: Mapping[str, str], out: Lowered) -> None:
     link = plan.world.links[name]
+    shared = {each.port for each in shared_queues(plan)}
     first, second = link.ends
     vnics = (vnic for guest in plan.world.guests.values() for vnic in guest.vnics.values())
     single_frames = all(vnic.offloads == "off" for vnic in vnics)
     for end, far, queue in ((first, second, link.queue.ab), (second, first, link.queue.ba)):
-        if end in out.uplinks:
+        if by == "netem" and end in shared:
+            # Of a cable between two hosts, the end that sends to the other one.
+            namespace, port = FABRIC, apart.get(end) or out.fabric_ports[far]
+        elif end in out.uplinks:
             place = out.uplinks[end]
             namespace, port = place.namespace, place.link
         elif far in out.uplinks:
@@ -187,5 +222,6 @@ def _disciplines(plan: Plan, name: str, by: str, out: Lowered) -> None:
             out.add(path, *netem_links.at_port(*held))
             out.queues[key] = netem_links.queue_at(*held, single_frames=single_frames)
         else:
-            out.add(path, *kernel_queues.at_port(namespace, port, link.rate_bit_per_s, queue))
-            out.queues[key] = PortQueue(namespace, port, kernel_queues.class_handles(queue))
+            waits = _lengthened(queue) if end in shared else queue
+            out.add(path, *kernel_queues.at_port(namespace, port, link.rate_bit_per_s, waits))
+            out.queues[key] = PortQueue(namespace, port, kernel_queues.class_handles(waits))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
+from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric
 from virtlab.testbed.build.ports import at_guest_port
@@ -21,7 +22,7 @@ from virtlab.testbed.kinds.findings import USUAL, Machine
 from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
 from virtlab.testbed.kinds.registry import vswitches
 from virtlab.testbed.kinds.switch import BuiltSwitch
-from virtlab.testbed.queues.pacing import licence, pushback
+from virtlab.testbed.queues.pacing import in_front_of_wire, licence, pushback
 from virtlab.testbed.steps.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.steps.neighbours import neighbours
 from virtlab.testbed.steps.operations import (
@@ -80,6 +81,7 @@ def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
     _bridges(plan, mtus, machine, taken, out)
     _guest_ports(plan, taken, out)
     _uplinks(plan, wiring, mtus, taken, out)
+    _in_front_of_wires(plan, out)
     if realised:
         kernel = {name for name, by in realised.items() if by in {"netem", "shaping"}}
         if kernel:
@@ -324,7 +326,16 @@ def _uplinks(
         out.add(f"vswitches.{name}", *switch.raised())
 
 
+def _in_front_of_wires(plan: Plan, out: Lowered) -> None:
+    """The queues that guests share, where no queue of the kernel's is in front of the wire already."""
+    for shared in shared_queues(plan):
+        place = out.uplinks[shared.port]
+        if out.links[shared.link] != "shaping":
+            out.add(f"hosts.{shared.host}", *in_front_of_wire(place.namespace, place.link, shared))
+
+
 def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
+    shared = sharing(plan)
     known = neighbours(plan) if plan.world.arp == "static" else {}
     # A native guest sends from its host's uplink: the queue of a link that the kernel realises holds it back itself.
     shaped = {(queue.namespace, queue.link) for queue in out.queues.values()}
@@ -349,7 +360,9 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
             addresses = (AddressAdd(namespace, place.link, address) for address in vnic.ip)
             out.add_inside(guest, path, *addresses)
             by_link = (namespace, place.link) in shaped
-            out.add_inside(guest, path, *pushback(namespace, place.link, vnic, by_link=by_link))
+            behind = vnic.vswitch in shared and not (entry.forwards or entry.bridges)
+            held = pushback(namespace, place.link, vnic, by_link=by_link, shared=behind)
+            out.add_inside(guest, path, *held)
             if entry.licence_bit_per_s is not None:
                 out.add_inside(guest, path, *licence(namespace, place.link, vnic, entry.licence_bit_per_s))
             for address, mac in known.get((guest, name), {}).items():

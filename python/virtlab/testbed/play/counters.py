@@ -16,6 +16,7 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Mark, Plan
+from virtlab.planner.pushback import shared_queues
 from virtlab.testbed.build.networks import observe
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow
@@ -23,7 +24,7 @@ from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play import reset as resetting
-from virtlab.testbed.play.records import Entities, kernel_rows, switch_rows
+from virtlab.testbed.play.records import Entities, kernel_rows, shared_rows, switch_rows
 from virtlab.testbed.play.series import elsewhere
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.site import Site
@@ -100,9 +101,13 @@ class Counting:
         if "guests" in groups and not self.site.asks:
             self.rows += self.guests.accounts(mark)
         queues = self.queues
-        if queues and "links" in wanted:
-            seen = observe(self.control, sorted({queue.namespace for queue in queues.values()}))
+        shared = {each.path: self.lowered.uplinks[each.port] for each in shared_queues(self.plan)}
+        if (queues or shared) and "links" in wanted:
+            places = {queue.namespace for queue in queues.values()}
+            places |= {place.namespace for place in shared.values()}
+            seen = observe(self.control, sorted(places))
             self.rows += kernel_rows(queues, seen, self.site.now(), mark)
+            self.rows += shared_rows(shared, seen, self.site.now(), mark)
         if self.lowered.soft_switch is not None and ("links" in wanted or mark == END):
             stats = self.control.call("stats", {}, channel=SWITCH)
             if "links" in wanted:

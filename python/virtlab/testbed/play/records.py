@@ -7,11 +7,12 @@ from typing import Any
 
 from virtlab.lazy import np
 from virtlab.plan import Columns
-from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.queues.applied import by_handle
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.netem_links import NetemQueue
+from virtlab.testbed.queues.pacing import WAITING
 
 VCPUS_MAX = 255
 
@@ -70,6 +71,20 @@ def kernel_rows(
         if "marked_packets" in inner:
             rows.append((t_ns, mark, line, "marked_packets", int(inner["marked_packets"])))
     return rows
+
+
+def shared_rows(
+    shared: Mapping[str, Place], seen: Mapping[str, Any], t_ns: int, mark: str
+) -> list[CounterRow]:
+    """The kernel's counters of the queues that guests share; what they drop is their senders' own, and never was on the
+    way."""
+    return [
+        (t_ns, mark, path, name, int(counters[name]))
+        for path, place in shared.items()
+        for counters in [by_handle(seen[place.namespace]["links"][place.link]).get(WAITING, {})]
+        for name in (*_PASSED, "backlog_packets")
+        if name in counters
+    ]
 
 
 class Entities:

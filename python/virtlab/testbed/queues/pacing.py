@@ -1,5 +1,5 @@
-"""What shapes a port: its link's rate, what holds its sender back, a router's licence. Each is HTB with one class
-there.
+"""What shapes a port: its link's rate, what holds its sender back, there or in front of its host's wire, a router's
+licence. Each is HTB with one class there.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from virtlab.catalogue.qdiscs import HTB, PFIFO
 from virtlab.catalogue.qdiscs.htb import class_options
 from virtlab.plan import Queue, Vnic
 from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
+from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue
 from virtlab.testbed.steps.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
 
-BURST_FRAMES = 10
+WAITING = "10:"  # handle of what waits in front of a wire
 SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included
 
 
@@ -34,10 +35,13 @@ def shaper(
     yield ClassAdd(namespace, link, "1:", "1:1", Discipline(HTB.name, options))
 
 
-def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) -> Iterator[Operation]:
+def pushback(
+    namespace: str, link: str, vnic: Vnic, *, by_link: bool = False, shared: bool = False
+) -> Iterator[Operation]:
     """HTB at the link's rate on the vNIC itself: it holds its sender back, as a real port's full ring would.
 
-    `by_link`: the vNIC is the sending end of a link whose own queue is there already, and does so.
+    `by_link`: the vNIC is the sending end of a link whose own queue is there already, and does so. `shared`: the queue
+    in front of its host's wire does so, for all guests; it takes single frames, too.
 
     24 octets (FCS, preamble, gap) are added to what the kernel counts, and a frame counts for at least 84: the octet
     times of Ethernet. The burst is ten frames. TCP hands over single frames: of a packet of many segments HTB would
@@ -45,13 +49,25 @@ def pushback(namespace: str, link: str, vnic: Vnic, *, by_link: bool = False) ->
     default that is what was requested.
     """
     rate = vnic.pushback_bit_per_s
-    if rate is None:
+    if rate is None and not shared:
         return
     if vnic.offloads == "off":
         yield LinkSet(namespace, link, segments_at_once=1)
-    if by_link:
+    if by_link or rate is None:
         return
     yield from shaper(namespace, link, rate, BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS))
+
+
+def in_front_of_wire(namespace: str, link: str, shared: SharedQueue) -> Iterator[Operation]:
+    """The queue that a host's guests share: HTB at the wire's rate at the host's own end of it, with a FIFO inside.
+
+    Between a guest's socket and this end a frame crosses a veth and the kernel's own switch, which keep it its sender's
+    (since Linux 4.19), unless the kernel shows bridged packets to its packet filter, which virtlab has turned off.
+    """
+    burst = BURST_FRAMES * (shared.mtu_bytes + ETHERNET_OCTETS)
+    yield from shaper(namespace, link, shared.rate_bit_per_s, burst)
+    waits = Discipline(PFIFO.name, {"limit_packets": UPLINK_PACKETS})
+    yield QdiscAdd(namespace, link, waits, parent="1:1", handle=WAITING)
 
 
 def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Iterator[Operation]:

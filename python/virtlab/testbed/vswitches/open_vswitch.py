@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from virtlab.catalogue import VSWITCHES
 from virtlab.plan import Plan, Refusal, Vswitch
+from virtlab.planner.pushback import sharing
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.platform import Surroundings
 from virtlab.testbed.kinds.registry import vswitches
@@ -28,7 +29,7 @@ def kind(name: str, datapath: str) -> SwitchKind:
         if why is not None:
             cure = {ovs.NO_MODULE: ovs.CURE_KERNEL, tun_missing(): CURE_TUN}.get(why, ovs.CURE)
             yield Refusal(f"{path}.kind", why, cure)
-        yield from _refused(path, vswitch, plan)
+        yield from refused(path, vswitch, plan)
 
     def built(vswitch: Vswitch, namespace: str, link: str, static: bool) -> OvsBridge:
         own = vswitch.parameters.get("flow_entries") == "own"
@@ -37,7 +38,7 @@ def kind(name: str, datapath: str) -> SwitchKind:
     return SwitchKind(built, missing, refusals, _running)
 
 
-def _refused(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
+def refused(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
     """What no Open vSwitch does, whatever is installed."""
     vswitch = plan.world.vswitches[name]
     kinds = {other.kind for other in plan.world.vswitches.values() if other.host == vswitch.host}
@@ -47,6 +48,10 @@ def _refused(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
     if not vswitch.learning and vswitch.flooding:
         reason = "Open vSwitch floods as a switch that learns"
         yield Refusal(f"{path}.learning", reason, "write 'flooding: false' too, or 'learning: true'")
+    if VSWITCHES[vswitch.kind].process and name in sharing(plan):
+        reason = "the socket of an Open vSwitch in user space drops what a shared queue has room for, and counts it nowhere"
+        cure = "write 'pushback: guest', or 'vswitch: ovs-kernel', which --in lab-vm has"
+        yield Refusal(f"hosts.{vswitch.host}.pushback", reason, cure)
     for guest, entry in plan.world.guests.items():
         for own, vnic in entry.vnics.items():
             if vnic.vswitch == name and vnic.offloads != "off" and VSWITCHES[vswitch.kind].process:

@@ -20,15 +20,14 @@ from virtlab import __version__
 from virtlab.cli.startup import lighten
 from virtlab.cli.table import COMMANDS, declaration
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
+from virtlab.open_files import cure, ran_out
 from virtlab.terminal import one_line, outlets, say
 
 ROOM = "make room; the same command resumes"
 RIGHT = "take the right to it, or name another place"
-FILES_OPEN = 1024  # what the largest worlds in use need, and what systems give by default
-OPEN = f"raise the limit with 'ulimit -n {FILES_OPEN}'; the same command resumes"
 CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENOSPC: ROOM, errno.EDQUOT: ROOM, errno.EACCES: RIGHT, errno.EPERM: RIGHT, errno.EROFS: RIGHT,
-    errno.EMFILE: OPEN, errno.ENFILE: "end other programs, or raise the machine's limit fs.file-max",
+    errno.ENFILE: "end other programs, or raise the machine's limit fs.file-max",
     errno.EIO: "the device fails: see 'dmesg', and continue with a copy of the folder on another one",
     errno.ESTALE: "the server took the folder away: mount it again; the same command resumes",
     errno.ENOMEM: "end other programs, or use a machine with more memory; the same command resumes",
@@ -145,9 +144,12 @@ def _report(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-    if isinstance(error, OSError) and error.errno in CURES:
+    if ran_out(error) and not isinstance(error, OSError):
+        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    if isinstance(error, OSError) and (error.errno in CURES or ran_out(error)):
         place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        say(f"virtlab: {one_line(place)}{error.strerror}; {CURES[error.errno]}", err=True)
+        mend = f"{cure()}; the same command resumes" if ran_out(error) else CURES[error.errno]
+        say(f"virtlab: {one_line(place)}{error.strerror}; {mend}", err=True)
         return MachineError.exit_code
     say("".join(traceback.format_exception(error)).rstrip(), err=True)
     say("virtlab: this is a defect of virtlab; what stands above says where", err=True)

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from virtlab.errors import DatasetError
+from virtlab import open_files
+from virtlab.errors import DatasetError, MachineError
 from virtlab.folders import Folder, only_files_and_folders, read_bounded
 from virtlab.lazy import NDArray, duckdb
 from virtlab.plan.backend import Status
@@ -297,10 +298,14 @@ class Dataset:
     def database(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """`connect` for a while. DatasetError when samples that it asks for cannot be read."""
         records = self.runs()
+        open_files.allow(open_files.OWN + sum(len(record.rows or record.streams()) for record in records))
         try:
             with database(records) as db:
                 yield db
         except failures() as error:
+            if open_files.ran_out(error):
+                what = f"reading {len(records)} runs together opens more files than are allowed"
+                raise MachineError(str(self.path), what, open_files.cure()) from error
             raise unreadable_samples(records, error) from error
 
     def query(self, sql: str, parameters: list[Any] | None = None) -> dict[str, NDArray[Any]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from virtlab.open_files import allow
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.planner.timeline import plan_length_ns
 from virtlab.testbed.build.machine import findings, fingerprint
-from virtlab.testbed.leader.shortage import too_few_open_files
+from virtlab.testbed.leader.shortage import open_files, too_few_open_files
 from virtlab.testbed.refusals import capabilities, refusals
 from virtlab.testbed.session import TestbedSession
 
@@ -32,4 +33,5 @@ class Testbed:
 
     def open(self, plan: Plan, observe: Observer) -> Session:
         """Builds the world. MachineError or GuestError when that fails; nothing is left."""
+        allow(open_files(plan))
         return TestbedSession(plan, findings().machine, observe)

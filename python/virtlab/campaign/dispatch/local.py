@@ -21,6 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from virtlab import open_files
 from virtlab.campaign.dispatch.work import LostWorkerError, Task, make
 from virtlab.plan.backend import Backend
 from virtlab.results import Dataset, RunRecord
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _PR_SET_PDEATHSIG = 1
+_PER_WORKER = 8  # open files: pipes of its tasks, its answers and its wake-ups
 MOST_TOGETHER = 16  # runs that a process is given together
 _worker: dict[str, Any] = {}
 
@@ -52,6 +54,8 @@ class LocalPool:
     """`size` processes, each started with its first task, and again after it has died."""
 
     def __init__(self, dataset: Dataset, backend: Backend, size: int) -> None:
+        needed = open_files.OWN + _PER_WORKER * size
+        open_files.require(needed, "machine", f"a pool of {size} processes", "; or ask for fewer")
         self.size = size
         self.most = MOST_TOGETHER
         self._context = multiprocessing.get_context("spawn")

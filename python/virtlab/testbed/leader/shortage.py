@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.actions import EXEC
+from virtlab.open_files import OWN
 from virtlab.plan import Plan, Refusal
 
-_OURS = 40  # of the program itself, while it runs, and reads what it measured
 _LEADER, _STARTING, _SWITCH = 12, 16, 10
 _PER_NAMESPACE, _PER_AGENT, _PER_COMMAND, _PER_FOREIGN_GUEST = 2, 2, 3, 12
 _CURES = {
@@ -52,7 +52,7 @@ def open_files(plan: Plan) -> int:
     foreign = sum(platform is None or not platform.is_stack for platform in platforms)
     leader = _LEADER + _STARTING + _PER_NAMESPACE * namespaces + _PER_AGENT * agents
     leader += _PER_COMMAND * commands + _PER_FOREIGN_GUEST * foreign
-    return max(_OURS + _PER_FOREIGN_GUEST * foreign, leader, _SWITCH + len(world.links))
+    return max(OWN + _PER_FOREIGN_GUEST * foreign, leader, _SWITCH + len(world.links))
 
 
 def too_few_open_files(plan: Plan) -> Iterator[Refusal]:

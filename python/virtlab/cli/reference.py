@@ -11,7 +11,7 @@ from enum import Enum
 from textwrap import dedent, fill
 from typing import Any
 
-from virtlab.cli.main import COMMANDS, declaration
+from virtlab.cli.table import COMMANDS, declaration
 
 _HEAD = """\
     # Commands

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.cli.main import COMMANDS, declaration
 from virtlab.cli.reference import page
+from virtlab.cli.table import COMMANDS, declaration
 from virtlab.experiment.read.mistakes import Mistakes
 from virtlab.experiment.read.tree import read_tree
 from virtlab.experiment.schema import json_schema

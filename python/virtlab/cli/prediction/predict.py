@@ -77,7 +77,8 @@ def predict(
     workloads = experiment.role_workloads()
     paths = [measuring_path(one, workloads, "--metric") for one in dict.fromkeys(metric or ())]
     if effects:
-        answers = [_effects(experiment, costs, path, chosen, repetitions) for path in paths or [None]]
+        wanted: list[MetricPath | None] = [*paths] or [None]
+        answers = [_effects(experiment, costs, path, chosen, repetitions) for path in wanted]
     elif explain:
         answers = [_explained(experiment, costs, path, chosen, repetitions, draws) for path in paths]
     else:

@@ -27,6 +27,7 @@ class RoleContext:
     window: RoleWindow
     counters: Mapping[str, int]
     out: Collector
+    waiting: int = 0  # frames in queues of links when the run ended
 
     def has(self, schema: str) -> bool:
         """Whether samples of the schema were kept for the role."""
@@ -67,6 +68,16 @@ def counter_rows(record: RunRecord) -> list[CounterRow]:
             columns = (rows[name].tolist() for name in ("mark", "entity", "counter", "value"))
             found += [(stream.stream, *row) for row in zip(*columns, strict=True)]
     return found
+
+
+def waiting_frames(rows: Sequence[CounterRow]) -> int:
+    """Frames that waited in queues of links at the last mark of a run."""
+    last = {
+        entity: value
+        for _, _, entity, counter, value in rows
+        if counter == "backlog_packets" and entity.startswith("links.") and entity.count(".") == 2
+    }
+    return sum(last.values())
 
 
 def role_counters(rows: Sequence[CounterRow], role: str) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtlab.analysis import entities, processing, searches, summaries
-from virtlab.analysis.context import RoleContext, counter_rows, role_counters
+from virtlab.analysis.context import RoleContext, counter_rows, role_counters, waiting_frames
 from virtlab.analysis.values import Collector, RunValue
 from virtlab.analysis.window import role_window
 from virtlab.analysis.workloads import values_of
@@ -16,14 +16,16 @@ def values_of_run(record: RunRecord) -> list[RunValue]:
         record.name, record.point, dict(record.levels), record.repetition, record.link_realisation
     )
     counters = counter_rows(record)
+    waiting = waiting_frames(counters)
+    last_ns = max((role_window(record, name).end_ns for name in record.plan.roles), default=0)
     for name, role in record.plan.roles.items():
         values = values_of(role.workload)
         if values is None:
             continue  # its samples stay in the dataset
         out.role = name
-        context = RoleContext(
-            record, name, role, role_window(record, name), role_counters(counters, name), out
-        )
+        window = role_window(record, name)
+        left = waiting if window.end_ns == last_ns else 0  # what others left behind was served since
+        context = RoleContext(record, name, role, window, role_counters(counters, name), out, left)
         values(context)
         summaries.values(record, name, out)
     searches.values(record, out)

@@ -73,7 +73,8 @@ NETWORK = by_key(
     Metric(
         "loss", "ratio", "lower",
         "Share of what was sent in the window that never arrived: replies for `rtt` and for bursts with "
-        "reply, datagrams or frames for streams. Drops of the probe's own socket are counted apart.",
+        "reply, datagrams or frames for streams. Drops of the probe's own socket are counted apart. Of a stream, "
+        "packets that waited in a queue when the run ended are in flight and not lost.",
         "RFC 7680", ("ratio",), "role",
     ),
     Metric(

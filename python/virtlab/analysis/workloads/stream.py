@@ -217,6 +217,8 @@ def _losses(
     flows = packets["flow"] if bool(first.all()) else packets["flow"][first]
     found, counts = np.unique(flows, return_counts=True)
     distinct = {int(flow): int(count) for flow, count in zip(found, counts, strict=True)}
+    flying = _in_flight(context, packets, sent)
+    sent = {flow: count - flying.get(flow, 0) for flow, count in sent.items()}
     total = sum(sent.values())
     loss = max(0.0, 1.0 - sum(distinct.values()) / total)
     out.add("loss", "ratio", loss, total)
@@ -249,6 +251,23 @@ def _losses(
     )
     share = load / offered if load is not None and offered else None
     out.add("achieved_share", "ratio", share, total, "as fast as possible" if offered is None else few)
+
+
+def _in_flight(
+    context: RoleContext, packets: dict[str, NDArray[Any]], sent: dict[int, int]
+) -> dict[int, int]:
+    """Packets per flow that were still in a queue when the run ended: the last ones of the flow, none of which
+    arrived, and no more than frames waited. They are not lost, so the loss leaves them out.
+    """
+    if not context.waiting or not context.window.whole:
+        return {}
+    found, left = {}, context.waiting
+    for flow, count in sent.items():
+        mine = packets["flow"] == flow
+        tail = count - 1 - int(packets["seq"][mine].max()) if bool(mine.any()) else 0
+        found[flow] = max(0, min(tail, left))
+        left -= found[flow]
+    return found
 
 
 def _achieved_packets_per_s(packets: dict[str, NDArray[Any]]) -> float | None:

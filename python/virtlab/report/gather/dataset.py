@@ -27,7 +27,7 @@ from virtlab.report.gather.histograms import histograms_of
 from virtlab.report.gather.model import Factor, RunRow
 from virtlab.report.gather.published import overlays
 from virtlab.report.gather.pushback import own_drops, pushbacks
-from virtlab.report.gather.queues import queues
+from virtlab.report.gather.queues import in_flight_notes, queues
 from virtlab.report.gather.recurrence import recurring_of
 from virtlab.report.gather.results import results_of, values
 from virtlab.report.gather.samples import declare_windows
@@ -108,8 +108,9 @@ def gather(
     samples = Samples()
     from_samples: dict[str, Any] = {}
     drops: list[str] = []
-    if curves:
-        with dataset.database() as db:
+    with dataset.database() as db:
+        in_flight = in_flight_notes(db, used, settings)
+        if curves:
             declare_windows(db, used)
             samples = Samples(
                 *curves_of(db, results, settings, figures.plots),
@@ -156,6 +157,7 @@ def gather(
             *_notes(records, points, len(table.mixed_points())),
             *_load_notes(used),
             *drops,
+            *in_flight,
             *conditions.without_effect(used),
             *goal_notes(goals),
             *luck_notes(used),

@@ -17,6 +17,7 @@ from virtlab.plan import Queue
 from virtlab.planner.ports import guest_ports, port_of
 from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
 from virtlab.report.gather.model import ClassSeen
+from virtlab.report.words import plural
 from virtlab.units import display
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ WAITS = {
 }
 LEFT = {"backlog_max_packets": "most waiting", "backlog_packets": "waiting at the end"}
 MARK = "waited most"
+IN_FLIGHT_MAX = 0.001  # of the packets that came to a queue
 Row = Mapping[str, str]
 
 
@@ -74,6 +76,45 @@ def queues(
     longest = _longest(seen)
     marked = tuple({**row, MARK: "here" if at in longest else ""} for at, row in enumerate(rows))
     return marked, tuple(seen)
+
+
+def in_flight_notes(
+    db: duckdb.DuckDBPyConnection,
+    records: Sequence[RunRecord],
+    settings: Mapping[int, Mapping[str, str]],
+) -> list[str]:
+    """A warning where more than `IN_FLIGHT_MAX` of what came to a queue still waited in it when the timeline ended."""
+    waiting: dict[tuple[str, str], dict[str, int]] = {}
+    for run, entity, counter, first, last in db.execute(
+        "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
+        "WHERE entity LIKE 'links.%' AND status = 'ok' AND counter IN ('packets', 'backlog_packets') GROUP BY ALL"
+    ).fetchall():
+        waiting.setdefault((run, entity), {})[counter] = (
+            last if counter == "backlog_packets" else last - first
+        )
+    worst: tuple[float, int, str, int] | None = None
+    runs = 0
+    for record in records:
+        shares = []
+        for line, _, _, far in _directions(record):
+            told = waiting.get((record.name, line), {})
+            left, came = told.get("backlog_packets", 0), told.get("packets", 0)
+            if left > IN_FLIGHT_MAX * max(came, left):
+                shares.append((left / max(came, left), left, far, record.point))
+        if shares:
+            runs += 1
+            worst = max([*shares, *([worst] if worst else [])])
+    if worst is None:
+        return []
+    share, left, far, point = worst
+    at = ", ".join(f"{name} {level}" for name, level in settings.get(point, {}).items())
+    where = f"{far}{f' at {at}' if at else ''}"
+    warning = (
+        f"In {plural(runs, 'run')} frames still waited in a queue when the timeline ended, at most {left} "
+        f"({share:.1%}) on {where}. They are in flight: the loss of a stream leaves them out, that of other "
+        "roles counts them. Let the timeline end with a longer 'drain'."
+    )
+    return [warning]
 
 
 def _longest(rows: Sequence[ClassSeen]) -> set[int]:

@@ -1,7 +1,7 @@
 """About how long a run takes and what it keeps, from its Plan's intent alone.
 
 The parts of time are the timeline's longest chain, and building and taking down the world (a fixed part and
-what each guest's platform takes to start). Bytes per row are of Parquet files that virtlab wrote.
+what each guest's platform takes to start).
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue import PLATFORMS
 from virtlab.experiment import Experiment, Study
 from virtlab.experiment.world.boxes import Station
+from virtlab.plan import BLOCKS
 from virtlab.planner.timeline import length_ns, timeline_of
 
 if TYPE_CHECKING:
     from virtlab.experiment.work.search import SearchFor
 
 BUILD_NS = 700_000_000  # private world, soft switch, reachability check, commit to disk
-BYTES_PER_ROW = {
-    "sent/1": 14, "rtt/1": 24, "packet/1": 16, "burst/1": 24, "interval/1": 40, "transaction/1": 12, "series/1": 8,
-    "request/1": 16, "rt_job/1": 24, "rt_supply/1": 20,
-}  # fmt: skip
 TRIAL_NS = 300_000_000  # arming, draining and collecting of one trial of a search
 MLR_SUMS = 3  # an MLRsearch makes about so many duration sums of traffic
 SEGMENT_BYTES = 1448  # of payload in a frame of TCP with time stamps
@@ -57,9 +54,9 @@ def estimate(study: Study) -> Cost:
         if role.active and (wanted is None or name in wanted):
             own_ns = role.declaration.duration_ns(role.parameters) if role.part == "measure" else None
             rows = role.declaration.rows(role.parameters, own_ns or traffic_ns)
-            disk_bytes += sum(count * BYTES_PER_ROW[schema] for schema, count in rows.items())
+            disk_bytes += sum(count * BLOCKS[schema].disk_bytes for schema, count in rows.items())
     disk_bytes += sum(
-        BYTES_PER_ROW["series/1"] * 4 * (traffic_ns // every) for every in study.collect.series.values()
+        BLOCKS["series/1"].disk_bytes * 4 * (traffic_ns // every) for every in study.collect.series.values()
     )
     return Cost(time_ns, disk_bytes)
 

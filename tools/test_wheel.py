@@ -40,6 +40,11 @@ def main() -> int:
         output(str(binaries / "virtlab"), "init", "study")
         schema = json.loads(output(str(binaries / "virtlab"), "schema"))
         keys = len(schema["properties"])
+        demo = json.loads(output(str(binaries / "virtlab"), "demo", "--json"))
+        verdicts = [one["verdict"] for one in demo["answers"]["simulator"]["verdicts"]]
+        assert verdicts == ["holds"] * len(verdicts), verdicts
+        output(str(binaries / "virtlab"), "explain", "tainted")
+        output(str(binaries / "python"), "-m", "virtlab.cli.manual", str(place / "man"))
         asked = (str(binaries / "virtlab"), "rt", "check-published", "--sets", "10", "--json")
         checks = json.loads(output(*asked))["checks"]
         print(

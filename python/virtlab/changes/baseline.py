@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from virtlab.documents import read_text
 from virtlab.errors import DatasetError, ExperimentError, MachineError
@@ -26,12 +26,24 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
+LARGEST = 1e30  # in base units: beyond any clock, counter or link; squares of values and of their ratios stay finite
+
+
+def _measurable(value: float) -> float:
+    if value != 0 and not 1 / LARGEST <= abs(value) <= LARGEST:
+        raise ValueError(f"{value:g} is no value that anything measured")
+    return value
+
+
+Value = Annotated[float, AfterValidator(_measurable)]
+
+
 class Measured(_Part):
     """The values of one setting: a number per good run. `links` is how links were realised."""
 
     levels: dict[str, str]
     links: str
-    values: list[float]
+    values: list[Value]
 
 
 class Quantity(_Part):

@@ -104,7 +104,7 @@ def compare(
 
         write_cases(of_changes(changes), junit, markdown)
     if as_json:
-        say(json_text(_json(changes), indent=2, allow_nan=False))
+        say(json_text(as_values(changes), indent=2, allow_nan=False))
     else:
         _show(changes)
         if save_baseline is not None:
@@ -140,7 +140,8 @@ def _show(changes: Changes) -> None:
     out.print(table)
 
 
-def _json(changes: Changes) -> dict[str, Any]:
+def as_values(changes: Changes) -> dict[str, Any]:
+    """All comparisons for programs."""
     from virtlab.report.tables.comparison import numbers_of
 
     return {

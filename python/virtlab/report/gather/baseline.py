@@ -5,10 +5,13 @@ Without a choice these are the quantities that a report makes most of, and those
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import cast
 
+from pydantic import ValidationError
+
 from virtlab.changes import Baseline, Measured, Quantity
+from virtlab.errors import DatasetError
 from virtlab.metrics import METRICS
 from virtlab.metrics.metric import Better
 from virtlab.report.gather.gathered import Gathered
@@ -28,6 +31,18 @@ def baseline_of(
     facts = {name: str(manifest.machine[name]) for name in FACTS if name in manifest.machine}
     facts |= {"version of virtlab": manifest.versions.get("virtlab", "")}
     facts |= {name: value for name, value in manifest.fingerprint.items() if name == "profile"}
+    try:
+        return _reduced(dataset, data, chosen, paths, facts)
+    except ValidationError as error:
+        place = ".".join(str(part) for part in error.errors()[0]["loc"])
+        what = f"has a value that cannot be compared ({place}: {error.errors()[0]['msg']})"
+        raise DatasetError(str(dataset.path), what, "name another dataset") from None
+
+
+def _reduced(
+    dataset: Dataset, data: Gathered, chosen: Sequence[Result], paths: Collection[str], facts: dict[str, str]
+) -> Baseline:
+    manifest = dataset.manifest
     return Baseline(
         name=dataset.path.name,
         created=manifest.created,

@@ -6,7 +6,7 @@
 //! unless the neighbour was unknown; a socket that only sends keeps it away from the threads that sleep in a
 //! receive.
 
-use super::expected::only_from;
+use super::expected::{Otherwise, connect_to, only_from};
 use std::cell::Cell;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -265,8 +265,10 @@ pub fn udp(address: SocketAddr, share_port: bool) -> io::Result<OwnedFd> {
 /// The same for a server, which hears `peer` and no other.
 pub fn udp_from(address: SocketAddr, peer: IpAddr) -> io::Result<OwnedFd> {
     let fd = open(family(&address), libc::SOCK_DGRAM, 0)?;
-    only_from(&fd, peer)?;
-    ready(fd, address)
+    only_from(&fd, peer, Otherwise::Empty)?;
+    let fd = ready(fd, address)?;
+    connect_to(&fd, peer)?;
+    Ok(fd)
 }
 
 fn ready(fd: OwnedFd, address: SocketAddr) -> io::Result<OwnedFd> {
@@ -427,6 +429,18 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], to: Option<&RawAddress>) -> io::Re
         )
     } as i64)
     .map(|_| ())
+}
+
+/// Sends an answer. The socket of a server is connected, so a call may report that an earlier answer found a closed port; it
+/// has then sent nothing itself, and is repeated.
+///
+/// # Errors
+/// As sendto(2).
+pub fn answer(fd: BorrowedFd<'_>, bytes: &[u8], to: Option<&RawAddress>) -> io::Result<()> {
+    match send(fd, bytes, to) {
+        Err(error) if trouble(&error) == Trouble::Refused => send(fd, bytes, to),
+        other => other,
+    }
 }
 
 /// What an error of a send or receive means for a role.

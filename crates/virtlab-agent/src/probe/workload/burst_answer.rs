@@ -130,7 +130,7 @@ impl Responder {
                     *answering.registered.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
                     let mut acknowledgement = [0; COMPACT_BYTES];
                     ProbeHeader { seq: 1, ..header }.write(&mut acknowledgement);
-                    let _ = socket::send(self.socket.as_fd(), &acknowledgement, Some(&from.into()));
+                    let _ = socket::answer(self.socket.as_fd(), &acknowledgement, Some(&from.into()));
                 }
                 Purpose::Reply => {}
                 Purpose::Data => {
@@ -176,7 +176,7 @@ impl Responder {
 /// Sends, waiting for room where the network pushes back.
 fn send_whole(socket: &OwnedFd, bytes: &[u8], to: &RawAddress, run: &Run) -> std::io::Result<()> {
     loop {
-        match socket::send(socket.as_fd(), bytes, Some(to)) {
+        match socket::answer(socket.as_fd(), bytes, Some(to)) {
             Err(error) if trouble(&error) == Trouble::Again && !run.stopped() => {}
             other => return other,
         }

@@ -586,7 +586,7 @@ impl Workload for Reflector {
                     } else {
                         message.bytes
                     };
-                    errors += u64::from(socket::send(self.socket.as_fd(), reply, to.as_ref()).is_err());
+                    errors += u64::from(socket::answer(self.socket.as_fd(), reply, to.as_ref()).is_err());
                     waits.dealt_with_datagram(taken, message.stamp);
                 }
                 Ok(_) => {}

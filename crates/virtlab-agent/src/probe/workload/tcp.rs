@@ -7,7 +7,7 @@
 
 use super::Arming;
 use crate::clock;
-use crate::probe::expected::{known, only_from};
+use crate::probe::expected::{Otherwise, known, only_from};
 use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble};
@@ -113,7 +113,7 @@ pub struct Listener {
 pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(Listener, u16)> {
     let (address, peer) = (arming.local.socket_address("local")?, arming.peer.ip("peer")?);
     let fd = socket::open(socket::family(&address), libc::SOCK_STREAM, 0)?;
-    match only_from(&fd, peer) {
+    match only_from(&fd, peer, Otherwise::Drop) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {} // `accept` looks at the peer
         filtered => filtered?,
     }

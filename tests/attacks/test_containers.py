@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from virtlab.errors import VirtlabError
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
+from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.platforms.container import engine, seccomp
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits
 
@@ -65,6 +68,29 @@ def test_the_filter_is_a_factor_that_both_kinds_of_runtime_know() -> None:
 def test_other_guests_have_no_filter_to_choose() -> None:
     with pytest.raises(VirtlabError, match="are not filtered"):
         load_text(FILE.replace("platform: container", "platform: namespace"))
+
+
+def test_users_of_its_own_are_a_factor_and_no_two_containers_share_them() -> None:
+    text = FILE.replace("seccomp", "user_namespace").replace("[default, none]", "[none, own]")
+    text = text.replace("guests: 1", "guests: 3")
+    experiment = load_text(text)
+    without, plan = (plan_run(experiment, point, 0) for point in experiment.points())
+    assert {guest.user_namespace for name, guest in plan.world.guests.items() if name != "h2.g1"} == {"own"}
+    assert users_of(without) == {}
+    ranges = sorted((users.first, users.first + users.count) for users in users_of(plan).values())
+    assert len(ranges) == 3
+    assert ranges[0][0] > 2**29, "beyond the users of machines"
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(ranges))
+    joined = replace(bundle(filtered=True), users=users_of(plan)["h1.g1"]).config("/mnt")["linux"]
+    assert {"type": "user", "path": "/proc/self/fd/4"} in joined["namespaces"]
+    assert joined["uidMappings"] == joined["gidMappings"]
+    assert "user" not in {each["type"] for each in bundle(filtered=True).config()["linux"]["namespaces"]}
+
+
+def test_other_guests_have_no_users_to_choose() -> None:
+    text = FILE.replace("seccomp", "user_namespace").replace("[default, none]", "[none, own]")
+    with pytest.raises(VirtlabError, match="have no users of their own to choose"):
+        load_text(text.replace("platform: container", "platform: namespace"))
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])

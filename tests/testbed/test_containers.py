@@ -147,18 +147,27 @@ def test_a_command_runs_inside_with_processes_and_files_of_its_own() -> None:
 
 
 @BUSYBOX
-def test_an_image_is_read_and_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("users", [None, "own"])
+def test_an_image_is_read_and_never_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: str | None
+) -> None:
+    """With users of its own, root inside is given the files of the image in the container's layer only."""
+    if users == "own" and os.geteuid() != 0:
+        pytest.skip("an ordinary user's containers are in that user's namespace")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     source = tmp_path / "source"
     for name in ("bin", "proc", "sys", "dev", "tmp"):
         (source / name).mkdir(parents=True)
     shutil.copy(find_busybox(), source / "bin" / "busybox")
     (source / "release").write_text("of the image\n")
+    (source / "release").chmod(0o600)
     place = rootfs.add_rootfs("small", str(source))
     script = "/bin/busybox cat /release; echo mine > /release; /bin/busybox cat /release"
     actions = [{"id": "ask", "do": "exec", "guest": "g1", "argv": ["/bin/busybox", "sh", "-c", script]}]
     plan = worlds.plan(
-        containers.beside_a_namespace(image="small"), timeline=actions, limits={"run_ns": 60 * SECOND_NS}
+        containers.beside_a_namespace(image="small", user_namespace=users),
+        timeline=actions,
+        limits={"run_ns": 60 * SECOND_NS},
     )
     assert Testbed().check(plan) == []
     with opened(plan) as session:
@@ -166,6 +175,7 @@ def test_an_image_is_read_and_never_written(tmp_path: Path, monkeypatch: pytest.
         outcome = session.run(Trial("t0", 1), sink)
         assert outcome.status == "ok", outcome.reasons
         assert session.realised.objects["guests.g1"].applied["image"] == "small"
+    assert (place / "release").stat().st_uid == os.geteuid()
     assert sink.artefacts["ask.out"] == b"of the image\nmine\n"
     assert (place / "release").read_text() == "of the image\n"
     assert sorted(path.name for path in place.iterdir()) == ["bin", "dev", "proc", "release", "sys", "tmp"]

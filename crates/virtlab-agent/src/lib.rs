@@ -36,6 +36,8 @@ enum Role {
     Rejoin(leader::remote::RejoinOptions),
     /// Passes frames on between a descriptor and the terminal that is a guest's console.
     Console(console::Options),
+    /// Gives a root file system to the users of a user namespace.
+    Shift(leader::world::shift::Options),
     /// Makes and measures traffic inside a guest.
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
@@ -53,6 +55,7 @@ pub fn main() -> ExitCode {
         Role::Remote(options) => leader::remote::main(&options),
         Role::Rejoin(options) => leader::remote::rejoin(&options),
         Role::Console(options) => console::main(&options),
+        Role::Shift(options) => leader::world::shift::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
         Role::Rt(options) => rt::main(options),

@@ -129,6 +129,9 @@ class Guest(Noun):
     seccomp: Literal["default", "none"] | None = (
         None  # which system calls a container may make; None = default
     )
+    user_namespace: Literal["none", "own"] | None = (
+        None  # whether root's containers have users of their own; None = none
+    )
     firmware: Literal["bios", "uefi"] | None = None  # what starts the boot loader of a disk; None = bios
     vcpus: int | None = Field(
         default=None, ge=1

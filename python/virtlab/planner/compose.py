@@ -165,6 +165,9 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         image=image_of(study.wiring, station),
         runtime=_said(spec.runtime, host and host.runtime, None) if platform.runtimes else None,
         seccomp=_said(spec.seccomp, host and host.seccomp, None) if platform.runtimes else None,
+        user_namespace=_said(spec.user_namespace, host and host.user_namespace, None)
+        if platform.runtimes
+        else None,
         firmware=_said(spec.firmware, host and host.firmware, None) if platform.disks else None,
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
         idle=_said(spec.idle, host and host.idle, "sleep"),

@@ -88,6 +88,8 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield WithoutEffect(path, f"runtime {guest.runtime}", ONE_CONTAINER)
         if guest.seccomp is not None:
             yield WithoutEffect(path, f"seccomp {guest.seccomp}", ONE_CONTAINER)
+        if guest.user_namespace is not None:
+            yield WithoutEffect(path, f"user_namespace {guest.user_namespace}", ONE_CONTAINER)
         if guest.firmware is not None:
             yield WithoutEffect(path, f"firmware {guest.firmware}", "a simulated guest boots nothing")
         if guest.vcpus is not None:

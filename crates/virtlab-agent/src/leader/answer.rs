@@ -160,6 +160,8 @@ impl Leader {
         for descriptor in wanted {
             if let Descriptor::Tap { namespace, link } = descriptor {
                 theirs.push(self.world.tap(namespace, link)?);
+            } else if let Descriptor::Users { namespace } = descriptor {
+                theirs.push(self.world.users_of(namespace)?);
             } else if let Some((first, conduit, end)) = Conduit::new(descriptor, of.1)? {
                 conduit.range(first).try_for_each(|channel| self.free(of.0, channel))?;
                 made.insert((of.0, first), conduit)?;

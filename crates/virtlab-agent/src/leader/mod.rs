@@ -14,7 +14,7 @@ pub mod remote;
 pub(crate) mod request;
 mod serve;
 mod streams;
-mod world;
+pub mod world;
 
 use anyhow::Context;
 use std::os::fd::{FromRawFd, OwnedFd};

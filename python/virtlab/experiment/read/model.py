@@ -41,6 +41,9 @@ class GuestSpec(Part):
     seccomp: leaves.Seccomp | None = Field(
         None, description="filter of a container's system calls: default, none; absent: default"
     )
+    user_namespace: leaves.UserNamespace | None = Field(
+        None, description="users of a container that root runs: none, those of the machine; own; absent: none"
+    )
     firmware: leaves.Firmware | None = Field(
         None, description="what starts the boot loader of a virtual machine's disk: bios, uefi; absent: bios"
     )
@@ -262,6 +265,9 @@ class RouterSpec(Part):
     runtime: leaves.Runtime | None = Field(None, description="what runs a container: runc, crun, podman")
     seccomp: leaves.Seccomp | None = Field(
         None, description="filter of a container's system calls: default, none"
+    )
+    user_namespace: leaves.UserNamespace | None = Field(
+        None, description="users of a container that root runs: none, own"
     )
     firmware: leaves.Firmware | None = Field(
         None, description="what starts the boot loader of a virtual machine's disk: bios, uefi"

@@ -11,7 +11,18 @@ from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import HostSpec
 from virtlab.experiment.world.boxes import Attachment, Station
 
-_NEVER_SET = ("cpu", "memory", "vcpus", "vnic_model", "image", "runtime", "seccomp", "firmware", "idle")
+_NEVER_SET = (
+    "cpu",
+    "memory",
+    "vcpus",
+    "vnic_model",
+    "image",
+    "runtime",
+    "seccomp",
+    "user_namespace",
+    "firmware",
+    "idle",
+)
 _SET_BY_VXLAN = ("offloads", "mtu", "ipv4", "ipv6", "mac")
 _OF_EXISTING = ("address", "interface", "domain", "hypervisor")
 

@@ -381,6 +381,9 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
     if spec.seccomp is not None and not any(platform.runtimes for platform in platforms):
         what = f"system calls of guests of platform {named} are not filtered"
         findings.add((*at, "seccomp"), what, "remove it, or write 'platform: container'", key=True)
+    if spec.user_namespace is not None and not any(platform.runtimes for platform in platforms):
+        what = f"guests of platform {named} have no users of their own to choose"
+        findings.add((*at, "user_namespace"), what, "remove it, or write 'platform: container'", key=True)
     if spec.firmware is not None and not any(platform.disks for platform in platforms):
         what = f"guests of platform {named} boot no disk"
         findings.add((*at, "firmware"), what, "remove it, or write 'platform: qemu'", key=True)
@@ -494,6 +497,7 @@ def _populate_router(
             vnics[f"eth{number}"] = Attachment(bridge, None, domain, cable.spec.rate)
     spec = GuestSpec.model_construct(
         cpu=router.cpu, memory=router.memory, image=router.image, vnic_model=router.vnic_model,
-        runtime=router.runtime, seccomp=router.seccomp, firmware=router.firmware,
+        runtime=router.runtime, seccomp=router.seccomp, user_namespace=router.user_namespace,
+        firmware=router.firmware,
     )  # fmt: skip
     wiring.stations[name] = Station(name, name, router.platform, vnics, spec, forwards=True, because=because)

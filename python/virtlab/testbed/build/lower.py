@@ -22,6 +22,7 @@ from virtlab.testbed.kinds.findings import USUAL, Machine
 from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
 from virtlab.testbed.kinds.registry import vswitches
 from virtlab.testbed.kinds.switch import BuiltSwitch
+from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.queues.pacing import in_front_of_wire, licence, pushback
 from virtlab.testbed.steps.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.steps.neighbours import neighbours
@@ -139,6 +140,7 @@ def _fragments(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operati
 
 def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
     natives: dict[str, list[str]] = {}
+    users = users_of(plan)
     for name, guest in plan.world.guests.items():
         if PLATFORMS[guest.platform].is_host:
             natives.setdefault(guest.host, []).append(name)
@@ -169,7 +171,8 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
             namespace = guest_namespace(name)
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
-            out.add(f"guests.{name}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
+            out.add(f"guests.{name}", NamespaceAdd(namespace, users.get(name)))
+            out.add(f"guests.{name}", *_ipv6(namespace, wanted, plan, machine))
             out.add(f"guests.{name}", *_fragments(namespace, wanted, machine))
     if plan.world.links:
         first = f"links.{next(iter(plan.world.links))}"

@@ -54,11 +54,20 @@ class AtLink(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class Users:
+    """Whom the users 0, 1, ... of a user namespace are outside: `count` of them, from `first` on."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceAdd(Operation):
-    """A new network namespace."""
+    """A new network namespace; with `users`, one that belongs to a new user namespace."""
 
     op: ClassVar[str] = "namespace"
     name: str
+    users: Users | None = None
 
 
 @dataclass(frozen=True, slots=True)

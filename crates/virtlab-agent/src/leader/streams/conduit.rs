@@ -28,6 +28,8 @@ pub type Key = (u32, u16);
 pub enum Descriptor {
     /// A tap made by `apply`.
     Tap { namespace: String, link: String },
+    /// The user namespace that a network belongs to.
+    Users { namespace: String },
     /// The byte stream of an agent that has channels `channel` to `channel + channels - 1`.
     Agent { channel: u16, channels: u16 },
     /// A byte stream; its bytes travel as data frames on `channel`.
@@ -56,13 +58,13 @@ pub struct Conduit {
 }
 
 impl Conduit {
-    /// A stream for the command of channel `of`, and the end that the command gets; none for a tap.
+    /// A stream for the command of channel `of`, and the end that the command gets; none for what is no stream.
     ///
     /// # Errors
     /// When no socket pair can be made, or the range of channels is empty or ends beyond the last one.
     pub fn new(descriptor: &Descriptor, of: u16) -> anyhow::Result<Option<(u16, Self, OwnedFd)>> {
         let (channel, channels, frames) = match *descriptor {
-            Descriptor::Tap { .. } => return Ok(None),
+            Descriptor::Tap { .. } | Descriptor::Users { .. } => return Ok(None),
             Descriptor::Agent { channel, channels } => (channel, channels, true),
             Descriptor::Stream { channel } => (channel, 1, false),
         };

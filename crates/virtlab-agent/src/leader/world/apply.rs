@@ -95,9 +95,9 @@ fn one(
 ) -> Result<(), Failure> {
     let fail = |error: anyhow::Error| failure(index, &error);
     match operation {
-        Operation::Namespace { name } => {
+        Operation::Namespace { name, users } => {
             flush(world, pending, done)?;
-            world.create(name).map_err(fail)?;
+            world.create(name, *users).map_err(fail)?;
             done.push(Undo::Namespace(name.clone()));
         }
         Operation::Sysctl { namespace, path, value } => {

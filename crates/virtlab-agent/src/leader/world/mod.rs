@@ -4,5 +4,7 @@ pub mod apply;
 pub mod namespaces;
 pub mod observe;
 pub mod operation;
+mod owned;
 pub mod reach;
+pub mod shift;
 mod values;

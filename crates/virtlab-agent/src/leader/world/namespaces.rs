@@ -6,6 +6,8 @@
 use crate::leader::kernel::encode;
 use crate::leader::kernel::links::links;
 use crate::leader::kernel::netlink::Socket;
+use crate::leader::world::operation::Users;
+use crate::leader::world::owned;
 use crate::leader::world::values::Values;
 use anyhow::{Context, anyhow};
 use nix::errno::Errno;
@@ -121,23 +123,40 @@ impl World {
         tap.try_clone().context("cannot duplicate a descriptor")
     }
 
+    /// The user namespace that a network belongs to.
+    ///
+    /// # Errors
+    /// If the name is unknown, or the kernel does not tell.
+    pub fn users_of(&mut self, namespace: &str) -> anyhow::Result<OwnedFd> {
+        owned::users_of(self.namespace(namespace)?.fd.as_fd())
+    }
+
     /// Names of all namespaces.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.namespaces.keys().map(String::as_str)
     }
 
-    /// Makes a namespace and enters it.
+    /// Makes a namespace and enters it; with `users`, one that a user namespace of its own has.
     ///
     /// # Errors
     /// When the name is taken or the kernel refuses.
-    pub fn create(&mut self, name: &str) -> anyhow::Result<()> {
+    pub fn create(&mut self, name: &str, users: Option<Users>) -> anyhow::Result<()> {
         if self.namespaces.contains_key(name) {
             return Err(anyhow!("there is already a namespace '{name}'"));
         }
-        unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
+        let made = users.map(owned::network).transpose()?;
         // A name of none while the thread stands where no entry exists yet.
         self.standing = Some(String::new());
-        let fd = own_network()?;
+        let fd = match made {
+            Some(network) => {
+                enter(network.as_fd()).context("cannot enter the network of a user namespace")?;
+                network
+            }
+            None => {
+                unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
+                own_network()?
+            }
+        };
         let loopback = Interface { index: 1, up: false, mtu_bytes: None, mac: None, master: None };
         let namespace = Namespace {
             fd,

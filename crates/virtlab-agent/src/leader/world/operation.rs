@@ -21,12 +21,20 @@ pub struct End {
     pub master: Option<String>,
 }
 
+/// Whom the users 0, 1, ... of a user namespace are outside: as many from `first` on.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Users {
+    pub first: u32,
+    pub count: u32,
+}
+
 /// One kernel operation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
-    /// A new network namespace, known by `name`.
-    Namespace { name: String },
+    /// A new network namespace, known by `name`; with `users`, it belongs to a new user namespace.
+    Namespace { name: String, users: Option<Users> },
     /// A cable of two virtual Ethernet ports, both down.
     Veth { ends: [End; 2] },
     /// A Linux bridge without spanning tree.

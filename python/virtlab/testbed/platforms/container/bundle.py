@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +22,14 @@ from typing import Any
 
 from virtlab.testbed.kinds.capabilities import CAPABILITIES
 from virtlab.testbed.platforms.container import seccomp
+from virtlab.testbed.steps.operations import Users
 
 AGENT = "/virtlab-agent"
+BUSYBOX = "/bin/busybox"
 BARE = "bare.tar"
+PROGRAMS = "programs"
 CONTROL_FD = 3
+USERS_FD = 4  # of the runtime, and of what it starts: the user namespace that the container is to join
 FOLDERS = ("bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr")
 MASKED = (
     "/proc/kcore",
@@ -69,7 +74,8 @@ class Limits:
 class Bundle:
     """One container. `cgroup`: the path of its control group; None where it gets none (an ordinary user's).
 
-    `capabilities`: what root has where it runs; None: all. `filtered`: its system calls are.
+    `capabilities`: what root has where it runs; None: all. `filtered`: its system calls are. `users`: whom those inside
+    are outside, in the user namespace that its network belongs to; None: itself.
     """
 
     guest: str
@@ -80,9 +86,10 @@ class Bundle:
     cgroup: str | None
     capabilities: tuple[str, ...] | None = None
     filtered: bool = True
+    users: Users | None = None
 
-    def config(self) -> dict[str, Any]:
-        """config.json."""
+    def config(self, place: str = "") -> dict[str, Any]:
+        """config.json. `place`: where bundles lie."""
         granted = list(CAPABILITIES if self.capabilities is None else self.capabilities)
         sets = ("bounding", "effective", "permitted")
         linux: dict[str, Any] = {
@@ -92,6 +99,10 @@ class Bundle:
         }
         if self.filtered:
             linux["seccomp"] = seccomp.profile()
+        if self.users is not None:
+            linux["namespaces"].append({"type": "user", "path": f"/proc/self/fd/{USERS_FD}"})
+            mapped = [{"containerID": 0, "hostID": self.users.first, "size": self.users.count}]
+            linux |= {"uidMappings": mapped, "gidMappings": mapped}
         if self.cgroup is not None:
             linux["namespaces"].append({"type": "cgroup"})
             linux["cgroupsPath"] = self.cgroup
@@ -112,11 +123,15 @@ class Bundle:
                 "noNewPrivileges": True,
             },
             "root": {"path": "rootfs"},
-            "mounts": list(self._mounts()),
+            "mounts": list(self._mounts(place)),
             "linux": linux,
         }
 
-    def _mounts(self) -> list[dict[str, Any]]:
+    def source(self, path: str, place: str) -> str:
+        """Where a program that it is given can be reached: not by the path of a folder that only root may enter."""
+        return path if self.users is None else f"{place}/{PROGRAMS}/{Path(path).name}"
+
+    def _mounts(self, place: str) -> list[dict[str, Any]]:
         def mount(place: str, kind: str, source: str, *options: str) -> dict[str, Any]:
             return {"destination": place, "type": kind, "source": source, "options": list(options)}
 
@@ -139,13 +154,13 @@ class Bundle:
         ]
         if self.cgroup is not None:
             found.append(mount("/sys/fs/cgroup", "cgroup", "cgroup", *quiet, "relatime", "ro"))
-        found.append(mount(AGENT, "bind", self.agent, "bind", "ro"))
+        found.append(mount(AGENT, "bind", self.source(self.agent, place), "bind", "ro"))
         if self.image is None and self.busybox is not None:
-            found.append(mount("/bin/busybox", "bind", str(self.busybox), "bind", "ro"))
+            found.append(mount(BUSYBOX, "bind", self.source(str(self.busybox), place), "bind", "ro"))
         return found
 
 
-def archive(bundles: Sequence[Bundle], applets: Sequence[str]) -> bytes:
+def archive(bundles: Sequence[Bundle], applets: Sequence[str], place: str = "") -> bytes:
     """All bundles as a tar file, each in a folder of its number. `applets`: what busybox can be called."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -153,7 +168,7 @@ def archive(bundles: Sequence[Bundle], applets: Sequence[str]) -> bytes:
             _folder(tar, str(number))
             for name in ("rootfs", "upper", "work"):
                 _folder(tar, f"{number}/{name}")
-            _file(tar, f"{number}/config.json", json.dumps(bundle.config()).encode())
+            _file(tar, f"{number}/config.json", json.dumps(bundle.config(place)).encode())
         if any(bundle.image is None for bundle in bundles):
             _file(tar, BARE, bare(tuple(applets)))
     return out.getvalue()
@@ -177,14 +192,30 @@ def prepare(place: str, bundles: Sequence[Bundle], *, before: str = "") -> str:
     """A shell script that makes `place` a tmpfs of the world's, unpacks the archive of its input there, and puts
     images.
     """
-    lines = [f"{before}mount -t tmpfs -o mode=0700 virtlab {place}", f"cd {place}", "tar -x --no-same-owner"]
+    mapped = [bundle for bundle in bundles if bundle.users is not None]
+    mode = "0711" if mapped else "0700"  # root of a user namespace is one of the others
+    lines = [
+        f"{before}mount -t tmpfs -o mode={mode} virtlab {place}",
+        f"cd {place}",
+        "tar -x --no-same-owner",
+    ]
+    programs = {str(path) for each in mapped for path in (each.agent, each.busybox) if path is not None}
+    lines += [f"mkdir {PROGRAMS}"] if programs else []
+    for path in sorted(programs):
+        target = f"{PROGRAMS}/{Path(path).name}"
+        lines += [f"touch {target}", f"mount --bind {shlex.quote(path)} {target}"]
     for number, bundle in enumerate(bundles):
         if bundle.image is None:
             lines.append(f"tar -x --no-same-owner -f {BARE} -C {number}/rootfs")
         else:
             # Paths with these characters are refused before: the kernel splits its options at them.
             layers = f"lowerdir={bundle.image},upperdir={place}/{number}/upper,workdir={place}/{number}/work"
+            # A new owner is noted in the upper layer without a copy of the content.
+            layers += ",metacopy=on" if bundle.users is not None else ""
             lines.append(f"mount -t overlay -o '{layers}' virtlab {place}/{number}/rootfs")
+        if bundle.users is not None:
+            users = f"--first {bundle.users.first} --count {bundle.users.count}"
+            lines.append(f"{shlex.quote(bundle.agent)} shift {users} {place}/{number}/rootfs")
     return " && ".join(lines)
 
 

@@ -27,6 +27,7 @@ from virtlab.testbed.kinds.container_home import Home, here
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.kinds.reach import Reach
+from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import BUNDLES, CONTAINERS
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
@@ -192,7 +193,7 @@ class Containers(Running):
         """Nothing is held."""
 
     def _bundles(self, names: Sequence[str], paths: Mapping[str, str]) -> list[Bundle]:
-        wanted = bandwidths(self.plan)
+        wanted, users = bandwidths(self.plan), users_of(self.plan)
         bundles = []
         for name in names:
             guest, home = self.plan.world.guests[name], self._home_of(name)
@@ -206,8 +207,11 @@ class Containers(Running):
             limits = Limits(wanted.get(name), guest.memory_bytes, swaps=home.swaps(), pids=pids)
             filtered = guest.seccomp != seccomp.NONE
             bundles.append(
-                Bundle(name, home.agent, image, home.busybox, limits, paths.get(name), granted, filtered)
-            )
+                Bundle(
+                    name, home.agent, image, home.busybox, limits, paths.get(name), granted, filtered,
+                    users.get(name),
+                )
+            )  # fmt: skip
         return bundles
 
     def _prepare(self, place: str, bundles: list[Bundle], observe: Observer) -> None:
@@ -229,7 +233,7 @@ class Containers(Running):
             )
         except RefusedError as error:
             raise MachineError("guests", f"bundles of containers: {error.what}", CURE) from error
-        self.control.data(BUNDLES.first, archive(bundles, applets))
+        self.control.data(BUNDLES.first, archive(bundles, applets, place))
         self.control.data(BUNDLES.first, b"")
         deadline = time.monotonic() + self._patience_s
         while (how := self.control.ended(BUNDLES.first)) is None and time.monotonic() < deadline:
@@ -249,6 +253,11 @@ class Containers(Running):
         self.control.listen(channel, each.hear)
         self.containers[bundle.guest] = each
         self._reaches[bundle.guest] = each.reach
+        descriptors: list[dict[str, Any]] = [
+            {"kind": "agent", "channel": each.leader, "channels": CONTAINERS.each - 1}
+        ]
+        if bundle.users is not None:
+            descriptors.append({"kind": "users", "namespace": self.lowered.guests[bundle.guest]})
         if home.runtime.is_engine:
             argv = engine.run(home.runtime.path, place, number, bundle)
         else:
@@ -256,14 +265,14 @@ class Containers(Running):
                 f"{place}/state",
                 f"{place}/{number}",
                 f"virtlab-{number}",
-                descriptors=1,
+                descriptors=len(descriptors),
                 rootless=self.groups is None,
             )
         request: dict[str, Any] = {
             "channel": channel,
             "namespace": self.lowered.guests[bundle.guest],
             "argv": argv,
-            "descriptors": [{"kind": "agent", "channel": each.leader, "channels": CONTAINERS.each - 1}],
+            "descriptors": descriptors,
         }
         if home.runtime.is_engine and self.groups is None:
             request["environment"] = engine.environment(place, uid=os.getuid(), gid=os.getgid())
@@ -277,6 +286,7 @@ class Containers(Running):
             "image": self.plan.world.guests[bundle.guest].image,
             "control_group": bundle.cgroup,
             "seccomp": self.plan.world.guests[bundle.guest].seccomp or "default",
+            "user_namespace": self.plan.world.guests[bundle.guest].user_namespace or "none",
             **bundle.limits.json(),
         }
 

@@ -26,5 +26,8 @@ ROLES: dict[str, dict[str, Any]] = {
         "workload": "udp_stream", "ip_packet_bytes": 500, "rate_bit_per_s": 5_000_000, "duration_ns": 800_000_000,
     },
     "tcp_stream": {"workload": "tcp_stream", "message_bytes": 4096, "duration_ns": 800_000_000},
+    "http_get": {
+        "workload": "http_get", "connections": 2, "rate_per_s": 200, "response_bytes": 1000, "duration_ns": 800_000_000,
+    },
     "raw_stream": {"workload": "raw_stream", "frame_bytes": 500, "rate_pps": 1000, "duration_ns": 800_000_000},
 }  # fmt: skip

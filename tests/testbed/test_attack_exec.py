@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import container_world as containers
+import machine_world as machines
 import pytest
 import testbed_world as worlds
 from test_testbed_privileges import ROOT, as_nobody, has_control_groups
@@ -15,6 +17,7 @@ from test_testbed_privileges import ROOT, as_nobody, has_control_groups
 from virtlab.cli.main import main
 from virtlab.plan import Outcome, Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.vswitches import ovs
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
@@ -119,15 +122,50 @@ def test_a_command_is_told_nothing_of_the_callers_environment(
     assert by(look) == ""
 
 
-def test_no_process_of_the_world_has_the_callers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_open_vswitch() -> dict[str, Any]:
+    world = worlds.bridged()
+    for vswitch in world["vswitches"].values():
+        vswitch["kind"] = "ovs-netdev"
+    return world
+
+
+KINDS: dict[str, tuple[Callable[[], str | None], Callable[[], dict[str, Any]], str]] = {
+    "namespace": (worlds.missing, worlds.bridged, "virtlab-agent"),
+    "runc": (containers.missing, lambda: containers.containers(worlds.bridged(), runtime="runc"), "runc"),
+    "qemu": (machines.missing, lambda: machines.machines(worlds.bridged()), "qemu-system"),
+    "ovs": (ovs.missing, on_open_vswitch, "ovs-vswitchd"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_process_of_the_world_has_the_callers_environment(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither agents, nor what runs containers and machines, nor a switch's daemons, nor what runs in guests."""
+    missing, world, program = KINDS[kind]
+    if missing() is not None:
+        pytest.skip(str(missing()))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    plan = worlds.echo_plan(worlds.bridged(), count=2)
-    with Testbed().open(plan, worlds.Patient()) as session:
+    with Testbed().open(worlds.echo_plan(world(), count=2), worlds.Patient()) as session:
         session.run(Trial("t0", 1), worlds.MemorySink())
         mine = family(os.getpid())
         assert len(mine) >= 3  # the leader's two and probes, at least
+        assert any(program in Path(f"/proc/{pid}/cmdline").read_text() for pid in mine)
         for pid in mine:
             assert SECRET.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@ROOT
+def test_a_command_has_two_powers_over_its_network_and_gains_no_others() -> None:
+    outcome, sink = played(
+        worlds.bridged(), ["grep", "-E", "^(Cap(Prm|Eff|Bnd)|NoNewPrivs)", "/proc/self/status"]
+    )
+    assert outcome.status == "ok", outcome.reasons
+    status = dict(line.split(":\t") for line in sink.artefacts["attack.out"].decode().splitlines())
+    net_admin_and_net_raw = 1 << 12 | 1 << 13
+    sets = [int(status[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")]
+    assert sets == [net_admin_and_net_raw] * 3
+    assert status["NoNewPrivs"] == "1"
 
 
 def family(pid: int) -> list[int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,16 @@ try:
 except OSError:
     pass
 print(said)
+"""
+
+# Connects, says nothing, and ends once the other side has.
+SILENT = """
+import socket, sys
+mine = socket.create_connection((sys.argv[2], int(sys.argv[3])), source_address=(sys.argv[1], 0))
+try:
+    mine.recv(1)
+except ConnectionError:
+    pass
 """
 
 
@@ -129,3 +141,29 @@ def test_a_stranger_opens_no_connection_and_one_that_is_no_flow_keeps_none_out(
     seen = server.collect("role")
     assert [taint for taint in seen.taints if not taint.startswith("starved")] == []
     assert server.wait_event("finished", "role")["reason"] in {"complete", "stopped"}
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
+@pytest.mark.parametrize("workload", ["udp_stream", "tcp_stream"])
+def test_a_stranger_who_keeps_the_server_of_iperf3_is_in_no_result(world: pw.World, workload: str) -> None:
+    """First one connects and says nothing, then one begins a whole test: the peer is served nevertheless."""
+    client, server = world.probe(world.a), world.probe(world.b)
+    a, b = world.a.end(4), world.b.end(4)
+    own = {"payload_bytes": 1000, "rate_bit_per_s": 8_000_000} if workload == "udp_stream" else {}
+    parameters = {**own, "duration_ns": 1000 * MS, "meter": "iperf3"}
+    common = {"role": "role", "workload": workload, "parameters": parameters, "seed": 7}
+    port = server.ask("arm", side="server", local=b, peer=a, **common)["port"]
+    client.ask("arm", side="client", local=a, peer={**b, "port": port}, **common)
+    server.ask("start", role="role")
+    time.sleep(0.3)  # until it listens
+    words = ["iperf3", "-B", STRANGER[4], "-c", str(b["address"]), "-p", str(port), "-t", "20"]
+    silent = [sys.executable, "-c", SILENT, STRANGER[4], str(b["address"]), str(port)]
+    for argv in (silent, words):
+        stranger = subprocess.Popen(world.a.argv(*argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stranger.communicate(timeout=10)
+    client.ask("start", role="role")
+    assert client.wait_event("finished", "role")["reason"] == "complete"
+    server.ask("stop", role="role")
+    sent, seen = client.collect("role"), server.collect("role")
+    assert 0 < seen.counters["received_bytes"] <= sent.counters["sent_bytes"]
+    assert [taint for taint in seen.taints if not taint.startswith("starved")] == []

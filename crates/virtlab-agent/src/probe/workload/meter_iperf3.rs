@@ -4,7 +4,12 @@
 //! interval instants count from the start of the program, which precedes the first byte by the connection's set-up.
 //! iperf3's rate is of payload; the role's is of IP packets, and is converted. What iperf3 calls lost includes what its
 //! own socket buffer dropped.
+//!
+//! Its server opens its own sockets and has no option for who may connect. So it listens at the role's address, for one test;
+//! until the peer is the only one connected, whoever else is has it killed and started again; and the hosts that it says it
+//! measured must be the peer. A stranger can make a role fail so, and is in no result.
 
+use super::connections::{self, Connections};
 use super::{Arming, Prepared, Side, Workload, parse, program};
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing, sleep};
@@ -15,13 +20,16 @@ use crate::probe::spool::{IntervalRow, Spool};
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use virtlab_load::{SizeRequest, Transport};
 use virtlab_wire::Nanos;
 
 /// iperf3's server may need a moment to listen.
 const CONNECT_TRIES: usize = 20;
+/// What its client says when it found no server, or one that a stranger kept.
+const NOT_SERVED: [&str; 4] =
+    ["unable to connect", "the server is busy", "closed unexpectedly", "Connection reset by peer"];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,7 +129,7 @@ fn prepare(arming: &Arming<'_>, own: Vec<String>, duration_ns: u64, udp: bool) -
             arguments.extend(own);
         }
     }
-    Ok(Prepared::fixed(Iperf3 { path, arguments, port, side: arming.side, udp }))
+    Ok(Prepared::fixed(Iperf3 { path, arguments, port, peer, side: arming.side, udp }))
 }
 
 /// A port that is free now; the program binds it a moment later.
@@ -135,8 +143,21 @@ struct Iperf3 {
     path: PathBuf,
     arguments: Vec<String>,
     port: u16,
+    peer: IpAddr,
     side: Side,
     udp: bool,
+}
+
+impl Iperf3 {
+    /// Whether the server must be started again, because a stranger is connected to it.
+    fn is_kept_by_a_stranger(&self, served: &mut bool) -> bool {
+        if *served || self.side == Side::Client {
+            return false;
+        }
+        let Connections { peer, others } = connections::at(self.port, self.peer);
+        *served = peer && !others;
+        others
+    }
 }
 
 impl Workload for Iperf3 {
@@ -151,7 +172,12 @@ impl Workload for Iperf3 {
         }
         let mut rows = Spool::new(&run.budget);
         for attempt in 1.. {
-            let output = match program::run(&self.path, &self.arguments, run) {
+            let (mut served, mut kept) = (false, false);
+            let stranger = || {
+                kept = self.is_kept_by_a_stranger(&mut served);
+                kept
+            };
+            let output = match program::run_unless(&self.path, &self.arguments, run, stranger) {
                 Ok(output) => output,
                 Err(error) => {
                     report.failure = Some(format!("{error:#}"));
@@ -160,10 +186,24 @@ impl Workload for Iperf3 {
             };
             let told: Value = serde_json::from_str(&output.text).unwrap_or_default();
             let complaint = told.get("error").and_then(Value::as_str).map(str::to_owned);
-            let connecting = complaint.as_deref().is_some_and(|text| text.contains("unable to connect"));
-            if connecting && attempt < CONNECT_TRIES && !run.stopped() {
+            let said = |words: &[&str]| {
+                complaint.as_deref().is_some_and(|text| words.iter().any(|word| text.contains(word)))
+            };
+            let whose = measured(&told);
+            let of_a_stranger = self.side == Side::Server
+                && whose.first().map_or(kept || said(&["client"]), |host| *host != self.peer);
+            let not_served = self.side == Side::Client && attempt < CONNECT_TRIES && said(&NOT_SERVED);
+            if (of_a_stranger || not_served) && !run.stopped() {
                 sleep(Nanos(30_000_000));
                 continue;
+            }
+            if of_a_stranger {
+                break;
+            }
+            if let Some(host) = whose.iter().find(|host| self.side == Side::Server && **host != self.peer) {
+                report.failure =
+                    Some(format!("iperf3's server measured {host}, which is not this role's other end"));
+                break;
             }
             take(&told, output.started, self.side, self.udp, &mut report, &mut rows);
             if !run.stopped() {
@@ -178,6 +218,18 @@ impl Workload for Iperf3 {
         }
         report
     }
+}
+
+/// The hosts that took part in a server's test: of the control connection, then of each stream.
+fn measured(told: &Value) -> Vec<IpAddr> {
+    let start = told.get("start").unwrap_or(&Value::Null);
+    let control = start.get("accepted_connection").and_then(|connection| connection.get("host"));
+    let streams = start.get("connected").and_then(Value::as_array).into_iter().flatten();
+    let hosts = control.into_iter().chain(streams.filter_map(|stream| stream.get("remote_host")));
+    hosts
+        .filter_map(|host| host.as_str().and_then(|text| text.parse::<IpAddr>().ok()))
+        .map(|host| host.to_canonical())
+        .collect()
 }
 
 /// Rows and counters of iperf3's JSON.
@@ -232,5 +284,23 @@ fn take(
             report.add("retransmits", number(part("sum_sent"), "retransmits") as u64);
         }
         (false, false) => report.add("received_bytes", number(part("sum_received"), "bytes") as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_hosts_of_a_test_are_those_of_its_control_connection_and_its_streams() {
+        let told = json!({"start": {
+            "accepted_connection": {"host": "::ffff:10.0.0.1", "port": 9},
+            "connected": [{"remote_host": "10.0.0.1"}, {"remote_host": "10.0.0.66"}],
+        }});
+        let hosts: Vec<IpAddr> =
+            ["10.0.0.1", "10.0.0.1", "10.0.0.66"].map(|text| text.parse().unwrap()).to_vec();
+        assert_eq!(measured(&told), hosts);
+        assert_eq!(measured(&json!({"error": "unable to receive parameters"})), Vec::<IpAddr>::new());
     }
 }

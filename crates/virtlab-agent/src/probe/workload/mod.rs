@@ -6,6 +6,7 @@ mod arrivals;
 mod burst_answer;
 mod burst_load;
 mod burst_origin;
+mod connections;
 mod echo;
 mod http;
 mod http_get;

@@ -16,6 +16,8 @@ use virtlab_wire::Nanos;
 const PLACES: [&str; 6] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Between being asked to end and being killed.
 const GRACE: Nanos = Nanos(50_000_000);
+/// Between looks whether it must end.
+const LOOK_EVERY: Nanos = Nanos(100_000_000);
 
 /// Where the program stands.
 ///
@@ -45,6 +47,19 @@ pub struct Output {
 /// # Errors
 /// When it cannot be started.
 pub fn run(program: &Path, arguments: &[String], role: &Run) -> anyhow::Result<Output> {
+    run_unless(program, arguments, role, || false)
+}
+
+/// The same; it is killed once `must_end` says so, which is asked some times a second.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn run_unless(
+    program: &Path,
+    arguments: &[String],
+    role: &Run,
+    mut must_end: impl FnMut() -> bool,
+) -> anyhow::Result<Output> {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("LC_ALL", "C").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -61,7 +76,7 @@ pub fn run(program: &Path, arguments: &[String], role: &Run) -> anyhow::Result<O
     let (text, complaint, status) = std::thread::scope(|scope| {
         let output = scope.spawn(move || text_of(output));
         let errors = scope.spawn(move || text_of(errors));
-        let status = end_of(&mut child, role);
+        let status = end_of(&mut child, role, &mut must_end);
         (output.join().unwrap_or_default(), errors.join().unwrap_or_default(), status)
     });
     let failed = !role.stopped() && !status.is_some_and(|status| status.success());
@@ -87,8 +102,13 @@ fn text_of(pipe: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn end_of(child: &mut Child, role: &Run) -> Option<std::process::ExitStatus> {
+fn end_of(
+    child: &mut Child,
+    role: &Run,
+    must_end: &mut dyn FnMut() -> bool,
+) -> Option<std::process::ExitStatus> {
     let mut interrupted = None;
+    let mut next = clock::raw() + LOOK_EVERY;
     loop {
         if let Ok(Some(status)) = child.try_wait() {
             return Some(status);
@@ -102,6 +122,12 @@ fn end_of(child: &mut Child, role: &Run) -> Option<std::process::ExitStatus> {
             if clock::raw().since(asked) > GRACE {
                 let _ = child.kill();
                 return child.wait().ok();
+            }
+        }
+        if clock::raw() >= next {
+            next = clock::raw() + LOOK_EVERY;
+            if must_end() {
+                let _ = child.kill();
             }
         }
         sleep(Nanos(2_000_000));

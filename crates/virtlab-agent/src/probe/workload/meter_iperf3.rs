@@ -6,8 +6,8 @@
 //! own socket buffer dropped.
 //!
 //! Its server opens its own sockets and has no option for who may connect. So it listens at the role's address, for one test;
-//! until the peer is the only one connected, whoever else is has it killed and started again; and the hosts that it says it
-//! measured must be the peer. A stranger can make a role fail so, and is in no result.
+//! until the peer is the only one connected, it is killed and started again when a stranger connects; and the hosts that it
+//! says it measured must be the peer. A stranger can make a role fail so, and is in no result.
 
 use super::connections::{self, Connections};
 use super::{Arming, Prepared, Side, Workload, parse, program};

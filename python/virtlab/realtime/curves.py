@@ -52,10 +52,17 @@ def lines_around(settings: Overheads) -> list[Row]:
     periods = list(range(settings.step, settings.longest_vm_period + 1, settings.step))
     for utilisation, share, overhead in ENCLOSING:
         setting = f"u {utilisation:g}, share {float(share):g}, X {overhead}"
-        chosen = {"utilisation": utilisation, "share": share, "overhead": overhead * TICKS, "sets": 1}
-        (first_period, first_wcet, _) = exact_periods(family, seed=settings.seed, **chosen)[0]
+        (first_period, first_wcet, _) = exact_periods(
+            family,
+            utilisation=utilisation,
+            share=share,
+            overhead=overhead * TICKS,
+            sets=1,
+            seed=settings.seed,
+        )[0]
         ratios = response_curve(
-            family, periods=[period * TICKS for period in periods], cap=settings.cap, seed=settings.seed, **chosen
+            family, utilisation=utilisation, share=share, overhead=overhead * TICKS, sets=1, seed=settings.seed,
+            periods=[period * TICKS for period in periods], cap=settings.cap,
         )[:, 0]  # fmt: skip
         lines = three_lines(
             share=float(share), utilisation=utilisation, overhead=overhead, first_period=first_period / TICKS,

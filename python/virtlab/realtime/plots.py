@@ -152,7 +152,7 @@ def overhead_fraction(curves: list[Row]) -> Spec:
 def three_lines_around(rows: list[Row]) -> Spec:
     """One task set's greatest R/T over the VM period between its left bound, its lower bound and the limit 1."""
     x = _axis("vm_period", "VM period P (time units)")
-    scale = {"scale": {"domain": [0, 3], "clamp": True}}
+    scale = {"scale": {"domain": [0, 3]}}
     return _spec(
         "Three lines around the usable VM periods of one task set",
         rows,

@@ -204,7 +204,7 @@ def _independent_of_n(studied: Studied) -> Answer:
     worst, where = 0.0, ""
     for used in (0.1, 0.2, 0.3):
         for share in sorted({cell["share"] for cell in _of(studied, used, _above)}):
-            means = [c["mean_ratio"] or 0.0 for c in _of(studied, used, lambda c, at=share: c["share"] == at)]
+            means = [cell["mean_ratio"] or 0.0 for cell in _of(studied, used) if cell["share"] == share]
             apart = (max(means) - min(means)) / max(means) if max(means) else 0.0
             if apart > worst:
                 worst, where = apart, f"u {used:g}, share {share:g}"

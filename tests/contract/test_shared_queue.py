@@ -1,4 +1,4 @@
-"""Guests of one host wait for each other in front of its wire: one body for every arm that plays it.
+"""Guests of one host wait for each other in front of its wire: one body, played on both arms.
 
 On each of two hosts stand a guest that is measured and one that loads the wire with bursts. What is asserted is what no
 noise changes: how long the longest of many probes waited at least, and what was counted.
@@ -49,7 +49,7 @@ def plan(pushback: str, **load: Any) -> Plan:
     return Plan.parse(json.dumps(values))
 
 
-@pytest.fixture(scope="module", params=("testbed",))
+@pytest.fixture(scope="module", params=("simulator", "testbed"))
 def backend(request: pytest.FixtureRequest) -> Backend:
     return backend_of(request.param)
 
@@ -79,7 +79,7 @@ def test_a_probe_waits_behind_its_neighbours_burst_in_the_queue_that_they_share(
     assert len(waits(kept)) >= 95
     # Probes sweep over the period, so one of a hundred comes soon after the burst and waits for nearly all of it.
     assert waits(kept).max() > 0.8 * BURST_NS
-    assert np.median(waits(kept)) > 0.05 * BURST_NS
+    assert waits(kept).mean() > 0.15 * BURST_NS
     assert counted(kept, "uplinks.h1.up", "packets") > 41 * 50
     assert counted(kept, "uplinks.h1.up", "drops") == 0
     assert counted(kept, "links.l0.ab", "drops") == 0
@@ -88,8 +88,8 @@ def test_a_probe_waits_behind_its_neighbours_burst_in_the_queue_that_they_share(
 def test_with_a_queue_of_its_own_no_guest_waits_for_more_than_ten_frames_of_another(backend: Backend) -> None:
     outcome, kept = played(backend, plan("guest"))
     assert outcome.status in PLAYED, outcome.reasons
-    # Noise of a real machine adds to single probes, not to most of them.
-    assert np.quantile(waits(kept), 0.5) < 11 * 123_040
+    # Ten frames and the one on the wire; a busy machine may add as much again to half of the probes.
+    assert np.median(waits(kept)) < 2 * 11 * 123_040
 
 
 def test_as_fast_as_possible_is_the_wires_rate_for_who_shares_it(backend: Backend) -> None:

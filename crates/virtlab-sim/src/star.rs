@@ -107,11 +107,13 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
                 mac: mac(host),
                 mtu_bytes: PACKET_BYTES,
                 pushback_bit_per_s: None,
+                held: false,
                 licence: None,
                 on: On::Port(format!("h{host:04}")),
             })
             .collect(),
         vswitches: Vec::new(),
+        uplinks: Vec::new(),
         bridging: Vec::new(),
         neighbours: all().map(|host| (address(host), mac(host))).collect(),
         resolution: None,

@@ -1,4 +1,4 @@
-"""Who queues on a host: frames that guests send faster than the host's wire takes them, as the Plan has it.
+"""Who queues on a host: frames that guests send faster than the host's wire takes them, on every backend.
 
 With `pushback: uplink` a vNIC takes frames as fast as they are sent, and they wait in one FIFO in front of the wire,
 which all guests of the host share as they share its one network card. A sender whose frames stay its own up to there is
@@ -14,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.plan import Plan
 from virtlab.planner.ports import is_port
 
 UPLINK_PACKETS = 1000  # that may wait there: an interface's usual queue length
 BURST_FRAMES = 10  # that go at once after a pause
+TAP_BIT_PER_S = (
+    10_000_000_000  # that a veth and a tap say of themselves: the rate of a vNIC behind such a queue
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,11 @@ def shared_queues(plan: Plan) -> Iterator[SharedQueue]:
 def sharing(plan: Plan) -> frozenset[str]:
     """Virtual switches whose guests' frames wait for a wire in a queue that they share."""
     return frozenset(each.vswitch for each in shared_queues(plan))
+
+
+def is_held(plan: Plan, guest: str, vnic: str) -> bool:
+    """Whether a frame that waits there is still its sender's, who is held back by it."""
+    entry = plan.world.guests[guest]
+    vswitch = plan.world.vswitches.get(str(entry.vnics[vnic].vswitch))
+    by_kernel = vswitch is not None and not VSWITCHES[vswitch.kind].process
+    return PLATFORMS[entry.platform].shares_kernel and by_kernel

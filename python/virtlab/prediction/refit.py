@@ -19,6 +19,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import START
 from virtlab.errors import ExperimentError
 from virtlab.plan import Plan
+from virtlab.planner.pushback import sharing
 from virtlab.prediction.calibration import fitted
 from virtlab.prediction.rows import FIRST, NOTICE, Design, Row, Spread, is_flood, rows_of_role
 from virtlab.results import RunRecord
@@ -111,7 +112,8 @@ def _names(plans: Sequence[Plan]) -> tuple[str, ...]:
         for vswitch in world.vswitches.values():
             found |= dict.fromkeys(f"vswitch.{vswitch.kind}.{part}" for part in ("packet_ns", "byte_ns"))
         guests = world.guests.values()
-        if any(vnic.pushback_bit_per_s for guest in guests for vnic in guest.vnics.values()):
+        slow = any(vnic.pushback_bit_per_s for guest in guests for vnic in guest.vnics.values())
+        if slow or sharing(plan):
             found["qdisc.htb.packet_ns"] = None
         if world.links:
             found |= dict.fromkeys(("links.departure_ns", NOTICE))

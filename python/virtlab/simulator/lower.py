@@ -13,8 +13,17 @@ from virtlab.plan.seeds import stream_seed
 from virtlab.planner import ends
 from virtlab.planner.draws import draws, seeded
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.planner.pushback import (
+    TAP_BIT_PER_S,
+    UPLINK_PACKETS,
+    SharedQueue,
+    is_held,
+    shared_queues,
+    sharing,
+)
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
+from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
@@ -47,6 +56,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     forwarding: dict[str, dict[str, str]] = {}
     found = converged(plan)
     live = world.arp == "live"
+    shared = sharing(plan)
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
@@ -64,8 +74,10 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             lowered_vnics.append(
                 {
                     "name": path, "guest": guests[guest], "mac": mac, "mtu_bytes": vnic.mtu_bytes,
-                    "pushback_bit_per_s": vnic.pushback_bit_per_s, "on": on,
+                    "pushback_bit_per_s": TAP_BIT_PER_S if vnic.vswitch in shared else vnic.pushback_bit_per_s,
+                    "on": on,
                     "licence": licence(entry, vnic),
+                    **({"held": True} if vnic.vswitch in shared and is_held(plan, guest, name) else {}),
                 }
             )  # fmt: skip
     return {
@@ -90,6 +102,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         "guests": [_guest(plan, name, vnics, found) for name in world.guests],
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
+        **({"uplinks": [_uplink(each) for each in shared_queues(plan)]} if shared else {}),
         "bridging": [{"guest": guests[name], "ways": ways, "learns": live} for name, ways in inside.items()],
         "neighbours": {
             str(address.ip): entry.vnics[vnic].mac.lower()
@@ -103,6 +116,26 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
         "counters": list(plan.collect.counters),
         "limit_ns": plan.limits.run_ns,
+    }
+
+
+def as_played(lowered: Mapping[str, Any], plan: Plan, profile: Profile) -> Mapping[str, Any]:
+    """The input, in an ideal world with every guest held back by a shared queue: platforms do not differ there."""
+    if not profile.is_ideal or "uplinks" not in lowered:
+        return lowered
+    places = {place for place, name in enumerate(plan.world.vswitches) if name in sharing(plan)}
+    vnics = [
+        {**each, "held": True} if each["on"].get("vswitch") in places else each for each in lowered["vnics"]
+    ]
+    return {**lowered, "vnics": vnics}
+
+
+def _uplink(shared: SharedQueue) -> dict[str, Any]:
+    return {
+        "port": shared.port,
+        "rate_bit_per_s": shared.rate_bit_per_s,
+        "limit_packets": UPLINK_PACKETS,
+        "mtu_bytes": shared.mtu_bytes,
     }
 
 

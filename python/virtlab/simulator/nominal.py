@@ -16,6 +16,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan
 from virtlab.planner.ends import role_ends
+from virtlab.planner.pushback import is_held, sharing
 from virtlab.simulator.lower import lower, vnic_path
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.paths import over_links
@@ -55,11 +56,13 @@ def with_nominal_rates(lowered: Mapping[str, Any], held: Mapping[str, Any]) -> d
 def assumed(plan: Plan, profile: Profile) -> dict[str, str]:
     """Role -> what is taken for its sending as fast as possible; not of one whose rate every trial sets."""
     held = held_by_nominal_rate(plan, profile)
+    by_wire = _held_by_the_wire(plan, profile)
     roles = dict.fromkeys(
         role
-        for names in held.values()
+        for path, names in held.items()
         for role in names
         if WORKLOADS[plan.roles[role].workload].pace not in plan.roles[role].tunable
+        and not (path in by_wire and role in _over_links(plan))
     )
     rate = f"{NOMINAL_BIT_PER_S / 1e9:g} Gbit/s"
     what = (
@@ -67,6 +70,17 @@ def assumed(plan: Plan, profile: Profile) -> dict[str, str]:
         "on a machine the processor sets it, so no figure that rests on it says anything of one"
     )
     return dict.fromkeys(roles, what)
+
+
+def _held_by_the_wire(plan: Plan, profile: Profile) -> set[str]:
+    """Paths of vNICs whose senders a shared queue holds back: only what is between them and it goes at a nominal rate."""
+    shared = sharing(plan)
+    return {
+        vnic_path(guest, name)
+        for guest, entry in plan.world.guests.items()
+        for name, vnic in entry.vnics.items()
+        if vnic.vswitch in shared and (profile.is_ideal or is_held(plan, guest, name))
+    }
 
 
 def _senders(plan: Plan, role_name: str, overrides: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

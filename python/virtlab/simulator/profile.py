@@ -19,7 +19,7 @@ The parameters, and where a world pays them:
 | `platform.KIND.message_ns` | by a process for every message that has come |
 | `platform.KIND.crossing_ns`, `platform.KIND.crossing_byte_ns` | by a frame at every crossing of a guest's vNIC |
 | `vswitch.KIND.packet_ns`, `vswitch.KIND.byte_ns` | by a frame at every crossing of a virtual switch |
-| `qdisc.htb.packet_ns` | by a frame that a vNIC with pushback lets go |
+| `qdisc.htb.packet_ns` | by a frame that a vNIC with pushback, or its host's shared queue, lets go |
 | `flood.WORKLOAD.packet_ns`, `flood.WORKLOAD.byte_ns` | by every send call right after another one, instead of `send_ns` |
 | `links.departure_ns` | by a frame that leaves whatever realises links and physical switches; inner hops are model time |
 | `links.frame_ns`, `links.frame_byte_ns` | least time between two frames that leave it at one port |
@@ -50,6 +50,7 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS
 from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
+from virtlab.planner.pushback import sharing
 from virtlab.simulator.shares import asking, pinned, quota, together
 from virtlab.simulator.stay import stay_byte_ns
 
@@ -282,6 +283,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
         packets = sum(map(profile.value, (packet, *more)))
         return {"packet_ns": round(packets), "byte_ps": round(per_byte)}
 
+    shared = sharing(plan)
     for name, guest in plan.world.guests.items():
         kind = _kind(profile, guest, next(iter(guest.vnics.values()), None))
         flood = f"flood.{floods.get(name)}"
@@ -298,7 +300,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
         )
         for vnic in guest.vnics.values():
             kind = _kind(profile, guest, vnic)
-            held = vnic.pushback_bit_per_s is not None
+            held = vnic.pushback_bit_per_s is not None or vnic.vswitch in shared
             vnics.append(
                 {
                     "crossing": cost(f"{kind}.crossing_ns", f"{kind}.crossing_byte_ns"),

@@ -13,7 +13,6 @@ from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.check import mistakes
-from virtlab.planner.pushback import shared_queues
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
@@ -69,11 +68,6 @@ def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[
 
 def _world(plan: Plan) -> Iterator[Refusal]:
     world = plan.world
-    for host in dict.fromkeys(each.host for each in shared_queues(plan)):
-        reason = "a queue that guests share in front of a wire is not modelled"
-        yield Refusal(
-            f"hosts.{host}.pushback", reason, "write 'pushback: guest', or measure it on the testbed"
-        )
     kinds = played(VSWITCHES, ARM)
     for name, vswitch in world.vswitches.items():
         if vswitch.kind not in kinds:

@@ -26,7 +26,8 @@ from virtlab.plan import (
     Trial,
 )
 from virtlab.plan.model import plan_of
-from virtlab.simulator.lower import licence, lower, queue, reseeded, vnic_path
+from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
+from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
@@ -36,7 +37,6 @@ from virtlab.simulator.without_effect import by_path, sentences, without_effect,
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000
 RESET_HOW = "its vNICs are down for as long as asked; coming up takes no time"
-BURST_FRAMES = 10  # of a vNIC's pushback, as in the testbed
 NAMES = frozenset({"mark", "entity", "counter"})
 SAMPLED_COUNTERS = frozenset({"vnics", "links"})
 
@@ -62,7 +62,7 @@ class SimulatorSession:
             once = plan is self.plan and not overrides
             lowered = lowered_once(plan, trial.seed) if once else lower(plan, trial.seed, overrides)
             held = held_by_nominal_rate(plan, self.profile, overrides)
-            lowered = with_nominal_rates(lowered, held)
+            lowered = with_nominal_rates(as_played(lowered, plan, self.profile), held)
             lowered["costs"] = costs(self.profile, self.plan, trial.seed)
             world = Simulation(json.dumps(lowered))
         except ValueError as error:
@@ -192,6 +192,15 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
             "queue": {"ab": queue(link.queue.ab), "ba": queue(link.queue.ba)},
         }
         objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), values, values, links_by)
+    for shared in shared_queues(plan):
+        values = {
+            "kind": "fifo",
+            "limit_packets": UPLINK_PACKETS,
+            "rate_bit_per_s": shared.rate_bit_per_s,
+            "burst_frames": BURST_FRAMES,
+        }
+        intended = {"pushback": "uplink", "host": shared.host, "link": shared.link}
+        objects[shared.path] = RealisedObject(intended, values, values, "simulator")
     for name, routes in world.routes.items():
         values = {"routes": [route.model_dump(mode="json") for route in routes]}
         objects[f"routes.{name}"] = RealisedObject(values, values, values, "simulator")
@@ -231,7 +240,8 @@ def world_once(plan: Plan, profile: Profile) -> str:
 
     def digest() -> str:
         paid = costs(profile, plan, 0)
-        lowered = with_nominal_rates(lowered_once(plan, 0), held_by_nominal_rate(plan, profile))
+        lowered = as_played(lowered_once(plan, 0), plan, profile)
+        lowered = with_nominal_rates(lowered, held_by_nominal_rate(plan, profile))
         played = {**(without_passages(lowered) if paid is None else lowered), "costs": paid}
         return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:16]
 

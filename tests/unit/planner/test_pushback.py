@@ -11,8 +11,7 @@ from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.plan import Plan
 from virtlab.plan.model import identity_of
 from virtlab.planner import plan_run
-from virtlab.planner.pushback import shared_queues
-from virtlab.prediction.bound import bounds_of
+from virtlab.planner.pushback import is_held, shared_queues
 from virtlab.simulator import Simulator
 
 ROLE = "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n"
@@ -102,16 +101,18 @@ def test_another_word_and_a_host_that_exists_are_mistakes() -> None:
         experiment_of(existing)
 
 
-def test_the_simulator_refuses_what_it_does_not_play() -> None:
-    shared = plan_of(f"hosts: 2\nhost: {{guests: 2, pushback: uplink}}\n{LINE}")
-    assert [each.path for each in Simulator().check(shared)] == ["hosts.h1.pushback", "hosts.h2.pushback"]
-    for pushback in ("guest", "none"):
-        assert (
-            Simulator().check(plan_of(f"hosts: 2\nhost: {{guests: 2, pushback: {pushback}}}\n{LINE}")) == []
-        )
+@pytest.mark.parametrize("platform", ["namespace", "container", "qemu", "appliance"])
+@pytest.mark.parametrize("vswitch", ["linux_bridge", "ovs-kernel", "ovs-netdev"])
+def test_a_sender_is_held_back_where_the_kernel_carries_its_frames_all_the_way(
+    platform: str, vswitch: str
+) -> None:
+    values = json.loads(plan_of(f"hosts: 2\n{LINE}").canonical())
+    values["world"]["guests"]["h1.g1"]["platform"] = platform
+    values["world"]["vswitches"]["h1.br"]["kind"] = vswitch
+    held = is_held(Plan.parse(json.dumps(values)), "h1.g1", "eth0")
+    assert held == (platform in {"namespace", "container"} and vswitch != "ovs-netdev")
 
 
-def test_a_bound_is_not_computed_where_guests_share_a_queue() -> None:
-    plan = plan_of(f"hosts: 2\nhost: {{guests: 2, pushback: uplink}}\n{LINE}")
-    (found,) = bounds_of(plan).values()
-    assert "share a queue" in str(found)
+@pytest.mark.parametrize("pushback", ["uplink", "guest", "none"])
+def test_the_simulator_plays_all_of_them(pushback: str) -> None:
+    assert Simulator().check(plan_of(f"hosts: 2\nhost: {{guests: 2, pushback: {pushback}}}\n{LINE}")) == []

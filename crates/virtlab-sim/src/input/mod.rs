@@ -37,6 +37,9 @@ pub struct Input {
     pub vnics: Vec<Vnic>,
     /// Virtual switches.
     pub vswitches: Vec<Vswitch>,
+    /// Physical ports in front of which all guests of a host queue.
+    #[serde(default)]
+    pub uplinks: Vec<Uplink>,
     /// Guests that forward frames.
     #[serde(default)]
     pub bridging: Vec<Bridging>,
@@ -124,6 +127,9 @@ pub struct Vnic {
     /// What its router may send there, at most.
     #[serde(default)]
     pub licence: Option<Licence>,
+    /// Whether its frames are still their sender's in the queue that guests share in front of a wire.
+    #[serde(default)]
+    pub held: bool,
     /// Where it is plugged in.
     pub on: On,
 }
@@ -148,6 +154,20 @@ pub enum On {
     Vswitch(usize),
     /// Name of a port of the fabric.
     Port(String),
+}
+
+/// The queue in front of a host's wire that all its guests share.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uplink {
+    /// Name of the port of the fabric.
+    pub port: String,
+    /// Of the wire.
+    pub rate_bit_per_s: u64,
+    /// Frames that may wait.
+    pub limit_packets: u32,
+    /// Largest IP packet of the guests.
+    pub mtu_bytes: u32,
 }
 
 /// A virtual switch.

@@ -116,3 +116,9 @@ pub fn head(from: IpAddr, to: IpAddr, protocol: u8, ports: [u16; 2], fragmented:
     bytes.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
     bytes
 }
+
+/// Memory that Linux counts for a frame: a power of two with its header and 320 B beside it, and 256 B.
+pub const fn memory_bytes(frame_bytes: u32) -> u32 {
+    let block = (frame_bytes + 384).next_power_of_two();
+    256 + if block < 512 { 512 } else { block }
+}

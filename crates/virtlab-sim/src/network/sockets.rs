@@ -1,6 +1,6 @@
 //! A socket: where a role's side sends to, and what it holds back while its vNIC has enough waiting.
 
-use super::frames::Address;
+use super::frames::{Address, memory_bytes};
 use super::wire::ways::Way;
 use crate::agenda::Due;
 use crate::ip::addresses::Number;
@@ -16,6 +16,8 @@ pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
 /// How a role's side sends.
 pub struct Socket {
     pub nic: usize,
+    /// Where its frames wait: at its vNIC, or straight in the queue that its host's guests share.
+    pub queue: usize,
     pub source: Mac,
     pub destination: Mac,
     /// The far address; absent without IP.
@@ -42,6 +44,7 @@ impl Socket {
     ) -> Self {
         Self {
             nic,
+            queue: nic,
             source,
             destination,
             ip,
@@ -57,9 +60,11 @@ impl Socket {
 
 /// What a socket has waiting in its vNIC, and what waits before it.
 pub struct Room {
-    /// Bytes of its frames that wait in the vNIC, and how many may before it is held back.
+    /// Bytes of its frames that wait there, and how many may before it is held back.
     held_bytes: u64,
     most_bytes: u64,
+    /// Whether the memory of its frames counts, as Linux has it, in place of their bytes.
+    by_memory: bool,
     pending: VecDeque<Message>,
     waiter: Option<Due>,
     /// Whether it waits for room in its vNIC.
@@ -68,7 +73,14 @@ pub struct Room {
 
 impl Room {
     fn new(most_bytes: u64) -> Self {
-        Self { held_bytes: 0, most_bytes, pending: VecDeque::new(), waiter: None, blocked: false }
+        Self {
+            held_bytes: 0,
+            most_bytes,
+            by_memory: false,
+            pending: VecDeque::new(),
+            waiter: None,
+            blocked: false,
+        }
     }
 
     /// Bounds what may wait in the vNIC.
@@ -85,13 +97,24 @@ impl Room {
     /// Frames wait in the vNIC.
     #[inline]
     pub fn hold(&mut self, count: u32, bytes: u32) {
-        self.held_bytes += u64::from(count) * u64::from(bytes);
+        self.held_bytes += u64::from(count) * self.charge(bytes);
     }
 
     /// Frames wait in the vNIC no longer.
     #[inline]
     pub fn give(&mut self, count: u32, bytes: u32) {
-        self.held_bytes -= u64::from(count) * u64::from(bytes);
+        self.held_bytes -= u64::from(count) * self.charge(bytes);
+    }
+
+    /// What a frame of so many bytes is charged.
+    #[inline]
+    fn charge(&self, bytes: u32) -> u64 {
+        u64::from(if self.by_memory { memory_bytes(bytes) } else { bytes })
+    }
+
+    /// From the beginning the memory of frames counts.
+    pub fn count_memory(&mut self) {
+        self.by_memory = true;
     }
 
     /// Has `due` happen as soon as there is room.

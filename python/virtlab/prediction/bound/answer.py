@@ -140,6 +140,8 @@ def _why(role: str, port: Port, flows: Sequence[Flow]) -> str:
         return f"{port[1]} may be given more than it forwards"
     if port[0] == "licence":
         return f"a router of {role} is given more than its licence lets go"
+    if port[0] == "uplink":
+        return f"the queue in front of {port[1]} may be given more than the wire takes"
     if port[0] == "vnic":
         return f"a guest of {role} is given more than its vNIC lets go"
     return f"the port {port[1]} may be given more than it has left for the class of {role}"

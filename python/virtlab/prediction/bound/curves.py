@@ -19,9 +19,9 @@ WIRE_EXTRA_BYTES = 38  # preamble 8, header 14, FCS 4, gap 12
 WIRE_LEAST_BYTES = 84
 COUNTED_LESS_BYTES = 24  # of the wire's bytes that a queue discipline does not count
 
-Port = tuple[
-    str, str
-]  # ("vnic" or "licence", guest/vnic), ("shaper", "NAME ab"), ("link", "NAME ab CLASS") or ("guest", its name)
+# ("vnic" or "licence", guest/vnic), ("uplink", port), ("shaper", "NAME ab"), ("link", "NAME ab CLASS") or ("guest", its
+# name).
+Port = tuple[str, str]
 Serves = Literal["in_order", "by_rank", "by_rounds", "by_rate", "by_curve", "guest", "any_order"]
 
 

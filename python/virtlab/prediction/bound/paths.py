@@ -12,6 +12,9 @@
 
 A discipline that serves and shares in no way (drawn delays) has none here. Classes are told by code points.
 
+Where the guests of a host share a queue in front of its wire, that is a token bucket and FIFO like a vNIC's, of all of
+them.
+
 Frames go as the tables of switches and virtual switches have them; packets from router to router, as routes have them
 (those of OSPF as it has converged). A guest that forwards, at layer 3 or 2, is a port like any other, and so is a
 licence: a token bucket in front of each of its vNICs.
@@ -33,7 +36,7 @@ from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Link, Plan, Queue, Vnic
 from virtlab.planner.ends import RoleEnd, interfaces
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
-from virtlab.planner.pushback import sharing
+from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue, shared_queues
 from virtlab.planner.wiring import Edge, Wiring, guest_box, is_switching
 from virtlab.prediction.bound.curves import (
     NS,
@@ -46,7 +49,6 @@ from virtlab.prediction.bound.curves import (
 )
 from virtlab.simulator.ospf import converged
 
-PUSHBACK_FRAMES = 10  # that a vNIC's pushback lets go at once
 MOST_HOPS = 64
 
 
@@ -56,6 +58,10 @@ class Paths:
 
     plan: Plan
     wiring: Wiring
+
+    @cached_property
+    def _shared(self) -> dict[str, SharedQueue]:
+        return {each.port: each for each in shared_queues(self.plan)}
 
     @property
     def _whole_bits(self) -> int:
@@ -149,8 +155,6 @@ class Paths:
     ) -> tuple[list[Hop], tuple[str, str]]:
         """Ports in order of frames to a vNIC's address, and the vNIC that they come to."""
         world = self.plan.world
-        if sharing(self.plan):
-            raise NoBoundError("guests share a queue in front of their host's wire, which has no bound here")
         hops = list(self._out(*source))
         for edge, bridge in self._edges(source, target):
             if bridge is not None:
@@ -161,6 +165,8 @@ class Paths:
                 way = "ab" if edge.port == link.ends[0] else "ba"
                 box = edge.box.removeprefix("switch:")
                 processing = world.switches[box].processing_ns if edge.box.startswith("switch:") else 0
+                if (shared := self._shared.get(edge.port)) is not None:
+                    hops.append(_in_front_of_wire(shared))
                 hops += self._ports(name, link, way, dscp, link.propagation_ns + processing)
                 hops[-1] = replace(hops[-1], leaves=edge.box.startswith("vswitch:"))
         guest, _, vnic = edge.box.removeprefix("vnic:").partition("/")
@@ -180,9 +186,7 @@ class Paths:
             )  # fmt: skip
         elif vnic.pushback_bit_per_s:
             frame = 8.0 * (vnic.mtu_bytes + WIRE_EXTRA_BYTES)
-            yield Hop(
-                ("vnic", f"{guest}/{name}"), float(vnic.pushback_bit_per_s), free=PUSHBACK_FRAMES * frame
-            )
+            yield Hop(("vnic", f"{guest}/{name}"), float(vnic.pushback_bit_per_s), free=BURST_FRAMES * frame)
 
     def _edges(
         self, source: tuple[str, str], target: tuple[str, str]
@@ -235,6 +239,12 @@ class Paths:
             ("shaper", line), share * float(values["rate_bit_per_s"]), free=share * depth_bits - whole,
             limit_packets=queue.limit_packets, limit_bytes=queue.limit_bytes,
         )  # fmt: skip
+
+
+def _in_front_of_wire(shared: SharedQueue) -> Hop:
+    """The queue that a host's guests share."""
+    free = BURST_FRAMES * 8.0 * (shared.mtu_bytes + WIRE_EXTRA_BYTES)
+    return Hop(("uplink", shared.port), float(shared.rate_bit_per_s), free=free, limit_packets=UPLINK_PACKETS)
 
 
 def _vnic_of(box: str, port: str, vnics: Mapping[str, Vnic]) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 pub mod bridges;
 pub mod licence;
 pub mod queue;
+pub mod uplinks;
 pub mod vnics;
 
 use crate::input::{Act, Finding, Input, On};
@@ -15,6 +16,8 @@ use vnics::Nic;
 pub struct Edge {
     pub nics: Vec<Nic>,
     pub bridges: Bridges,
+    /// By port of the fabric, the place in `nics` of the queue that guests share in front of it.
+    shared: Vec<Option<usize>>,
     /// Whether a guest is reset while the world is played: what a vNIC takes is not known before it comes.
     pub outages: bool,
 }
@@ -29,9 +32,16 @@ impl Edge {
                 On::Port(name) => Nic::new(vnic, None, Some(port(name)?)),
             });
         }
-        let bridges = Bridges::new(&input.vswitches, nics.len(), port)?;
+        let bridges = Bridges::new(&input.vswitches, nics.len(), &port)?;
+        let mut shared = Vec::new();
+        for uplink in &input.uplinks {
+            let at = port(&uplink.port)?;
+            shared.resize(shared.len().max(at.0 + 1), None);
+            shared[at.0] = Some(nics.len());
+            nics.push(Nic::in_front_of(uplink, at));
+        }
         let outages = input.timeline.iter().any(|action| action.act == Act::Reset);
-        Ok(Self { nics, bridges, outages })
+        Ok(Self { nics, bridges, shared, outages })
     }
 
     /// vNICs of a guest.
@@ -46,7 +56,8 @@ impl Edge {
         let own = &self.nics[nic];
         match own.bridge {
             Some(bridge) => match self.bridges.fixed_way(bridge, destination)? {
-                Place::Port(at) => Some(at),
+                // A queue that is shared comes before it.
+                Place::Port(at) => Some(at).filter(|at| self.shared(*at).is_none()),
                 Place::Nic(_) => None,
             },
             None => own.port,

@@ -24,6 +24,8 @@ pub struct Waiting {
 /// Frames that wait, in order.
 pub struct Queue {
     frames: VecDeque<Waiting>,
+    /// How many they are.
+    waiting: u32,
     /// Starts of the frames in it that have an event in any case.
     stops: VecDeque<u64>,
     /// The next event.
@@ -42,6 +44,7 @@ impl Default for Queue {
     fn default() -> Self {
         Self {
             frames: VecDeque::new(),
+            waiting: 0,
             stops: VecDeque::new(),
             planned_ns: NEVER_NS,
             first: (0, 0),
@@ -62,6 +65,12 @@ impl Queue {
         self.frames.len()
     }
 
+    /// Frames in it.
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
     #[inline]
     pub fn front(&self) -> Option<&Waiting> {
         self.frames.front()
@@ -79,12 +88,14 @@ impl Queue {
         if self.frames.is_empty() {
             self.first = planned;
         }
+        self.waiting += waiting.count;
         self.frames.push_back(waiting);
     }
 
     /// The first frame leaves; the next is planned now, as `planned`.
     #[inline]
     pub fn let_go(&mut self, planned: Planned) {
+        self.waiting -= 1;
         match self.frames.front_mut() {
             Some(waiting) if waiting.count > 1 => {
                 waiting.at_ns += waiting.step_ns;
@@ -99,6 +110,7 @@ impl Queue {
 
     /// So many of the train at the front leave; the next frame is planned now, as `planned`.
     pub fn let_train_go(&mut self, train: &Train, go: u32, planned: Planned) {
+        self.waiting -= go;
         if go < train.count {
             let left = train.without(go);
             let waiting = &mut self.frames[0];

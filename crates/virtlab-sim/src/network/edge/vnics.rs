@@ -32,6 +32,8 @@ pub struct Traffic {
     /// Frames that came to it or would have left it while it was down.
     pub missed: u64,
     pub vanished: u64,
+    /// Frames for which a queue that guests share had no room.
+    pub refused: u64,
 }
 
 impl Traffic {
@@ -109,6 +111,8 @@ pub struct Nic {
     pub bucket: Option<Bucket>,
     pub licence: Option<Licence>,
     pub queue: Queue,
+    /// Frames that may wait in it.
+    pub most_waiting: u32,
     /// Fragments that come to it over certain ways, and the bytes of each.
     coming: VecDeque<(Train, u32)>,
     /// Its guest is being reset.
@@ -125,10 +129,17 @@ impl Nic {
             bucket: given.pushback_bit_per_s.map(|rate| Bucket::new(rate, given.mtu_bytes)),
             licence: given.licence.as_ref().map(Licence::new),
             queue: Queue::default(),
+            most_waiting: u32::MAX,
             coming: VecDeque::new(),
             down: false,
             traffic: Traffic::default(),
         }
+    }
+
+    /// Whether so many more frames may wait.
+    #[inline]
+    pub fn has_place(&self, more: u32) -> bool {
+        self.queue.waiting().saturating_add(more) <= self.most_waiting
     }
 
     /// Whether a frame that comes is lost here.

@@ -7,7 +7,7 @@ use crate::input::{Input, Versions};
 use crate::ip::Message;
 use crate::ip::addresses::Number;
 use crate::ip::neighbour::{Neighbour, REACHABLE_NS, Then};
-use crate::network::frames::{Name, Outgoing, name};
+use crate::network::frames::{Name, Outgoing, memory_bytes, name};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_load::random::Stream;
 
@@ -136,10 +136,4 @@ impl Neighbours {
     pub fn left_ns(&mut self, message: &Message) -> Option<u64> {
         self.left_ns.remove(&name(message))
     }
-}
-
-/// Memory that Linux counts for a frame: a power of two with its header and 320 B beside it, and 256 B.
-const fn memory_bytes(frame_bytes: u32) -> u32 {
-    let block = (frame_bytes + 384).next_power_of_two();
-    256 + if block < 512 { 512 } else { block }
 }

@@ -1,6 +1,6 @@
 //! Counters of vNICs and of link directions, as the testbed names them.
 
-use crate::network::edge::vnics::Traffic;
+use crate::network::edge::vnics::{Nic, Traffic};
 use crate::network::whole::Network;
 use crate::samples::readings::Readings;
 use virtlab_wire::Nanos;
@@ -11,7 +11,7 @@ impl Network {
         self.wire.fabric.settle_counters(Nanos(self.now_ns));
         let wanted = |group: &str| groups.iter().any(|each| each == group);
         if wanted("vnics") {
-            for nic in &self.edge.nics {
+            for nic in self.edge.nics.iter().filter(|nic| !nic.is_shared()) {
                 let Traffic {
                     received_packets,
                     received_bytes,
@@ -22,6 +22,7 @@ impl Network {
                     unresolved,
                     missed,
                     vanished,
+                    refused: _,
                 } = nic.traffic;
                 readings.note(
                     self.now_ns,
@@ -42,6 +43,19 @@ impl Network {
             }
         }
         if wanted("links") {
+            for Nic { given, traffic, queue, .. } in self.edge.nics.iter().filter(|nic| nic.is_shared()) {
+                readings.note(
+                    self.now_ns,
+                    mark,
+                    &given.name,
+                    &[
+                        ("packets", traffic.sent_packets),
+                        ("bytes", traffic.sent_bytes),
+                        ("drops", traffic.refused),
+                        ("backlog_packets", u64::from(queue.waiting())),
+                    ],
+                );
+            }
             for line in self.wire.fabric.lines(Nanos(self.now_ns)) {
                 let entity = format!("links.{}.{}", line.link, line.direction);
                 readings.note(

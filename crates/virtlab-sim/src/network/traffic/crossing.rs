@@ -45,11 +45,19 @@ impl Network {
         }
     }
 
-    /// Into the fabric; segments that go together are cut before it.
+    /// Towards the wire of a port: into the queue that guests share there, if there is one. A frame whose sender is not
+    /// held back has no socket from here on.
     pub(super) fn enter(&mut self, at: PortId, out: Outgoing) {
+        let Some(queue) = self.edge.shared(at) else { return self.enter_wire(at, out) };
+        let socket = out.socket.filter(|socket| self.edge.is_held(self.sockets[*socket].nic));
+        self.put(queue, Outgoing { socket, ..out }, self.now_ns);
+    }
+
+    /// Into the fabric; segments that go together are cut before it.
+    pub(super) fn enter_wire(&mut self, at: PortId, out: Outgoing) {
         if let Some(parts) = self.packets.parts_of(&out.cargo.message) {
             for part in self.packets.cut(&out, parts) {
-                self.enter(at, part);
+                self.enter_wire(at, part);
             }
             return;
         }

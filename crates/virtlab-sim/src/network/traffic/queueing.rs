@@ -50,6 +50,11 @@ impl Network {
         if port.licence.is_some() {
             return self.put_licensed(nic, out, ready_ns);
         }
+        if !self.has_place(nic, 1) {
+            self.edge.nics[nic].traffic.refused += 1;
+            return ready_ns;
+        }
+        let port = &mut self.edge.nics[nic];
         let mut start = ready_ns;
         if let Some(bucket) = &mut port.bucket {
             // Segments that go together cost as many frames as they will be cut into.
@@ -60,6 +65,15 @@ impl Network {
             start = bucket.start_ns(ready_ns, cost);
         }
         self.depart(nic, out, start)
+    }
+
+    /// Whether so many more frames may wait.
+    #[inline]
+    pub(super) fn has_place(&mut self, nic: usize, more: u32) -> bool {
+        self.edge.nics[nic].has_place(more) || {
+            self.catch_up(nic);
+            self.edge.nics[nic].has_place(more)
+        }
     }
 
     /// Into the queue before a vNIC's licence, through it, or nowhere; the instant at which the frame leaves, if it
@@ -126,6 +140,10 @@ impl Network {
             return self.meet(nic, &out, &way);
         }
         let port = &mut self.edge.nics[nic];
+        if let Some(at) = port.port.filter(|_| port.is_shared()) {
+            port.traffic.send(1, out.bytes);
+            return self.enter_wire(at, out);
+        }
         if port.down {
             port.traffic.vanished += 1;
             return;

@@ -52,7 +52,7 @@ impl Wire {
     /// Plugs in vNICs; `by_events`: every frame has its events from the start.
     pub fn plug(&mut self, edge: &Edge, by_events: bool) {
         for (place, nic) in edge.nics.iter().enumerate() {
-            if let Some(at) = nic.port {
+            if let Some(at) = nic.port.filter(|_| !nic.is_shared()) {
                 self.ports.all[at.0].nic = Some(place);
             }
         }

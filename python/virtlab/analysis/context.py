@@ -9,6 +9,7 @@ from typing import Any
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import RoleWindow
 from virtlab.lazy import NDArray
+from virtlab.plan.blocks import ARMED, STARTED
 from virtlab.plan.model import Role
 from virtlab.results.record import RunRecord
 
@@ -92,7 +93,7 @@ def role_counters(rows: Sequence[CounterRow], role: str) -> dict[str, int]:
             continue
         of = found.setdefault(counter, {})
         end = f"{stream}|{entity}"
-        if mark in {"arm", "start"}:
+        if mark in {ARMED, STARTED}:
             of[end] = of.get(end, 0) - value
         elif counter in SUMMED:
             of[end] = of.get(end, 0) + value

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.catalogue.declaration import Arms, Parameter, Values
+from virtlab.catalogue.qos import QosType
 
 if TYPE_CHECKING:
     from virtlab.plan import Queue
@@ -135,6 +136,7 @@ class QueueDiscipline:
     )
     calibrated_first: bool = False  # also where calibration has to be quick
     kernel: Kernel = field(default_factory=Kernel)
+    qos: QosType | None = None  # in a record of Open vSwitch; None: it has no words for it
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def parameter(self, name: str) -> Parameter | None:

@@ -21,6 +21,7 @@ from virtlab.imported.output import Point, ToolOutput, UnreadableError
 from virtlab.imported.readers import read
 from virtlab.lazy import np
 from virtlab.plan import Columns, Outcome, Plan, Realised, RealisedObject
+from virtlab.plan.blocks import STOPPED
 from virtlab.planner import plan_run
 from virtlab.results import Dataset
 from virtlab.results.record import RunKey
@@ -291,7 +292,7 @@ def _series(points: Sequence[Point]) -> Columns:
 def _counters(rows: Sequence[tuple[str, str, int]]) -> Columns:
     columns: Mapping[str, Any] = {
         "t_ns": np.zeros(len(rows), dtype=np.int64),
-        "mark": np.array(["stop"] * len(rows), dtype=object),
+        "mark": np.array([STOPPED] * len(rows), dtype=object),
         "entity": np.array([row[0] for row in rows], dtype=object),
         "counter": np.array([row[1] for row in rows], dtype=object),
         "value": np.array([row[2] for row in rows], dtype=np.int64),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 Dtype = Literal["i64", "i32", "f64", "name"]
+ARMED, STARTED, STOPPED = "arm", "start", "stop"  # marks at which a role's own counters are read
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
 from virtlab.experiment.read.model import HostSpec
@@ -116,7 +117,9 @@ def _host(study: Study, name: str) -> Host:
     if not PLATFORMS[spec.platform].existing:
         return Host.model_validate({"pushback": _pushback(study, name, spec)})
     uri = (spec.hypervisor or DEFAULT) if spec.domain is not None else None
-    return Host(at="ssh", address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri)
+    return Host(
+        at=AT_EXISTING, address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri
+    )
 
 
 def _pushback(study: Study, name: str, spec: HostSpec) -> str:

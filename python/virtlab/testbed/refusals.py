@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
 from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
+from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone
 from virtlab.plan import Capabilities, Plan, Refusal, Role
@@ -74,7 +75,8 @@ def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
 def _hosts(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     del findings
     for name, host in plan.world.hosts.items():
-        if host.at not in {"local", "ssh"}:
+        exists = host.at == AT_EXISTING
+        if host.at not in {"local", AT_EXISTING}:
             reason = f"a host at '{host.at}' cannot be reached by this testbed"
             yield Refusal(f"hosts.{name}.at", reason, "write 'at: local'")
         made = [
@@ -82,15 +84,12 @@ def _hosts(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             for guest, entry in plan.world.guests.items()
             if entry.host == name
             and entry.platform in PLATFORMS
-            and PLATFORMS[entry.platform].existing is not (host.at == "ssh")
+            and PLATFORMS[entry.platform].existing is not exists
         ]
         if made:
-            reason = (
-                f"'{made[0]}' is {'made here' if host.at == 'ssh' else 'found, not made'}, its host is not"
-            )
-            yield Refusal(
-                f"hosts.{name}.at", reason, "write 'at: ssh' for hosts that exist already, and for no other"
-            )
+            reason = f"'{made[0]}' is {'made here' if exists else 'found, not made'}, its host is not"
+            cure = f"write 'at: {AT_EXISTING}' for hosts that exist already, and for no other"
+            yield Refusal(f"hosts.{name}.at", reason, cure)
 
 
 def _routing(plan: Plan) -> Iterator[Refusal]:

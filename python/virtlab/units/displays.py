@@ -115,7 +115,7 @@ def numeric_levels(levels: Iterable[str]) -> tuple[list[float], str] | None:
 
     >>> numeric_levels(["0 B", "30 kB"])
     ([0.0, 30000.0], 'B')
-    >>> numeric_levels(["1", "2"]), numeric_levels(["fifo", "sfq"])
+    >>> numeric_levels(["1", "2"]), numeric_levels(["short", "long"])
     (([1.0, 2.0], ''), None)
     """
     texts = list(levels)

@@ -64,8 +64,8 @@ def without(point: Levels, factors: Sequence[str]) -> Levels:
 def joined(texts: Mapping[Levels, str], over: Sequence[str]) -> dict[Levels, tuple[str, ...]]:
     """What is known of points, of all points that are averaged to one: each text once.
 
-    >>> joined({(("a", "1"), ("q", "x")): "netem", (("a", "1"), ("q", "y")): "netem"}, ["q"])
-    {(('a', '1'),): ('netem',)}
+    >>> joined({(("a", "1"), ("q", "x")): "by hand", (("a", "1"), ("q", "y")): "by hand"}, ["q"])
+    {(('a', '1'),): ('by hand',)}
     """
     found: dict[Levels, dict[str, None]] = {}
     for point in sorted(texts):

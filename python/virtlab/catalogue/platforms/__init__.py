@@ -15,5 +15,6 @@ PLATFORMS: dict[str, Platform] = {
 }
 DEFAULT_PLATFORM = NAMESPACE.name
 DEFAULT_ROUTER = NATIVE.name
+AT_EXISTING = SSH.name  # where a Plan has a host that exists already: all such are reached in one way
 
-__all__ = ["DEFAULT_PLATFORM", "DEFAULT_ROUTER", "PLATFORMS"]
+__all__ = ["AT_EXISTING", "DEFAULT_PLATFORM", "DEFAULT_ROUTER", "PLATFORMS"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE
-from virtlab.catalogue.qdiscs.codel import beyond, time_spans
+from virtlab.catalogue.qdiscs.codel import SAID, SILENT, beyond, time_spans
+from virtlab.catalogue.qos import QosType
 from virtlab.catalogue.queueing import Kernel, QueueDiscipline
 
 if TYPE_CHECKING:
@@ -45,4 +46,10 @@ FQ_CODEL = QueueDiscipline(
     calibrated="",
     calibrated_first=True,
     kernel=Kernel(spans=time_spans, beyond=_beyond),
+    qos=QosType(
+        "linux-fq_codel",
+        said={**SAID, "flows": ("flows", 1), "quantum_bytes": ("quantum", 1)},
+        silent={"limit_packets": 10_240, "flows": 1024, "quantum_bytes": 1514, **SILENT},
+        unsaid={"ecn": True},
+    ),
 )

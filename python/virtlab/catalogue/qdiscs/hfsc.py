@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import POSITIVE_DURATION, RATE
+from virtlab.catalogue.qos import QosClasses, QosQueue, QosType
 from virtlab.catalogue.queueing import Kernel, QueueDiscipline, curve, same
 
 if TYPE_CHECKING:
@@ -25,6 +26,20 @@ def _class_options(values: Values) -> dict[str, tuple[int, int, int]]:
             slope = int(second or 0)
             found[name] = int(slope if first is None else first), int(values.get(f"{word}_d_ns", 0)), slope
     return found
+
+
+def _qos_queue(values: Values) -> QosQueue | None:
+    """A queue has its minimum as real-time and link-share curve, its maximum as upper limit."""
+    if set(values) != {"rt_m2_bit_per_s", "ls_m2_bit_per_s", "ul_m2_bit_per_s"}:
+        return None
+    if values["rt_m2_bit_per_s"] != values["ls_m2_bit_per_s"]:
+        return None
+    return QosQueue(int(values["rt_m2_bit_per_s"]), int(values["ul_m2_bit_per_s"]))
+
+
+def _of_qos_queue(queue: QosQueue) -> dict[str, tuple[int, int, int]]:
+    least, most = (0, 0, queue.minimum_bit_per_s), (0, 0, queue.maximum_bit_per_s)
+    return {"real_time": least, "link_share": least, "upper_limit": most}
 
 
 def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
@@ -76,4 +91,5 @@ HFSC = QueueDiscipline(
         class_spans=lambda options: {name: same(curve(options.get(name))) for name in CURVES},
         beyond=_beyond,
     ),
+    qos=QosType("linux-hfsc", classes=QosClasses(_qos_queue, _of_qos_queue)),
 )

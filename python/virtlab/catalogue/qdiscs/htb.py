@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import CLASS_PRIORITY, POSITIVE_SIZE, RATE
+from virtlab.catalogue.qos import QosClasses, QosQueue, QosType
 from virtlab.catalogue.queueing import CLASS_PACKETS, Kernel, QueueDiscipline
 
 if TYPE_CHECKING:
@@ -29,6 +30,30 @@ def class_options(values: Values) -> dict[str, int]:
         "overhead_bytes": 0,  # octets per frame beyond what the kernel counts
         "minimum_bytes": 0,  # least octets of a frame
     }
+
+
+def _qos_queue(values: Values) -> QosQueue | None:
+    if not {"rate_bit_per_s", "ceil_bit_per_s", "burst_bytes", "prio"} >= set(values):
+        return None
+    rate = int(values["rate_bit_per_s"])
+    burst = values.get("burst_bytes")
+    return QosQueue(
+        rate,
+        int(values.get("ceil_bit_per_s", rate)),
+        None if burst is None else int(burst) * 8,
+        values.get("prio"),
+    )
+
+
+def _of_qos_queue(queue: QosQueue) -> dict[str, int]:
+    found = {
+        "rate_bit_per_s": queue.minimum_bit_per_s,
+        "ceil_bit_per_s": queue.maximum_bit_per_s,
+        "prio": queue.priority or 0,
+    }
+    if queue.burst_bit is not None:
+        found |= {"burst_bytes": queue.burst_bit // 8, "cburst_bytes": queue.burst_bit // 8}
+    return found
 
 
 def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
@@ -79,5 +104,9 @@ HTB = QueueDiscipline(
         beyond=_beyond,
         purpose="pushback of access links",
         essential=True,
+    ),
+    qos=QosType(
+        "linux-htb",
+        classes=QosClasses(_qos_queue, _of_qos_queue, borrowing=True, least_is_mtu=True),
     ),
 )

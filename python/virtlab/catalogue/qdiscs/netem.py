@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import DURATION, LOSS_RATIO
+from virtlab.catalogue.qos import QosType
 from virtlab.catalogue.queueing import CLASS_PACKETS, Kernel, QueueDiscipline, Spans, same, whole_bytes
 
 if TYPE_CHECKING:
@@ -54,5 +55,14 @@ NETEM = QueueDiscipline(
         options=_options,
         spans=_spans,
         purpose="links by its rate mode; without it the soft switch plays them",
+    ),
+    qos=QosType(
+        "linux-netem",
+        said={
+            "limit_packets": ("limit", 1),
+            "delay_ns": ("latency", 1000),
+            "loss_ratio": ("loss", 0.01),
+        },
+        silent={"limit_packets": 1000},
     ),
 )

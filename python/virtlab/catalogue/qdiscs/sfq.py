@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue.declaration import Parameter, Values
 from virtlab.catalogue.kinds import COUNT, DURATION, POSITIVE_SIZE
+from virtlab.catalogue.qos import QosType
 from virtlab.catalogue.queueing import Kernel, QueueDiscipline, Spans
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 FLOWS, DEPTH_MAX, LIMIT = 128, 127, 127  # the kernel's own
 DIVISOR_MAX = 65_536
 FLOWS_MAX = 65_408  # SFQ_MAX_FLOWS
+ETHERNET_HEADER_BYTES = 14
 
 
 def _room(options: Values) -> Spans:
@@ -48,6 +50,16 @@ def _beyond(queue: Queue) -> Iterator[tuple[str, str, str]]:
         yield "parameters.flows", f"the kernel's {queue.kind} has {FLOWS_MAX} flows at most", "write fewer"
 
 
+def _complete(values: dict[str, Any], mtu_bytes: int) -> dict[str, Any] | None:
+    """A record of Open vSwitch cannot say a limit, nor 'never', and a quantum that it does not say is the MTU."""
+    if values.get("limit_packets", LIMIT) == LIMIT:
+        values.pop("limit_packets", None)
+    if not values.get("perturb_ns"):
+        return None
+    values.setdefault("quantum_bytes", mtu_bytes + ETHERNET_HEADER_BYTES)
+    return values
+
+
 SFQ = QueueDiscipline(
     name="sfq",
     meaning="a fair share per hashed flow, in turn",
@@ -63,4 +75,9 @@ SFQ = QueueDiscipline(
     serves="any_order",
     calibrated="",
     kernel=Kernel(spans=_room, beyond=_beyond),
+    qos=QosType(
+        "linux-sfq",
+        said={"quantum_bytes": ("quantum", 1), "perturb_ns": ("perturb", 10**9)},
+        complete=_complete,
+    ),
 )

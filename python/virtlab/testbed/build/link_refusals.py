@@ -77,7 +77,7 @@ def _by_kernel(queue: Queue, link: Link, findings: Findings) -> str:
     cure = f"write {' and '.join(said)}"
     if findings.qdiscs.get(queue.kind, "not tried") is None:
         return cure
-    return f"{cure}, and {lacking(queue.kind, f'sch_{queue.kind}', findings.inside)}"
+    return f"{cure}, and {lacking(QDISCS[queue.kind], f'sch_{queue.kind}', findings.inside)}"
 
 
 def _in_kernel(
@@ -102,7 +102,7 @@ def _in_kernel(
             reason = (
                 "frames that crossed a virtual cable have lost the priority that the kernel's bands go by"
             )
-            cure = f"{by_another(queue.kind, findings.inside)}, or take prio with match rules"
+            cure = f"{by_another(QDISCS[queue.kind], findings.inside)}, or take prio with match rules"
             yield Refusal(f"{path}.kind", reason, cure)
 
 

@@ -104,9 +104,8 @@ def pin(control: Control, lowered: Lowered, chosen: Mapping[str, int]) -> dict[s
     for number, (guest, cpu) in enumerate(chosen.items()):
         links = {place.link: vnic for (owner, vnic), place in lowered.vnics.items() if owner == guest}
         argv = ["unshare", "-m", "sh", "-c", _WRITE, "pin", mask(cpu), *links]
-        request = {"channel": PINNING.at(number), "namespace": lowered.guests[guest], "argv": argv}
         try:
-            control.call("exec", request)
+            control.execute(PINNING.at(number), lowered.guests[guest], argv)
         except RefusedError as error:
             raise MachineError(f"guests.{guest}.pin", error.what, CURE) from error
         said = dict(line.split() for line in _answer(control, PINNING.at(number), guest).splitlines())

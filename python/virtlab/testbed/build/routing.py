@@ -162,8 +162,7 @@ class Routing(Running):
         channel = ROUTING.at(len(self.names))
         self.control.listen(channel, lambda data: self._hear(channel, data))
         try:
-            request = {"channel": channel, "namespace": namespace, "argv": list(argv), "cpus": list(cpus)}
-            self.control.call("exec", request)
+            self.control.execute(channel, namespace, argv, cpus=list(cpus))
         except RefusedError as error:
             raise MachineError("routers", f"{name}: {error.what}", CURE) from error
         self.names[channel] = name

@@ -104,17 +104,12 @@ class LabMachine:
             monitor = Monitor(control, MONITOR, cls.where, started.tail)
             started.monitor = monitor
             wanted = cls.wanted(image, accelerator)
-            request = {
-                "channel": PROCESS,
-                "namespace": NAMESPACE,
-                "argv": wanted.argv(),
-                "descriptors": [
-                    {"kind": "agent", "channel": INSIDE - OUTER, "channels": OF_A_LABORATORY},
-                    {"kind": "stream", "channel": MONITOR - OUTER},
-                ],
-            }
+            descriptors = [
+                {"kind": "agent", "channel": INSIDE - OUTER, "channels": OF_A_LABORATORY},
+                {"kind": "stream", "channel": MONITOR - OUTER},
+            ]
             try:
-                control.call("exec", request, channel=OUTER)
+                control.execute(PROCESS, NAMESPACE, wanted.argv(), leader=OUTER, descriptors=descriptors)
             except RefusedError as error:
                 what = f"its virtual machine cannot be started: {error.what}"
                 raise GuestError(cls.where, what, CURE_START) from error
@@ -226,13 +221,9 @@ class LabWorld:
         control = machine.control
         control.renew(WORLD_PROCESS)
         control.listen(WORLD_PROCESS, self._hear)
-        request = {
-            "channel": WORLD_PROCESS,
-            "namespace": HOME,
-            "argv": ["virtlab-agent", "leader", "--control-fd", str(FIRST_DESCRIPTOR)],
-            "descriptors": [{"kind": "agent", "channel": -INSIDE, "channels": OF_A_WORLD_INSIDE}],
-        }
-        control.call("exec", request, channel=INSIDE)
+        argv = ["virtlab-agent", "leader", "--control-fd", str(FIRST_DESCRIPTOR)]
+        descriptors = [{"kind": "agent", "channel": -INSIDE, "channels": OF_A_WORLD_INSIDE}]
+        control.execute(WORLD_PROCESS, HOME, argv, leader=INSIDE, descriptors=descriptors)
         self.hello: dict[str, Any] = control.greet()
 
     def tail(self) -> str:

@@ -137,8 +137,7 @@ class XenMachine(LabMachine):
             return
         how: str | None = "no answer"
         try:
-            request = {"channel": SWEEP, "namespace": HOME, "argv": ["/" + SCRIPTS["sweep"]]}
-            control.call("exec", request, channel=INSIDE)
+            control.execute(SWEEP, HOME, ["/" + SCRIPTS["sweep"]], leader=INSIDE)
             deadline = time.monotonic() + SWEEP_TIMEOUT_S
             while (how := control.ended(SWEEP)) is None and time.monotonic() < deadline:
                 if not control.pump(LOOK_S) and not control.open:

@@ -217,6 +217,16 @@ class Control:
         """Request and reply."""
         return self.wait(self.send(do, fields, channel=channel), do=do, timeout_s=timeout_s)
 
+    def execute(
+        self, channel: int, namespace: str, argv: Sequence[str], *, leader: int = 0, **placed: Any
+    ) -> int:
+        """Has a leader start a program in one of its namespaces, on a channel of its own; the number of its process.
+
+        `placed`: its environment, groups, processors and descriptors, as the request names them.
+        """
+        request = {"channel": channel, "namespace": namespace, "argv": list(argv), **placed}
+        return int(self.call("exec", request, channel=leader)["pid"])
+
     def call_all(
         self, requests: Sequence[tuple[str, Mapping[str, Any], int]], timeout_s: float = CALL_TIMEOUT_S
     ) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from virtlab.agents import Data
 from virtlab.testbed.leader.control import Control
@@ -27,17 +28,14 @@ class Command:
 
     def start(self, terminal: tuple[int, int] | None = None) -> None:
         """Starts it; `terminal` is (rows, columns). Refused when it cannot be executed."""
-        request = {
-            "channel": self.channel,
-            "namespace": self.namespace,
-            "argv": self.argv,
+        placed: dict[str, Any] = {
             "environment": self.environment,
             "cgroups": self.cgroups,
             "confined": self.confined,
         }
         if terminal is not None:
-            request["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
-        self.control.call("exec", request, channel=self.leader)
+            placed["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
+        self.control.execute(self.channel, self.namespace, self.argv, leader=self.leader, **placed)
 
     def take(self, data: Data) -> None:
         """Keeps what it wrote."""

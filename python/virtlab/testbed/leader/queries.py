@@ -36,8 +36,7 @@ def output_of(
 
     control.listen(channel, hear)
     try:
-        request = {"channel": channel, "namespace": namespace, "argv": list(argv)}
-        control.call("exec", request, channel=leader)
+        control.execute(channel, namespace, argv, leader=leader)
         deadline = time.monotonic() + timeout_s
         while (how := control.ended(channel)) is None and time.monotonic() < deadline:
             control.await_news(0.1)

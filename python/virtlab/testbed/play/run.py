@@ -18,6 +18,7 @@ from virtlab.catalogue.actions import BEGINNING, EXEC, RESET, SET, STOP, WAIT
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
+from virtlab.plan.blocks import STOPPED
 from virtlab.testbed.build import idle
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
@@ -624,7 +625,7 @@ class Pass:
         t_ns = self.site.now()
         entity = f"{name}/{side.side}"
         self._counting.rows += [
-            (t_ns, "stop", entity, counter, int(value)) for counter, value in report["counters"].items()
+            (t_ns, STOPPED, entity, counter, int(value)) for counter, value in report["counters"].items()
         ]
         for taint in report["taints"]:
             text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"

@@ -113,18 +113,18 @@ def missing(
 ) -> Iterator[tuple[str, str, str]]:
     """What this kernel lacks for the queue, or cannot do: key, reason, cure. `kernel`: what was tried, None: works;
     `inside`: the laboratory machine whose kernel it is."""
-    cure = by_another(queue.kind, inside)
     discipline = QDISCS[queue.kind]
+    cure = by_another(discipline, inside)
     for kind in discipline.kernel_needs(queue):
         why = kernel.get(kind, "not tried")
         if why is not None:
-            ways = cure if QDISCS[kind].kernel.built_in else lacking(queue.kind, f"sch_{kind}", inside)
+            ways = cure if QDISCS[kind].kernel.built_in else lacking(discipline, f"sch_{kind}", inside)
             yield "kind", f"this kernel has no {kind} ({why})", ways
     for classifier in sorted(needs(queue.match)) or (["cls_u32"] if discipline.kernel.catch_all else []):
         why = kernel.get(classifier, "not tried")
         if why is not None:
             reason = f"this kernel has no {classifier} to sort frames into classes with ({why})"
-            yield "match", reason, lacking(queue.kind, classifier, inside)
+            yield "match", reason, lacking(discipline, classifier, inside)
     for position, rule in enumerate(queue.match):
         reason_of_rule = unsaid(rule)
         if reason_of_rule is not None:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Plan
 from virtlab.testbed.build.machine import findings
@@ -140,7 +141,7 @@ def check(plan: Plan, name: str) -> None:
             "world", f"'{name}' is kept already", f"`virtlab down --name {name}`, or another --name"
         )
     if (
-        far := next((host for host, entry in plan.world.hosts.items() if entry.at == "ssh"), None)
+        far := next((host for host, entry in plan.world.hosts.items() if entry.at == AT_EXISTING), None)
     ) is not None:
         what = "exists already, and its agent lives as long as our connection to it"
         raise ExperimentError(f"hosts.{far}", what, "walk around in it by ssh itself")

@@ -202,11 +202,8 @@ class OpenVswitches(RunningSwitches):
         return {"OVS_RUNDIR": place, "OVS_DBDIR": place, "OVS_LOGDIR": place, "OVS_SYSCONFDIR": place}
 
     def _exec(self, channel: int, namespace: str, argv: Sequence[str]) -> None:
-        request = {
-            "channel": channel, "namespace": namespace, "argv": list(argv), "environment": self._environment(namespace),
-        }  # fmt: skip
         try:
-            self.control.call("exec", request)
+            self.control.execute(channel, namespace, argv, environment=self._environment(namespace))
         except RefusedError as error:
             raise MachineError("vswitches", f"{argv[0]}: {error.what}", CURE) from error
 

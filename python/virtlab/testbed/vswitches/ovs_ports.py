@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue import QDISCS
+from virtlab.catalogue.qos import QosQueue
 from virtlab.catalogue.queueing import TICK_NS, Spans, same
 from virtlab.errors import MachineError
 from virtlab.plan import QueueClass, Vnic
@@ -13,7 +15,7 @@ from virtlab.planner.ports import port_of
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.applied import NOT_THERE, by_handle, differences, of_class, of_discipline
 from virtlab.testbed.queues.kernel import PortQueue
-from virtlab.testbed.queues.ovs import LEFT_ALONE, ROOT, WHOLE, OvsQueue, Qos, qos_of
+from virtlab.testbed.queues.ovs import LEFT_ALONE, ROOT, WHOLE, Qos, qos_of
 from virtlab.testbed.queues.rules import filters
 from virtlab.testbed.steps.operations import Discipline, QdiscAdd
 
@@ -51,20 +53,24 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
 
 def _of_qos(qos: Qos) -> dict[str, Spans]:
     """What the kernel has to tell of a QoS record: handle to values."""
-    kind = qos.kind.removeprefix("linux-")
-    if not qos.queues:
+    kind = qos.discipline
+    record = QDISCS[kind].qos
+    if record is None or record.classes is None:
         values = qos.said()
         found = of_discipline(Discipline(kind, values))
         if "delay_ns" in values:  # the record says it in ticks
             delay_ns = int(values["delay_ns"])
             found["delay_ns"] = delay_ns, delay_ns // TICK_NS * TICK_NS, delay_ns
         return {ROOT: found}
-    whole = OvsQueue(qos.config["max-rate"], qos.config["max-rate"])
+    whole = QosQueue(qos.config["max-rate"], qos.config["max-rate"])
     spans: dict[str, Spans] = {ROOT: {"kind": same(kind), "default_class": same(1)}}
     queues = {qos.handle(number): queue for number, queue in enumerate(qos.queues)}
     for handle, queue in {WHOLE: whole, **queues}.items():
         parent = ROOT if handle == WHOLE else WHOLE
-        spans[handle] = {**of_class(Discipline(kind, queue.options(kind))), "parent": same(parent)}
+        spans[handle] = {
+            **of_class(Discipline(kind, record.classes.class_options(queue))),
+            "parent": same(parent),
+        }
     return spans
 
 

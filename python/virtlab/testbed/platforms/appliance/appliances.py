@@ -195,24 +195,23 @@ class Appliances(Running):
                 "-device",
                 f"{DEVICES[models[own]]},netdev=net{number},mac={guest.vnics[own].mac},romfile=",
             ]
-        request: dict[str, Any] = {
-            "channel": channel,
-            "namespace": self.lowered.guests[name],
-            "argv": argv,
-            "descriptors": [
-                {"kind": "stream", "channel": channel + 1},
-                *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
-            ],
-        }
-        if name in self.tasks:
-            request["cgroups"] = list(self.tasks[name])
+        descriptors = [
+            {"kind": "stream", "channel": channel + 1},
+            *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+        ]
         self.control.listen(channel, appliance.hear)
         appliance.started.monitor = Monitor(
             self.control, channel + 1, f"guests.{name}", appliance.started.tail
         )
         self.running[name] = appliance
         try:
-            appliance.started.pid = int(self.control.call("exec", request)["pid"])
+            appliance.started.pid = self.control.execute(
+                channel,
+                self.lowered.guests[name],
+                argv,
+                descriptors=descriptors,
+                cgroups=list(self.tasks.get(name, ())),
+            )
         except RefusedError as error:
             what = f"its appliance cannot be started: {error.what}"
             raise GuestError(f"guests.{name}", what, CURE_START) from error

@@ -228,9 +228,7 @@ class Containers(Running):
         if any(home.runtime.is_engine for home in homes):
             script += f" && {engine.prepared(place)}"
         try:
-            self.control.call(
-                "exec", {"channel": BUNDLES.first, "namespace": namespace, "argv": ["sh", "-c", script]}
-            )
+            self.control.execute(BUNDLES.first, namespace, ["sh", "-c", script])
         except RefusedError as error:
             raise MachineError("guests", f"bundles of containers: {error.what}", CURE) from error
         self.control.data(BUNDLES.first, archive(bundles, applets, place))
@@ -268,16 +266,11 @@ class Containers(Running):
                 descriptors=len(descriptors),
                 rootless=self.groups is None,
             )
-        request: dict[str, Any] = {
-            "channel": channel,
-            "namespace": self.lowered.guests[bundle.guest],
-            "argv": argv,
-            "descriptors": descriptors,
-        }
+        placed: dict[str, Any] = {"descriptors": descriptors}
         if home.runtime.is_engine and self.groups is None:
-            request["environment"] = engine.environment(place, uid=os.getuid(), gid=os.getgid())
+            placed["environment"] = engine.environment(place, uid=os.getuid(), gid=os.getgid())
         try:
-            self.control.call("exec", request)
+            self.control.execute(channel, self.lowered.guests[bundle.guest], argv, **placed)
         except RefusedError as error:
             what = f"its container cannot be started: {error.what}"
             raise GuestError(f"guests.{bundle.guest}", what, CURE_START.format(home.runtime.name)) from error

@@ -299,21 +299,19 @@ class Machines(Running):
             firmware=started,
             account=confinement.account(channel),
         )
-        request: dict[str, Any] = {
-            "channel": channel,
-            "namespace": self.lowered.guests[name],
-            "argv": wanted.argv(),
-            "descriptors": descriptors,
-        }
-        if name in self.tasks:
-            request["cgroups"] = list(self.tasks[name])
         self.control.listen(channel, machine.hear)
         machine.monitor = Monitor(self.control, channel + 1, f"guests.{name}", machine.tail)
         self.machines[name] = machine
         self._by_channel[channel] = machine
         machine.began_ns = time.monotonic_ns()
         try:
-            machine.pid = int(self.control.call("exec", request)["pid"])
+            machine.pid = self.control.execute(
+                channel,
+                self.lowered.guests[name],
+                wanted.argv(),
+                descriptors=descriptors,
+                cgroups=list(self.tasks.get(name, ())),
+            )
         except RefusedError as error:
             what = f"its virtual machine cannot be started: {error.what}"
             raise GuestError(f"guests.{name}", what, CURE_START) from error

@@ -190,14 +190,12 @@ class Domains(Running):
 
     def _create(self, domain: Started) -> None:
         """Has `xl` make it, by the process that becomes the way to its agent."""
-        request = {
-            "channel": domain.process,
-            "namespace": self._network(domain.name),
-            "argv": ["/" + SCRIPTS["guest"], domain.name, self._wanted(domain.name).text()],
-            "descriptors": [{"kind": "agent", "channel": domain.leader, "channels": MACHINES.each - 2}],
-        }
+        argv = ["/" + SCRIPTS["guest"], domain.name, self._wanted(domain.name).text()]
+        descriptors = [{"kind": "agent", "channel": domain.leader, "channels": MACHINES.each - 2}]
         try:
-            domain.pid = int(self.control.call("exec", request)["pid"])
+            domain.pid = self.control.execute(
+                domain.process, self._network(domain.name), argv, descriptors=descriptors
+            )
         except RefusedError as error:
             what = f"its domain cannot be started: {error.what}"
             raise GuestError(f"guests.{domain.name}", what, CURE_XL) from error

@@ -100,7 +100,7 @@ class Watch:
             self.readers[channel] = reader
             self.control.listen(channel, lambda data, to=reader: self._hear(to, data))  # type: ignore[misc]
             argv = ["/" + SCRIPTS["top"], str(place.pid()), "-b", "-f", "-n", *options]
-            self.control.call("exec", {"channel": channel, "namespace": NAMESPACE, "argv": argv})
+            self.control.execute(channel, NAMESPACE, argv)
 
     def _running(self) -> bool:
         return any(self.control.ended(channel) is None for channel in self.readers)

@@ -10,6 +10,7 @@
 //! meet without events) holds for every world.
 
 use crate::input::{Act, Finding, Guest, Input, On, Role, RoleEnd, Route, Vnic};
+use crate::workloads::scatter;
 use crate::world::World;
 use core::net::{IpAddr, Ipv4Addr};
 use serde_json::json;
@@ -72,7 +73,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
     });
     let role = Role {
         name: "all".to_owned(),
-        workload: "scatter".to_owned(),
+        workload: scatter::KIND.name.to_owned(),
         parameters: parameters.as_object().cloned().unwrap_or_default(),
         ends: [end(0), end(1)],
         kept: false,
@@ -141,7 +142,7 @@ fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
         on_timeout: None,
     };
     // A queue of 100 packets is empty 12.4 ms after the last packet.
-    let wait = action("wait".to_owned(), Act::Wait, None, duration_ns.saturating_add(100_000_000));
+    let wait = action("drain".to_owned(), Act::Wait, None, duration_ns.saturating_add(100_000_000));
     vec![action("all".to_owned(), Act::Start, Some(0), 0), wait]
 }
 

@@ -30,6 +30,16 @@ pub enum Meter {
     Iperf3,
 }
 
+impl std::fmt::Display for Meter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Virtlab => "virtlab",
+            Self::Ping => "ping",
+            Self::Iperf3 => "iperf3",
+        })
+    }
+}
+
 /// What every workload may be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

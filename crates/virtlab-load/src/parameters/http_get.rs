@@ -4,6 +4,9 @@ use super::{CongestionControl, OutOfRange, holdable, positive};
 use crate::schedule::Arrivals;
 use serde::Deserialize;
 
+/// As a Plan calls it.
+pub const NAME: &str = "http_get";
+
 /// Connections of one role.
 const CONNECTIONS_MOST: u16 = 1024;
 

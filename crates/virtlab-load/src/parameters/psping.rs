@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::COMPACT_BYTES;
 
+/// As a Plan calls it.
+pub const NAME: &str = "psping";
+
 /// Payload of the largest IPv4 datagram.
 pub const MOST_DATAGRAM_BYTES: u64 = 65_507;
 

@@ -7,6 +7,9 @@
 use super::{OutOfRange, positive};
 use serde::Deserialize;
 
+/// As a Plan calls it.
+pub const NAME: &str = "rt_tasks";
+
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

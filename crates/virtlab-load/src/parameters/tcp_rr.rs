@@ -3,6 +3,9 @@
 use super::{CongestionControl, OutOfRange, holdable, positive};
 use serde::{Deserialize, Serialize};
 
+/// As a Plan calls it.
+pub const NAME: &str = "tcp_rr";
+
 /// What a role says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

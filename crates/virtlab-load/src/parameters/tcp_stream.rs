@@ -3,6 +3,9 @@
 use super::{CongestionControl, OutOfRange, holdable, positive};
 use serde::{Deserialize, Serialize};
 
+/// As a Plan calls it.
+pub const NAME: &str = "tcp_stream";
+
 /// Shortest time between two rows of a connection.
 const LEAST_INTERVAL_NS: u64 = 1_000_000;
 

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The mark at which a role's own counters are read.
+pub const STOPPED: &str = "stop";
+
 /// A counter's value at a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

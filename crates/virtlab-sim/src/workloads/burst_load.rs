@@ -8,7 +8,9 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{BurstRow, Table};
-use crate::workloads::workload::{Counters, SOCKET_BYTES, Workload, finding, parse, positive, unreachable};
+use crate::workloads::workload::{
+    Counters, Kind, SOCKET_BYTES, Workload, finding, parse, positive, unreachable,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::Transport;
@@ -82,6 +84,13 @@ struct Answers {
     received: (u64, u64),
     sent: (u64, u64),
 }
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: "burst_load",
+    make: |index, role, network| Ok(Box::new(BurstLoad::new(index, role, network)?)),
+    tags: false,
+};
 
 /// One load role.
 pub struct BurstLoad {

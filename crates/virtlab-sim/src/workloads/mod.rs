@@ -9,3 +9,32 @@ pub mod stream;
 pub mod tcp_rr;
 pub mod tcp_stream;
 pub mod workload;
+
+use crate::input::Finding;
+use workload::Kind;
+
+/// Those that a Plan can name.
+static KINDS: [Kind; 8] = [
+    rtt::KIND,
+    burst_load::KIND,
+    stream::DATAGRAMS,
+    stream::FRAMES,
+    tcp_stream::KIND,
+    tcp_rr::KIND,
+    psping::KIND,
+    rt_tasks::KIND,
+];
+
+static YARDSTICK: Kind = scatter::KIND;
+
+/// The workload of that name.
+///
+/// # Errors
+/// There is none: the finding, at `path`, lists those that a Plan can name.
+pub fn kind(path: &str, name: &str) -> Result<&'static Kind, Finding> {
+    KINDS.iter().chain([&YARDSTICK]).find(|kind| kind.name == name).ok_or_else(|| {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        let reason = format!("the simulator has no workload '{name}'");
+        Finding::new(path, reason, format!("use one of {}", names.join(", ")))
+    })
+}

@@ -6,7 +6,9 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{RttRow, SentRow, Table};
-use crate::workloads::workload::{Counters, Workload, finding, parse, positive, unreachable, version_of};
+use crate::workloads::workload::{
+    Counters, Kind, Workload, finding, parse, positive, unreachable, version_of,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::schedule::{Arrivals, Schedule};
@@ -40,6 +42,13 @@ const fn icmp() -> Transport {
 const fn one_second() -> u64 {
     1_000_000_000
 }
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: "rtt",
+    make: |index, role, network| Ok(Box::new(Rtt::new(index, role, network)?)),
+    tags: false,
+};
 
 /// One echo role.
 pub struct Rtt {

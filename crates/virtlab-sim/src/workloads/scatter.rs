@@ -6,7 +6,7 @@ use crate::input::{Finding, Role};
 use crate::ip::{Message, TRANSPORT_BYTES};
 use crate::network::{Address, Network};
 use crate::samples::Table;
-use crate::workloads::workload::{Counters, Workload, finding, parse, unreachable};
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse, unreachable};
 use core::net::IpAddr;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,6 +37,13 @@ struct Host {
     sent: u64,
     jitter: Jitter,
 }
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: "scatter",
+    make: |index, role, network| Ok(Box::new(Scatter::new(index, role, network)?)),
+    tags: false,
+};
 
 /// All hosts.
 pub struct Scatter {

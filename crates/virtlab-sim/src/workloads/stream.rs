@@ -9,7 +9,7 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{PacketRow, SentRow, Table};
 use crate::workloads::workload::{
-    Counters, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable, version_of,
+    Counters, Kind, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable, version_of,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -88,6 +88,20 @@ struct Ways {
     split: Split,
     gaps: (Arrivals, u64),
 }
+
+/// How a role of datagrams is made.
+pub const DATAGRAMS: Kind = Kind {
+    name: "udp_stream",
+    make: |index, role, network| Ok(Box::new(Stream::udp(index, role, network)?)),
+    tags: false,
+};
+
+/// How a role of whole frames is made.
+pub const FRAMES: Kind = Kind {
+    name: "raw_stream",
+    make: |index, role, network| Ok(Box::new(Stream::raw(index, role, network)?)),
+    tags: true,
+};
 
 /// One stream role.
 pub struct Stream {

@@ -6,9 +6,16 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{Table, TransactionRow};
 use crate::tcp::{Flow, GREETING_BYTES, Wishes};
-use crate::workloads::workload::{Counters, Workload, finding, parse};
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde_json::Value;
-use virtlab_load::parameters::TcpRr as Parameters;
+use virtlab_load::parameters::tcp_rr::{NAME, TcpRr as Parameters};
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    make: |index, role, network| Ok(Box::new(TcpRr::new(index, role, network)?)),
+    tags: false,
+};
 
 /// One transaction role.
 pub struct TcpRr {

@@ -9,9 +9,9 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{IntervalRow, Table};
 use crate::tcp::{Flow, GREETING_BYTES, Wishes};
-use crate::workloads::workload::{Counters, Workload, finding, parse};
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde_json::Value;
-use virtlab_load::parameters::TcpStream as Parameters;
+use virtlab_load::parameters::tcp_stream::{NAME, TcpStream as Parameters};
 
 /// An end of a connection as sampled before.
 #[derive(Clone, Copy)]
@@ -29,6 +29,13 @@ struct Stream {
     rest: u64,
     before: [Option<Before>; 2],
 }
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    make: |index, role, network| Ok(Box::new(TcpStream::new(index, role, network)?)),
+    tags: false,
+};
 
 /// One stream role.
 pub struct TcpStream {

@@ -6,17 +6,12 @@ use crate::agenda::Due;
 use crate::input::{Act, Deed, Finding, Input};
 use crate::ip::Message;
 use crate::network::{Landed, Network};
-use crate::samples::readings::Readings;
+use crate::samples::readings::{Readings, STOPPED};
 use crate::samples::{Column, Table};
-use crate::workloads::burst_load::BurstLoad;
-use crate::workloads::psping;
-use crate::workloads::rt_tasks::RtTasks;
-use crate::workloads::rtt::Rtt;
-use crate::workloads::scatter::Scatter;
-use crate::workloads::stream::Stream;
-use crate::workloads::tcp_rr::TcpRr;
-use crate::workloads::tcp_stream::TcpStream;
-use crate::workloads::workload::{Workload, finding};
+use crate::workloads::{
+    self,
+    workload::{Workload, finding},
+};
 use std::collections::{BTreeMap, BTreeSet};
 use timeline::Timeline;
 use virtlab_load::histogram::Histogram;
@@ -67,7 +62,7 @@ impl Outcome {
                     .iter()
                     .zip(names)
                     .zip(values)
-                    .filter(|((mark, _), _)| *mark == "stop")
+                    .filter(|((mark, _), _)| *mark == STOPPED)
                     .map(|((_, name), value)| (name.as_str(), *value as u64))
                     .collect::<Vec<_>>(),
                 _ => Vec::new(),
@@ -109,6 +104,13 @@ impl World {
         let mut findings = Vec::new();
         let mut roles = Vec::new();
         for (index, role) in input.roles.iter().enumerate() {
+            let kind = match workloads::kind(&format!("roles.{}.workload", role.name), &role.workload) {
+                Ok(kind) => kind,
+                Err(finding) => {
+                    findings.push(finding);
+                    continue;
+                }
+            };
             let mut role = role.clone();
             if let Some(dscp) = role.parameters.remove("dscp") {
                 network.class(index, dscp.as_u64().and_then(|code| u8::try_from(code).ok()).unwrap_or(0));
@@ -118,29 +120,15 @@ impl World {
             }
             if let Some(priority) = role.parameters.remove("priority") {
                 let read = priority.as_u64().and_then(|priority| u8::try_from(priority).ok());
-                match read.filter(|priority| *priority < 8 && role.workload == "raw_stream") {
+                match read.filter(|priority| *priority < 8 && kind.tags) {
                     Some(priority) => network.prefer(index, priority),
-                    None => findings.push(finding(&role, "priority is 0 to 7, of a raw_stream")),
+                    None => {
+                        findings.push(finding(&role, "priority is 0 to 7, of a workload of whole frames"))
+                    }
                 }
             }
             let role = &role;
-            let made: Result<Box<dyn Workload>, Finding> = match role.workload.as_str() {
-                "rtt" => Rtt::new(index, role, &mut network).map(|made| Box::new(made) as _),
-                "burst_load" => BurstLoad::new(index, role, &mut network).map(|made| Box::new(made) as _),
-                "udp_stream" => Stream::udp(index, role, &mut network).map(|made| Box::new(made) as _),
-                "raw_stream" => Stream::raw(index, role, &mut network).map(|made| Box::new(made) as _),
-                "tcp_stream" => TcpStream::new(index, role, &mut network).map(|made| Box::new(made) as _),
-                "tcp_rr" => TcpRr::new(index, role, &mut network).map(|made| Box::new(made) as _),
-                "psping" => psping::new(index, role, &mut network),
-                "rt_tasks" => RtTasks::new(index, role).map(|made| Box::new(made) as _),
-                "scatter" => Scatter::new(index, role, &mut network).map(|made| Box::new(made) as _),
-                other => Err(Finding::new(
-                    format!("roles.{}.workload", role.name),
-                    format!("the simulator has no workload '{other}'"),
-                    "use rtt, burst_load, udp_stream, tcp_stream, tcp_rr, psping, raw_stream or rt_tasks",
-                )),
-            };
-            match made {
+            match (kind.make)(index, role, &mut network) {
                 Ok(workload) => roles.push(Playing {
                     name: role.name.clone(),
                     kept: role.kept,
@@ -516,12 +504,12 @@ impl World {
                 tables.extend(samples);
             }
             for (side, counters) in ["client", "server"].iter().zip(&counters) {
-                self.readings.note(self.network.now_ns, "stop", &format!("{}/{side}", role.name), counters);
+                self.readings.note(self.network.now_ns, STOPPED, &format!("{}/{side}", role.name), counters);
             }
             for (side, counters) in ["client", "server"].iter().zip(role.workload.flow_counters()) {
                 let entity = format!("{}/{side}", role.name);
                 for (counter, value) in counters {
-                    self.readings.note_one(self.network.now_ns, "stop", &entity, counter.into(), value);
+                    self.readings.note_one(self.network.now_ns, STOPPED, &entity, counter.into(), value);
                 }
             }
         }

@@ -10,7 +10,7 @@
 
 use super::burst_answer::{Answering, Responder};
 use super::burst_origin::{Origin, Plan};
-use super::{Arming, Prepared, Side, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::{Idle, positive};
@@ -57,6 +57,9 @@ enum Carrier {
     Udp,
     Icmp,
 }
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of("burst_load", prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -10,7 +10,7 @@
 
 use super::http::{self, Answer, HEAD_MOST_BYTES};
 use super::tcp::{self, Buffers};
-use super::{Arming, Prepared, Side, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::live::Tally;
 use crate::probe::pacing::{Pacer, Pacing};
@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use virtlab_load::Histogram;
-use virtlab_load::parameters::HttpGet as Parameters;
+use virtlab_load::parameters::http_get::{HttpGet as Parameters, NAME};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 
@@ -42,6 +42,9 @@ const GLANCE: Nanos = Nanos(20_000_000);
 const CONNECTIONS_MOST: usize = 2048;
 /// After a connection that failed, before the next one.
 const REST: Nanos = Nanos(20_000_000);
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -123,65 +123,83 @@ impl Prepared {
     }
 }
 
-/// Prepares the named workload.
-///
-/// # Errors
-/// When it is unknown, a parameter is wrong, or the guest does not allow what it needs.
-pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    match arming.common.meter {
-        Meter::Virtlab => {}
-        Meter::Ping if name == "rtt" => return meter_ping::prepare(arming),
-        Meter::Iperf3 if name == "udp_stream" => return meter_iperf3::prepare_udp(arming),
-        Meter::Iperf3 if name == "tcp_stream" => return meter_iperf3::prepare_tcp(arming),
-        Meter::Ping => bail!("meter ping measures workload rtt, not {name}; use meter virtlab"),
-        Meter::Iperf3 => {
-            bail!("meter iperf3 measures workloads udp_stream and tcp_stream, not {name}; use meter virtlab")
-        }
-    }
-    keep_stamping();
-    let dscp = arming.common.dscp;
-    if dscp > 0 && name == "rt_tasks" {
-        bail!("parameters.dscp: workload {name} sends nothing");
-    }
-    let mut prepared = with_code_point(dscp, || prepare_own(name, arming))?;
-    if dscp > 0 {
-        prepared.workload = Box::new(Classed { dscp, workload: prepared.workload });
-    }
-    Ok(prepared)
-}
-
 /// Prepares either end of a role.
 type Prepare = fn(Arming<'_>) -> anyhow::Result<Prepared>;
 
+/// A workload that a role can have.
+pub struct Kind {
+    /// As a Plan calls it.
+    name: &'static str,
+    /// By this probe's own meter.
+    prepare: Prepare,
+    /// By programs that measure the same.
+    meters: &'static [(Meter, Prepare)],
+    /// Whether it sends anything, which can have a code point then.
+    sends: bool,
+}
+
+impl Kind {
+    /// One that sends, and that no other program measures.
+    const fn of(name: &'static str, prepare: Prepare) -> Self {
+        Self { name, prepare, meters: &[], sends: true }
+    }
+
+    fn measured_by(&self, meter: Meter) -> Option<Prepare> {
+        self.meters.iter().find(|(known, _)| *known == meter).map(|(_, prepare)| *prepare)
+    }
+}
+
 /// The workloads of this probe.
-const WORKLOADS: [(&str, Prepare); 9] = [
-    ("rtt", rtt::prepare),
-    ("burst_load", burst_load::prepare),
-    ("udp_stream", udp_stream::prepare),
-    ("tcp_stream", tcp_stream::prepare),
-    ("tcp_rr", tcp_rr::prepare),
-    ("http_get", http_get::prepare),
-    ("psping", psping::prepare),
-    ("raw_stream", raw_stream::prepare),
-    ("rt_tasks", rt_tasks::prepare),
+const KINDS: [Kind; 9] = [
+    rtt::KIND,
+    burst_load::KIND,
+    udp_stream::KIND,
+    tcp_stream::KIND,
+    tcp_rr::KIND,
+    http_get::KIND,
+    psping::KIND,
+    raw_stream::KIND,
+    rt_tasks::KIND,
 ];
 
 /// Their names.
-pub const NAMES: [&str; WORKLOADS.len()] = {
-    let mut names = [""; WORKLOADS.len()];
+pub const NAMES: [&str; KINDS.len()] = {
+    let mut names = [""; KINDS.len()];
     let mut place = 0;
     while place < names.len() {
-        names[place] = WORKLOADS[place].0;
+        names[place] = KINDS[place].name;
         place += 1;
     }
     names
 };
 
-fn prepare_own(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let Some((_, prepare)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
+/// Prepares the named workload.
+///
+/// # Errors
+/// When it is unknown, a parameter is wrong, or the guest does not allow what it needs.
+pub fn prepare(name: &str, arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
         bail!("no workload '{name}'; this probe knows {}", NAMES.join(", "));
     };
-    prepare(arming)
+    let meter = arming.common.meter;
+    if meter != Meter::Virtlab {
+        let Some(prepare) = kind.measured_by(meter) else {
+            let able = KINDS.iter().filter(|kind| kind.measured_by(meter).is_some());
+            let names: Vec<_> = able.map(|kind| kind.name).collect();
+            bail!("meter {meter} measures {}, not {name}; use meter virtlab", names.join(" and "));
+        };
+        return prepare(arming);
+    }
+    keep_stamping();
+    let dscp = arming.common.dscp;
+    if dscp > 0 && !kind.sends {
+        bail!("parameters.dscp: workload {name} sends nothing");
+    }
+    let mut prepared = with_code_point(dscp, || (kind.prepare)(arming))?;
+    if dscp > 0 {
+        prepared.workload = Box::new(Classed { dscp, workload: prepared.workload });
+    }
+    Ok(prepared)
 }
 
 /// An end that only stands by: the kernel answers for it.

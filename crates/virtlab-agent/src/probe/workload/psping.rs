@@ -9,7 +9,7 @@
 
 use super::tcp::{self, Buffers};
 use super::tcp_rr::{answerer, flags_of};
-use super::{Arming, Prepared, Side, StandBy, Workload, meter_ping, parse, psping_udp, rtt};
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse, psping_udp, rtt};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
@@ -27,8 +27,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use virtlab_load::Transport;
-use virtlab_load::parameters::psping::{Asked, Psping, Test};
+use virtlab_load::parameters::psping::{Asked, NAME, Psping, Test};
 use virtlab_wire::Nanos;
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
@@ -63,9 +66,6 @@ fn prepare_icmp(arming: Arming<'_>, parameters: &Psping) -> anyhow::Result<Prepa
     });
     let own = own.as_object().cloned().unwrap_or_default();
     let arming = Arming { own, ..arming };
-    if arming.common.meter == crate::probe::parameters::Meter::Ping {
-        return meter_ping::prepare(arming);
-    }
     rtt::prepare(arming)
 }
 

@@ -14,7 +14,7 @@
 use super::arrivals::Arrivals;
 use super::paced::{Batch, COUNTED_FLOWS, Numbered, Stream, flow_counter};
 use super::ring::{self, Patience, ReceiveRing, TransmitRing};
-use super::{Arming, Prepared, Side, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::endpoint::parse_mac;
 use crate::probe::pacing::{Pacer, Pacing};
@@ -103,6 +103,9 @@ impl Parameters {
         }
     }
 }
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of("raw_stream", prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -4,17 +4,19 @@
 //! guest's period, the last of them just after the budget is gone. Afterwards the supply is held against what the proof
 //! assumes: in no interval less than supply(t) with E = B - X. A supply that broke taints the role.
 
-use super::{Arming, Prepared, Side, StandBy, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::{RtJobRow, RtSupplyRow, Spool};
 use crate::rt;
-use virtlab_load::parameters::RtTasks;
-use virtlab_load::parameters::rt_tasks::Server;
+use virtlab_load::parameters::rt_tasks::{NAME, RtTasks, Server};
 
 const GAP_NS: u64 = 5_000;
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind { sends: false, ..Kind::of(NAME, prepare) };
 
 /// Prepares the guest's end; the other end of a role does nothing.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

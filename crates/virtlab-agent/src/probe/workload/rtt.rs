@@ -8,13 +8,13 @@
 //! before it has come (closed loop, as a ping-pong benchmark does).
 
 use super::echo::{self, Format, Packet};
-use super::{Arming, Prepared, Side, StandBy, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, meter_ping, parse};
 use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::icmp;
 use crate::probe::live::Tally;
 use crate::probe::pacing::{Pacer, Pacing, sleep};
-use crate::probe::parameters::{Idle, positive};
+use crate::probe::parameters::{Idle, Meter, positive};
 use crate::probe::report::{Report, STALL};
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Message, RawAddress, Trouble, trouble};
@@ -72,6 +72,9 @@ pub enum Protocol {
     /// UDP; the far probe answers.
     Udp,
 }
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind { meters: &[(Meter::Ping, meter_ping::prepare)], ..Kind::of("rtt", prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -5,7 +5,7 @@
 //! back for the receiver's delayed acknowledgement.
 
 use super::tcp::{self, Buffers};
-use super::{Arming, Prepared, Side, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
@@ -15,8 +15,11 @@ use crate::probe::spool::{Spool, TransactionRow};
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::net::SocketAddr;
-use virtlab_load::parameters::TcpRr as Parameters;
+use virtlab_load::parameters::tcp_rr::{NAME, TcpRr as Parameters};
 use virtlab_wire::Nanos;
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -5,9 +5,10 @@
 //! what it read. An end fills its own columns and leaves the other's at 0. Goodput is what the server read.
 
 use super::tcp::{self, Buffers, Info};
-use super::{Arming, Prepared, Side, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
+use crate::probe::parameters::Meter;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
@@ -17,10 +18,14 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use virtlab_load::parameters::TcpStream as Parameters;
+use virtlab_load::parameters::tcp_stream::{NAME, TcpStream as Parameters};
 use virtlab_wire::Nanos;
 
 const READ_BYTES: usize = 256 << 10;
+
+/// In the table of workloads.
+pub const KIND: Kind =
+    Kind { meters: &[(Meter::Iperf3, meter_iperf3::prepare_tcp)], ..Kind::of(NAME, prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

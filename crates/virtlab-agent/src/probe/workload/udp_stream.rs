@@ -7,11 +7,11 @@
 
 use super::arrivals::Arrivals;
 use super::paced::{BATCH, Batch, Numbered, Stream};
-use super::{Arming, Prepared, Side, Workload, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
 use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::{Idle, positive};
+use crate::probe::parameters::{Idle, Meter, positive};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::segmentation;
@@ -49,6 +49,10 @@ struct Parameters {
     /// SO_RCVBUF, likewise.
     receive_buffer_bytes: Option<usize>,
 }
+
+/// In the table of workloads.
+pub const KIND: Kind =
+    Kind { meters: &[(Meter::Iperf3, meter_iperf3::prepare_udp)], ..Kind::of("udp_stream", prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -13,13 +13,16 @@ mod requests;
 use crate::input::{Finding, Role};
 use crate::network::Network;
 use crate::workloads::rtt::Rtt;
-use crate::workloads::workload::{Workload, finding, parse};
+use crate::workloads::workload::{Kind, Workload, finding, parse};
 use connects::Connects;
 use datagrams::Datagrams;
 use requests::Requests;
 use serde_json::{Map, Value, json};
 use virtlab_load::Transport;
-use virtlab_load::parameters::psping::{Psping, Test};
+use virtlab_load::parameters::psping::{NAME, Psping, Test};
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind { name: NAME, make: new, tags: false };
 
 /// Prepares both ends.
 pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Box<dyn Workload>, Finding> {

@@ -10,10 +10,10 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{RtJobRow, RtSupplyRow, Table};
-use crate::workloads::workload::{Counters, Workload, finding, parse};
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde_json::Value;
 use supply::{Supply, asked_ppm, supply};
-use virtlab_load::parameters::RtTasks as Parameters;
+use virtlab_load::parameters::rt_tasks::{NAME, RtTasks as Parameters};
 
 /// An overrunning guest is given up after as many times its episode.
 const PATIENCE_EPISODES: u64 = 10;
@@ -135,6 +135,10 @@ impl Executive<'_> {
         });
     }
 }
+
+/// How a role of it is made.
+pub const KIND: Kind =
+    Kind { name: NAME, make: |index, role, _| Ok(Box::new(RtTasks::new(index, role)?)), tags: false };
 
 /// One role.
 pub struct RtTasks {

@@ -72,6 +72,7 @@ class Hello(TypedDict):
     boot_id: Name
     clocks: Clocks
     machine: NotRequired[Machine]
+    workloads: NotRequired[list[Name]]
 
 
 @_open

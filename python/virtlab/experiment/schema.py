@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
-from virtlab.catalogue.actions import ACTIONS, EVENTS, PLAYED
+from virtlab.catalogue.actions import ACTIONS, EVENTS, playable
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
 from virtlab.catalogue.qdiscs import FIFO
@@ -353,7 +353,7 @@ def _action() -> Schema:
                 **{key: own[key] for key in ACTIONS[do].keys}},
                 "required": ["id", "do"], "additionalProperties": False,
             }
-            for do in PLAYED
+            for do in playable()
         ]
     }  # fmt: skip
 

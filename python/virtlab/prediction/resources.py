@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtlab.analysis.context import counter_rows
-from virtlab.catalogue.actions import BEGINNING
+from virtlab.catalogue.actions import begins
 from virtlab.results.trial import TrialRecord
 from virtlab.units import show_quantity
 
@@ -63,7 +63,7 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
 def _risen(record: TrialRecord, role: str) -> dict[str, dict[str, int]]:
     """Entity -> counter -> its rise from the role's start to its end, and that time as `t_ns`."""
 
-    actions = [action.id for action in record.plan.timeline if action.role == role and action.do in BEGINNING]
+    actions = [action.id for action in record.plan.timeline if action.role == role and begins(action.do)]
     marks = [f"{action}.{event}" for action in actions for event in ("started", "finished")]
     rows = [row for row in counter_rows(record) if row[2].startswith("links.")]
     read = {row[1] for row in rows}

@@ -26,6 +26,7 @@ from virtlab.testbed.build.realtime import deadline_refused
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
+from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.series import sampling_refusals
 
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
@@ -149,6 +150,10 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         path = f"roles.{name}"
         if role.workload not in played(WORKLOADS, ARM):
             continue  # which was said
+        if found.probe_workloads is not None and role.workload not in found.probe_workloads:
+            reason = f"'{role.workload}' is declared, and no probe here plays it"
+            yield Refusal(f"{path}.workload", reason, f"write one of {', '.join(found.probe_workloads)}")
+            continue
         if role.parameters.get("dscp") and role.parameters.get("meter", "virtlab") != "virtlab":
             reason = "only virtlab's own meter writes code points into IP headers"
             yield Refusal(f"{path}.dscp", reason, "remove 'meter', or match by address or port")
@@ -233,9 +238,12 @@ def _budgeted(path: str, plan: Plan, role: Role, findings: Findings) -> Iterator
 def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     del findings
     for action in plan.timeline:
+        path = f"timeline.{action.id}"
+        if action.do in played(ACTIONS, ARM) and actions.find(action.do) is None:
+            reason = f"'{action.do}' is declared, and nothing plays it here"
+            yield Refusal(path, reason, f"use {', '.join(actions.played())}")
         if action.guest not in plan.world.guests:
             continue
-        path = f"timeline.{action.id}"
         reset = _reset_of(plan, action.guest)
         if action.do == EXEC.name:
             yield from _agentless_end(path, "guest", plan, action.guest)
@@ -303,7 +311,10 @@ def capabilities(findings: Findings, fingerprint: Mapping[str, str]) -> Capabili
         vswitches={name: world or vswitches.of(name).missing(findings) for name in vswitches.played()},
         qdiscs=qdiscs,
         workloads=dict.fromkeys(played(WORKLOADS, ARM), world),
-        actions={name: entry.arms.get(ARM, NOT_PLAYED) or world for name, entry in ACTIONS.items()},
+        actions={
+            name: entry.arms.get(ARM, NOT_PLAYED) or (NOT_PLAYED if actions.find(name) is None else world)
+            for name, entry in ACTIONS.items()
+        },
         links={
             "netem": world or (f"this kernel has no netem ({netem})" if netem is not None else None),
             "soft_switch": world,

@@ -31,7 +31,7 @@ from virtlab.testbed.platforms.xen.config import Domain
 from virtlab.testbed.platforms.xen.domains import place_of
 from virtlab.testbed.platforms.xen.platform import memory_refusals
 from virtlab.testbed.platforms.xen.xentop import Reader
-from virtlab.testbed.play.reset import made_anew
+from virtlab.testbed.play.counters import made_anew
 from virtlab.testbed.steps.operations import Claim, ForwardingAdd, LinkSet, TapAdd
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xen"

@@ -150,6 +150,7 @@ impl Leader {
         Ok(json!({
             "protocol": PROTOCOL, "build": env!("VIRTLAB_BUILD"), "role": "leader",
             "capabilities": capabilities, "boot_id": boot_id.trim(), "clocks": clocks(), "machine": facts(),
+            "workloads": crate::probe::WORKLOADS,
         }))
     }
 

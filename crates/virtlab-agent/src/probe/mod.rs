@@ -24,6 +24,8 @@ mod waits;
 mod watchdog;
 mod workload;
 
+pub(crate) use workload::NAMES as WORKLOADS;
+
 use crate::transport::{Reader, Writer};
 use anyhow::Context;
 use std::os::fd::{FromRawFd, OwnedFd};

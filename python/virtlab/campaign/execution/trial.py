@@ -29,7 +29,7 @@ from virtlab.campaign.tests import BenchmarkTrial, tests_of
 from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.campaign.trials.packets import Delays, Gaps
 from virtlab.campaign.trials.sink import BESIDE, TrialSink
-from virtlab.catalogue.actions import BEGINNING, RESET, SET
+from virtlab.catalogue.actions import RESET, SET, begins
 from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
 from virtlab.experiment.work.search import SearchFor
 from virtlab.plan.backend import Observer, Outcome, Session, Trial
@@ -238,7 +238,7 @@ def value_of(search: SearchFor, load: float) -> int:
 
 def extra_actions(search: SearchFor, plan: Plan, request: BenchmarkTrial) -> tuple[Action, ...]:
     """What a trial of a test plays besides the Plan's timeline: a change of the load, or a reset."""
-    runs = next((one for one in plan.timeline if one.role == search.role and one.do in BEGINNING), None)
+    runs = next((one for one in plan.timeline if one.role == search.role and begins(one.do)), None)
     if runs is None or (request.then_load is None and request.guest is None):
         return ()
     after = Trigger(event=f"{runs.id}.started", plus_ns=round(request.then_after_s * NS))

@@ -14,21 +14,30 @@ from virtlab.catalogue.declaration import TimelineAction
 ACTIONS: dict[str, TimelineAction] = {
     entry.name: entry for entry in (START, STOP, RUN, SET, WAIT, EXEC, RESET, MIGRATE, CALL)
 }
-PLAYED = tuple(name for name, entry in ACTIONS.items() if entry.played)
 EVENTS = ("started", "done", "finished", "failed", "timeout", "cancelled")  # as messages list them
-BEGINNING = frozenset(name for name, entry in ACTIONS.items() if entry.to_role == "begins")
+
+
+def playable() -> tuple[str, ...]:
+    """Names of the actions that any arm plays, which a file may ask for."""
+    return tuple(name for name, entry in ACTIONS.items() if entry.played)
+
+
+def begins(action: str) -> bool:
+    """Whether an action begins the traffic of its role."""
+    return action in ACTIONS and ACTIONS[action].to_role == "begins"
+
 
 __all__ = [
     "ACTIONS",
-    "BEGINNING",
     "CALL",
     "EVENTS",
     "EXEC",
-    "PLAYED",
     "RESET",
     "RUN",
     "SET",
     "START",
     "STOP",
     "WAIT",
+    "begins",
+    "playable",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.catalogue.actions import ACTIONS, EVENTS, PLAYED, WAIT
+from virtlab.catalogue.actions import ACTIONS, EVENTS, WAIT, playable
 from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
@@ -117,8 +117,8 @@ def _action(
     watch = findings.watch()
     values = node.plain()
     do = values.get("do")
-    if do not in PLAYED:
-        cure = nearest(str(do), PLAYED) or f"write one of {', '.join(PLAYED)}"
+    if do not in playable():
+        cure = nearest(str(do), playable()) or f"write one of {', '.join(playable())}"
         findings.add((*at, "do"), f"there is no action '{shown(do)}'", cure)
         return None
     keys = ACTIONS[do].keys

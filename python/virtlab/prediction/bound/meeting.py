@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import BEGINNING, STOP, WAIT
+from virtlab.catalogue.actions import STOP, WAIT, begins
 from virtlab.plan import Action, Plan, Role
 from virtlab.simulator.paths import by_tcp
 
@@ -39,10 +39,10 @@ class Meeting:
 
 def meeting(plan: Plan, role: str) -> Meeting:
     """The roles that may overlap `role` in time, judged from the timeline."""
-    begins = {one.role: one for one in plan.timeline if one.do in BEGINNING and one.role}
-    order, mine, found = _Order(plan), begins.get(role), Meeting([role], {})
+    firsts = {one.role: one for one in plan.timeline if begins(one.do) and one.role}
+    order, mine, found = _Order(plan), firsts.get(role), Meeting([role], {})
     for name, other in plan.roles.items():
-        begun = begins.get(name)
+        begun = firsts.get(name)
         if name == role:
             continue
         if mine is None or begun is None:

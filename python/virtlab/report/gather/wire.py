@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from math import isclose
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import BEGINNING, STOP
+from virtlab.catalogue.actions import STOP, begins
 from virtlab.plan import Action, Plan, Role
 from virtlab.planner.ends import role_ends
 from virtlab.planner.licence import ETHERNET_OCTETS
@@ -128,7 +128,7 @@ def alone(plan: Plan, name: str) -> bool:
         return known[action.id]
 
     def begun(role: str) -> list[Action]:
-        return [action for action in plan.timeline if action.do in BEGINNING and action.role == role]
+        return [action for action in plan.timeline if begins(action.do) and action.role == role]
 
     def over(role: str, events: frozenset[str]) -> bool:
         """Whether all that the role ever does is over after these events."""

@@ -30,7 +30,15 @@ def findings() -> Findings:
         with Leader.start() as leader:
             found = leader.control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)})
             played = _switch_qdiscs(leader)
-            return Findings(None, found["kinds"], not leader.rootless, has_ipv6, filters, played)
+            return Findings(
+                world=None,
+                qdiscs=found["kinds"],
+                root=not leader.rootless,
+                has_ipv6=has_ipv6,
+                filters_bridges=filters,
+                switch_qdiscs=played,
+                probe_workloads=tuple(leader.hello["workloads"]),
+            )
     except VirtlabError as error:
         reason = f"{error.where}: {error.what}" if error.where else error.what
         return Findings((reason, error.cure), {}, root, has_ipv6, filters)

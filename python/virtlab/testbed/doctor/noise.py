@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.catalogue import DEFAULT_PLATFORM, DEFAULT_VSWITCH
+from virtlab.catalogue.actions import RUN
 from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.errors import VirtlabError
 from virtlab.plan import Columns, Event, Plan, Trial, Unobserved
@@ -54,7 +55,7 @@ def plan(*, switched: bool) -> Plan:
         {
             "world": world,
             "roles": {"probe": role},
-            "timeline": [{"id": "measure", "do": "run", "role": "probe"}],
+            "timeline": [{"id": "measure", "do": RUN.name, "role": "probe"}],
             "collect": {"packets": ["probe"]},
             "limits": {"run_ns": 20_000_000_000},
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from virtlab.catalogue.actions import RUN
 from virtlab.catalogue.platforms.native import NATIVE
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.errors import VirtlabError
@@ -43,7 +44,7 @@ def plan(frame_bytes: int) -> Plan:
         "workload": RAW_STREAM.name, "from": "a", "to": "b", "frame_bytes": frame_bytes, "duration_ns": DURATION_NS,
     }  # fmt: skip
     return Plan.model_validate({
-        "world": world, "roles": {"flood": role}, "timeline": [{"id": "flood", "do": "run", "role": "flood"}],
+        "world": world, "roles": {"flood": role}, "timeline": [{"id": "flood", "do": RUN.name, "role": "flood"}],
         "collect": {"counters": ["links"]}, "limits": {"run_ns": 20_000_000_000},
     })  # fmt: skip
 

@@ -35,6 +35,7 @@ class Findings:
     )
     xen: bool = False  # whether Xen's hypervisor is beneath it
     automatic_link: str | None = None  # the realisation of links that say `auto`; None: the best one here
+    probe_workloads: tuple[str, ...] | None = None  # what a probe of ours plays; None: no agent was asked
     inside: str | None = None  # the laboratory machine that all this is of, by its name for --in
 
     @property

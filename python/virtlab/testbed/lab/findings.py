@@ -25,7 +25,7 @@ from virtlab.testbed.steps.operations import NamespaceAdd
 from virtlab.testbed.vswitches.ovs import NO_MODULE, PROGRAMS
 
 TRIAL = "trial:lab"
-ASKED = 2  # what is loaded and asked; with another number all images are asked again
+ASKED = 3  # what is loaded and asked; with another number all images are asked again
 AUTOMATIC_LINK = "kernel"  # netem where it can queue so, else token buckets: there is no soft switch inside
 
 
@@ -35,7 +35,8 @@ def stored(image: Image, accelerator: str) -> Findings | None:
         said = json.loads(_place(image, accelerator).read_text(encoding="utf-8"))
         if set(said["qdiscs"]) != set(KERNEL_QDISCS):
             return None
-        said["switch_qdiscs"] = tuple(said["switch_qdiscs"])
+        for key in ("switch_qdiscs", "probe_workloads"):
+            said[key] = tuple(said[key])
         return Findings(**said)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -63,6 +64,7 @@ def find(machine: LabMachine, image: Image) -> Findings:
         has_ipv6="ipv6" in network,
         filters_bridges="bridge" in network,
         switch_qdiscs=(),
+        probe_workloads=tuple(world.hello["workloads"]),
         open_vswitch=_open_vswitch(inside),
         automatic_link=AUTOMATIC_LINK,
         xen=machine.has_xen,

@@ -10,7 +10,7 @@ nothing of their values.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,6 @@ from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.play import reset as resetting
 from virtlab.testbed.play.records import Entities, kernel_rows, shared_rows, switch_rows
 from virtlab.testbed.play.series import elsewhere
 from virtlab.testbed.queues.kernel import PortQueue
@@ -80,7 +79,7 @@ class Counting:
 
     @property
     def _anew(self) -> set[Place]:
-        return resetting.made_anew(self.plan, self.lowered, self.reset)
+        return made_anew(self.plan, self.lowered, self.reset)
 
     def _mark(self, mark: str) -> None:
         """What costs no process."""
@@ -152,3 +151,13 @@ def _entity(entities: Entities, counter: str, entity: str) -> str:
 
 def _host(counter: str, entity: str) -> str:
     return f"softnet.{entity}" if counter.startswith("softnet") else f"host.{entity}"
+
+
+def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:
+    """The host's ends of ports that are others since their guests were reset: what they count is not of the whole run."""
+    return {
+        place
+        for guest in reset
+        if (own := PLATFORMS[plan.world.guests[guest].platform].reset) is not None and own.anew
+        for place in lowered.machines[guest].taps.values()
+    }

@@ -13,8 +13,7 @@ from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
-from virtlab.catalogue import PLATFORMS
-from virtlab.catalogue.actions import BEGINNING, EXEC, RESET, SET, STOP, WAIT
+from virtlab.catalogue.actions import begins
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
@@ -30,8 +29,9 @@ from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play import intake
-from virtlab.testbed.play import reset as resetting
 from virtlab.testbed.play import series as sampling
+from virtlab.testbed.play.actions import actions
+from virtlab.testbed.play.actions.action import ActionKind
 from virtlab.testbed.play.counters import BEGIN, END, Counting
 from virtlab.testbed.play.live import Live
 from virtlab.testbed.play.probes import Probes, Side
@@ -47,7 +47,6 @@ SILENCE_S = 60.0  # within which something comes of a probe that sends its sampl
 MOST_REASONS = 1000  # that are distinguished
 MOST_LOG_BYTES = 1 << 20  # of one agent in a trial
 COMMAND_END_S = 2.0  # within which the end of a killed command is reported
-LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
 
 
 class CancelledError(Exception):
@@ -75,10 +74,12 @@ class Pass:
     _logged: dict[int, int] = field(default_factory=dict)  # channel -> bytes of its log
     _kept: set[str] = field(default_factory=set)
     _waiting: Waiting = field(default_factory=Waiting)
-    _counting: Counting = field(init=False)
+    _kinds: dict[str, ActionKind] = field(init=False)  # by the actions' names
+    counting: Counting = field(init=False)
 
     def __post_init__(self) -> None:
-        self._counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
+        self._kinds = {action.id: actions.of(action.do) for action in self.plan.timeline}
+        self.counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
         self._blocks = intake.Blocks(self.plan, self.sides)
 
     def play(self) -> Outcome:
@@ -98,7 +99,7 @@ class Pass:
             self._sample(
                 [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
             )
-            self._counting.ends(BEGIN)
+            self.counting.ends(BEGIN)
             self._note_deaths()
             timeline = Timeline(self.plan, self.site.now())
             try:
@@ -113,12 +114,12 @@ class Pass:
                     raise
             self._stop_all()
             self._stop_commands()
-            self._counting.ends(END)
+            self.counting.ends(END)
             self._note_deaths()
             self._sample([])
             if "links" in self.plan.collect.counters:
-                queues = self._counting.queues
-                counted = self._counting.rows
+                queues = self.counting.queues
+                counted = self.counting.rows
                 counted += self._waiting.rows(queues, timeline.begin_ns, self.site.now(), tuple(counted))
             self.guests.read_clocks()
             if not cancelled:
@@ -135,8 +136,8 @@ class Pass:
         self.site.compare_clocks()
         clocks = {**self.site.clocks(), **self.guests.clocks()}
         self.taints += clock_taint(before, after)
-        if self._counting.rows:
-            self.sink.block("counters", "counter/1", counter_columns(self._counting.rows))
+        if self.counting.rows:
+            self.sink.block("counters", "counter/1", counter_columns(self.counting.rows))
         self.reasons += timeline.failures
         missing = [name for name in self.plan.windows if name not in timeline.windows()]
         if missing and not cancelled and not self.reasons:
@@ -188,7 +189,7 @@ class Pass:
             self._take_messages(self._hear_late if not sources else lambda _: None)
 
     def _judge_switch(self) -> None:
-        tainted, failed = switch_taints(self._counting.switch_at_end)
+        tainted, failed = switch_taints(self.counting.switch_at_end)
         self.taints += tainted
         self.reasons += failed
 
@@ -207,12 +208,12 @@ class Pass:
         while not self.reasons:
             now = self.site.now()
             for event, at_ns in timeline.waited(now):
-                self._note(timeline, event, self._reset_over(event) or at_ns)
+                self.note(timeline, event, self._over(event) or at_ns)
             for action, at_ns in timeline.due(now, self.site.lead_ns):
                 self._begin(action, at_ns, timeline)
             for action in timeline.expired(now):
                 self._give_up(action, timeline)
-            self._counting.edges(timeline.marks, self._free_ns(timeline, limit_ns))
+            self.counting.edges(timeline.marks, self._free_ns(timeline, limit_ns))
             if timeline.over():
                 return
             if now >= limit_ns:
@@ -241,113 +242,28 @@ class Pass:
 
     def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
-        if action.do in BEGINNING:
-            self._start(action, at_ns)
-        elif action.do == STOP.name:
-            timeline.event(f"{action.id}.started", self.site.now())
-            self._tell(f"{action.id}.started", self.site.now())
-            self._stop_role(str(action.role), timeline)
-            self._note(timeline, f"{action.id}.done", self.site.now())
-        elif action.do == SET.name:
-            for parameter, value in action.args.items():
-                for side in self.sides.get(str(action.role), []):
-                    request = {"role": action.role, "parameter": parameter, "value": value}
-                    self.control.call("set", request, channel=side.channel)
-            self._note(timeline, f"{action.id}.done", self.site.now())
-        elif action.do == WAIT.name:
-            self._note(timeline, f"{action.id}.started", at_ns)
-            timeline.expect(action.id, at_ns + (action.for_ns or 0))
-        elif action.do == EXEC.name:
-            self._exec(action, timeline)
-        elif action.do == RESET.name:
-            guest = str(action.guest)
-            reset = PLATFORMS[self.plan.world.guests[guest].platform].reset
-            assert reset is not None, "refused before"
-            self._tell(f"{action.id}.how", self.site.now(), {"guest": guest, "text": reset.how})
-            self._note(timeline, f"{action.id}.started", self.site.now())
-            self._counting.reset.add(guest)
-            resetting.begin(
-                self.control, self.plan, self.lowered, self.guests, guest, held=bool(action.for_ns)
-            )
-            if reset.boots:
-                self._lose_commands(guest, timeline)
-            timeline.expect(action.id, self.site.now() + (action.for_ns or 0))
+        self._kinds[action.id].begin(self, action, at_ns, timeline)
 
-    def _reset_over(self, event: str) -> int | None:
-        """Brings a guest up when its time to be down is over; the instant at which that was done."""
+    def _over(self, event: str) -> int | None:
+        """An action's time is over: the instant at which what it took away was back; None where it took nothing."""
         name = event.rpartition(".")[0]
-        action = next((one for one in self.plan.timeline if one.id == name and one.do == RESET.name), None)
-        if action is None:
-            return None
-        guest = str(action.guest)
-        resetting.end(self.control, self.plan, self.lowered, self.guests, guest, self.observe)
-        return self.site.now()
+        action = next(one for one in self.plan.timeline if one.id == name)
+        return self._kinds[name].end(self, action)
 
-    def _start(self, action: Action, at_ns: int) -> None:
-        sides = self.sides[str(action.role)]
-        if any(side.started for side in sides):
-            self.reasons.append(
-                f"timeline.{action.id}: role {action.role} was started before; a role runs once in a trial"
-            )
-            return
-        for side in sides:
-            request: dict[str, Any] = {"role": side.role}
-            begins_ns = max(at_ns, self.site.now())
-            if side.side == "client":
-                request["at_ns"] = self._clock(side.channel).from_ours(begins_ns)
-            side.started = True
-            self.control.call("start", request, channel=side.channel)
-            late_ns = self.site.now() - begins_ns
-            if side.side == "client" and self.control.attached(side.channel) and late_ns > LATE_START_NS:
-                late = f"guest {side.guest}: told to start up to {late_ns / 1e9:.1f} s late"
-                self.taints.append(f"roles.{action.role}: {late}")
-
-    def _stop_role(self, name: str, timeline: Timeline) -> None:
+    def stop_role(self, name: str, timeline: Timeline) -> None:
         """Ends a role's traffic; its server keeps listening for what is still under way."""
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:
                 reply = self.control.call("stop", {"role": name}, channel=side.channel)
                 side.finished = True
-                t_ns = self._clock(side.channel).to_ours(int(reply["t_ns"]))
+                t_ns = self.clock(side.channel).to_ours(int(reply["t_ns"]))
                 for action in timeline.actions_of(name):
-                    self._note(timeline, f"{action}.finished", t_ns, self._clock(side.channel))
-
-    def _exec(self, action: Action, timeline: Timeline) -> None:
-        guest = str(action.guest)
-        reach = self.guests.reach(guest)
-        # The first of a guest's own is its probe's.
-        channels = COMMANDS.span if reach.channels is None else reach.channels[1:]
-        channel = next((each for each in channels if each not in self.commands), None)
-        if channel is None:
-            what = f"{len(channels)} commands run in {guest}, and no more can at once"
-            self._note(timeline, f"{action.id}.failed", self.site.now())
-            self.reasons.append(f"timeline.{action.id}: {what}; let some end first, with 'wait'")
-            return
-        command = Command(
-            self.control,
-            channel,
-            self.lowered.guests[guest],
-            list(action.argv),
-            leader=reach.leader,
-            # A leader inside a guest is in the guest's groups, and what it starts.
-            cgroups=list(self.guests.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
-            confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
-        )
-        self.control.listen(channel, command.take)  # what it writes may be here before the answer is
-        try:
-            command.start()
-        except RefusedError as error:
-            self.control.listen(channel, None)
-            self._note(timeline, f"{action.id}.failed", self.site.now())
-            self.reasons.append(f"timeline.{action.id}: {error.what}")
-            return
-        self.commands[channel] = (action.id, command)
-        self._note(timeline, f"{action.id}.started", self.site.now())
+                    self.note(timeline, f"{action}.finished", t_ns, self.clock(side.channel))
 
     def _give_up(self, action: Action, timeline: Timeline) -> None:
         """A time-out passed: what the action had begun is ended."""
-        if action.do in BEGINNING and action.role is not None:
-            self._stop_role(action.role, timeline)
+        if begins(action.do) and action.role is not None:
+            self.stop_role(action.role, timeline)
         for channel, (name, _) in self.commands.items():
             if name == action.id:
                 self._kill(channel)
@@ -363,13 +279,13 @@ class Pass:
             if self.control.ended(leader) is None:
                 raise  # else it ended with its guest, and the command with both
 
-    def _lose_commands(self, guest: str, timeline: Timeline) -> None:
+    def lose_commands(self, guest: str, timeline: Timeline) -> None:
         """A kernel that boots again has taken along what ran in it, and no agent is left to report those ends."""
         self._take_messages(lambda message: self._hear(message, timeline))
         for channel in [each for each in self.commands if self.guests.of_channel(each) == guest]:
             name, command = self.commands.pop(channel)
             self._keep_output(name, command)
-            self._tell(f"{name}.failed", self.site.now(), {"ended": f"{guest} was reset"})
+            self.tell(f"{name}.failed", self.site.now(), {"ended": f"{guest} was reset"})
             timeline.event(f"{name}.failed", self.site.now())
 
     # Hearing
@@ -393,7 +309,7 @@ class Pass:
         )
         if side is None:
             return
-        clock = self._clock(message.channel)
+        clock = self.clock(message.channel)
         t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else self.site.now()
         reason = one_line(str(details.get("reason", "")))
         if message.name == "finished":
@@ -403,7 +319,7 @@ class Pass:
         if side.side == "client" and message.name in {"started", "finished"}:
             for action in timeline.actions_of(side.role):
                 failed = message.name == "finished" and reason.startswith("failed")
-                self._note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns, clock)
+                self.note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns, clock)
 
     def _hear_late(self, message: Message) -> None:
         """Once no role is to run any more: only that something ended is news."""
@@ -418,7 +334,7 @@ class Pass:
             name, command = self.commands.pop(channel)
             self._keep_output(name, command)
             event = f"{name}.{'finished' if message.details.get('code') == 0 else 'failed'}"
-            self._tell(event, self.site.now(), {"ended": ending(message)})
+            self.tell(event, self.site.now(), {"ended": ending(message)})
             return event
         if (what := self.guests.ended(message)) is not None:
             if what.partition(": ")[0] not in {reason.partition(": ")[0] for reason in self.reasons}:
@@ -479,7 +395,7 @@ class Pass:
             elif isinstance(message, Notice) and message.name in {"cut", "mended"}:
                 # Nothing was lost by it: the dataset tells that it was so.
                 guest = self.guests.of_channel(int(message.details["channel"]))
-                self._tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
+                self.tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
             elif isinstance(message, Notice) and message.name in STOPS:
                 self._hear_stop(message)
             elif isinstance(message, Notice):
@@ -521,25 +437,27 @@ class Pass:
             told = {"channel": message.channel, "text": text}
             self.sink.event(Event(self.site.now(), f"log.{message.level[:20]}", told))
 
-    def _clock(self, channel: int) -> Clock:
+    def clock(self, channel: int) -> Clock:
         """The clock of the speaker on a channel."""
         guest = self.guests.of_channel(channel)
         return self.guests.reach(guest).clock if guest is not None else OURS.clock
 
     def _clocks_of(self, channel: int, stream: str) -> tuple[Clock, Clock]:
         """Whose clocks the columns of a stream are of: the sender's of the block, and of the other end of the role."""
-        own = self._clock(channel)
+        own = self.clock(channel)
         for side in self.sides.get(stream, []):
             if side.channel != channel:
-                return own, self._clock(side.channel)
+                return own, self.clock(side.channel)
         return own, own
 
-    def _note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
+    def note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
+        """An event happened: it is recorded, and the timeline told, once."""
         if name not in timeline.marks:
-            self._tell(name, t_ns)
+            self.tell(name, t_ns)
         timeline.event(name, t_ns, clock.bound_ns(t_ns))
 
-    def _tell(self, name: str, t_ns: int, details: Mapping[str, Any] | None = None) -> None:
+    def tell(self, name: str, t_ns: int, details: Mapping[str, Any] | None = None) -> None:
+        """Records an event."""
         self.sink.event(Event(t_ns, name, dict(details or {})))
 
     # Ending
@@ -624,13 +542,13 @@ class Pass:
     def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
         t_ns = self.site.now()
         entity = f"{name}/{side.side}"
-        self._counting.rows += [
+        self.counting.rows += [
             (t_ns, STOPPED, entity, counter, int(value)) for counter, value in report["counters"].items()
         ]
         for taint in report["taints"]:
             text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"
             if str(taint).startswith("starved") and self._may_starve(side.guest):
-                self._tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
+                self.tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
                 continue
             (self.reasons if str(taint).startswith("failed") else self.taints).append(text)
 

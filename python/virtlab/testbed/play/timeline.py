@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from virtlab.catalogue.actions import ACTIONS, BEGINNING
+from virtlab.catalogue.actions import ACTIONS, begins
 from virtlab.plan import Action, Mark, Plan, Trigger
 
 ENDS = frozenset({"finished", "done", "failed", "timeout", "cancelled"})
@@ -73,10 +73,7 @@ class Timeline:
     def due(self, now_ns: int, lead_ns: int = 0) -> Iterator[tuple[Action, int]]:
         """Actions to begin, each once, with the instant at which to; up to `lead_ns` ahead of it."""
         for entry in self._entries.values():
-            if (
-                entry.state == "due"
-                and entry.at_ns - (lead_ns if entry.action.do in BEGINNING else 0) <= now_ns
-            ):
+            if entry.state == "due" and entry.at_ns - (lead_ns if begins(entry.action.do) else 0) <= now_ns:
                 entry.state = "begun"
                 if entry.action.timeout_ns is not None:
                     entry.deadline_ns = entry.at_ns + entry.action.timeout_ns
@@ -102,7 +99,7 @@ class Timeline:
     def next_ns(self, lead_ns: int = 0) -> int | None:
         """The next instant at which `due` or `expired` has something."""
         instants = [
-            entry.at_ns - (lead_ns if entry.action.do in BEGINNING else 0)
+            entry.at_ns - (lead_ns if begins(entry.action.do) else 0)
             for entry in self._entries.values()
             if entry.state == "due"
         ]
@@ -136,7 +133,7 @@ class Timeline:
         return [
             name
             for name, entry in self._entries.items()
-            if entry.action.role == role and entry.action.do in BEGINNING and entry.state == "begun"
+            if entry.action.role == role and begins(entry.action.do) and entry.state == "begun"
         ]
 
     def _resolved(self, event: str) -> bool:

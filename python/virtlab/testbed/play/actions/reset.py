@@ -1,4 +1,4 @@
-"""A guest that is reset, and how: as much of a device's reset as its platform has.
+"""`reset`: a guest restarts, by as much of a device's reset as its platform has.
 
 A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again
 what it was told when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power
@@ -11,49 +11,47 @@ Addresses stay. How long all that takes, carrier on the far ends included, is wh
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
-from virtlab.plan import Observer, Plan
-from virtlab.testbed.kinds.lowered import Lowered, Place
+from virtlab.plan import Action, Plan
+from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import Control, RefusedError
-from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.play.actions.action import ActionKind, Playing
+from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.steps.operations import LinkSet, NeighbourAdd, Operation, RouteAdd
 
 
-def begin(control: Control, plan: Plan, lowered: Lowered, guests: Guests, guest: str, *, held: bool) -> None:
-    """Takes a guest away; `held`: nothing of it may come back by itself before `end`."""
-    if boots(plan, guest):
-        guests.owners[guest].reset(guest, held=held)
+def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
+    """Takes a guest away; where it is away for a time, nothing of it may come back by itself before `end`."""
+    del at_ns
+    guest = str(action.guest)
+    how = PLATFORMS[trial.plan.world.guests[guest].platform].reset
+    assert how is not None, "refused before"
+    trial.tell(f"{action.id}.how", trial.site.now(), {"guest": guest, "text": how.how})
+    trial.note(timeline, f"{action.id}.started", trial.site.now())
+    trial.counting.reset.add(guest)
+    if how.boots:
+        trial.guests.owners[guest].reset(guest, held=bool(action.for_ns))
+        trial.lose_commands(guest, timeline)
     else:
-        apply(control, down(lowered, guest), guest)
+        apply(trial.control, down(trial.lowered, guest), guest)
+    timeline.expect(action.id, trial.site.now() + (action.for_ns or 0))
 
 
-def end(
-    control: Control, plan: Plan, lowered: Lowered, guests: Guests, guest: str, observe: Observer
-) -> None:
+def end(trial: Playing, action: Action) -> int:
     """Brings it back, and returns when it is."""
-    if boots(plan, guest):
-        guests.owners[guest].restart(guest, observe)
+    guest = str(action.guest)
+    if boots(trial.plan, guest):
+        trial.guests.owners[guest].restart(guest, trial.observe)
     else:
-        apply(control, up(lowered, guest), guest)
+        apply(trial.control, up(trial.lowered, guest), guest)
+    return trial.site.now()
 
 
 def boots(plan: Plan, guest: str) -> bool:
     """Whether the guest's kernel begins again, and what ran in it is gone."""
     reset = PLATFORMS[plan.world.guests[guest].platform].reset
     return reset is not None and reset.boots
-
-
-def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:
-    """The host's ends of ports that are others since their guests were reset: what they count is not of the whole run."""
-    return {
-        place
-        for guest in reset
-        if (own := PLATFORMS[plan.world.guests[guest].platform].reset) is not None and own.anew
-        for place in lowered.machines[guest].taps.values()
-    }
 
 
 def down(lowered: Lowered, guest: str) -> list[Operation]:
@@ -84,3 +82,6 @@ def apply(control: Control, operations: list[Operation], guest: str) -> None:
 
 def _links(lowered: Lowered, guest: str) -> list[tuple[str, str]]:
     return [(place.namespace, place.link) for (name, _), place in lowered.vnics.items() if name == guest]
+
+
+IMPLEMENTATION = ActionKind(begin, end)

@@ -1,0 +1,66 @@
+"""What an action of a timeline is to this testbed: how it begins, and what ends with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from virtlab.plan import Action, Observer, Plan
+from virtlab.testbed.kinds.clock import Clock
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.reach import OURS
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.play.counters import Counting
+from virtlab.testbed.play.probes import Side
+from virtlab.testbed.play.timeline import Timeline
+from virtlab.testbed.site import Site
+
+
+class Playing(Protocol):
+    """The trial under way, as its actions see it."""
+
+    control: Control
+    plan: Plan
+    lowered: Lowered
+    guests: Guests
+    site: Site
+    observe: Observer
+    counting: Counting
+    sides: dict[str, list[Side]]  # by role
+    reasons: list[str]  # why it failed
+    taints: list[str]
+    commands: dict[int, tuple[str, Command]]  # channel -> name of the action, and what runs there
+
+    def clock(self, channel: int) -> Clock:
+        """Of the speaker on a channel."""
+
+    def note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
+        """An event happened."""
+
+    def tell(self, name: str, t_ns: int, details: Mapping[str, Any] | None = None) -> None:
+        """Has an event in the record that nothing waits for."""
+
+    def stop_role(self, name: str, timeline: Timeline) -> None:
+        """Ends a role's traffic."""
+
+    def lose_commands(self, guest: str, timeline: Timeline) -> None:
+        """What ran in a guest is gone."""
+
+
+def _nothing_ends(_: Playing, __: Action) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionKind:
+    """How the trial under way plays an action."""
+
+    begin: Callable[
+        [Playing, Action, int, Timeline], None
+    ]  # at an instant of the run's clock, or soon after it
+    # Once the time that it takes is over, what it took away comes back: the instant at which that was done. None: the
+    # action is over when its time is.
+    end: Callable[[Playing, Action], int | None] = _nothing_ends

@@ -1,0 +1,36 @@
+"""`start`: the ends of a role are told to begin, the client's at an instant that its own clock has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from virtlab.plan import Action
+from virtlab.testbed.play.actions.action import ActionKind, Playing
+from virtlab.testbed.play.timeline import Timeline
+
+LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
+
+
+def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
+    """Tells both ends; that traffic began is for the client to tell."""
+    del timeline
+    sides = trial.sides[str(action.role)]
+    if any(side.started for side in sides):
+        trial.reasons.append(
+            f"timeline.{action.id}: role {action.role} was started before; a role runs once in a trial"
+        )
+        return
+    for side in sides:
+        request: dict[str, Any] = {"role": side.role}
+        begins_ns = max(at_ns, trial.site.now())
+        if side.side == "client":
+            request["at_ns"] = trial.clock(side.channel).from_ours(begins_ns)
+        side.started = True
+        trial.control.call("start", request, channel=side.channel)
+        late_ns = trial.site.now() - begins_ns
+        if side.side == "client" and trial.control.attached(side.channel) and late_ns > LATE_START_NS:
+            late = f"guest {side.guest}: told to start up to {late_ns / 1e9:.1f} s late"
+            trial.taints.append(f"roles.{action.role}: {late}")
+
+
+IMPLEMENTATION = ActionKind(begin)

@@ -1,7 +1,10 @@
-"""A platform and a virtual switch that nothing in virtlab names: a declaration each, and a tiny implementation.
+"""Kinds that nothing in virtlab names: a declaration each, and a tiny implementation where this testbed can have one.
 
-`pause` has guests that are namespaces, and one more thing: who starts them waits a moment first, and says how long. `hub` is
-the kernel's bridge that learns nothing and is told nothing, so every frame goes to every port.
+- `pause`, a platform: guests that are namespaces; who starts them waits a moment first, and says how long.
+- `hub`, a virtual switch: the kernel's bridge that learns nothing and is told nothing, so every frame goes to every port.
+- `morse`, a workload: no probe and no simulator has it, so that it can be declared and refused only.
+- `short`, a queue discipline: the kernel's FIFO, with room for two packets.
+- `nod`, an action: it tells that it began, and a moment later that it is done.
 """
 
 from __future__ import annotations
@@ -12,15 +15,36 @@ from typing import Any
 
 import pytest
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES, Features, Platform, VirtualSwitch
-from virtlab.plan import Observer
+from virtlab.catalogue import (
+    ACTIONS,
+    PLATFORMS,
+    QDISCS,
+    VSWITCHES,
+    WORKLOADS,
+    Features,
+    Parameter,
+    Platform,
+    QueueDiscipline,
+    TimelineAction,
+    VirtualSwitch,
+    Workload,
+)
+from virtlab.catalogue.kinds import POSITIVE_DURATION
+from virtlab.catalogue.qdiscs import PFIFO
+from virtlab.catalogue.queueing import Kernel
+from virtlab.plan import Action, Observer
 from virtlab.testbed.kinds.platform import Counted, GuestPlatform, Running
 from virtlab.testbed.kinds.registry import platforms, vswitches
 from virtlab.testbed.kinds.switch import SwitchKind
+from virtlab.testbed.play.actions import actions
+from virtlab.testbed.play.actions.action import ActionKind, Playing
+from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.vswitches.linux_bridge import Bridge
 
 UNMEASURED = "nobody has measured what it costs"
 PAUSE_NS = 1_000_000
+NOD_NS = 20_000_000
+ROOM_PACKETS = 2
 
 PAUSE = Platform(
     name="pause",
@@ -42,6 +66,46 @@ PAUSE = Platform(
 HUB = VirtualSwitch(
     name="hub", meaning="a bridge that floods every frame", ports_max=1024, arms={"testbed": None}
 )
+
+
+MORSE = Workload(
+    name="morse",
+    meaning="dots and dashes",
+    part="measure",
+    parameters=(Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "1 s"),),
+    streams={"transaction/1": "from"},
+    metrics=frozenset({"transaction_time"}),
+    transport=lambda _: "udp",
+    duration_ns=lambda values: int(values["duration_ns"]),
+    rows=lambda _, traffic_ns: {"transaction/1": traffic_ns // 10**6 + 1},
+    arms={"testbed": "no agent has a key", "simulator": "nobody has measured how it fades"},
+)
+SHORT = QueueDiscipline(
+    name="short",
+    meaning="first in, first out, with room for two packets",
+    limit=(),
+    tail_drop=True,
+    serves="in_order",
+    kernel=Kernel(
+        kind=lambda _: PFIFO.name,
+        needs=(PFIFO.name,),
+        options=lambda *_: {"limit_packets": ROOM_PACKETS},
+        built_in=True,
+    ),
+    arms={"testbed": None, "simulator": UNMEASURED},
+)
+NOD = TimelineAction(
+    name="nod",
+    meaning="nothing but two events",
+    events=frozenset({"started", "done"}),
+    arms={"testbed": None, "simulator": "nobody nods in virtual time"},
+)
+
+
+def nod(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
+    """Begins, and is done a moment later."""
+    trial.note(timeline, f"{action.id}.started", at_ns)
+    timeline.expect(action.id, at_ns + NOD_NS)
 
 
 class Paused(Running):
@@ -70,9 +134,16 @@ class Repeater(Bridge):
 
 
 def declare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Declares and registers both, until the test ends."""
-    monkeypatch.setitem(PLATFORMS, PAUSE.name, PAUSE)
-    monkeypatch.setitem(VSWITCHES, HUB.name, HUB)
+    """Declares all and registers what this testbed plays, until the test ends."""
+    for declared, entry in (
+        (PLATFORMS, PAUSE),
+        (VSWITCHES, HUB),
+        (WORKLOADS, MORSE),
+        (QDISCS, SHORT),
+        (ACTIONS, NOD),
+    ):
+        monkeypatch.setitem(declared, entry.name, entry)  # type: ignore[attr-defined]
+    actions.register(NOD.name, ActionKind(nod))
     platforms.register(PAUSE.name, GuestPlatform(running=lambda world, names: Paused(names)))
     vswitches.register(
         HUB.name, SwitchKind(lambda vswitch, namespace, link, told: Repeater(namespace, link, learning=False))

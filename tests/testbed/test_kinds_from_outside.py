@@ -1,4 +1,4 @@
-"""A platform and a virtual switch from outside run on the testbed like any other."""
+"""Kinds from outside run on the testbed like any other."""
 
 from __future__ import annotations
 
@@ -38,3 +38,26 @@ def test_guests_of_a_platform_from_outside_measure_through_a_switch_from_outside
     assert realised["guests.g1"].by == "pause"
     assert realised["guests.g1"].applied["pause_ns"] == outside.PAUSE_NS
     assert realised["vswitches.h.br"].by == "hub"
+
+
+def test_a_discipline_from_outside_queues_and_an_action_from_outside_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside.declare(monkeypatch)
+    queue = {"kind": "short", "by": "kernel"}
+    nodding = {"id": "yes", "do": "nod", "after": {"event": "measure.started"}}
+    plan = worlds.echo_plan(
+        worlds.bridged(switches=1, realise="shaping", queue={"ab": queue, "ba": queue}),
+        count=COUNT,
+        timeline=[{"id": "measure", "do": "run", "role": "probe"}, nodding],
+    )
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        for end in session.realised.objects["links.l0"].read_back.values():
+            inner = next(qdisc for qdisc in end["qdiscs"] if qdisc["handle"] == "10:")
+            assert (inner["kind"], inner["limit_packets"]) == ("pfifo", outside.ROOM_PACKETS)
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.rows("probe", "rtt/1") == COUNT
+    assert outcome.marks["yes.done"].t_ns - outcome.marks["yes.started"].t_ns == outside.NOD_NS

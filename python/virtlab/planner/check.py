@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, played
 from virtlab.catalogue.actions import CALL, EXEC, SET
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.catalogue.kinds import SIZE
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
+from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring
 
 MTU_MIN_BYTES = 68
@@ -36,6 +37,18 @@ def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
         if name not in plan.roles:
             yield Refusal(f"collect.packets.{name}", "is not a role", "name a role of the file")
     yield from wiring.mistakes(plan)
+
+
+def discipline_mistakes(plan: Plan, arm: str) -> Iterator[Refusal]:
+    """Queues of a discipline that nothing declares, or that the arm does not play."""
+    for path, queue in queues(plan):
+        declared = QDISCS.get(queue.kind)
+        why = None if declared is None else declared.arms.get(arm, NOT_PLAYED)
+        if declared is None or why is not None:
+            reason = f"there is no queue discipline '{queue.kind}'"
+            if why is not None:
+                reason = f"the {arm} does not play {queue.kind}: {why}"
+            yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(played(QDISCS, arm))}")
 
 
 def _at(guest: str, vnic: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.catalogue import QDISCS
-from virtlab.plan import Plan, Queue, Refusal
-from virtlab.planner.ports import guest_ports
+from virtlab.plan import Plan, Refusal
+from virtlab.planner.ports import queues
 
 HEADER_BYTES = 14  # of Ethernet: what a queue counts beside the IP packet
 
@@ -21,11 +21,9 @@ def full_frame_refusals(plan: Plan) -> Iterator[Refusal]:
     if not mtus:
         return
     least_bytes = min(mtus) + HEADER_BYTES
-    for path, queue in _queues(plan):
+    for path, queue in queues(plan):
         if queue.kind not in QDISCS:
-            reason = f"there is no queue discipline '{queue.kind}'"
-            yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(QDISCS)}")
-            continue
+            continue  # which is refused by itself
         bucket = QDISCS[queue.kind].bucket or ""
         for key, octets in (
             (f"parameters.{bucket}", queue.parameters.get(bucket)),
@@ -34,12 +32,3 @@ def full_frame_refusals(plan: Plan) -> Iterator[Refusal]:
             if octets is not None and octets < least_bytes:
                 reason = f"with {octets} B it drops every full frame, of {least_bytes} B"
                 yield Refusal(f"{path}.{key}", reason, f"write '{least_bytes} B' or more, or a smaller 'mtu'")
-
-
-def _queues(plan: Plan) -> Iterator[tuple[str, Queue]]:
-    for name, link in plan.world.links.items():
-        yield f"links.{name}.queue.ab", link.queue.ab
-        yield f"links.{name}.queue.ba", link.queue.ba
-    for guest, name, vnic in guest_ports(plan):
-        assert vnic.queue is not None
-        yield f"guests.{guest}.vnics.{name}.queue", vnic.queue

@@ -41,6 +41,16 @@ def guest_ports(plan: Plan) -> Iterator[tuple[str, str, Vnic]]:
                 yield guest, name, vnic
 
 
+def queues(plan: Plan) -> Iterator[tuple[str, Queue]]:
+    """Every queue of a Plan, with its path."""
+    for name, link in plan.world.links.items():
+        yield f"links.{name}.queue.ab", link.queue.ab
+        yield f"links.{name}.queue.ba", link.queue.ba
+    for guest, name, vnic in guest_ports(plan):
+        assert vnic.queue is not None
+        yield f"guests.{guest}.vnics.{name}.queue", vnic.queue
+
+
 def with_port_links(plan: Plan, wanted: Wanted) -> Plan:
     """The Plan with a link in place of every wanted guest port; the same Plan without such ports.
 

@@ -12,7 +12,7 @@ from virtlab.catalogue.actions import EXEC
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.plan.blocks import BLOCKS
-from virtlab.planner.check import mistakes
+from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
@@ -26,7 +26,7 @@ ARM = "simulator"
 
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
-    found = list(mistakes(plan, ARM, Wiring(plan)))
+    found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
     for check in (_world, _guests, _commands):
         found += check(plan)
     if found := found or list(_samples(plan)):
@@ -99,7 +99,7 @@ def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:
         backend="simulator",
         platforms=dict.fromkeys(played(PLATFORMS, ARM)),
         vswitches=dict.fromkeys(played(VSWITCHES, ARM)),
-        qdiscs={f"{kind}/virtlab": None for kind in QDISCS},
+        qdiscs={f"{kind}/virtlab": None for kind in played(QDISCS, ARM)},
         workloads=dict.fromkeys(played(WORKLOADS, ARM)),
         actions={name: entry.arms.get(ARM, NOT_PLAYED) for name, entry in ACTIONS.items()},
         links={"simulated": None},

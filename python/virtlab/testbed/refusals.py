@@ -15,7 +15,7 @@ from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone
 from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.planner.check import mistakes
+from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
@@ -39,6 +39,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out: list[Refusal] = []
     if findings.world is not None:
         out.append(Refusal("machine", findings.world[0], findings.world[1]))
+    out += discipline_mistakes(plan, ARM)
     out += full_frame_refusals(plan)
     ports = list(port_refusals(plan, findings))
     out += ports
@@ -150,9 +151,9 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         path = f"roles.{name}"
         if role.workload not in played(WORKLOADS, ARM):
             continue  # which was said
-        if found.probe_workloads is not None and role.workload not in found.probe_workloads:
+        if findings.probe_workloads is not None and role.workload not in findings.probe_workloads:
             reason = f"'{role.workload}' is declared, and no probe here plays it"
-            yield Refusal(f"{path}.workload", reason, f"write one of {', '.join(found.probe_workloads)}")
+            yield Refusal(f"{path}.workload", reason, f"write one of {', '.join(findings.probe_workloads)}")
             continue
         if role.parameters.get("dscp") and role.parameters.get("meter", "virtlab") != "virtlab":
             reason = "only virtlab's own meter writes code points into IP headers"

@@ -6,29 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.outside import MORSE
 from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.analysis.workloads import values_of
-from virtlab.catalogue import WORKLOADS, Parameter, Workload, measuring
-from virtlab.catalogue.kinds import POSITIVE_DURATION
+from virtlab.catalogue import WORKLOADS, measuring
 from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.simulator.refusals import refusals as of_simulator
 from virtlab.testbed.refusals import refusals as of_testbed
 
-MORSE = Workload(
-    name="morse",
-    meaning="dots and dashes",
-    part="measure",
-    parameters=(Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "1 s"),),
-    streams={"transaction/1": "from"},
-    metrics=frozenset({"transaction_time"}),
-    transport=lambda _: "udp",
-    duration_ns=lambda values: int(values["duration_ns"]),
-    rows=lambda _, traffic_ns: {"transaction/1": traffic_ns // 10**6 + 1},
-    arms={"testbed": "no agent has a key", "simulator": "nobody has measured how it fades"},
-)
 FILE = """\
 version: 1
 name: telegraph
@@ -75,4 +63,15 @@ def test_an_arm_that_lacks_what_was_declared_as_played_refuses_it_too(
     (refusal,) = of_testbed(telegraph, HERE)
     assert refusal.path == "roles.line.workload"
     (refusal,) = of_simulator(telegraph)
-    assert "morse" in refusal.reason
+    assert (refusal.path, refusal.reason) == (
+        "roles.line.workload",
+        "the simulator has no workload 'morse'",
+    )
+
+
+def test_a_probe_that_lacks_what_its_testbed_declares_has_it_refused_before_anything_is_built(
+    telegraph: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, MORSE.name, replace(MORSE, arms={"testbed": None}))
+    (refusal,) = of_testbed(telegraph, replace(HERE, probe_workloads=("rtt", "tcp_rr")))
+    assert (refusal.path, refusal.cure) == ("roles.line.workload", "write one of rtt, tcp_rr")

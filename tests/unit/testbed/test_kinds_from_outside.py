@@ -1,8 +1,9 @@
-"""A platform and a virtual switch from outside are built, or refused with one line, and no file of virtlab names them."""
+"""Kinds from outside are played, or refused with one line on each arm, and no file of virtlab names them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,16 +13,23 @@ from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads.stream import clock_bound_ns
-from virtlab.catalogue import PLATFORMS, VSWITCHES
+from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner import plan_run
 from virtlab.simulator.refusals import refusals as not_simulated
 from virtlab.testbed.build.lower import lower
+from virtlab.testbed.kinds.registry import Registry
 from virtlab.testbed.lab.refusals import refusals as not_inside
 from virtlab.testbed.refusals import capabilities, refusals
-from virtlab.testbed.steps.operations import BridgeAdd, BridgePortSet, ForwardingAdd
+from virtlab.testbed.steps.operations import (
+    BridgeAdd,
+    BridgePortSet,
+    Discipline,
+    ForwardingAdd,
+    QdiscAdd,
+)
 
 FILE = """
 version: 1
@@ -29,6 +37,35 @@ name: outside
 hosts: {h: {platform: PLATFORM, guests: 3, vswitch: SWITCH}}
 roles: {probe: {workload: rtt, from: h.g1, to: h.g2, size: 100 B ip_packet, interval: 10 ms, count: 5}}
 """
+QUEUED = """
+version: 1
+name: outside
+hosts: 2
+topology: {shape: line, switches: 1}
+link: {rate: 100 Mbit/s, realise: REALISE, queue: {kind: short}}
+roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 10 ms, count: 5}}
+"""
+NODDED = (
+    FILE
+    + """
+timeline:
+  - {id: measure, do: run, role: probe}
+  - {id: yes, do: nod, after: measure.started}
+"""
+)
+EVERYTHING = """
+version: 1
+name: outside
+hosts: 2
+host: {guests: 2, platform: pause, vswitch: hub}
+topology: {shape: line, switches: 1}
+link: {rate: 100 Mbit/s, realise: shaping, queue: {kind: short}}
+roles: {line: {workload: morse, from: h1.g1, to: h2.g1}}
+timeline:
+  - {id: send, do: run, role: line}
+  - {id: yes, do: nod, after: send.started}
+"""
+ABLE = replace(HERE, qdiscs={**HERE.qdiscs, "pfifo": None})
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +74,11 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(platform: str = "pause", vswitch: str = "hub") -> Plan:
-    experiment = load_text(FILE.replace("PLATFORM", platform).replace("SWITCH", vswitch))
+    return plan_of(FILE.replace("PLATFORM", platform).replace("SWITCH", vswitch))
+
+
+def plan_of(text: str) -> Plan:
+    experiment = load_text(text)
     return plan_run(experiment, experiment.points()[0], 0)
 
 
@@ -125,3 +166,70 @@ def test_what_nobody_declared_is_refused_by_every_arm_with_one_line_each() -> No
     plan = plan.model_copy(update={"world": world.model_copy(update=changed)})
     for found in (refusals(plan, HERE), not_simulated(plan), not_inside(plan, HERE)):
         assert said(found).keys() == {"guests.h.g3.platform", "vswitches.h.br.kind"}
+
+
+def test_a_discipline_is_the_kernels_where_the_kernel_has_what_it_is_made_of() -> None:
+    plan = plan_of(QUEUED.replace("REALISE", "shaping"))
+    assert refusals(plan, ABLE) == []
+    ends = ("links.h1-s1", "links.s1-h2")
+    made = [step.op for step in lower(plan).steps if step.because in ends and isinstance(step.op, QdiscAdd)]
+    inner = [op.discipline for op in made if op.handle == "10:"]
+    assert inner == [Discipline("pfifo", {"limit_packets": outside.ROOM_PACKETS})] * 4
+    lacking = replace(ABLE, qdiscs={**ABLE.qdiscs, "pfifo": "unknown kind"})
+    assert set(said(refusals(plan, lacking)).values()) == {"this kernel has no pfifo (unknown kind)"}
+
+
+def test_a_discipline_that_virtlab_has_no_state_machine_for_is_refused_by_the_soft_switch_and_the_simulator() -> (
+    None
+):
+    plan = plan_of(QUEUED.replace("REALISE", "soft_switch"))
+    paths = {f"links.{link}.queue.{way}.kind" for link in ("h1-s1", "s1-h2") for way in ("ab", "ba")}
+    assert said(refusals(plan, ABLE)) == dict.fromkeys(paths, "the soft switch has no queue 'short'")
+    why = f"the simulator does not play short: {outside.UNMEASURED}"
+    assert said(not_simulated(plan)) == dict.fromkeys(paths, why)
+
+
+def test_an_action_is_played_where_something_plays_it_and_refused_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_of(NODDED.replace("PLATFORM", "namespace").replace("SWITCH", "linux_bridge"))
+    assert refusals(plan, HERE) == []
+    assert capabilities(HERE, {}).actions["nod"] is None
+    assert said(not_simulated(plan)) == {"timeline.yes": "cannot nod: nobody nods in virtual time"}
+    monkeypatch.setitem(ACTIONS, "wink", replace(outside.NOD, name="wink"))
+    changed = [
+        action.model_copy(update={"do": "wink"}) if action.id == "yes" else action for action in plan.timeline
+    ]
+    winked = plan.model_copy(update={"timeline": tuple(changed)})
+    assert said(refusals(winked, HERE)) == {"timeline.yes": "'wink' is declared, and nothing plays it here"}
+    assert capabilities(HERE, {}).actions["wink"] is not None
+
+
+def test_a_file_of_kinds_from_outside_alone_is_refused_by_each_arm_in_one_line_for_each_that_it_lacks() -> (
+    None
+):
+    plan = plan_of(EVERYTHING)
+    assert said(refusals(plan, ABLE)) == {
+        "roles.line.workload": "the testbed does not play morse: no agent has a key"
+    }
+    guests = {f"guests.h{host}.g{guest}.platform" for host in (1, 2) for guest in (1, 2)}
+    switches = {f"vswitches.h{host}.br.kind" for host in (1, 2)}
+    queues = {f"links.{link}.queue.{way}.kind" for link in ("h1-s1", "s1-h2") for way in ("ab", "ba")}
+    lacking = {*guests, *switches, *queues, "roles.line.workload", "timeline.yes"}
+    assert set(said(not_simulated(plan))) == lacking
+    assert {*guests, *switches, "roles.line.workload"} == set(said(not_inside(plan, ABLE)))
+
+
+def test_a_registry_takes_kinds_of_which_this_testbed_has_no_room_yet() -> None:
+    declared = {"store": Service({"testbed": None}), "elsewhere": Service({"testbed": "not here"})}
+    services: Registry[str] = Registry(declared, "virtlab.testbed.services.{}")
+    assert (services.played(), services.find("store")) == ((), None)
+    services.register("store", "its implementation")
+    assert (services.played(), services.of("store")) == (("store",), "its implementation")
+
+
+@dataclass
+class Service:
+    """A declaration as small as one can be."""
+
+    arms: Mapping[str, str | None]

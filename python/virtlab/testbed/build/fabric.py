@@ -218,9 +218,15 @@ def _disciplines(plan: Plan, name: str, by: str, apart: Mapping[str, str], out: 
         if by == "netem":
             switch = plan.world.switches.get(end.rpartition(".")[0])
             delay_ns = link.propagation_ns + (switch.processing_ns if switch is not None else 0)
-            held = (namespace, port, link.rate_bit_per_s, delay_ns, netem_links.limit(queue))
-            out.add(path, *netem_links.at_port(*held))
-            out.queues[key] = netem_links.queue_at(*held, single_frames=single_frames)
+            out.queues[key], made = netem_links.at_port(
+                namespace,
+                port,
+                link.rate_bit_per_s,
+                delay_ns,
+                netem_links.limit(queue),
+                single_frames=single_frames,
+            )
+            out.add(path, *made)
         else:
             waits = _lengthened(queue) if end in shared else queue
             out.add(path, *kernel_queues.at_port(namespace, port, link.rate_bit_per_s, waits))

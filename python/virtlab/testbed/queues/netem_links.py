@@ -21,7 +21,7 @@ inside dropped for its own, and its backlog ran below zero: on such a kernel a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,25 +103,20 @@ def limit(queue: Queue) -> int:
 
 
 def at_port(
-    namespace: str, link: str, rate_bit_per_s: int, delay_ns: int, limit_packets: int
-) -> Iterator[Operation]:
-    """The operations at the sending end of a direction, in order."""
-    held = limit_packets + 1
-    if not apart(rate_bit_per_s, delay_ns, limit_packets):
-        yield QdiscAdd(namespace, link, _netem(rate_bit_per_s, delay_ns, held), handle=TOP)
-        return
-    # What is in the stage at the rate counts here, too, and more may come than the wire takes.
-    yield QdiscAdd(namespace, link, _netem(0, delay_ns, LIMIT_MAX, 0), handle=TOP)
-    rate = _netem(rate_bit_per_s, 0, held)
-    yield QdiscAdd(namespace, link, rate, parent=f"{TOP}1", handle=RATE_STAGE)
-
-
-def queue_at(
     namespace: str, link: str, rate_bit_per_s: int, delay_ns: int, limit_packets: int, *, single_frames: bool
-) -> NetemQueue:
-    """The same direction, for counters and read-back."""
+) -> tuple[NetemQueue, list[Operation]]:
+    """The sending end of a direction as counters and read-back know it, and what makes it, in order."""
     stages = apart(rate_bit_per_s, delay_ns, limit_packets)
-    return NetemQueue(namespace, link, {}, TOP, rate_bit_per_s, delay_ns, stages, single_frames)
+    queue = NetemQueue(namespace, link, {}, TOP, rate_bit_per_s, delay_ns, stages, single_frames)
+    held = limit_packets + 1
+    if not stages:
+        return queue, [QdiscAdd(namespace, link, _netem(rate_bit_per_s, delay_ns, held), handle=TOP)]
+    # What is in the stage at the rate counts in the first, too, and more may come than the wire takes.
+    delay, rate = _netem(0, delay_ns, LIMIT_MAX, 0), _netem(rate_bit_per_s, 0, held)
+    return queue, [
+        QdiscAdd(namespace, link, delay, handle=TOP),
+        QdiscAdd(namespace, link, rate, parent=f"{TOP}1", handle=RATE_STAGE),
+    ]
 
 
 def _netem(

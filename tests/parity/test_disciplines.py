@@ -24,11 +24,11 @@ import numpy as np
 import pytest
 from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_of, plan_of
 
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Backend, Plan, Trial
 
-RATE_BIT_PER_S = 20_000_000
 TRIES = 8
 QUEUES = {
+    "codel": {"kind": "codel", "limit_packets": 50, "parameters": {"interval_ns": 20_000_000}},
     "fifo": {"kind": "fifo", "limit_packets": 50},
     "bfifo": {"kind": "bfifo", "limit_bytes": 60_000},
     "pie": {"kind": "pie", "limit_packets": 50},
@@ -41,6 +41,16 @@ QUEUES = {
         "parameters": {"rate_bit_per_s": 15_000_000, "burst_bytes": 15_140},
     },
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Datagrams of 1472 B on their way over a slow line; what is sent before `begin_ns` is not looked at."""
+
+    line_bit_per_s: int = 20_000_000
+    offered_bit_per_s: int = 30_000_000
+    duration_ns: int = 700_000_000
+    begin_ns: int = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +72,29 @@ class Passed:
         )
 
 
-def plan(queue: dict[str, Any], by: str) -> Plan:
-    """Datagrams of 1472 B at 30 Mbit/s from a, over a fast line and then the slow one."""
+def plan(queue: dict[str, Any], by: str, load: Load = Load()) -> Plan:
+    """The load from a, over a fast line and then the slow one."""
     values: dict[str, Any] = json.loads(plan_of().canonical())
     links = values["world"]["links"]
-    links["l1"]["rate_bit_per_s"] = RATE_BIT_PER_S
+    links["l1"]["rate_bit_per_s"] = load.line_bit_per_s
     links["l1"]["queue"] = {"ab": queue | {"by": by}, "ba": {"kind": "fifo", "by": by}}
     if by == "kernel":
         links["l0"]["queue"] = {way: {"kind": "fifo", "by": by} for way in ("ab", "ba")}
     values["roles"]["probe"] = {
-        "workload": "udp_stream", "from": "a", "to": "b", "payload_bytes": 1472, "rate_bit_per_s": 30_000_000,
-        "duration_ns": 700_000_000,
+        "workload": "udp_stream", "from": "a", "to": "b", "payload_bytes": 1472,
+        "rate_bit_per_s": load.offered_bit_per_s, "duration_ns": load.duration_ns,
     }  # fmt: skip
     return Plan.parse(json.dumps(values))
 
 
-def passed(arm: str, queue: dict[str, Any], by: str) -> Passed | None:
-    """One run of an arm, without its first 200 ms; None when it was not played to its end."""
-    chosen, kept = plan(queue, by), Kept()
-    backend = backend_of(arm)
+def passed(
+    backend: Backend,
+    queue: dict[str, Any],
+    by: str,
+    load: Load = Load(),
+) -> Passed | None:
+    """One run of an arm; None when it was not played to its end."""
+    chosen, kept = plan(queue, by, load), Kept()
     if refusals := backend.check(chosen):
         pytest.skip(f"{refusals[0].path}: {refusals[0].reason}")
     with backend.open(chosen, Watcher()) as session:
@@ -90,7 +104,7 @@ def passed(arm: str, queue: dict[str, Any], by: str) -> Passed | None:
     sent, received, seq = (
         kept.column("probe", "packet/1", name) for name in ("sent_ns", "received_ns", "seq")
     )
-    late = sent >= np.min(sent, initial=sent[0] if sent.size else 0) + 200_000_000
+    late = sent >= np.min(sent, initial=sent[0] if sent.size else 0) + load.begin_ns
     if not late.any():
         return None  # the sender got no processor for the rest of it
     delay, came = (received - sent)[late], np.sort(received[late])
@@ -103,19 +117,23 @@ def passed(arm: str, queue: dict[str, Any], by: str) -> Passed | None:
     )
 
 
+def agrees(backend: Backend, queue: dict[str, Any], by: str, simulated: Passed, **load: Load) -> None:
+    """A real arm is played until it is like the simulated one."""
+    seen: list[Passed | None] = []
+    for _ in range(TRIES):
+        seen.append(passed(backend, queue, by, **load))
+        if (one := seen[-1]) is not None and one.like(simulated):
+            return
+    if all(one is None for one in seen):
+        pytest.skip("this machine played no run to its end")
+    pytest.fail(f"by {by}: {seen}, simulated {simulated}")
+
+
 @pytest.mark.parametrize("kind", QUEUES)
 def test_kernel_soft_switch_and_simulator_pass_the_same_traffic_alike(kind: str) -> None:
     queue = QUEUES[kind]
-    simulated = passed("simulator", queue, "virtlab")
+    simulated = passed(backend_of("simulator"), queue, "virtlab")
     assert simulated is not None
     assert simulated.lost > 0.2, "the queue must overflow, or nothing is compared"
     for by in ("virtlab", "kernel"):
-        seen: list[Passed | None] = []
-        for _ in range(TRIES):
-            seen.append(passed("testbed", queue, by))
-            if (one := seen[-1]) is not None and one.like(simulated):
-                break
-        else:
-            if all(one is None for one in seen):
-                pytest.skip("this machine played no run to its end")
-            pytest.fail(f"by {by}: {seen}, simulated {simulated}")
+        agrees(backend_of("testbed"), queue, by, simulated)

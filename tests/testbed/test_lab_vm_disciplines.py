@@ -1,0 +1,51 @@
+"""The disciplines that few kernels have, by the kernel of the laboratory machine and by virtlab, on the same traffic.
+
+The line is as slow as an emulated processor needs it to be: 5 Mbit/s that are offered 10, and what is compared lies
+behind the first 2 s, when both have found their rate of drops. The tolerances are those of the disciplines that this
+machine's own kernel has. PIE draws at random, so the kernel drops other packets than virtlab does, but as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.contract.test_backend_contract import backend_of
+from tests.parity.test_disciplines import Load, agrees, passed
+
+from virtlab.testbed.lab import LabVm
+from virtlab.testbed.lab.refusals import lab_missing
+
+pytestmark = [
+    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.timeout(600),
+]
+SLOW = Load(
+    line_bit_per_s=5_000_000,
+    offered_bit_per_s=10_000_000,
+    duration_ns=10_000_000_000,
+    begin_ns=2_000_000_000,
+)
+# A time between updates that every kernel's timer has: Linux rounds it up to whole ticks.
+QUEUES: dict[str, dict[str, Any]] = {
+    "codel": {"kind": "codel", "parameters": {"interval_ns": 20_000_000}},
+    "pie": {"kind": "pie", "parameters": {"tupdate_ns": 20_000_000}},
+}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[LabVm]:
+    backend = LabVm()
+    yield backend
+    backend.close()
+
+
+@pytest.mark.parametrize("kind", QUEUES)
+def test_the_kernel_inside_passes_what_virtlabs_state_machine_passes_as_late_and_drops_as_many(
+    lab: LabVm, kind: str
+) -> None:
+    simulated = passed(backend_of("simulator"), QUEUES[kind], "virtlab", SLOW)
+    assert simulated is not None
+    assert simulated.lost > 0.4
+    agrees(lab, QUEUES[kind], "kernel", simulated, load=SLOW)

@@ -119,9 +119,6 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Disciplines that no soft switch has recorded on real packets yet.
-const UNRECORDED: [&str; 1] = ["pie"];
-
 #[test]
 fn recorded_arrivals_give_the_computed_departures_to_the_nanosecond() {
     let mut kinds = BTreeSet::new();
@@ -159,9 +156,6 @@ fn recorded_arrivals_give_the_computed_departures_to_the_nanosecond() {
         );
     }
     for kind in virtlab_qdisc::TABLE.iter().filter(|each| each.is_played()).map(|each| each.name) {
-        assert!(
-            kinds.contains(kind) != UNRECORDED.contains(&kind),
-            "no recording of {kind}, or no longer none"
-        );
+        assert!(kinds.contains(kind), "no recording of {kind}");
     }
 }

@@ -51,6 +51,7 @@ class Load:
     offered_bit_per_s: int = 30_000_000
     duration_ns: int = 700_000_000
     begin_ns: int = 200_000_000
+    quantiles: tuple[float, ...] = (0.5, 0.9)  # of delays, which are compared
 
     @property
     def tolerance_ns(self) -> float:
@@ -64,12 +65,11 @@ class Passed:
 
     rate_bit_per_s: float
     lost: float
-    median_ns: float
-    p90_ns: float
+    delays_ns: tuple[float, ...]  # quantiles
 
     def like(self, other: Passed, tolerance_ns: float) -> bool:
         """Within the tolerances."""
-        delays = ((self.median_ns, other.median_ns), (self.p90_ns, other.p90_ns))
+        delays = zip(self.delays_ns, other.delays_ns, strict=True)
         return (
             abs(self.rate_bit_per_s / other.rate_bit_per_s - 1) <= 0.03
             and abs(self.lost - other.lost) <= 0.03
@@ -117,8 +117,7 @@ def passed(
     return Passed(
         (len(came) - 1) * 1500 * 8e9 / float(came[-1] - came[0]),
         1 - len(came) / offered,
-        float(np.median(delay)),
-        float(np.quantile(delay, 0.9)),
+        tuple(float(np.quantile(delay, quantile)) for quantile in load.quantiles),
     )
 
 
@@ -127,7 +126,7 @@ def agrees(
     queue: dict[str, Any],
     by: str,
     simulated: Passed,
-    load: Load = Load(),  # noqa: B008
+    load: Load = Load(),
 ) -> None:
     """A real arm is played until it is like the simulated one."""
     seen: list[Passed | None] = []

@@ -78,14 +78,12 @@ def main() -> None:
     kind = sys.argv[1]
     found = recorded(QUEUES[kind])
     out = Path(__file__).parents[1] / "golden" / "switch" / f"recorded-{kind.replace('_', '-')}.json"
-    lines = [
-        f'{{"layout":{json.dumps(found["layout"], separators=(",", ":"))},'
-        f'"ports":{json.dumps(found["ports"], separators=(",", ":"))},'
-    ]
+    head = {"layout": found["layout"], "ports": found["ports"]}
+    parts = [json.dumps(head, separators=(",", ":"))[:-1]]
     for key in ("arrivals", "departures"):
         rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in found[key])
-        lines.append(f'"{key}":[\n{rows}]' + ("," if key == "arrivals" else "}"))
-    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        parts.append(f'"{key}":[\n{rows}]')
+    out.write_text(",\n".join(parts) + "}\n", encoding="utf-8")
     marked = sum(1 for row in found["departures"] if row[4])
     sys.stdout.write(
         f"{len(found['arrivals'])} came, {len(found['departures'])} left, {marked} of them marked\n"

@@ -93,7 +93,6 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
     "exec": {
         "crates/virtlab-agent/src/leader/answer.rs": REQUEST,
         "python/virtlab/agents/replies.py": REQUEST,
-        "python/virtlab/cli/main.py": "a command",
         "python/virtlab/testbed/leader/control.py": REQUEST,
     },
     "reset": {

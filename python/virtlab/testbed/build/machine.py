@@ -37,11 +37,17 @@ def findings() -> Findings:
                 has_ipv6=has_ipv6,
                 filters_bridges=filters,
                 switch_qdiscs=played,
-                probe_workloads=tuple(leader.hello["workloads"]),
+                probe_workloads=workloads_of(leader.hello),
             )
     except VirtlabError as error:
         reason = f"{error.where}: {error.what}" if error.where else error.what
         return Findings((reason, error.cure), {}, root, has_ipv6, filters)
+
+
+def workloads_of(hello: Mapping[str, object]) -> tuple[str, ...] | None:
+    """What probes of a leader play, as it says; None where it says nothing."""
+    said = hello.get("workloads")
+    return tuple(said) if isinstance(said, list) else None
 
 
 def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:

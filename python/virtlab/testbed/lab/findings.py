@@ -16,7 +16,7 @@ from pathlib import Path
 from virtlab.catalogue.vswitches.ovs_kernel import OVS_KERNEL
 from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 from virtlab.errors import MachineError
-from virtlab.testbed.build.machine import KERNEL_QDISCS
+from virtlab.testbed.build.machine import KERNEL_QDISCS, workloads_of
 from virtlab.testbed.image import Image, folder
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab.queries import output_of
@@ -35,8 +35,9 @@ def stored(image: Image, accelerator: str) -> Findings | None:
         said = json.loads(_place(image, accelerator).read_text(encoding="utf-8"))
         if set(said["qdiscs"]) != set(KERNEL_QDISCS):
             return None
-        for key in ("switch_qdiscs", "probe_workloads"):
-            said[key] = tuple(said[key])
+        said["switch_qdiscs"] = tuple(said["switch_qdiscs"])
+        if said["probe_workloads"] is not None:
+            said["probe_workloads"] = tuple(said["probe_workloads"])
         return Findings(**said)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -64,7 +65,7 @@ def find(machine: LabMachine, image: Image) -> Findings:
         has_ipv6="ipv6" in network,
         filters_bridges="bridge" in network,
         switch_qdiscs=(),
-        probe_workloads=tuple(world.hello["workloads"]),
+        probe_workloads=workloads_of(world.hello),
         open_vswitch=_open_vswitch(inside),
         automatic_link=AUTOMATIC_LINK,
         xen=machine.has_xen,

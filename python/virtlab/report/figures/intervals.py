@@ -36,7 +36,8 @@ def interval_figure(
     """The interval plot of a result with factor `x` on the axis; `split` makes link realisations panels."""
     quantity = result.quantity
     cells = [cell for cell in result.cells if cell.present]
-    shown = display(quantity.unit, [value for cell in cells for value in cell.present])
+    numbers = [value for cell in cells for value in cell.present]
+    shown = display(quantity.unit, [*numbers, *(one.high for one in result.published)])
     stage = _Stage(cells, factors, x, split=split)
     means = [stage.place(cell) | _mean(cell, shown) for _, cell in stage.panels.drawn(cells)]
     runs = [

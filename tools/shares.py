@@ -24,7 +24,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SECONDS = ROOT / ".pytest_cache" / "seconds_of_files.json"
-OWN = "VIRTLAB_SHARE_SECONDS"  # where a share notes how long its files took
+OWN = "VIRTLAB_SHARE"  # where a share notes how long its files took; beside it lies the list of them
 BYTES_PER_SECOND = 100_000  # of a file that was not timed yet
 PROMPT = ">>>"
 
@@ -55,17 +55,18 @@ def shares(files: Sequence[Path], seconds: Mapping[str, float], count: int) -> l
 def main(arguments: Sequence[str]) -> int:
     """Runs pytest with these arguments, its paths dealt out; the exit code is that of the first share that failed."""
     places = [word for word in arguments if (ROOT / word).exists()]
-    options = [word for word in arguments if word not in places]
     dealt = shares(files_of(map(Path, places)), remembered(), len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as folder:
-        notes = [Path(folder) / str(number) for number in range(len(dealt))]
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "tools.shares", *options, *map(str, share)],
-                env=os.environ | {OWN: str(note)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            )
-            for share, note in zip(dealt, notes, strict=True)
-        ]  # fmt: skip
+        notes = [Path(folder) / f"{number}.json" for number in range(len(dealt))]
+        started = []
+        for share, note in zip(dealt, notes, strict=True):
+            note.with_suffix(".files").write_text("\n".join(str(path.resolve()) for path in share))
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "tools.shares", *arguments],
+                    env=os.environ | {OWN: str(note)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                )
+            )  # fmt: skip
         for each in started:
             print(each.communicate()[0], end="")
         remember(note for note in notes if note.exists())
@@ -90,7 +91,10 @@ def remember(notes: Iterable[Path]) -> None:
         SECONDS.write_text(json.dumps({path: round(lasts, 3) for path, lasts in seconds.items()}, indent=0))
 
 
-# As a plug-in of a share: the processor time of each file, in which another share's work does not show.
+# As a plug-in of a share: its own files, and the processor time of each, in which another share's work does not show.
+_files = frozenset(
+    Path(os.environ[OWN]).with_suffix(".files").read_text().splitlines() if OWN in os.environ else ()
+)
 _spent: defaultdict[str, float] = defaultdict(float)
 
 
@@ -100,6 +104,12 @@ def _timed(path: Path) -> Generator[None, object, object]:
         return (yield)
     finally:
         _spent[os.path.relpath(path, ROOT)] += time.process_time() - begun
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Files of other shares, and those without tests. (Named on the command line, any module would be one of tests.)"""
+    mine = not _files or collection_path.suffix != ".py" or str(collection_path) in _files
+    return None if mine else True
 
 
 @pytest.hookimpl(wrapper=True)

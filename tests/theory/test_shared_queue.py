@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from tests.theory.simulated import Values, counters, simulated, values_of
 
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
+from virtlab.prediction.bound import echo_bound
+
 FRAME_NS = 123_040  # 1500 B with header, checksum, preamble and gap at 100 Mbit/s
 BURST = 65_000  # B of payload: 44 fragments
 PERIOD_NS = 10_000_000
@@ -135,3 +139,23 @@ def test_without_pushback_only_the_queue_of_the_link_is_there() -> None:
     end = counters(kept, "end")
     assert end["links.l0.ab", "drops"] > 0
     assert ("uplinks.h1.up", "drops") not in end
+
+
+@pytest.mark.parametrize(("burst", "streams"), [("60 kB", 1), ("30 kB", 3)])
+def test_no_round_trip_is_longer_than_its_bound(burst: str, streams: int) -> None:
+    experiment = load_text(f"""
+version: 1
+name: bound
+hosts: 2
+host: {{guests: 2, pushback: uplink}}
+topology: line
+link: {{rate: 100 Mbit/s, queue: {{kind: fifo, limit: 1000 packets}}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 1500 B ip_packet, interval: 10.1 ms, count: 400}}
+  load: {{workload: burst_load, from: h1.g2, to: h2.g2, burst: {burst}, period: 10 ms, streams: {streams},
+         direction: one_way}}
+""")
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    longest_ns = echoes(json.loads(plan.canonical())).max()
+    bound_ns = echo_bound(plan, "probe").ns
+    assert longest_ns <= bound_ns <= 1.2 * longest_ns

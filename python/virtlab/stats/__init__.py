@@ -2,7 +2,7 @@
 seed.
 
 >>> print(mean_interval([10.0, 11.0, 12.0], metric="rtt", unit="ns"))
-11 ns (8.516 to 13.48 ns, 95 %, n = 3)
+11 ns (8.52 to 13.5 ns, 95 %, n = 3)
 """
 
 from virtlab.stats.comparison import (

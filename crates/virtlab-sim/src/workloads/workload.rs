@@ -14,12 +14,15 @@ pub use crate::network::{SOCKET_BYTES, STREAM_SOCKET_BYTES};
 /// Counters of the client and of the server.
 pub type Counters = [Vec<(&'static str, u64)>; 2];
 
+/// Both ends of a role, or why there are none.
+pub type Made = Result<Box<dyn Workload>, Finding>;
+
 /// A workload that a role can have.
 pub struct Kind {
     /// As a Plan calls it.
     pub name: &'static str,
     /// Makes both ends of a role, which has that place among the roles.
-    pub make: fn(usize, &Role, &mut Network) -> Result<Box<dyn Workload>, Finding>,
+    pub make: fn(usize, &Role, &mut Network) -> Made,
     /// Whether its frames can have a priority (802.1p).
     pub tags: bool,
 }

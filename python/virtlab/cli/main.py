@@ -148,7 +148,7 @@ def _report(error: BaseException) -> int:
         error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     if isinstance(error, OSError) and (error.errno in CURES or ran_out(error)):
         place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        mend = f"{cure()}; the same command resumes" if ran_out(error) else CURES[error.errno]
+        mend = f"{cure()}; the same command resumes" if ran_out(error) else CURES[error.errno or 0]
         say(f"virtlab: {one_line(place)}{error.strerror}; {mend}", err=True)
         return MachineError.exit_code
     say("".join(traceback.format_exception(error)).rstrip(), err=True)

@@ -30,7 +30,7 @@ static YARDSTICK: Kind = scatter::KIND;
 /// The workload of that name.
 ///
 /// # Errors
-/// There is none: the finding, at `path`, lists those that a Plan can name.
+/// No workload has that name: the finding, at `path`, lists those that a Plan can name.
 pub fn kind(path: &str, name: &str) -> Result<&'static Kind, Finding> {
     KINDS.iter().chain([&YARDSTICK]).find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();

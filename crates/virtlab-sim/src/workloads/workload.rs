@@ -14,7 +14,7 @@ pub use crate::network::{SOCKET_BYTES, STREAM_SOCKET_BYTES};
 /// Counters of the client and of the server.
 pub type Counters = [Vec<(&'static str, u64)>; 2];
 
-/// Both ends of a role, or why there are none.
+/// Both ends of a role, or why they cannot be made.
 pub type Made = Result<Box<dyn Workload>, Finding>;
 
 /// A workload that a role can have.

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import ACTIONS, RUN, START, STOP, WAIT
 from virtlab.experiment import Study
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.timeline import ActionSpec, TriggerSpec
-from virtlab.plan import Action, Plan
+
+if TYPE_CHECKING:  # `virtlab check` needs no Plan
+    from virtlab.plan import Action, Plan
 
 Actions = tuple[ActionSpec, ...]
-A = TypeVar("A", ActionSpec, Action)
+A = TypeVar("A", "ActionSpec", "Action")
 
 
 def timeline_of(study: Study) -> Actions:

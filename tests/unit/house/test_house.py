@@ -120,10 +120,6 @@ def test_nothing_is_left_to_be_done_and_nothing_names_the_machine_that_it_was_wr
     left = ["TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "unimpl" + "emented!", "to" + "do!("]
     # `experiment` has a folder called so, too: a path of a machine begins with it.
     homes = [rf"/home/{'[a-z]'}+/", r"/Users/[A-Za-z]+/", r"(?<!\w)/work" + r"/[a-z]+"]
-        rf"/home/{'[a-z]'}+/",
-        r"/Users/[A-Za-z]+/",
-        rf"(?<!{chr(92)}w)/{'work'}/[a-z]+",
-    ]  # alone: `experiment/work/roles.py` is a path of ours
     pattern = re.compile("|".join([*map(re.escape, left), *homes]))
     here = [
         f"{path.relative_to(ROOT)}: {found[0]}"

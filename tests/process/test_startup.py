@@ -57,7 +57,7 @@ def test_check_loads_nothing_heavy() -> None:
         "import sys; from virtlab.cli.main import main\n"
         f"try: main(['check', {str(QUICK)!r}])\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'scipy', 'duckdb', 'rich', 'virtlab.plan', 'virtlab.results', 'jinja2',"
+        "heavy = {'numpy', 'scipy', 'duckdb', 'rich', 'virtlab.plan.model', 'virtlab.results', 'jinja2',"
         " 'importlib.metadata'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
     )

@@ -53,14 +53,14 @@ impl HttpGet {
         positive("rate_per_s", self.rate_per_s.unwrap_or(1))?;
         holdable("response_bytes", self.response_bytes)?;
         if self.connections > CONNECTIONS_MOST {
-            return Err(OutOfRange { name: "connections", what: "are at most 1024" });
+            return Err(OutOfRange::new("connections", "are at most 1024"));
         }
         let plain = self.path.bytes().all(|byte| byte.is_ascii_graphic());
         if !self.path.starts_with('/') || !plain || self.path.len() > 1024 {
-            return Err(OutOfRange {
-                name: "path",
-                what: "begins with '/' and has at most 1024 visible ASCII characters",
-            });
+            return Err(OutOfRange::new(
+                "path",
+                "begins with '/' and has at most 1024 visible ASCII characters",
+            ));
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ impl RtTasks {
         positive("period_ns", self.period_ns)?;
         positive("duration_ns", self.duration_ns)?;
         positive("phases", self.phases)?;
-        let refuse = |name, what| Err(OutOfRange { name, what });
+        let refuse = |name, what: &'static str| Err(OutOfRange::new(name, what));
         if self.tasks.is_empty() {
             return refuse("tasks", "holds no task");
         }

@@ -43,7 +43,7 @@ impl TcpStream {
         positive("streams", u64::from(self.streams))?;
         holdable("message_bytes", self.message_bytes)?;
         if self.interval_ns < LEAST_INTERVAL_NS {
-            return Err(OutOfRange { name: "interval_ns", what: "is at least 1 ms" });
+            return Err(OutOfRange::new("interval_ns", "is at least 1 ms"));
         }
         Ok(())
     }

@@ -8,47 +8,15 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{BurstRow, Table};
-use crate::workloads::workload::{
-    Counters, Kind, SOCKET_BYTES, Workload, finding, parse, positive, unreachable,
-};
-use serde::Deserialize;
+use crate::workloads::workload::{Counters, Kind, SOCKET_BYTES, Workload, finding, parse, unreachable};
 use serde_json::Value;
 use virtlab_load::Transport;
-use virtlab_load::burst::{self, Direction, MAXIMUM_DATAGRAM_BYTES, OriginSide, Phase};
+use virtlab_load::burst::{self, MAXIMUM_DATAGRAM_BYTES, OriginSide};
+use virtlab_load::parameters::BurstLoad as Parameters;
 use virtlab_wire::Nanos;
-use virtlab_wire::probe_header::COMPACT_BYTES;
 
 /// Replies still on their way at the end are awaited this long.
 const GRACE_NS: u64 = 40_000_000;
-const MAXIMUM_STREAMS: u32 = 1024;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    #[serde(default = "udp")]
-    protocol: Transport,
-    burst_bytes: u64,
-    period_ns: u64,
-    #[serde(default = "one")]
-    streams: u32,
-    #[serde(default)]
-    direction: Direction,
-    #[serde(default)]
-    origin: OriginSide,
-    #[serde(default)]
-    phase: Phase,
-    #[serde(default)]
-    phase_ns: u64,
-    duration_ns: Option<u64>,
-}
-
-const fn udp() -> Transport {
-    Transport::Udp
-}
-
-const fn one() -> u32 {
-    1
-}
 
 struct Stream {
     phase_ns: u64,
@@ -111,29 +79,13 @@ impl BurstLoad {
     /// Prepares both ends.
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
-        positive(role, "period_ns", own.period_ns)?;
-        positive(role, "streams", u64::from(own.streams))?;
-        if own.streams > MAXIMUM_STREAMS {
-            return Err(finding(role, &format!("streams must be at most {MAXIMUM_STREAMS}")));
-        }
-        let (icmp, replies) = (own.protocol == Transport::Icmp, own.direction == Direction::RequestReply);
-        if own.protocol == Transport::Tcp {
-            return Err(finding(role, "protocol must be udp or icmp"));
-        }
-        if icmp && !replies {
-            return Err(finding(role, "an ICMP echo is always answered; write direction request_reply"));
-        }
-        let least = COMPACT_BYTES as u64 * u64::from(own.streams);
-        if own.burst_bytes > 0 && own.burst_bytes < least {
-            return Err(finding(
-                role,
-                &format!("burst_bytes must be 0 or at least {least} in {} streams", own.streams),
-            ));
-        }
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
+        let transport = Transport::from(own.protocol);
+        let (icmp, replies) = (transport == Transport::Icmp, own.replies());
         let addresses = [role.ends[0].address, role.ends[1].address];
         let mut open = |side: usize, port: u32, most| {
             let (from, to) = (addresses[side]?, addresses[1 - side]?);
-            network.socket(role.ends[side].vnic, from, to, own.protocol, port as u16, most)
+            network.socket(role.ends[side].vnic, from, to, transport, port as u16, most)
         };
         let port = 20_000 + 100 * index as u32;
         let mut origins = [None, None];
@@ -145,7 +97,7 @@ impl BurstLoad {
             if icmp {
                 kernel.push(answering[side]);
             }
-            if own.origin != OriginSide::Both && own.origin != ours {
+            if !own.comes_from(ours) {
                 continue;
             }
             let name = format!("{}.{}", role.name, if side == 0 { "from" } else { "to" });

@@ -6,42 +6,15 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{RttRow, SentRow, Table};
-use crate::workloads::workload::{
-    Counters, Kind, Workload, finding, parse, positive, unreachable, version_of,
-};
-use serde::Deserialize;
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse, unreachable, version_of};
 use serde_json::Value;
-use virtlab_load::schedule::{Arrivals, Schedule};
-use virtlab_load::{SizeRequest, Transport};
+use virtlab_load::Transport;
+use virtlab_load::parameters::Rtt as Parameters;
+use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
-use virtlab_wire::probe_header::COMPACT_BYTES;
 
 /// Replies still on their way when the role is stopped are awaited this long.
 const GRACE_NS: u64 = 30_000_000;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    #[serde(default = "icmp")]
-    protocol: Transport,
-    frame_bytes: Option<u32>,
-    ip_packet_bytes: Option<u32>,
-    payload_bytes: Option<u32>,
-    interval_ns: u64,
-    #[serde(default)]
-    arrivals: Arrivals,
-    count: Option<u64>,
-    #[serde(default = "one_second")]
-    timeout_ns: u64,
-}
-
-const fn icmp() -> Transport {
-    Transport::Icmp
-}
-
-const fn one_second() -> u64 {
-    1_000_000_000
-}
 
 /// How a role of it is made.
 pub const KIND: Kind = Kind {
@@ -75,37 +48,26 @@ impl Rtt {
     /// Prepares both ends.
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
-        positive(role, "timeout_ns", own.timeout_ns)?;
-        if own.protocol == Transport::Tcp {
-            return Err(finding(role, "protocol must be icmp or udp"));
-        }
-        let request = SizeRequest {
-            frame_bytes: own.frame_bytes,
-            ip_packet_bytes: own.ip_packet_bytes,
-            payload_bytes: own.payload_bytes,
-        };
-        let [client, server] = &role.ends;
-        let size = request
-            .resolve(own.protocol, version_of(role), network.mtu_bytes(client.vnic))
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
+        let (transport, [client, server]) = (Transport::from(own.protocol), &role.ends);
+        let size = own
+            .size(version_of(role), network.mtu_bytes(client.vnic))
             .map_err(|error| finding(role, &error.to_string()))?;
-        if own.protocol == Transport::Udp && (size.payload_bytes as usize) < COMPACT_BYTES {
-            return Err(finding(role, &format!("a UDP echo needs at least {COMPACT_BYTES} B of payload")));
-        }
         let (Some(here), Some(there)) = (client.address, server.address) else {
             return Err(unreachable(role));
         };
         let mut open = |vnic, from, to| {
             network
-                .socket(vnic, from, to, own.protocol, 10_000 + index as u16, u64::MAX)
+                .socket(vnic, from, to, transport, 10_000 + index as u16, u64::MAX)
                 .ok_or_else(|| unreachable(role))
         };
         let sockets = [open(client.vnic, here, there)?, open(server.vnic, there, here)?];
-        if own.protocol == Transport::Icmp {
+        if transport == Transport::Icmp {
             network.by_kernel(sockets[1]);
         }
         Ok(Self {
             role: index,
-            transport: own.protocol,
+            transport,
             interval_ns: own.interval_ns,
             schedule: Schedule::Fixed { interval: Nanos(own.interval_ns) }.with(own.arrivals, client.seed),
             count: own.count.unwrap_or(u64::MAX),

@@ -9,73 +9,15 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{PacketRow, SentRow, Table};
 use crate::workloads::workload::{
-    Counters, Kind, STREAM_SOCKET_BYTES, Workload, finding, parse, positive, unreachable, version_of,
+    Counters, Kind, STREAM_SOCKET_BYTES, Workload, finding, parse, unreachable, version_of,
 };
-use serde::Deserialize;
 use serde_json::Value;
 use virtlab_load::meters::{Jitter, Sequence};
+use virtlab_load::parameters::{RawStream, UdpStream};
 use virtlab_load::schedule::{Arrivals, Schedule};
-use virtlab_load::{SizeRequest, Split, Transport};
+use virtlab_load::{Split, Transport};
 use virtlab_wire::Nanos;
-use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
-use virtlab_wire::probe_header::COMPACT_BYTES;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Datagrams {
-    rate_bit_per_s: Option<u64>,
-    frame_bytes: Option<u32>,
-    ip_packet_bytes: Option<u32>,
-    payload_bytes: Option<u32>,
-    duration_ns: Option<u64>,
-    #[serde(default)]
-    arrivals: Arrivals,
-    #[serde(default)]
-    keep_sent: bool,
-    /// What may wait in front of the wire is this, as of a sender's socket.
-    send_buffer_bytes: Option<u64>,
-    /// A receiver takes what comes at once, so nothing waits for it here.
-    #[serde(rename = "receive_buffer_bytes")]
-    _receive_buffer_bytes: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Frames {
-    frame_bytes: u32,
-    rate_pps: Option<u64>,
-    duration_ns: Option<u64>,
-    /// Absent: one per share, else one.
-    flows: Option<u16>,
-    shares: Option<Vec<f64>>,
-    /// Sending takes no time here, so one sends as fast as many.
-    threads: Option<u16>,
-    /// Places of the vNICs that forward; flow f goes to number f modulo their count.
-    #[serde(default)]
-    via: Vec<usize>,
-    #[serde(default)]
-    arrivals: Arrivals,
-    #[serde(default)]
-    keep_sent: bool,
-}
-
-impl Frames {
-    fn split(&self, role: &Role) -> Result<Split, Finding> {
-        let implied = u16::try_from(self.via.len().max(1)).unwrap_or(u16::MAX);
-        let split = match &self.shares {
-            Some(shares) if self.flows.is_some_and(|flows| usize::from(flows) != shares.len()) => {
-                return Err(finding(role, "shares must be one per flow"));
-            }
-            Some(shares) => Split::by_shares(shares),
-            None => Split::even(self.flows.unwrap_or(implied)),
-        };
-        let split = split.map_err(|error| finding(role, &error.to_string()))?;
-        if self.threads.is_some_and(|threads| !(1..=split.flows()).contains(&threads)) {
-            return Err(finding(role, "threads must be 1 to the number of flows"));
-        }
-        Ok(split)
-    }
-}
+use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES};
 
 /// A packet due so shortly before the end is not missed, as in the testbed.
 const UNSENT_SLACK_NS: u64 = 10_000;
@@ -136,22 +78,16 @@ pub struct Stream {
 impl Stream {
     /// Prepares both ends of a `udp_stream`.
     pub fn udp(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
-        let own: Datagrams = parse(role)?;
+        let own: UdpStream = parse(role)?;
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
         let [client, server] = &role.ends;
-        let request = SizeRequest {
-            frame_bytes: own.frame_bytes,
-            ip_packet_bytes: own.ip_packet_bytes,
-            payload_bytes: own.payload_bytes,
-        };
-        let size = request
-            .resolve(Transport::Udp, version_of(role), network.mtu_bytes(client.vnic))
+        let size = own
+            .size(version_of(role), network.mtu_bytes(client.vnic))
             .map_err(|error| finding(role, &error.to_string()))?;
-        if (size.payload_bytes as usize) < COMPACT_BYTES {
-            return Err(finding(role, &format!("payload must be at least {COMPACT_BYTES} B")));
-        }
         let (Some(from), Some(to)) = (client.address, server.address) else { return Err(unreachable(role)) };
         let port = 40_000 + index as u16;
         let frame_bytes = u64::from(size.ip_packet_bytes + HEADER_BYTES + FCS_BYTES);
+        // What may wait in front of the wire is as of a sender's socket; a receiver takes what comes at once.
         let room_bytes = own.send_buffer_bytes.map_or(STREAM_SOCKET_BYTES, |bytes| bytes.max(frame_bytes));
         let socket = network
             .socket(client.vnic, from, to, Transport::Udp, port, room_bytes)
@@ -159,10 +95,7 @@ impl Stream {
         network.only_counted(socket);
         let packet_bits = u64::from(size.ip_packet_bytes) * 8;
         let schedule = match own.rate_bit_per_s {
-            Some(rate) => {
-                let rate_bit_per_s = positive(role, "rate_bit_per_s", rate)?;
-                Schedule::Paced { packet_bits, rate_bit_per_s }.with(own.arrivals, client.seed)
-            }
+            Some(rate) => own.paced(size, rate, client.seed),
             None => flood(role, client.vnic, network)?,
         };
         Ok(Self::new(
@@ -182,19 +115,14 @@ impl Stream {
 
     /// Prepares both ends of a `raw_stream`.
     pub fn raw(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
-        let own: Frames = parse(role)?;
-        let split = own.split(role)?;
+        // Guests that forward are named by the places of their vNICs. Sending takes no time here, so one thread sends as
+        // fast as many.
+        let own: RawStream<usize> = parse(role)?;
         let [client, server] = &role.ends;
-        let longest = network.mtu_bytes(client.vnic) + HEADER_BYTES + FCS_BYTES;
-        if !(MINIMUM_FRAME_BYTES..=longest).contains(&own.frame_bytes) {
-            return Err(finding(
-                role,
-                &format!("frame_bytes must be {MINIMUM_FRAME_BYTES} to {longest} B at this MTU"),
-            ));
-        }
+        own.check(network.mtu_bytes(client.vnic)).map_err(|error| finding(role, &error.to_string()))?;
+        let split = own.split().map_err(|error| finding(role, &error.to_string()))?;
         let schedule = match own.rate_pps {
-            Some(rate) => Schedule::PerSecond { rate_pps: positive(role, "rate_pps", rate)? }
-                .with(own.arrivals, client.seed),
+            Some(rate) => own.paced(rate, client.seed),
             None => flood(role, client.vnic, network)?,
         };
         let ends = client.address.zip(server.address);

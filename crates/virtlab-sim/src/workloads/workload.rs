@@ -72,8 +72,3 @@ pub fn parse<T: DeserializeOwned>(role: &Role) -> Result<T, Finding> {
     serde_json::from_value(Value::Object(role.parameters.clone()))
         .map_err(|error| finding(role, &error.to_string()))
 }
-
-/// Refuses zero where a workload divides by it.
-pub fn positive(role: &Role, name: &str, value: u64) -> Result<u64, Finding> {
-    if value == 0 { Err(finding(role, &format!("{name} must be above 0"))) } else { Ok(value) }
-}

@@ -13,50 +13,16 @@ use super::burst_origin::{Origin, Plan};
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::{Idle, positive};
+use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use anyhow::{Context, bail};
-use serde::Deserialize;
 use serde_json::Value;
 use std::net::SocketAddr;
-use virtlab_load::burst::{self, Direction, MAXIMUM_DATAGRAM_BYTES, OriginSide, Phase};
+use virtlab_load::burst::{self, MAXIMUM_DATAGRAM_BYTES, OriginSide};
+use virtlab_load::parameters::{BurstLoad as Parameters, Carrier};
 use virtlab_load::size::IpVersion;
 use virtlab_wire::Nanos;
-use virtlab_wire::probe_header::COMPACT_BYTES;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    #[serde(default)]
-    protocol: Carrier,
-    burst_bytes: u64,
-    period_ns: u64,
-    #[serde(default = "one")]
-    streams: u32,
-    #[serde(default)]
-    direction: Direction,
-    #[serde(default)]
-    origin: OriginSide,
-    #[serde(default)]
-    phase: Phase,
-    #[serde(default)]
-    phase_ns: u64,
-    /// Absent: until stopped.
-    duration_ns: Option<u64>,
-}
-
-const fn one() -> u32 {
-    1
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Carrier {
-    #[default]
-    Udp,
-    Icmp,
-}
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of("burst_load", prepare);
@@ -64,29 +30,15 @@ pub const KIND: Kind = Kind::of("burst_load", prepare);
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    positive("period_ns", parameters.period_ns)?;
-    positive("streams", u64::from(parameters.streams))?;
-    if parameters.streams > 1024 {
-        bail!(
-            "parameters.streams: {} streams are more than one role carries, at most 1024",
-            parameters.streams
-        );
-    }
+    parameters.check().context("parameters")?;
     let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
-    let replies = parameters.direction == Direction::RequestReply;
-    let icmp = parameters.protocol == Carrier::Icmp;
-    if icmp && !replies {
-        bail!("parameters: an ICMP echo is always answered; write direction request_reply, or protocol udp");
-    }
+    let (replies, icmp) = (parameters.replies(), parameters.protocol == Carrier::Icmp);
     let most_bytes = most_datagram_bytes(version_of(peer));
-    check_burst(parameters.burst_bytes, parameters.streams).context("parameters.burst_bytes")?;
     let (ours, theirs) = match arming.side {
         Side::Client => (OriginSide::From, OriginSide::To),
         Side::Server => (OriginSide::To, OriginSide::From),
     };
-    let both = parameters.origin == OriginSide::Both;
-    let (originates, answers) =
-        (both || parameters.origin == ours, (both || parameters.origin == theirs) && !icmp);
+    let (originates, answers) = (parameters.comes_from(ours), parameters.comes_from(theirs) && !icmp);
     let serves = arming.side == Side::Server && !icmp;
     let responder = (answers || serves)
         .then(|| {
@@ -130,9 +82,8 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
         idle: arming.common.idle,
         pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
     };
-    let streams = parameters.streams;
     let check = move |parameter: &str, value: &Value| match (parameter, value.as_u64()) {
-        ("burst_bytes", Some(bytes)) => check_burst(bytes, streams),
+        ("burst_bytes", Some(bytes)) => Ok(parameters.check_burst(bytes)?),
         ("burst_bytes", None) => bail!("burst_bytes must be a whole number, not {value}"),
         _ => bail!("parameter '{parameter}' cannot be changed while the role runs; burst_bytes can"),
     };
@@ -141,17 +92,6 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
 
 fn most_datagram_bytes(version: IpVersion) -> u64 {
     MAXIMUM_DATAGRAM_BYTES.min(u64::from(version.maximum_packet_bytes() - version.header_bytes()) - 8)
-}
-
-/// 0 is no load; anything else must give each stream room for a probe header.
-fn check_burst(burst_bytes: u64, streams: u32) -> anyhow::Result<()> {
-    let least = COMPACT_BYTES as u64 * u64::from(streams);
-    if burst_bytes > 0 && burst_bytes < least {
-        bail!(
-            "{burst_bytes} B in {streams} streams leave less than {COMPACT_BYTES} B per datagram; at least {least} B, or 0"
-        );
-    }
-    Ok(())
 }
 
 struct BurstLoad {

@@ -18,55 +18,35 @@ use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::{IntervalRow, Spool};
 use anyhow::Context;
-use serde::Deserialize;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use virtlab_load::{SizeRequest, Transport};
+use virtlab_load::Transport;
+use virtlab_load::parameters::{TcpStream, UdpStream};
+use virtlab_load::schedule::Arrivals;
 use virtlab_wire::Nanos;
 
 /// iperf3's server may need a moment to listen.
 const CONNECT_TRIES: usize = 20;
+/// Between two rows of a connection: `-i 0.1`.
+const INTERVAL_NS: u64 = 100_000_000;
 /// What its client says when it found no server, or one that a stranger kept.
 const NOT_SERVED: [&str; 4] =
     ["unable to connect", "the server is busy", "closed unexpectedly", "Connection reset by peer"];
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UdpParameters {
-    rate_bit_per_s: Option<u64>,
-    frame_bytes: Option<u32>,
-    ip_packet_bytes: Option<u32>,
-    payload_bytes: Option<u32>,
-    duration_ns: u64,
-    send_buffer_bytes: Option<u64>,
-    receive_buffer_bytes: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TcpParameters {
-    duration_ns: u64,
-    message_bytes: Option<u64>,
-    send_buffer_bytes: Option<u64>,
-    receive_buffer_bytes: Option<u64>,
-    streams: Option<u64>,
-    congestion_control: Option<virtlab_load::parameters::CongestionControl>,
-    #[serde(default)]
-    no_delay: bool,
-}
-
 /// Prepares either end of a UDP stream.
 pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: UdpParameters = parse(arming.own.clone())?;
+    let parameters: UdpStream = parse(arming.own.clone())?;
+    parameters.check().context("parameters")?;
+    anyhow::ensure!(
+        parameters.arrivals == Arrivals::Constant && !parameters.keep_sent,
+        "parameters: iperf3 neither draws 'arrivals' nor keeps rows of what it sent; use meter virtlab"
+    );
     let peer = arming.peer.ip("peer")?;
-    let request = SizeRequest {
-        frame_bytes: parameters.frame_bytes,
-        ip_packet_bytes: parameters.ip_packet_bytes,
-        payload_bytes: parameters.payload_bytes,
-    };
-    let size =
-        request.resolve(Transport::Udp, version_of(peer), arming.local.mtu_bytes).context("parameters")?;
+    let size = parameters
+        .packet()
+        .resolve(Transport::Udp, version_of(peer), arming.local.mtu_bytes)
+        .context("parameters")?;
     let rate = parameters.rate_bit_per_s.map_or(0, |rate| {
         (u128::from(rate) * u128::from(size.payload_bytes) / u128::from(size.ip_packet_bytes)) as u64
     });
@@ -86,11 +66,17 @@ pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
 
 /// Prepares either end of a TCP stream.
 pub fn prepare_tcp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: TcpParameters = parse(arming.own.clone())?;
+    let parameters: TcpStream = parse(arming.own.clone())?;
+    parameters.check().context("parameters")?;
+    anyhow::ensure!(
+        parameters.interval_ns == INTERVAL_NS,
+        "parameters.interval_ns: of iperf3 it is 100 ms; use meter virtlab"
+    );
     let mut arguments = Vec::new();
     alike(parameters.send_buffer_bytes, parameters.receive_buffer_bytes)?;
+    let streams = u64::from(parameters.streams);
     let pairs =
-        [("-l", parameters.message_bytes), ("-w", parameters.send_buffer_bytes), ("-P", parameters.streams)];
+        [("-l", Some(parameters.message_bytes)), ("-w", parameters.send_buffer_bytes), ("-P", Some(streams))];
     for (option, value) in pairs {
         arguments.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_string()]));
     }
@@ -110,7 +96,13 @@ fn alike(send_bytes: Option<u64>, receive_bytes: Option<u64>) -> anyhow::Result<
     Ok(())
 }
 
-fn prepare(arming: &Arming<'_>, own: Vec<String>, duration_ns: u64, udp: bool) -> anyhow::Result<Prepared> {
+fn prepare(
+    arming: &Arming<'_>,
+    own: Vec<String>,
+    duration_ns: Option<u64>,
+    udp: bool,
+) -> anyhow::Result<Prepared> {
+    let duration_ns = duration_ns.context("parameters.duration_ns is missing; iperf3 sends for a time")?;
     let path = program::find("iperf3", "iperf3")?;
     let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
     let mut arguments: Vec<String> =

@@ -12,50 +12,30 @@ use crate::probe::run::Run;
 use crate::probe::spool::{RttRow, Spool};
 use crate::probe::stamps::StampClock;
 use anyhow::{Context, bail};
-use serde::Deserialize;
 use std::path::PathBuf;
-use virtlab_load::{SizeRequest, Transport};
+use virtlab_load::parameters::{Carrier, Rtt as Parameters};
+use virtlab_load::schedule::Arrivals;
 use virtlab_wire::Nanos;
 
 /// ping writes its own instant into the payload, and measures nothing where it does not fit.
 const LEAST_PAYLOAD_BYTES: u32 = 16;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    #[serde(default)]
-    protocol: super::rtt::Protocol,
-    frame_bytes: Option<u32>,
-    ip_packet_bytes: Option<u32>,
-    payload_bytes: Option<u32>,
-    interval_ns: u64,
-    count: Option<u64>,
-    #[serde(default = "one_second")]
-    timeout_ns: u64,
-}
-
-const fn one_second() -> u64 {
-    1_000_000_000
-}
-
 /// Prepares either end; the far kernel answers.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    if parameters.protocol != super::rtt::Protocol::Icmp {
+    parameters.check().context("parameters")?;
+    if parameters.protocol != Carrier::Icmp {
         bail!("parameters.meter: ping measures protocol icmp only; use meter virtlab for udp");
+    }
+    if parameters.arrivals != Arrivals::Constant {
+        bail!("parameters.arrivals: ping sends at constant intervals only; use meter virtlab");
     }
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
     }
     let path = program::find("ping", "iputils-ping")?;
     let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
-    let request = SizeRequest {
-        frame_bytes: parameters.frame_bytes,
-        ip_packet_bytes: parameters.ip_packet_bytes,
-        payload_bytes: parameters.payload_bytes,
-    };
-    let size =
-        request.resolve(Transport::Icmp, version_of(peer), arming.local.mtu_bytes).context("parameters")?;
+    let size = parameters.size(version_of(peer), arming.local.mtu_bytes).context("parameters")?;
     if size.payload_bytes < LEAST_PAYLOAD_BYTES {
         bail!("parameters: ping measures no time with less than {LEAST_PAYLOAD_BYTES} B of payload");
     }

@@ -18,22 +18,22 @@ use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::endpoint::parse_mac;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::{Idle, positive};
+use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::{Context, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use serde::Deserialize;
 use serde_json::Value;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use virtlab_load::Split;
+use virtlab_load::parameters::{RawStream, raw_stream};
 use virtlab_load::random::Stream as Random;
-use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
+use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
-use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
+use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES};
 use virtlab_wire::probe_header::{FULL_BYTES, ProbeHeader, Purpose};
 
 const PAYLOAD_AT: usize = HEADER_BYTES as usize;
@@ -51,58 +51,8 @@ const FIRST_SOURCE_PORT: u16 = 1024;
 const SLOT_WAIT_MS: u8 = 1;
 const MOST_UDP_FLOWS: u16 = u16::MAX - FIRST_SOURCE_PORT;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    frame_bytes: u32,
-    /// Of all flows together.
-    rate_pps: Option<u64>,
-    /// Absent: until stopped.
-    duration_ns: Option<u64>,
-    /// Absent: as many as there are shares, else forwarders, else one.
-    flows: Option<u16>,
-    /// Of the rate, one per flow; absent: equal.
-    shares: Option<Vec<f64>>,
-    /// How many threads send; absent: one.
-    threads: Option<u16>,
-    /// Hardware addresses of forwarders; flow f goes to number f modulo their count.
-    #[serde(default)]
-    via: Vec<String>,
-    /// How gaps between frames come about.
-    #[serde(default)]
-    arrivals: GapKind,
-    /// 802.1p priority: frames carry a tag with it, and no VLAN.
-    priority: Option<u8>,
-}
-
-impl Parameters {
-    fn threads(&self) -> u16 {
-        self.threads.unwrap_or(1)
-    }
-
-    fn split(&self) -> anyhow::Result<Split> {
-        let implied = self.shares.as_ref().map_or(self.via.len().max(1), Vec::len);
-        let flows = usize::from(self.flows.unwrap_or(u16::try_from(implied).unwrap_or(u16::MAX)));
-        positive("flows", flows as u64)?;
-        ensure!(
-            flows.is_multiple_of(self.via.len().max(1)),
-            "parameters.flows: {flows} flows do not divide over {} forwarders in 'via'",
-            self.via.len()
-        );
-        let threads = self.threads();
-        ensure!(
-            (1..=flows).contains(&usize::from(threads)),
-            "parameters.threads: {threads} threads for {flows} flows; each thread sends at least one flow"
-        );
-        match &self.shares {
-            Some(shares) if shares.len() != flows => {
-                bail!("parameters.shares: {} shares for {flows} flows; write one per flow", shares.len())
-            }
-            Some(shares) => Split::by_shares(shares).context("parameters.shares"),
-            None => Split::even(flows as u16).context("parameters.flows"),
-        }
-    }
-}
+/// Guests that forward are named by their hardware addresses.
+type Parameters = RawStream<String>;
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of("raw_stream", prepare);
@@ -110,18 +60,8 @@ pub const KIND: Kind = Kind::of("raw_stream", prepare);
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    let split = parameters.split()?;
-    let most = arming.local.mtu_bytes + HEADER_BYTES + FCS_BYTES;
-    if !(MINIMUM_FRAME_BYTES..=most).contains(&parameters.frame_bytes) {
-        bail!(
-            "parameters.frame_bytes: {} B, but a frame here has {MINIMUM_FRAME_BYTES} to {most} B, header to checksum",
-            parameters.frame_bytes
-        );
-    }
-    ensure!(
-        parameters.priority.is_none_or(|priority| priority < 8),
-        "parameters.priority: an 802.1p priority is 0 to 7"
-    );
+    let split = parameters.split().context("parameters")?;
+    parameters.check(arming.local.mtu_bytes).context("parameters")?;
     ensure!(
         arming.common.dscp == 0 || !parameters.via.is_empty(),
         "parameters.dscp: frames without IP carry no code point; give 'via', or 'priority'"
@@ -160,7 +100,7 @@ fn ipv4(address: IpAddr, whose: &str) -> anyhow::Result<Ipv4Addr> {
 
 fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
     match (parameter, value.as_u64()) {
-        ("rate_pps", Some(rate)) => positive("rate_pps", rate).map(|_| ()),
+        ("rate_pps", Some(rate)) => Ok(raw_stream::check_rate(rate)?),
         ("rate_pps", None) => bail!("rate_pps must be a whole number above 0, not {value}"),
         _ => bail!("parameter '{parameter}' cannot be changed while the role runs; rate_pps can"),
     }
@@ -195,21 +135,18 @@ impl Sender {
         if parameters.via.is_empty() {
             template[tag_at..tag_at + 4].copy_from_slice(&tag.to_le_bytes());
         }
-        let (gaps, seed) = (parameters.arrivals, arming.seed);
-        let paced = move |rate_pps| Schedule::PerSecond { rate_pps }.with(gaps, seed);
-        let schedule = match parameters.rate_pps {
-            Some(rate) => paced(positive("rate_pps", rate)?),
-            None => Schedule::Flood,
-        };
+        let (own, seed) = (parameters.clone(), arming.seed);
+        let paced = move |rate_pps| own.paced(rate_pps, seed);
+        let schedule = parameters.rate_pps.map_or(Schedule::Flood, &paced);
         let part = |number: u16| {
             let stream = Stream {
                 schedule: schedule.clone(),
-                tune: ("rate_pps", Box::new(paced)),
+                tune: ("rate_pps", Box::new(paced.clone())),
                 duration: parameters.duration_ns.map_or(Nanos::MAX, Nanos),
                 pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
                 split: split.part(number, parameters.threads()),
                 packet_bytes: u64::from(parameters.frame_bytes),
-                keep_sent: arming.common.keep_sent,
+                keep_sent: parameters.keep_sent,
                 leads: number == 0,
             };
             let mut ring = TransmitRing::open(interface, frame_bytes)?;

@@ -14,7 +14,7 @@ use crate::probe::endpoint::version_of;
 use crate::probe::icmp;
 use crate::probe::live::Tally;
 use crate::probe::pacing::{Pacer, Pacing, sleep};
-use crate::probe::parameters::{Idle, Meter, positive};
+use crate::probe::parameters::{Idle, Meter};
 use crate::probe::report::{Report, STALL};
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Message, RawAddress, Trouble, trouble};
@@ -22,7 +22,6 @@ use crate::probe::spool::{RttRow, SentRow, Spool};
 use crate::probe::stamps::StampClock;
 use crate::probe::waits::Waits;
 use anyhow::Context;
-use serde::Deserialize;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -30,8 +29,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use virtlab_load::meters::{Arrival, Sequence};
-use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
-use virtlab_load::{SizeRequest, Transport};
+use virtlab_load::parameters::{Carrier, Rtt as Parameters};
+use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 
@@ -40,50 +39,17 @@ const GRACE: Nanos = Nanos(30_000_000);
 /// Send calls whose stamp has not come yet, at most.
 const PENDING_STAMPS: usize = 1024;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    #[serde(default)]
-    protocol: Protocol,
-    frame_bytes: Option<u32>,
-    ip_packet_bytes: Option<u32>,
-    payload_bytes: Option<u32>,
-    interval_ns: u64,
-    /// How intervals come about; `interval_ns` is their mean.
-    #[serde(default)]
-    arrivals: GapKind,
-    /// Absent: until stopped.
-    count: Option<u64>,
-    #[serde(default = "one_second")]
-    timeout_ns: u64,
-}
-
-const fn one_second() -> u64 {
-    1_000_000_000
-}
-
-/// What carries the echo.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// ICMP or ICMPv6 echo; the far kernel answers.
-    #[default]
-    Icmp,
-    /// UDP; the far probe answers.
-    Udp,
-}
-
 /// In the table of workloads.
 pub const KIND: Kind = Kind { meters: &[(Meter::Ping, meter_ping::prepare)], ..Kind::of("rtt", prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
-    positive("timeout_ns", parameters.timeout_ns)?;
+    parameters.check().context("parameters")?;
     match (arming.side, parameters.protocol) {
         (Side::Client, _) => Ok(Prepared::fixed(Client::prepare(&arming, parameters)?)),
-        (Side::Server, Protocol::Icmp) => Ok(Prepared::fixed(StandBy)),
-        (Side::Server, Protocol::Udp) => Ok(Prepared::fixed(Reflector::prepare(&arming, None)?)),
+        (Side::Server, Carrier::Icmp) => Ok(Prepared::fixed(StandBy)),
+        (Side::Server, Carrier::Udp) => Ok(Prepared::fixed(Reflector::prepare(&arming, None)?)),
     }
 }
 
@@ -111,30 +77,16 @@ struct Client {
 impl Client {
     fn prepare(arming: &Arming<'_>, parameters: Parameters) -> anyhow::Result<Self> {
         let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
-        let size = SizeRequest {
-            frame_bytes: parameters.frame_bytes,
-            ip_packet_bytes: parameters.ip_packet_bytes,
-            payload_bytes: parameters.payload_bytes,
-        };
-        let transport = match parameters.protocol {
-            Protocol::Icmp => Transport::Icmp,
-            Protocol::Udp => Transport::Udp,
-        };
-        let size = size.resolve(transport, version_of(peer), arming.local.mtu_bytes).context("parameters")?;
+        let size = parameters.size(version_of(peer), arming.local.mtu_bytes).context("parameters")?;
         let payload_bytes = size.payload_bytes as usize;
         let (sender, receiver, format, to) = match parameters.protocol {
-            Protocol::Icmp => {
+            Carrier::Icmp => {
                 let sockets =
                     icmp::open(local, peer, fresh_identifier()).context("cannot open ICMP sockets")?;
                 let format = Format::of(&sockets, peer.is_ipv6());
                 (sockets.sender, sockets.receiver, format, SocketAddr::new(peer, 0))
             }
-            Protocol::Udp => {
-                anyhow::ensure!(
-                    payload_bytes >= COMPACT_BYTES,
-                    "parameters: a UDP echo of {payload_bytes} B payload cannot hold its number and instant; \
-                     at least {COMPACT_BYTES} B"
-                );
+            Carrier::Udp => {
                 let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
                 let (sender, receiver) = udp_pair(SocketAddr::new(local, 0), SocketAddr::new(peer, port))?;
                 (sender, receiver, Format::Udp, SocketAddr::new(peer, port))

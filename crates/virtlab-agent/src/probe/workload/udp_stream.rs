@@ -11,19 +11,19 @@ use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
 use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
-use crate::probe::parameters::{Idle, Meter, positive};
+use crate::probe::parameters::{Idle, Meter};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::segmentation;
 use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::{Context, bail};
-use serde::Deserialize;
 use serde_json::Value;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use virtlab_load::schedule::{Arrivals as GapKind, Schedule};
-use virtlab_load::{PacketSize, SizeRequest, Split, Transport};
+use virtlab_load::parameters::UdpStream as Parameters;
+use virtlab_load::schedule::Schedule;
+use virtlab_load::{PacketSize, Split};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 
@@ -31,24 +31,6 @@ use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 /// Of a sender that is told nothing.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    rate_bit_per_s: Option<u64>,
-    frame_bytes: Option<u32>,
-    ip_packet_bytes: Option<u32>,
-    payload_bytes: Option<u32>,
-    /// Absent: until stopped.
-    duration_ns: Option<u64>,
-    /// How gaps between datagrams come about.
-    #[serde(default)]
-    arrivals: GapKind,
-    /// SO_SNDBUF, of which the kernel grants twice as much.
-    send_buffer_bytes: Option<usize>,
-    /// SO_RCVBUF, likewise.
-    receive_buffer_bytes: Option<usize>,
-}
 
 /// In the table of workloads.
 pub const KIND: Kind =
@@ -58,18 +40,8 @@ pub const KIND: Kind =
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Parameters = parse(arming.own.clone())?;
     let peer = arming.peer.ip("peer")?;
-    let request = SizeRequest {
-        frame_bytes: parameters.frame_bytes,
-        ip_packet_bytes: parameters.ip_packet_bytes,
-        payload_bytes: parameters.payload_bytes,
-    };
-    let size =
-        request.resolve(Transport::Udp, version_of(peer), arming.local.mtu_bytes).context("parameters")?;
-    anyhow::ensure!(
-        size.payload_bytes as usize >= COMPACT_BYTES,
-        "parameters: {} B of payload cannot hold a number and an instant; at least {COMPACT_BYTES} B",
-        size.payload_bytes
-    );
+    parameters.check().context("parameters")?;
+    let size = parameters.size(version_of(peer), arming.local.mtu_bytes).context("parameters")?;
     match arming.side {
         Side::Client => Ok(Prepared {
             workload: Box::new(Sender::prepare(&arming, &parameters, size)?),
@@ -84,7 +56,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
 
 fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
     match (parameter, value.as_u64()) {
-        ("rate_bit_per_s", Some(rate)) => positive("rate_bit_per_s", rate).map(|_| ()),
+        ("rate_bit_per_s", Some(rate)) => Ok(Parameters::check_rate(rate)?),
         ("rate_bit_per_s", None) => bail!("rate_bit_per_s must be a whole number above 0, not {value}"),
         _ => bail!("parameter '{parameter}' cannot be changed while the role runs; rate_bit_per_s can"),
     }
@@ -104,13 +76,9 @@ impl Sender {
         let socket = socket::udp(local, false).with_context(|| format!("cannot bind UDP {local}"))?;
         socket::connect(&socket, peer).with_context(|| format!("cannot reach {peer}"))?;
         let buffer_bytes = buffer(&socket, false, parameters.send_buffer_bytes, SEND_BUFFER_BYTES)?;
-        let packet_bits = u64::from(size.ip_packet_bytes) * 8;
-        let (gaps, seed) = (parameters.arrivals, arming.seed);
-        let paced = move |rate_bit_per_s| Schedule::Paced { packet_bits, rate_bit_per_s }.with(gaps, seed);
-        let schedule = match parameters.rate_bit_per_s {
-            Some(rate) => paced(positive("rate_bit_per_s", rate)?),
-            None => Schedule::Flood,
-        };
+        let (own, seed) = (*parameters, arming.seed);
+        let paced = move |rate_bit_per_s| own.paced(size, rate_bit_per_s, seed);
+        let schedule = parameters.rate_bit_per_s.map_or(Schedule::Flood, paced);
         let stream = Stream {
             schedule,
             tune: ("rate_bit_per_s", Box::new(paced)),
@@ -118,7 +86,7 @@ impl Sender {
             pacer: Pacer::new(arming.common.pacing.unwrap_or(Pacing::Sleep)),
             split: Split::even(1)?,
             packet_bytes: u64::from(size.payload_bytes),
-            keep_sent: arming.common.keep_sent,
+            keep_sent: parameters.keep_sent,
             leads: true,
         };
         // At a rate, every datagram goes by itself, as it is due.
@@ -136,13 +104,13 @@ impl Sender {
 
 /// Sets a socket's buffer and returns what the kernel granted. A wish of the file is granted or refused: the kernel would
 /// cut it to its own limit without a word where this process may not go beyond.
-fn buffer(socket: &OwnedFd, receive: bool, wanted: Option<usize>, usual: usize) -> anyhow::Result<usize> {
-    let granted = socket::set_buffer(socket, receive, wanted.unwrap_or(usual))?;
+fn buffer(socket: &OwnedFd, receive: bool, wanted: Option<u64>, usual: usize) -> anyhow::Result<usize> {
+    let granted = socket::set_buffer(socket, receive, wanted.map_or(usual, |bytes| bytes as usize))?;
     if let Some(bytes) = wanted {
         let (name, limit) =
             if receive { ("receive_buffer", "rmem_max") } else { ("send_buffer", "wmem_max") };
         anyhow::ensure!(
-            granted / 2 >= bytes,
+            granted as u64 / 2 >= bytes,
             "parameters.{name}: {bytes} B asked for, {} B granted; raise net.core.{limit}, or ask for less",
             granted / 2
         );

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use virtlab_sim::{Column, Input, World, star};
+use virtlab_wire::block::Column::{F64, I32, I64};
 
 /// A world in virtual time: `play(events)` until it returns True, then `outcome()` once.
 ///
@@ -50,9 +51,10 @@ impl Simulation {
             let columns = PyDict::new(py);
             for (name, column) in table.columns {
                 match column {
-                    Column::I64(values) => columns.set_item(name, values.into_pyarray(py))?,
-                    Column::I32(values) => columns.set_item(name, values.into_pyarray(py))?,
-                    Column::Name(values) => columns.set_item(name, values)?,
+                    Column::Numbers(I64(values)) => columns.set_item(name, values.into_pyarray(py))?,
+                    Column::Numbers(I32(values)) => columns.set_item(name, values.into_pyarray(py))?,
+                    Column::Numbers(F64(values)) => columns.set_item(name, values.into_pyarray(py))?,
+                    Column::Names(values) => columns.set_item(name, values)?,
                 }
             }
             tables.append((table.stream, table.schema, columns))?;

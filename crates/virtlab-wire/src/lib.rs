@@ -10,6 +10,7 @@ pub mod line;
 mod nanos;
 pub mod parquet;
 pub mod probe_header;
+pub mod rows;
 
 pub use nanos::Nanos;
 

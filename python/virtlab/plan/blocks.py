@@ -1,6 +1,6 @@
 """Schemas of sample blocks: the columns that agents send, datasets keep and analysis reads.
 
-`blocks.json` holds them, with what a row takes on disk.
+They stand in `blocks.json`, from which `crates/virtlab-wire/build.rs` makes the row types of agents and simulator.
 
 Instants are ns on the sender's CLOCK_MONOTONIC_RAW unless a column says otherwise; kernel stamps are converted by the
 agent. A lost packet has no row. A schema's version rises when a column changes its meaning; new columns may be added

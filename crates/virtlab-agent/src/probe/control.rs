@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use virtlab_wire::frame::{Frame, Kind};
+use virtlab_wire::rows::{Record, SeriesRow};
 use virtlab_wire::{Nanos, PROTOCOL};
 
 /// A stopped role has to be over within this.
@@ -259,7 +260,7 @@ impl Control {
                     Some(before) => self.later(id, move |writer| {
                         let rows = before.end()?;
                         rows.blocks(&mut |body| writer.block(body))?;
-                        Ok(json!({"rows": {"series/1": rows.len()}, "overflowed": rows.overflowed}))
+                        Ok(json!({"rows": {(SeriesRow::SCHEMA): rows.len()}, "overflowed": rows.overflowed}))
                     }),
                     None => Answer::Reply(json!({"rows": {}, "overflowed": 0})),
                 }

@@ -1,10 +1,11 @@
 //! What a role hands back when its traffic is over: tables of samples, counters, and reasons to doubt them.
 
-use super::spool::{Record, Spool, Table};
+use super::spool::{Spool, Table};
 use super::watchdog::{self, Stalls};
 use std::collections::BTreeMap;
 use virtlab_load::Histogram;
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::Record;
 
 /// A sender or receiver later than this was not running when it should have been: a stall.
 pub const STALL: Nanos = Nanos(1_000_000);

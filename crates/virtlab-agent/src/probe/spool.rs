@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use virtlab_wire::block::{self, Column, MAXIMUM_BLOCK_BYTES};
+use virtlab_wire::block::MAXIMUM_BLOCK_BYTES;
+use virtlab_wire::rows::Record;
 
 const CHUNK_ROWS: usize = 4096;
 const HEADER_ROOM_BYTES: usize = 4096;
@@ -14,84 +15,6 @@ const HEADER_ROOM_BYTES: usize = 4096;
 /// What a spool can keep.
 pub trait Row: Copy + Send + Sync + 'static {}
 impl<T: Copy + Send + Sync + 'static> Row for T {}
-
-/// One row of a schema.
-pub trait Record: Row {
-    /// Schema and version, `rtt/1`.
-    const SCHEMA: &'static str;
-    /// Bytes of one row in a block.
-    const ROW_BYTES: usize;
-    /// The rows as named columns.
-    fn columns(rows: &[&Self]) -> Vec<(&'static str, Column)>;
-}
-
-/// Defines a row type of 64- and 32-bit columns, in the schema's order.
-macro_rules! record {
-    ($(#[$doc:meta])* $name:ident, $schema:literal, { $($field:ident: $kind:ident),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        #[allow(missing_docs)]
-        pub struct $name { $(pub $field: record!(@type $kind),)* }
-        impl Record for $name {
-            const SCHEMA: &'static str = $schema;
-            const ROW_BYTES: usize = 0 $(+ record!(@bytes $kind))*;
-            fn columns(rows: &[&Self]) -> Vec<(&'static str, Column)> {
-                vec![$((stringify!($field), Column::$kind(rows.iter().map(|row| row.$field).collect())),)*]
-            }
-        }
-    };
-    (@type I64) => { i64 };
-    (@type I32) => { i32 };
-    (@bytes I64) => { 8 };
-    (@bytes I32) => { 4 };
-}
-
-record!(
-    /// `sent/1`.
-    SentRow, "sent/1", { seq: I64, flow: I32, intended_ns: I64, sent_ns: I64, payload_bytes: I32 }
-);
-record!(
-    /// `rtt/1`.
-    RttRow, "rtt/1",
-    { seq: I64, flow: I32, intended_ns: I64, sent_ns: I64, received_ns: I64, rtt_ns: I64, path_rtt_ns: I64 }
-);
-record!(
-    /// `packet/1`.
-    PacketRow, "packet/1", { seq: I64, flow: I32, sent_ns: I64, received_ns: I64, user_ns: I64, payload_bytes: I32 }
-);
-record!(
-    /// `burst/1`.
-    BurstRow, "burst/1",
-    { burst: I64, stream: I32, intended_ns: I64, sent_ns: I64, finished_ns: I64, sent_bytes: I64, replied_bytes: I64 }
-);
-record!(
-    /// `interval/1`.
-    IntervalRow, "interval/1",
-    {
-        flow: I32, begin_ns: I64, end_ns: I64, received_bytes: I64, sent_bytes: I64, retransmits: I64, srtt_ns: I64,
-        cwnd_packets: I64,
-    }
-);
-record!(
-    /// `transaction/1`.
-    TransactionRow, "transaction/1", { flow: I32, started_ns: I64, finished_ns: I64 }
-);
-record!(
-    /// `request/1`.
-    RequestRow, "request/1", { seq: I64, sent_ns: I64, finished_ns: I64, payload_bytes: I64 }
-);
-record!(
-    /// `rt_job/1`.
-    RtJobRow, "rt_job/1",
-    {
-        task: I32, episode: I32, release_ns: I64, start_ns: I64, finish_ns: I64, response_ns: I64, executed_ns: I64,
-        missed: I32,
-    }
-);
-record!(
-    /// `rt_supply/1`.
-    RtSupplyRow, "rt_supply/1", { begin_ns: I64, end_ns: I64, served_ns: I64, charged_ns: I64 }
-);
 
 /// Bytes that samples may still take.
 #[derive(Debug)]
@@ -239,7 +162,7 @@ impl<R: Record> Table for Spool<R> {
         let mut rows = self.iter().peekable();
         while rows.peek().is_some() {
             let piece: Vec<&R> = rows.by_ref().take(per_block).collect();
-            send(&block::encode(stream, R::SCHEMA, number, &R::columns(&piece), &BTreeMap::new())?)?;
+            send(&R::block(stream, number, piece.iter().copied(), &BTreeMap::new())?)?;
             number += 1;
         }
         Ok(number)
@@ -249,6 +172,8 @@ impl<R: Record> Table for Spool<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use virtlab_wire::block;
+    use virtlab_wire::rows::SentRow;
 
     fn row(seq: i64) -> SentRow {
         SentRow { seq, flow: 0, intended_ns: 1, sent_ns: 2, payload_bytes: 3 }

@@ -347,6 +347,6 @@ impl Workload for BurstLoad {
                 ("send_errors", 0),
             ]);
         }
-        (BurstRow::table(stream, &rows).into_iter().collect(), counters)
+        (Table::of(stream, &rows).into_iter().collect(), counters)
     }
 }

@@ -234,7 +234,7 @@ impl Workload for Rtt {
         } else {
             Vec::new() // the kernel answers
         };
-        let tables = SentRow::table(stream, &sent).into_iter().chain(RttRow::table(stream, &self.rows));
+        let tables = Table::of(stream, &sent).into_iter().chain(Table::of(stream, &self.rows));
         (tables.collect(), [client, server])
     }
 }

@@ -362,7 +362,7 @@ impl Workload for Stream {
         if let Some(jitter) = self.jitter.ns() {
             server.push(("jitter_rfc3550_ns", jitter as u64));
         }
-        let sent = SentRow::table(stream, &self.sent_rows);
-        (sent.into_iter().chain(PacketRow::table(stream, &self.rows)).collect(), [client, server])
+        let sent = Table::of(stream, &self.sent_rows);
+        (sent.into_iter().chain(Table::of(stream, &self.rows)).collect(), [client, server])
     }
 }

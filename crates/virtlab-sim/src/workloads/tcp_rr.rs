@@ -122,6 +122,6 @@ impl Workload for TcpRr {
             ("send_errors", 0),
         ];
         let server = vec![("answered", self.answered)];
-        (TransactionRow::table(stream, &self.rows).into_iter().collect(), [client, server])
+        (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
     }
 }

@@ -242,6 +242,6 @@ impl Workload for TcpStream {
         ];
         let received = if self.finished { self.received } else { self.received_now() };
         let server = vec![("received_bytes", received), ("connections", connections as u64)];
-        (IntervalRow::table(stream, &self.rows).into_iter().collect(), [client, server])
+        (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
     }
 }

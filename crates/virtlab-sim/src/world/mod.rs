@@ -15,6 +15,7 @@ use crate::workloads::{
 use std::collections::{BTreeMap, BTreeSet};
 use timeline::Timeline;
 use virtlab_load::histogram::Histogram;
+use virtlab_wire::block::Column::I64;
 
 /// Steps without progress of time, beyond which the world is said to stand still.
 const STANDSTILL: u64 = 4_000_000;
@@ -58,7 +59,11 @@ impl Outcome {
             let column =
                 |wanted: &str| table.columns.iter().find(|(name, _)| *name == wanted).map(|(_, all)| all);
             match (column("mark"), column("counter"), column("value")) {
-                (Some(Column::Name(marks)), Some(Column::Name(names)), Some(Column::I64(values))) => marks
+                (
+                    Some(Column::Names(marks)),
+                    Some(Column::Names(names)),
+                    Some(Column::Numbers(I64(values))),
+                ) => marks
                     .iter()
                     .zip(names)
                     .zip(values)
@@ -513,7 +518,7 @@ impl World {
                 }
             }
         }
-        tables.extend(counter_table(&self.readings));
+        tables.extend(self.readings.table());
         let windows: BTreeMap<String, (u64, u64)> = self
             .input
             .windows
@@ -539,19 +544,4 @@ impl World {
             events: self.events,
         }
     }
-}
-
-fn counter_table(readings: &Readings) -> Option<Table> {
-    let rows = &readings.0;
-    (!rows.is_empty()).then(|| Table {
-        stream: "counters".to_owned(),
-        schema: "counter/1",
-        columns: vec![
-            ("t_ns", Column::I64(rows.iter().map(|row| row.t_ns as i64).collect())),
-            ("mark", Column::Name(rows.iter().map(|row| row.mark.clone()).collect())),
-            ("entity", Column::Name(rows.iter().map(|row| row.entity.clone()).collect())),
-            ("counter", Column::Name(rows.iter().map(|row| row.counter.clone().into_owned()).collect())),
-            ("value", Column::I64(rows.iter().map(|row| row.value).collect())),
-        ],
-    })
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use virtlab_wire::Nanos;
-use virtlab_wire::block::{Column, encode};
+use virtlab_wire::rows::{Record, SeriesRow};
 
 /// Rows in one block, well below its largest size.
 const BLOCK_ROWS: usize = 2000;
@@ -142,17 +142,18 @@ impl Sampler {
     fn block(&mut self, rows: &[(Nanos, String, &'static str, f64)]) -> Option<Vec<u8>> {
         let mut entities = Names::default();
         let mut metrics = Names::default();
-        let columns = [
-            ("t_ns", Column::I64(rows.iter().map(|row| row.0.0 as i64).collect())),
-            ("entity", Column::I32(rows.iter().map(|row| entities.code(&row.1)).collect())),
-            ("metric", Column::I32(rows.iter().map(|row| metrics.code(row.2)).collect())),
-            ("value", Column::F64(rows.iter().map(|row| row.3).collect())),
-        ];
+        let coded = |(now, entity, metric, value): &(Nanos, String, &'static str, f64)| SeriesRow {
+            t_ns: now.0 as i64,
+            entity: entities.code(entity),
+            metric: metrics.code(metric),
+            value: *value,
+        };
+        let coded: Vec<SeriesRow> = rows.iter().map(coded).collect();
         let dictionary =
             BTreeMap::from([("entity".to_owned(), entities.names), ("metric".to_owned(), metrics.names)]);
         let number = self.number;
         self.number += 1;
-        encode("series", "series/1", number, &columns, &dictionary).ok()
+        SeriesRow::block("series", number, coded.iter(), &dictionary).ok()
     }
 
     /// Change of each value since the sample before, and the time since then.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use virtlab_wire::Nanos;
-use virtlab_wire::block::{Column, encode};
+use virtlab_wire::rows::{Record, SeriesRow};
 
 /// Rows in one block, well below its largest size.
 const BLOCK_ROWS: usize = 4000;
@@ -36,7 +36,7 @@ pub struct Sampling {
 #[derive(Debug, Default)]
 pub struct Rows {
     names: [Vec<String>; 2],
-    rows: Vec<(i64, i32, i32, f64)>,
+    rows: Vec<SeriesRow>,
     /// Rows that found no room.
     pub overflowed: u64,
 }
@@ -131,7 +131,7 @@ impl Rows {
             });
             *code = place as i32;
         }
-        self.rows.push((now, code[0], code[1], value));
+        self.rows.push(SeriesRow { t_ns: now, entity: code[0], metric: code[1], value });
     }
 
     fn as_they_are(&mut self, now: i64, readings: &[Reading]) {
@@ -195,13 +195,7 @@ impl Rows {
         let [entity, metric] = self.names.clone();
         let dictionary = BTreeMap::from([("entity".to_owned(), entity), ("metric".to_owned(), metric)]);
         for (number, rows) in self.rows.chunks(BLOCK_ROWS).enumerate() {
-            let columns = [
-                ("t_ns", Column::I64(rows.iter().map(|row| row.0).collect())),
-                ("entity", Column::I32(rows.iter().map(|row| row.1).collect())),
-                ("metric", Column::I32(rows.iter().map(|row| row.2).collect())),
-                ("value", Column::F64(rows.iter().map(|row| row.3).collect())),
-            ];
-            send(&encode("series", "series/1", number as u64, &columns, &dictionary)?)?;
+            send(&SeriesRow::block("series", number as u64, rows.iter(), &dictionary)?)?;
         }
         Ok(())
     }
@@ -223,7 +217,7 @@ mod tests {
         rows.cpu(0, &cpu([0; 8]), &mut before);
         assert_eq!(rows.len(), 0);
         rows.cpu(100, &cpu([30, 0, 10, 40, 0, 0, 10, 10]), &mut before);
-        let values: Vec<f64> = rows.rows.iter().map(|row| row.3).collect();
+        let values: Vec<f64> = rows.rows.iter().map(|row| row.value).collect();
         assert_eq!((values, rows.names[1].join(" ")), (vec![0.5, 0.1, 0.1], "cpu softirq steal".to_owned()));
     }
 

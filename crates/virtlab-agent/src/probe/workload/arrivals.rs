@@ -4,12 +4,13 @@ use super::paced::{COUNTED_FLOWS, flow_counter};
 use crate::probe::live::Tally;
 use crate::probe::report::{Report, STALL};
 use crate::probe::run::Run;
-use crate::probe::spool::{PacketRow, Spool};
+use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
 use std::sync::Arc;
 use virtlab_load::meters::{Arrival, Jitter, Sequence};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
+use virtlab_wire::rows::PacketRow;
 
 /// Arrivals of one role.
 pub struct Arrivals {

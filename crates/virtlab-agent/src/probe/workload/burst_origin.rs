@@ -9,7 +9,7 @@ use crate::probe::pacing::{Pacer, sleep};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
-use crate::probe::spool::{BurstRow, Spool};
+use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,6 +20,7 @@ use virtlab_load::burst;
 use virtlab_load::meters::{Arrival, Sequence};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
+use virtlab_wire::rows::BurstRow;
 
 /// Until a full queue is tried again.
 const NO_ROOM_PAUSE: Nanos = Nanos(300_000);

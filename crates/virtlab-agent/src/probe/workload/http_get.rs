@@ -18,7 +18,7 @@ use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
-use crate::probe::spool::{Spool, TransactionRow};
+use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::{Context, ensure};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -33,6 +33,7 @@ use virtlab_load::Histogram;
 use virtlab_load::parameters::http_get::{HttpGet as Parameters, NAME};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::TransactionRow;
 
 /// Read or written at once; bodies are counted in pieces of this size and never kept.
 const PIECE_BYTES: usize = 64 << 10;

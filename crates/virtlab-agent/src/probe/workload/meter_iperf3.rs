@@ -16,7 +16,7 @@ use crate::probe::pacing::{Pacer, Pacing, sleep};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket;
-use crate::probe::spool::{IntervalRow, Spool};
+use crate::probe::spool::Spool;
 use anyhow::Context;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
@@ -25,6 +25,7 @@ use virtlab_load::Transport;
 use virtlab_load::parameters::{TcpStream, UdpStream};
 use virtlab_load::schedule::Arrivals;
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::IntervalRow;
 
 /// iperf3's server may need a moment to listen.
 const CONNECT_TRIES: usize = 20;

@@ -9,13 +9,14 @@ use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
-use crate::probe::spool::{RttRow, Spool};
+use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use virtlab_load::parameters::{Carrier, Rtt as Parameters};
 use virtlab_load::schedule::Arrivals;
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::RttRow;
 
 /// ping writes its own instant into the payload, and measures nothing where it does not fit.
 const LEAST_PAYLOAD_BYTES: u32 = 16;

@@ -11,12 +11,13 @@ use crate::probe::pacing::Pacer;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
-use crate::probe::spool::{SentRow, Spool};
+use crate::probe::spool::Spool;
 use std::io;
 use std::sync::atomic::Ordering;
 use virtlab_load::Split;
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::SentRow;
 
 /// Most packets in one system call.
 pub const BATCH: usize = 64;

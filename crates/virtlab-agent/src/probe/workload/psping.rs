@@ -16,7 +16,7 @@ use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket;
-use crate::probe::spool::{RequestRow, Spool};
+use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use serde_json::json;
@@ -29,6 +29,7 @@ use std::time::Duration;
 use virtlab_load::Transport;
 use virtlab_load::parameters::psping::{Asked, NAME, Psping, Test};
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::RequestRow;
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of(NAME, prepare);

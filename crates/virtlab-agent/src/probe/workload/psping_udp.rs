@@ -8,7 +8,7 @@ use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Trouble, trouble};
-use crate::probe::spool::{RequestRow, Spool};
+use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use virtlab_load::parameters::psping::Asked;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
+use virtlab_wire::rows::RequestRow;
 
 /// A receive waits at most so long, to see what is due.
 const WAIT_US: i64 = 20_000;

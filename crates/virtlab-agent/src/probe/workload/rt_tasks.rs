@@ -9,9 +9,10 @@ use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
-use crate::probe::spool::{RtJobRow, RtSupplyRow, Spool};
+use crate::probe::spool::Spool;
 use crate::rt;
 use virtlab_load::parameters::rt_tasks::{NAME, RtTasks, Server};
+use virtlab_wire::rows::{RtJobRow, RtSupplyRow};
 
 const GAP_NS: u64 = 5_000;
 

@@ -18,7 +18,7 @@ use crate::probe::parameters::{Idle, Meter};
 use crate::probe::report::{Report, STALL};
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Message, RawAddress, Trouble, trouble};
-use crate::probe::spool::{RttRow, SentRow, Spool};
+use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
 use crate::probe::waits::Waits;
 use anyhow::Context;
@@ -33,6 +33,7 @@ use virtlab_load::parameters::{Carrier, Rtt as Parameters};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
+use virtlab_wire::rows::{RttRow, SentRow};
 
 /// Replies still on their way when the role is stopped are awaited this long.
 const GRACE: Nanos = Nanos(30_000_000);

@@ -11,12 +11,13 @@ use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
-use crate::probe::spool::{Spool, TransactionRow};
+use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::net::SocketAddr;
 use virtlab_load::parameters::tcp_rr::{NAME, TcpRr as Parameters};
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::TransactionRow;
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of(NAME, prepare);

@@ -12,7 +12,7 @@ use crate::probe::parameters::Meter;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
-use crate::probe::spool::{IntervalRow, Spool};
+use crate::probe::spool::Spool;
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use virtlab_load::parameters::tcp_stream::{NAME, TcpStream as Parameters};
 use virtlab_wire::Nanos;
+use virtlab_wire::rows::IntervalRow;
 
 const READ_BYTES: usize = 256 << 10;
 

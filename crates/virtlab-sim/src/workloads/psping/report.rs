@@ -33,5 +33,5 @@ pub fn report(
         ("send_errors", 0),
     ];
     client.extend(more);
-    (RequestRow::table(stream, rows).into_iter().collect(), [client, server])
+    (Table::of(stream, rows).into_iter().collect(), [client, server])
 }

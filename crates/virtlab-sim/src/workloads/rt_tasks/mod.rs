@@ -255,7 +255,7 @@ impl Workload for RtTasks {
             ("lost_ns", cycles.iter().map(|cycle| cycle.charged_ns - cycle.served_ns).sum()),
             ("shortfall_ns", self.own.shortfall_ns(&self.supply.windows)),
         ];
-        let tables = [RtJobRow::table(stream, &jobs), RtSupplyRow::table(stream, &rows)];
+        let tables = [Table::of(stream, &jobs), Table::of(stream, &rows)];
         (tables.into_iter().flatten().collect(), [client, Vec::new()])
     }
 }

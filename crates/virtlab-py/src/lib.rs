@@ -4,11 +4,13 @@ use pyo3::prelude::*;
 
 mod rt;
 mod sim;
+mod timeline;
 mod wire;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rt::register(module)?;
     sim::register(module)?;
+    timeline::register(module)?;
     wire::register(module)
 }

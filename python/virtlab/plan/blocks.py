@@ -1,6 +1,6 @@
 """Schemas of sample blocks: the columns that agents send, datasets keep and analysis reads.
 
-They stand in `blocks.json`, from which `crates/virtlab-wire/build.rs` makes the row types of agents and simulator.
+`blocks.json` holds them; `crates/virtlab-wire/build.rs` makes the row types of agent and simulator of it.
 
 Instants are ns on the sender's CLOCK_MONOTONIC_RAW unless a column says otherwise; kernel stamps are converted by the
 agent. A lost packet has no row. A schema's version rises when a column changes its meaning; new columns may be added

@@ -21,6 +21,7 @@ from virtlab.planner.pushback import (
     shared_queues,
     sharing,
 )
+from virtlab.planner.steps import step
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.profile import Profile
@@ -294,14 +295,9 @@ def _ends(
 def _action(
     plan: Plan, action: Action, roles: Mapping[str, int], guests: Mapping[str, int]
 ) -> dict[str, Any]:
-    trigger = action.after
-    after = None
-    if trigger is not None:
-        after = {"events": list(trigger.events()), "any": bool(trigger.any), "plus_ns": trigger.plus_ns}
     return {
-        "id": action.id, "do": action.do, "after": after, "args": action.args, "for_ns": action.for_ns or 0,
+        **step(action), "do": action.do, "args": action.args, "for_ns": action.for_ns or 0,
         "role": None if action.role is None else roles[action.role],
         "guest": guests.get(action.guest or ""),
         **({"program": deeds(plan, action)} if action.do == EXEC.name else {}),
-        "timeout_ns": action.timeout_ns, "on_timeout": action.on_timeout,
     }  # fmt: skip

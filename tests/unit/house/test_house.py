@@ -15,11 +15,12 @@ MAY_USE = {
     "fabric": {"qdisc", "wire"},
     "rt": set(),
     "tcp": set(),
-    "sim": {"fabric", "qdisc", "load", "tcp", "wire"},
+    "timeline": set(),
+    "sim": {"fabric", "qdisc", "load", "tcp", "timeline", "wire"},
     "agent": {"wire", "load", "qdisc", "fabric"},
-    "py": {"rt", "sim", "wire"},
+    "py": {"rt", "sim", "timeline", "wire"},
 }
-PURE = ("wire", "load", "qdisc", "fabric", "rt", "tcp", "sim")
+PURE = ("wire", "load", "qdisc", "fabric", "rt", "tcp", "timeline", "sim")
 
 
 def crates() -> list[str]:

@@ -25,7 +25,7 @@ REVIEWED = {
     "virtlab-sim/src/workloads/psping/requests.rs Requests": (13, "one role's requests and their samples"),
     "virtlab-sim/src/workloads/rtt.rs Rtt": (16, "one role's parameters, progress and samples"),
     "virtlab-sim/src/workloads/stream.rs Stream": (24, "one role's parameters, progress and samples"),
-    "virtlab-sim/src/world/mod.rs World": (18, "network, roles and timeline of one pass, and how it goes on"),
+    "virtlab-sim/src/world/mod.rs World": (17, "network, roles and timeline of one pass, and how it goes on"),
     "virtlab-tcp/src/flight.rs Flight": (13, "the scoreboard of RFC 6675 and RFC 8985"),
     "virtlab-tcp/src/receiver.rs Receiver": (17, "the receiving half of RFC 9293's control block"),
     "virtlab-tcp/src/segment.rs Segment": (13, "what a header says"),

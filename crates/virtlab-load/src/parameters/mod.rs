@@ -97,7 +97,7 @@ fn holdable(name: &'static str, bytes: u64) -> Result<(), OutOfRange> {
 }
 
 /// Why packets of a role have no size.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// Impossible on this path.
     #[error(transparent)]

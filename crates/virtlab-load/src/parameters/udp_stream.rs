@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn the_rate_is_of_ip_packets() {
         let own = read(r#"{"payload_bytes": 97}"#); // 125 B with UDP's and IP's headers: 1000 bit
-        let schedule = own.paced(own.size(IpVersion::V4, 1500).unwrap(), 1_000_000, 1);
+        let mut schedule = own.paced(own.size(IpVersion::V4, 1500).unwrap(), 1_000_000, 1);
         assert_eq!(schedule.offset(3).0, 3_000_000);
     }
 

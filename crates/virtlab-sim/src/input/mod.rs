@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use virtlab_fabric::{Layout, Mac};
 use virtlab_load::size::IpVersion;
+use virtlab_timeline::{OnTimeout, Step, Trigger};
 
 /// Why an input cannot be played: where in the Plan, the reason, the cure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -295,9 +296,24 @@ pub struct Action {
     /// When it is given up.
     #[serde(default)]
     pub timeout_ns: Option<u64>,
-    /// fail, cancel, censor.
+    /// What that means.
     #[serde(default)]
-    pub on_timeout: Option<String>,
+    pub on_timeout: Option<OnTimeout>,
+}
+
+impl Action {
+    /// The part of it that the timeline needs.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        Step {
+            id: self.id.clone(),
+            after: self.after.clone(),
+            begins: matches!(self.act, Act::Start | Act::Run),
+            open_ended: self.act == Act::Start,
+            timeout_ns: self.timeout_ns,
+            on_timeout: self.on_timeout,
+        }
+    }
 }
 
 /// What a program does in a simulated guest.
@@ -336,18 +352,6 @@ impl Versions {
             IpVersion::V6 => self.ipv6,
         }
     }
-}
-
-/// When an action begins: some time after all, or any, of some events.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trigger {
-    /// The events.
-    pub events: Vec<String>,
-    /// Whether one of them is enough.
-    pub any: bool,
-    /// How long after.
-    pub plus_ns: u64,
 }
 
 /// A finding about a role's parameters.

@@ -1,9 +1,7 @@
 //! The whole: network, roles and timeline, played from instant to instant.
 
-mod timeline;
-
 use crate::agenda::Due;
-use crate::input::{Act, Deed, Finding, Input};
+use crate::input::{Act, Action, Deed, Finding, Input};
 use crate::ip::Message;
 use crate::network::{Landed, Network};
 use crate::samples::readings::{Readings, STOPPED};
@@ -13,8 +11,8 @@ use crate::workloads::{
     workload::{Workload, finding},
 };
 use std::collections::{BTreeMap, BTreeSet};
-use timeline::Timeline;
 use virtlab_load::histogram::Histogram;
+use virtlab_timeline::Timeline;
 use virtlab_wire::block::Column::I64;
 
 /// Steps without progress of time, beyond which the world is said to stand still.
@@ -83,7 +81,6 @@ pub struct World {
     roles: Vec<Playing>,
     timeline: Timeline,
     stops: Vec<(String, usize)>,
-    waits: BTreeSet<(u64, usize)>,
     /// By action, what its program has done.
     deeds: BTreeMap<usize, usize>,
     edges: BTreeSet<String>,
@@ -149,13 +146,13 @@ impl World {
         }
         let edges: BTreeSet<String> =
             input.windows.values().flat_map(|(from, to)| [from.clone(), to.clone()]).collect();
-        let timeline = Timeline::new(&input.timeline, edges.iter().cloned().collect());
+        let steps = input.timeline.iter().map(Action::step).collect();
+        let timeline = Timeline::new(steps, input.windows.clone(), 0);
         let mut world = Self {
             network,
             roles,
             timeline,
             stops: Vec::new(),
-            waits: BTreeSet::new(),
             deeds: BTreeMap::new(),
             edges,
             marked: BTreeSet::new(),
@@ -324,8 +321,10 @@ impl World {
         }
         playing.told = true;
         self.unsettled = true;
-        for action in self.timeline.actions_of(role) {
-            self.note(&format!("{action}.finished"));
+        let of_role = |place: &usize| self.input.timeline[*place].role == Some(role);
+        let finished: Vec<usize> = self.timeline.running().filter(of_role).collect();
+        for place in finished {
+            self.note_of(place, "finished");
         }
         let (done, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.stops).into_iter().partition(|(_, stopped)| *stopped == role);
@@ -337,38 +336,38 @@ impl World {
 
     fn note(&mut self, event: &str) {
         let now_ns = self.network.now_ns;
-        if self.timeline.event(event, now_ns) {
+        if !self.timeline.event(event, now_ns).is_empty() {
             self.happened.push((now_ns, event.to_owned()));
         }
         self.unsettled = true;
+    }
+
+    fn note_of(&mut self, place: usize, word: &str) {
+        self.note(&format!("{}.{word}", self.input.timeline[place].id));
     }
 
     /// Everything that the timeline has for this instant.
     fn settle(&mut self) {
         let now_ns = self.network.now_ns;
         if !self.closing {
-            while let Some(&(at, action)) = self.waits.first().filter(|(at, _)| *at <= now_ns) {
-                self.waits.remove(&(at, action));
-                let entry = self.timeline.action(action);
-                if entry.act == Act::Exec {
-                    self.go_on_with(action);
-                    continue;
+            while let Some((place, _)) = self.timeline.waited(now_ns) {
+                let (act, guest) = (self.input.timeline[place].act, self.input.timeline[place].guest);
+                match (act, guest) {
+                    (Act::Exec, _) => {
+                        self.go_on_with(place);
+                        continue;
+                    }
+                    (Act::Reset, Some(guest)) => self.network.set_down(guest, false),
+                    _ => {}
                 }
-                let (id, reset) = (entry.id.clone(), entry.guest.filter(|_| entry.act == Act::Reset));
-                if let Some(guest) = reset {
-                    self.network.set_down(guest, false);
-                }
-                self.note(&format!("{id}.done"));
+                self.note_of(place, "done");
             }
-            while let Some(action) = self.timeline.due(now_ns) {
-                self.begin(action);
+            while let Some((place, _)) = self.timeline.due(now_ns, 0) {
+                self.begin(place);
             }
-            while let Some((action, word)) = self.timeline.expired(now_ns) {
-                let entry = self.timeline.action(action);
-                let (id, role) = (entry.id.clone(), entry.role);
-                self.waits.retain(|(_, waiting)| *waiting != action);
-                self.note(&format!("{id}.{word}"));
-                if let Some(role) = role {
+            while let Some((place, word)) = self.timeline.expired(now_ns) {
+                self.note_of(place, word);
+                if let Some(role) = self.input.timeline[place].role {
                     self.stop(role);
                 }
             }
@@ -396,12 +395,11 @@ impl World {
             }
             return;
         }
-        let wait = self.waits.first().map(|(at, _)| *at);
-        self.next_timeline = wait.into_iter().chain(self.timeline.next_ns()).min();
+        self.next_timeline = self.timeline.next_ns(0);
     }
 
     fn begin(&mut self, index: usize) {
-        let action = self.timeline.action(index).clone();
+        let action = self.input.timeline[index].clone();
         let id = &action.id;
         match (action.act, action.role) {
             (Act::Start | Act::Run, Some(role)) => {
@@ -441,21 +439,21 @@ impl World {
                 if let (Act::Reset, Some(guest)) = (act, action.guest) {
                     self.network.set_down(guest, true);
                 }
-                self.waits.insert((self.network.now_ns.saturating_add(action.for_ns), index));
+                self.timeline.expect(index, self.network.now_ns.saturating_add(action.for_ns));
             }
         }
     }
 
     /// What a program has left to do, until it sleeps or ends. One that the simulated guest does not have fails.
     fn go_on_with(&mut self, index: usize) {
-        let action = self.timeline.action(index).clone();
+        let action = self.input.timeline[index].clone();
         let (guest, deeds) = (action.guest.unwrap_or(0), action.program.unwrap_or_else(|| vec![Deed::Fail]));
         let mut end = "finished";
         while let Some(deed) = deeds.get(*self.deeds.entry(index).or_default()).copied() {
             *self.deeds.entry(index).or_default() += 1;
             match deed {
                 Deed::Sleep(for_ns) => {
-                    self.waits.insert((self.network.now_ns.saturating_add(for_ns), index));
+                    self.timeline.expect(index, self.network.now_ns.saturating_add(for_ns));
                     return;
                 }
                 Deed::ForgetNeighbours(of) => self.network.forget_neighbours_of(guest, of),
@@ -469,7 +467,7 @@ impl World {
                 }
             }
         }
-        self.note(&format!("{}.{end}", action.id));
+        self.note_of(index, end);
     }
 
     fn stop(&mut self, role: usize) {
@@ -519,15 +517,7 @@ impl World {
             }
         }
         tables.extend(self.readings.table());
-        let windows: BTreeMap<String, (u64, u64)> = self
-            .input
-            .windows
-            .iter()
-            .filter_map(|(name, (from, to))| {
-                let ends = (*self.timeline.marks.get(from)?, *self.timeline.marks.get(to)?);
-                (ends.0 <= ends.1).then(|| (name.clone(), ends))
-            })
-            .collect();
+        let windows = self.timeline.windows();
         let mut reasons = self.reasons;
         reasons.append(&mut self.timeline.failures);
         if reasons.is_empty() {

@@ -25,7 +25,7 @@ use virtlab_load::parameters::UdpStream as Parameters;
 use virtlab_load::schedule::Schedule;
 use virtlab_load::{PacketSize, Split};
 use virtlab_wire::Nanos;
-use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
+use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 
 /// Of a receiver that is told nothing: the meter is not to be what loses.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;

@@ -16,8 +16,6 @@ pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
 /// How a role's side sends.
 pub struct Socket {
     pub nic: usize,
-    /// Where its frames wait: at its vNIC, or straight in the queue that its host's guests share.
-    pub queue: usize,
     pub source: Mac,
     pub destination: Mac,
     /// The far address; absent without IP.
@@ -44,7 +42,6 @@ impl Socket {
     ) -> Self {
         Self {
             nic,
-            queue: nic,
             source,
             destination,
             ip,

@@ -57,17 +57,4 @@ impl Edge {
                 ports.iter().any(|place| matches!(place, Place::Port(at) if self.shared(*at).is_some()))
             })
     }
-
-    /// The queue where frames from a vNIC to an address wait if nothing but the virtual switch, which knows the way, is
-    /// before it.
-    pub fn straight_to_shared(&self, nic: usize, destination: Mac) -> Option<usize> {
-        let own = &self.nics[nic];
-        if own.licence.is_some() || own.bucket.is_some() || !own.given.held {
-            return None;
-        }
-        match self.bridges.fixed_way(own.bridge?, destination)? {
-            Place::Port(at) => self.shared(at),
-            Place::Nic(_) => None,
-        }
-    }
 }

@@ -6,7 +6,7 @@ use crate::network::sockets::Socket;
 use crate::network::whole::Network;
 use crate::network::wire::ways::Way;
 use core::net::IpAddr;
-use virtlab_fabric::{Mac, flow_hash};
+use virtlab_fabric::flow_hash;
 use virtlab_load::Transport;
 use virtlab_load::size::IpVersion;
 
@@ -61,7 +61,6 @@ impl Network {
         });
         let source = self.edge.nics[nic].given.mac;
         let mut socket = Socket::new(nic, source, (destination, Some(number)), flows, most_bytes);
-        socket.queue = self.queue_of(nic, destination);
         if transport != Transport::Tcp && self.edge.is_held(nic) {
             socket.room.count_memory();
         }
@@ -138,20 +137,11 @@ impl Network {
 
     fn whole_frames(&mut self, socket: Socket) -> usize {
         let mut socket = Socket { raw: true, ..socket };
-        socket.queue = self.queue_of(socket.nic, socket.destination);
         if self.edge.is_held(socket.nic) {
             socket.room.count_memory();
         }
         self.sockets.push(socket);
         self.sockets.len() - 1
-    }
-
-    /// Where frames from a vNIC to an address wait: straight in the queue that its host's guests share if nothing takes
-    /// time or can change before it, so that all that is known of certain ways holds behind it; else at the vNIC.
-    fn queue_of(&self, nic: usize, destination: Mac) -> usize {
-        let held_up = self.platform.costs.is_some() || self.guests.neighbours.is_some() || self.edge.outages;
-        let straight = self.edge.straight_to_shared(nic, destination);
-        straight.filter(|_| !held_up && !self.wire.ways.by_events()).unwrap_or(nic)
     }
 
     /// Where a socket sends from: the addresses of its vNIC.
@@ -163,13 +153,9 @@ impl Network {
 
     /// Directs a socket to addresses on the same wired network; its flow stays.
     pub fn aim(&mut self, socket: usize, (destination, ip): Address) {
-        let queue = self.queue_of(self.sockets[socket].nic, destination);
         let socket = &mut self.sockets[socket];
         (socket.destination, socket.ip) = (destination, ip);
         socket.way = Way::Changing;
-        if !socket.room.is_blocked() {
-            socket.queue = queue; // who waits for room does so where its frames are
-        }
     }
 
     /// The far side of this socket only counts what comes.

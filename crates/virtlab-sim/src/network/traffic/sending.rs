@@ -31,7 +31,7 @@ impl Network {
 
     fn takes(&mut self, socket: usize) -> bool {
         self.sockets[socket].room.is_free() || {
-            self.catch_up(self.sockets[socket].queue);
+            self.catch_up(self.sockets[socket].nic);
             self.sockets[socket].room.is_free()
         }
     }
@@ -42,7 +42,7 @@ impl Network {
 
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
-        let Socket { nic, queue, source, destination, ip, raw, flows, counted, transport_bytes, .. } =
+        let Socket { nic, source, destination, ip, raw, flows, counted, transport_bytes, .. } =
             self.sockets[socket];
         self.find_way(socket);
         let number = self.packets.number();
@@ -57,8 +57,7 @@ impl Network {
             let out =
                 Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted };
             let ready = self.ready(nic, bytes, Some(socket));
-            self.note_passed(nic, queue, bytes, 1);
-            return self.put(queue, out, ready);
+            return self.put(nic, out, ready);
         };
         let whole_bytes = message.payload_bytes + transport_bytes;
         let mut first = None;
@@ -80,32 +79,21 @@ impl Network {
         let alike = parts.len() as u32;
         if alike > 2
             && self.goes_in_trains(socket)
-            && self.has_place(queue, alike)
+            && self.has_place(nic, alike)
             && let Some(body_bytes) = parts.next()
         {
             let out = frame(body_bytes);
-            let (left, gone) = self.put_train(queue, &out, alike - 1);
-            self.note_passed(nic, queue, out.bytes, gone);
+            let (left, gone) = self.put_train(nic, &out, alike - 1);
             first = Some(left);
             parts.by_ref().take(gone as usize - 1).for_each(drop);
         }
         for body_bytes in parts {
             let out = frame(body_bytes);
             let ready = self.ready(nic, out.bytes, first.is_none().then_some(socket));
-            self.note_passed(nic, queue, out.bytes, 1);
-            let left =
-                if queue == nic { self.put_resolved(nic, out, ready) } else { self.put(queue, out, ready) };
+            let left = self.put_resolved(nic, out, ready);
             first.get_or_insert(left);
         }
         first.unwrap_or(self.now_ns)
-    }
-
-    /// Frames of equal length have left a vNIC for the queue behind it, at once.
-    #[inline]
-    fn note_passed(&mut self, nic: usize, queue: usize, bytes: u32, count: u32) {
-        if queue != nic {
-            self.edge.nics[nic].traffic.send(count, bytes);
-        }
     }
 
     /// Sends as soon as there is room, in order.
@@ -141,14 +129,14 @@ impl Network {
         }
         let own = &mut self.sockets[socket];
         if own.room.unblock() {
-            self.edge.nics[own.queue].queue.unblock();
+            self.edge.nics[own.nic].queue.unblock();
         }
     }
 
     /// A socket waits for room.
     fn block(&mut self, socket: usize) {
         let own = &mut self.sockets[socket];
-        let nic = own.queue;
+        let nic = own.nic;
         if own.room.block() {
             self.edge.nics[nic].queue.block();
         }

@@ -37,8 +37,8 @@ impl Network {
         if let Some(certain) = self.certain(socket) {
             return self.wire.ways.keep_certain(certain);
         }
-        let Socket { queue, source, destination, ip, .. } = self.sockets[socket];
-        match self.meeting(queue, source, (destination, ip)) {
+        let Socket { nic, source, destination, ip, .. } = self.sockets[socket];
+        match self.meeting(nic, source, (destination, ip)) {
             Some(way) => self.wire.ways.keep_meeting(way),
             None => Way::Played,
         }
@@ -47,10 +47,10 @@ impl Network {
     fn certain(&self, socket: usize) -> Option<CertainWay> {
         let socket = &self.sockets[socket];
         let held_up = self.platform.costs.is_some() || self.guests.neighbours.is_some() || self.edge.outages;
-        if held_up || self.edge.nics[socket.queue].licence.is_some() {
+        if held_up || self.edge.nics[socket.nic].licence.is_some() {
             return None;
         }
-        let at = self.edge.entrance(socket.queue, socket.destination)?;
+        let at = self.edge.entrance(socket.nic, socket.destination)?;
         let passage = self.wire.fabric.passage(at, socket.source, socket.destination)?;
         let to = self.owner(passage.port.0, (socket.destination, socket.ip))? as usize;
         Some(CertainWay { passage, at, to })
@@ -66,7 +66,7 @@ impl Network {
     /// followed by another's.
     #[inline]
     pub(super) fn goes_in_trains(&self, socket: usize) -> bool {
-        self.goes_certainly(socket) && !self.edge.nics[self.sockets[socket].queue].queue.is_blocked()
+        self.goes_certainly(socket) && !self.edge.nics[self.sockets[socket].nic].queue.is_blocked()
     }
 
     /// Whether a frame needs no event of its own.

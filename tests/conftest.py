@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests import alone, required
 
+from virtlab.testbed.build import idle
+
 # How long an example takes, or is made in, is the machine's business: no test is timed. The examples are the same every
 # time, so what fails has a cause in what was changed; others are drawn with HYPOTHESIS_PROFILE=search, fewer with quick.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     alone.watch()
+    if idle.is_virtual():  # processes answer each other at once, however busy the machine beneath is
+        idle.hold_awake()
 
 
 def pytest_collection_finish() -> None:

@@ -27,8 +27,10 @@ def test_both_answers_stand_side_by_side(tmp_path: Path) -> None:
     assert [one["verdict"] for one in simulated["verdicts"]] == ["holds"] * 3
     assert "refuted" not in {one["verdict"] for one in measured["verdicts"]}
     assert (simulated["backend"], measured["backend"]) == ("simulator", "testbed")
-    page = (tmp_path / told["report"]).read_text()
-    assert "simulated" in page
-    assert sorted(path.name for path in (tmp_path / "virtlab-demo").iterdir()) == [
-        "experiment.yaml", "report", "simulator.results", "testbed.results",
-    ]  # fmt: skip
+    written = ["experiment.yaml", "simulator.results", "testbed.results"]
+    if told["report"] is None:  # the machine was too busy for every run
+        assert {one["verdict"] for one in measured["verdicts"]} == {"undecided"}
+    else:
+        assert "simulated" in (tmp_path / told["report"]).read_text()
+        written.append("report")
+    assert {path.name for path in (tmp_path / "virtlab-demo").iterdir()} == set(written)

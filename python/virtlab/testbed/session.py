@@ -49,7 +49,7 @@ class TestbedSession:
         self.lowered: Lowered = lower(plan, machine)
         world_cpus, switch_cpu = cpus_of_world()
         pinned = self.lowered.soft_switch is not None and switch_cpu is not None
-        self._awake = idle.hold_awake() if idle.pollers(plan) else None
+        self._awake = idle.hold_awake() if idle.pollers(plan) or idle.is_virtual() else None
         observe.progress("start the leader")
         try:
             self.leader: WorldLeader = site.start(cpus=world_cpus if pinned else (), kept=kept)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
+from virtlab import testbed
 from virtlab.cli.main import main
+from virtlab.plan.backend import Capabilities, Outcome, Realised, Session, Sink, Trial
+from virtlab.plan.model import Plan
 from virtlab.results import Dataset
+from virtlab.simulator import Simulator
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +76,51 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(
     (place / "file").write_text("")
     assert virtlab("demo", "--directory", "file/below") == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+class BusySession:
+    """A session on a machine that is too busy for every run, or for those with two switches only."""
+
+    def __init__(self, session: Session, *, always: bool, switches: int) -> None:
+        self.session, self.spoilt = session, always or switches == 2
+        self.realised: Realised = session.realised
+
+    def run(self, trial: Trial, sink: Sink) -> Outcome:
+        outcome = self.session.run(trial, sink)
+        return replace(outcome, status="tainted", reasons=("soft switch: late",)) if self.spoilt else outcome
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def __enter__(self) -> Self:
+        self.session.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.session.__exit__(*error)
+
+
+class BusyMachine(Simulator):
+    """Plays as the simulator does, on a machine that has no time to measure."""
+
+    always = True
+
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities(), backend="testbed")
+
+    def open(self, plan: Plan, *arguments: Any, **named: Any) -> Any:
+        opened = super().open(plan, *arguments, **named)
+        return BusySession(opened, always=self.always, switches=int(str(plan.point["switches"])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("always", [True, False], ids=["no-run-is-good", "only-one-switch"])
+def test_a_machine_that_is_too_busy_leaves_claims_undecided(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    monkeypatch.setattr(testbed, "Testbed", BusyMachine)
+    monkeypatch.setattr(BusyMachine, "always", always)
+    assert virtlab("demo", "--real") == 4
+    said = capsys.readouterr().out
+    assert said.count("undecided") == (3 if always else 2)
+    assert ("report: " in said) is not always

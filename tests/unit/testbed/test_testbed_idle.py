@@ -52,6 +52,15 @@ def test_idle_conditions_are_what_the_kernel_says(tmp_path: Path) -> None:
     assert (found["cpu_dma_latency"], found["clocksource"]) == ("0 us", "tsc")
 
 
+def test_a_machine_is_virtual_where_its_processors_halt_into_kvm(tmp_path: Path) -> None:
+    driver = tmp_path / "sys/devices/system/cpu/cpuidle/current_driver"
+    driver.parent.mkdir(parents=True)
+    assert not idle.is_virtual(tmp_path)
+    for name, virtual in (("intel_idle\n", False), ("haltpoll\n", True)):
+        driver.write_text(name)
+        assert idle.is_virtual(tmp_path) is virtual
+
+
 def test_steal_is_a_share_of_all_ticks() -> None:
     assert idle.steal_ratio((10, 1000), (20, 1100)) == 0.1
     assert idle.steal_ratio((10, 1000), (10, 1000)) is None

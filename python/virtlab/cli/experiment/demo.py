@@ -60,7 +60,7 @@ def demo(
     from virtlab.campaign import Interruption
     from virtlab.experiment import load
     from virtlab.report import write_report
-    from virtlab.report.gather.bounds import compared
+    from virtlab.report.gather.bounds import beside
     from virtlab.simulator import Simulator
 
     folder = _folder(directory)
@@ -78,7 +78,7 @@ def demo(
     dataset = simulated
     if real:
         dataset, _, measured = answers["testbed"]
-        data = compared(measured, [(simulated.path.name, data)], {})
+        data, _ = beside(measured, [(simulated.path.name, data)], {})
     page = write_report(dataset, folder / "report", data=data) if dataset.runs("ok") else None
     code = _exit_code(answers)
     if as_json:
@@ -86,6 +86,7 @@ def demo(
     else:
         if real:
             _show(experiment, answers)
+            _tell_spoilt(dataset)
         say(f"\nexperiment: {folder / 'experiment.yaml'}")
         if page is not None:
             say(f"report: {page}")
@@ -184,6 +185,16 @@ def _show(experiment: Experiment, answers: dict[str, Answer]) -> None:
             row.append(Text.assemble(word, "\n", facts[0][1] if facts else ""))
         table.add_row(*row)
     console().print(table)
+
+
+def _tell_spoilt(dataset: Dataset) -> None:
+    """How many runs this machine spoilt, where that left too few."""
+    every, good = len(dataset.runs()), len(dataset.runs("ok"))
+    if good < every:
+        say(
+            f"\n{every - good} of {every} runs do not count: this machine had no time for them, or something failed."
+        )
+        say(f"Why: `virtlab explain tainted`, and each run's reasons: `virtlab report {dataset.path}`")
 
 
 def _json(answers: dict[str, Answer], folder: Path, page: Path | None, code: int) -> dict[str, Any]:

@@ -60,16 +60,25 @@ def compared(data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapp
 
     ExperimentError where none of them has a value at one of the report's settings.
     """
+    found, reasons = beside(data, others, plans)
+    if not found.comparisons:
+        raise ExperimentError("--with", "; ".join(reasons), "name a dataset of the same experiment")
+    return found
+
+
+def beside(
+    data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapping[int, Plan]
+) -> tuple[Gathered, list[str]]:
+    """The report with what of the others can stand beside it, and why some of it cannot."""
     taken = {label_of(data, realisation) for realisation in data.realisations}
     sources = [source for name, other in others for source in others_of(other, name, data, taken)]
-    bound, reasons = bounds_beside(data, plans)
+    bound, unbounded = bounds_beside(data, plans)
     sources += [bound] if bound is not None else []
     pairs, goals = comparisons(data, sources), other_goals(data, sources)
-    if not pairs:
-        what = "; ".join(["no quantity has a value at the same levels in both", *goals, *reasons])
-        raise ExperimentError("--with", what, "name a dataset of the same experiment")
     differs = ", ".join(one.label for one in sources if one.file_differs)
     note = []
     if differs:
         note = [f"The file of {differs} is not this one's, or guests queue elsewhere; compare with care."]
-    return replace(data, comparisons=pairs, notes=(*data.notes, *note, *goals, *reasons))
+    nothing = [] if pairs else ["no quantity has a value at the same levels in both"]
+    found = replace(data, comparisons=pairs, notes=(*data.notes, *note, *goals, *unbounded))
+    return found, [*nothing, *goals, *unbounded]

@@ -50,12 +50,11 @@ def predict(
     from virtlab.campaign import select_points
     from virtlab.cli.prediction.predict import predicted
     from virtlab.prediction.limits import measuring_path, refuse_search
-    from virtlab.settings import load_settings
-    from virtlab.simulator.profile import load_profile
+    from virtlab.simulator.profile import chosen_profile
 
     found = given(experiment)
     refuse_search(found)
-    costs = load_profile(load_settings(profile=profile).profile)
+    costs = chosen_profile(profile)
     selected = select_points(found.points(), points) if points else None
     chosen = [point for point in found.points() if selected is None or point.index in selected]
     path = measuring_path(metric, found.role_workloads(), "metric") if metric else None
@@ -89,10 +88,9 @@ def capacity(
 ) -> list[Capacity]:
     """The largest level of an input that keeps all limits, one answer per combination of the other factors."""
     from virtlab.cli.prediction.capacity import answers
-    from virtlab.settings import load_settings
-    from virtlab.simulator.profile import load_profile
+    from virtlab.simulator.profile import chosen_profile
 
-    costs = load_profile(load_settings(profile=profile).profile)
+    costs = chosen_profile(profile)
     return answers(
         given(experiment), costs, until=until, vary=vary, first=first, last=last, step=step, points=points,
         confidence=confidence, runs=runs, draws=draws,

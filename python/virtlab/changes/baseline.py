@@ -7,6 +7,8 @@ with the code that it guards. Its schema has a major number: a file of another o
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -55,6 +57,29 @@ class Quantity(_Part):
     title: str = ""
     goal: str = ""
     measured: list[Measured]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A quantity at one setting, as comparisons and trends name it."""
+
+    path: str
+    title: str
+    unit: str
+    better: str
+    levels: Mapping[str, str]
+    links: str
+
+    def direction(self, difference: float) -> Literal["better", "worse", "different"]:
+        """What a change by this much means; quantities without a better direction are only different."""
+        if self.better == "neither":
+            return "different"
+        return "better" if (difference < 0) == (self.better == "lower") else "worse"
+
+
+def heading(quantity: Quantity, measured: Measured) -> tuple[str, str, str, str, Mapping[str, str], str]:
+    """The fields of its `Setting`, in their order."""
+    return quantity.path, quantity.title, quantity.unit, quantity.better, measured.levels, measured.links
 
 
 class Baseline(_Part):

@@ -9,15 +9,15 @@ differences matter. Settings are matched by the levels of the factors that both 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from virtlab.changes.baseline import Baseline, Measured, Quantity
+from virtlab.changes.baseline import Baseline, Measured, Quantity, Setting, heading
 from virtlab.changes.margins import Margin, Margins
 from virtlab.errors import ExperimentError
 from virtlab.lazy import np
 from virtlab.stats import Estimate, compare, contrast, holm, mean_interval
-from virtlab.units import did_you_mean, level_number
+from virtlab.units import did_you_mean, same_levels
 
 Finding = Literal["better", "worse", "different", "equivalent", "undecided"]
 RUNS_LEAST = 3
@@ -26,15 +26,9 @@ ALARMS = frozenset({"worse", "different"})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Setting):
     """One quantity at one setting. `difference` is new less old; `p` and `p_equivalent` are corrected."""
 
-    path: str
-    title: str
-    unit: str
-    better: str
-    levels: Mapping[str, str]
-    links: str
     old: Estimate | None
     new: Estimate | None
     difference: Estimate | None
@@ -145,7 +139,7 @@ def _matched(quantity: Quantity, other: Quantity | None, margin: Margin, notes: 
         alike = [
             (at, new)
             for at, new in enumerate(other.measured if other is not None else [])
-            if _same(old.levels, new.levels) and new.links == old.links
+            if same_levels(old.levels, new.levels) and new.links == old.links
         ]
         if len(alike) > 1:
             notes.append(
@@ -158,17 +152,6 @@ def _matched(quantity: Quantity, other: Quantity | None, margin: Margin, notes: 
         if at not in met:
             notes.append(f"{quantity.path} at {words(new.levels, new.links)} is in the new dataset only.")
     return found
-
-
-def _same(here: Mapping[str, str], there: Mapping[str, str]) -> bool:
-    """Whether two settings agree in every factor that both have, in any unit."""
-    for name in here.keys() & there.keys():
-        mine, theirs = here[name], there[name]
-        if mine != theirs:
-            numbers = level_number(mine), level_number(theirs)
-            if numbers[0] is None or numbers[0] != numbers[1]:
-                return False
-    return True
 
 
 def words(levels: Mapping[str, str], links: str = "") -> str:
@@ -208,7 +191,7 @@ def _change(pair: _Pair, level: float, tests: int) -> Change:
     metric, unit = quantity.path, quantity.unit
     before = mean_interval(old.values, level=level, metric=metric, unit=unit)
     after = mean_interval(new.values, level=level, metric=metric, unit=unit) if new is not None else None
-    head = (quantity.path, quantity.title, unit, quantity.better, old.levels, old.links, before, after)
+    head = (*heading(quantity, old), before, after)
     if new is None or not new.values:
         return Change(*head, None, None, None, None, "undecided", "the new dataset has no value")
     if before is None:
@@ -227,7 +210,8 @@ def _change(pair: _Pair, level: float, tests: int) -> Change:
     if pair.p_equivalent <= alpha:
         return Change(*head, *rest, "equivalent")
     if pair.p <= alpha:
-        return Change(*head, *rest, _direction(quantity.better, found.value))
+        change = Change(*head, *rest, "different")
+        return replace(change, finding=change.direction(found.value))
     share = alpha / 2 / tests
     more = found.runs_to_decide(margin, alpha=share, power=POWER)
     if more == 1 and found.se:  # the runs should have sufficed: what is seen lies near the margin
@@ -235,9 +219,3 @@ def _change(pair: _Pair, level: float, tests: int) -> Change:
             max(abs(found.value), abs(margin - abs(found.value))), alpha=share, power=POWER
         )
     return Change(*head, *rest, "undecided", "the interval is too wide", more)
-
-
-def _direction(better: str, difference: float) -> Finding:
-    if better == "neither":
-        return "different"
-    return "better" if (difference < 0) == (better == "lower") else "worse"

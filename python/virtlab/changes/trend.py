@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from virtlab.changes.baseline import Baseline, Measured
+from virtlab.changes.baseline import Baseline, Measured, Setting, heading
 from virtlab.changes.steps import LEAST, Step, steps_of
 from virtlab.errors import ExperimentError
 from virtlab.stats import Estimate, mean_interval
@@ -26,23 +26,15 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Series(Setting):
     """One quantity at one setting over time."""
 
-    path: str
-    title: str
-    unit: str
-    better: str
-    levels: Mapping[str, str]
-    links: str
     points: tuple[Point, ...]
     steps: tuple[Step, ...]
 
     def word(self, step: Step) -> str:
         """Whether a step was for the better."""
-        if self.better == "neither":
-            return "different"
-        return "better" if (step.after < step.before) == (self.better == "lower") else "worse"
+        return self.direction(step.after - step.before)
 
 
 _Key = tuple[str, tuple[tuple[str, object], ...], str]
@@ -67,9 +59,7 @@ def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: 
                 found = mean_interval(measured.values, level=level, metric=each.path, unit=each.unit)
                 if found is not None:
                     key = _key(each.path, measured)
-                    heads.setdefault(
-                        key, (each.path, each.title, each.unit, each.better, measured.levels, measured.links)
-                    )
+                    heads.setdefault(key, heading(each, measured))
                     gathered.setdefault(key, []).append(Point(one.name, one.created, found))
     if not gathered:
         raise ExperimentError("trend", "no dataset has a value", "name datasets with good runs")

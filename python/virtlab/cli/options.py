@@ -23,6 +23,12 @@ OtherLevels = Annotated[
         "--points", help="only with these levels of the other factors: 'load=30 kB'", show_default=False
     ),
 ]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="of all that is said together, e.g. 0.95", min=0.5, max=0.9999)
+]
+MostRuns = Annotated[
+    int, typer.Option("--runs", help="most simulated runs of one level or candidate", min=2, max=1000)
+]
 Draws = Annotated[
     int,
     typer.Option(

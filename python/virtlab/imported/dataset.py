@@ -26,7 +26,7 @@ from virtlab.planner import plan_run
 from virtlab.results import Dataset
 from virtlab.results.record import RunKey
 from virtlab.results.writer import RunWriter
-from virtlab.units import level_number
+from virtlab.units import same_level
 
 BACKEND = "imported"
 FILE_MAX_BYTES = 256 << 20
@@ -137,7 +137,7 @@ def _point(experiment: Experiment, run: ImportRun) -> DesignPoint:
     found = [
         point
         for point in points
-        if all(_same(point.levels[name], level) for name, level in run.levels.items())
+        if all(same_level(point.levels[name], level) for name, level in run.levels.items())
     ]
     if len(found) == 1:
         return found[0]
@@ -152,11 +152,6 @@ def _point(experiment: Experiment, run: ImportRun) -> DesignPoint:
         f"{len(found)} design points have these levels",
         f"say {', '.join(lacking)} too",
     )
-
-
-def _same(mine: str, theirs: str) -> bool:
-    number = level_number(mine)
-    return mine == theirs or (number is not None and number == level_number(theirs))
 
 
 def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[ToolOutput, bytes]:

@@ -51,6 +51,7 @@ from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.pushback import sharing
+from virtlab.settings import load_settings
 from virtlab.simulator.shares import asking, pinned, quota, together
 from virtlab.simulator.stay import stay_byte_ns
 
@@ -202,6 +203,11 @@ def load_profile(name: str) -> Profile:
         return _parsed(values)
     except (KeyError, TypeError, ValueError) as error:
         raise ExperimentError(str(path), f"is not a profile: {error}", "calibrate again") from None
+
+
+def chosen_profile(name: str | None) -> Profile:
+    """The profile of this name; None: the one of the user's settings."""
+    return load_profile(load_settings(profile=name).profile)
 
 
 def _parsed(values: dict[str, Any]) -> Profile:

@@ -23,12 +23,12 @@ from virtlab.units.quantities import (
     Size,
     exact_number,
 )
-from virtlab.units.scales import SCALES, level_number, parse_quantity, split_quantity
+from virtlab.units.scales import SCALES, level_number, parse_quantity, same_level, same_levels, split_quantity
 from virtlab.units.times import show_time, show_wait
 
 __all__ = [
-    "MINUS", "NUMBER", "SCALES", "THOUSANDS", "WANTED_DIGITS", "Bitrate", "Display", "Duration", "PacketSize", "Ratio",
-    "Size", "did_you_mean", "display", "exact_number", "interval", "interval_digits", "level_number", "nearest",
-    "numeric_levels", "parse_quantity", "show_count", "show_interval", "show_number", "show_quantity", "show_time",
-    "show_wait", "split_quantity",
+    "MINUS", "NUMBER", "SCALES", "THOUSANDS", "WANTED_DIGITS", "Bitrate", "Display", "Duration", "PacketSize",
+    "Ratio", "Size", "did_you_mean", "display", "exact_number", "interval", "interval_digits", "level_number",
+    "nearest", "numeric_levels", "parse_quantity", "same_level", "same_levels", "show_count", "show_interval",
+    "show_number", "show_quantity", "show_time", "show_wait", "split_quantity",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ difference has them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from virtlab.units.nearest import meant_unit
@@ -106,3 +107,22 @@ def level_number(text: str) -> float | None:
             if candidate in scales:
                 return float(number * Decimal(str(scales[candidate])))
     return None
+
+
+def same_level(one: str, other: str) -> bool:
+    """Whether two spellings are one factor level.
+
+    >>> same_level("30 kB", "30000 B"), same_level("sfq", "codel")
+    (True, False)
+    """
+    number = level_number(one)
+    return one == other or (number is not None and number == level_number(other))
+
+
+def same_levels(here: Mapping[str, str], there: Mapping[str, str]) -> bool:
+    """Whether two settings agree in every factor that both have.
+
+    >>> same_levels({"load": "30 kB", "guests": "2"}, {"load": "30000 B"})
+    True
+    """
+    return all(same_level(here[name], there[name]) for name in here.keys() & there.keys())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.answers import tell
-from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
+from virtlab.cli.options import AsJson, Confidence, Draws, ExperimentFile, MostRuns, OtherLevels, ProfileName
 from virtlab.terminal import say
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def capacity(
         ),
     ] = None,
     points: OtherLevels = None,
-    confidence: Annotated[float, typer.Option(help="of the answer, e.g. 0.95", min=0.5, max=0.9999)] = 0.95,
-    runs: Annotated[int, typer.Option(help="most simulated runs of one level", min=2, max=1000)] = 30,
+    confidence: Confidence = 0.95,
+    runs: MostRuns = 30,
     draws: Draws = 8,
     profile: ProfileName = None,
     as_json: AsJson = False,
@@ -67,10 +67,9 @@ def capacity(
     """
     from virtlab.experiment import load
     from virtlab.experiment.overrides import find_input
-    from virtlab.settings import load_settings
-    from virtlab.simulator.profile import load_profile
+    from virtlab.simulator.profile import chosen_profile
 
-    costs = load_profile(load_settings(profile=profile).profile)
+    costs = chosen_profile(profile)
     experiment = load(file)
     found = answers(
         experiment, costs, until=until, vary=vary, first=first, last=last, step=step, carrying=carrying or (),

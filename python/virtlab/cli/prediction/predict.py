@@ -60,10 +60,9 @@ def predict(
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.prediction.limits import measuring_path, refuse_search
-    from virtlab.settings import load_settings
-    from virtlab.simulator.profile import load_profile
+    from virtlab.simulator.profile import chosen_profile
 
-    costs = load_profile(load_settings(profile=profile).profile)
+    costs = chosen_profile(profile)
     experiment = load(file)
     selected = sorted(select_points(experiment.points(), points)) if points else None
     chosen = [point for point in experiment.points() if selected is None or point.index in selected]

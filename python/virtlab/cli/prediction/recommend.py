@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.answers import tell
-from virtlab.cli.options import AsJson, Draws, ExperimentFile, OtherLevels, ProfileName
+from virtlab.cli.options import AsJson, Confidence, Draws, ExperimentFile, MostRuns, OtherLevels, ProfileName
 from virtlab.terminal import say
 
 if TYPE_CHECKING:
@@ -42,10 +42,8 @@ def recommend(
         str, typer.Option(help="a difference that does not matter, as a share of the best")
     ] = "5 %",
     points: OtherLevels = None,
-    confidence: Annotated[
-        float, typer.Option(help="of all that is said together", min=0.5, max=0.9999)
-    ] = 0.95,
-    runs: Annotated[int, typer.Option(help="most simulated runs of one candidate", min=2, max=1000)] = 30,
+    confidence: Confidence = 0.95,
+    runs: MostRuns = 30,
     draws: Draws = 8,
     profile: ProfileName = None,
     as_json: AsJson = False,
@@ -65,11 +63,10 @@ def recommend(
     from virtlab.prediction.combinations import other_levels
     from virtlab.prediction.limits import parse_limits, refuse_search
     from virtlab.prediction.recommend import Choice, parse_goal
-    from virtlab.settings import load_settings
-    from virtlab.simulator.profile import load_profile
+    from virtlab.simulator.profile import chosen_profile
     from virtlab.units import parse_quantity
 
-    costs = load_profile(load_settings(profile=profile).profile)
+    costs = chosen_profile(profile)
     experiment = load(file)
     refuse_search(experiment)
     roles = experiment.role_workloads()

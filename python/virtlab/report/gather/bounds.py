@@ -69,7 +69,7 @@ def compared(data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapp
 def beside(
     data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapping[int, Plan]
 ) -> tuple[Gathered, list[str]]:
-    """The report with what of the others can stand beside it, and why some of it cannot."""
+    """The report with the values of other datasets that are comparable, and why the rest is not."""
     taken = {label_of(data, realisation) for realisation in data.realisations}
     sources = [source for name, other in others for source in others_of(other, name, data, taken)]
     bound, unbounded = bounds_beside(data, plans)

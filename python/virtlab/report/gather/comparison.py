@@ -18,7 +18,7 @@ from virtlab.metrics import METRICS
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Factor, Pair, Quantity, Result, RunValue
 from virtlab.report.gather.selection import LEADING, PRIMARY, lead
-from virtlab.units import level_number
+from virtlab.units import same_levels
 
 if TYPE_CHECKING:
     from virtlab.stats import Estimate
@@ -136,7 +136,9 @@ def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: R
         if not cell.present:
             continue
         here = {**conditions, **cell.point}
-        alike = [one for one in match.cells if one.present and _same(here, {**other.conditions, **one.point})]
+        alike = [
+            one for one in match.cells if one.present and same_levels(here, {**other.conditions, **one.point})
+        ]
         if len(alike) > 1:
             names = {
                 name
@@ -153,17 +155,6 @@ def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: R
             difference = _difference(cell, alike[0], result.quantity)
             found.append(Pair(cell.point, cell, other.label, alike[0], difference))
     return found
-
-
-def _same(here: Mapping[str, str], there: Mapping[str, str]) -> bool:
-    """Whether two settings agree in every factor that both have."""
-    for name in here.keys() & there.keys():
-        mine, theirs = here[name], there[name]
-        if mine != theirs:
-            numbers = level_number(mine), level_number(theirs)
-            if numbers[0] is None or numbers[0] != numbers[1]:
-                return False
-    return True
 
 
 def _difference(reference: Cell, other: Cell, quantity: Quantity) -> Estimate | None:

@@ -76,6 +76,12 @@ def _dask() -> str | None:
     return None if importlib.util.find_spec("distributed") is not None else "Dask is not installed"
 
 
+def _receivers() -> str | None:
+    from tests.process.receivers import missing
+
+    return missing()
+
+
 def _by_files() -> None:
     """Its tests alone know: any skip of theirs is one of it."""
 
@@ -90,6 +96,7 @@ CAPABILITIES = {
     "libvirt": Capability(("libvirt",), _by_files),
     "ospf": Capability(("ospf",), _ospf),
     "dask": Capability((), _dask),
+    "receivers": Capability((), _receivers),
 }
 
 

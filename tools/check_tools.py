@@ -68,6 +68,11 @@ PLATFORMS = (
         needed=False,
     ),
     Tool("libvirt-clients", "virsh", "leads guests of libvirt", needed=False),
+    Tool("prometheus", "prometheus", "receives numbers in the tests", needed=False),
+    Tool(
+        "prometheus-node-exporter", "prometheus-node-exporter", "reads text files in the tests", needed=False
+    ),
+    Tool("influxdb", "influxd", "receives numbers in the tests", needed=False),
 )
 
 

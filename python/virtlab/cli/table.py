@@ -29,7 +29,7 @@ COMMANDS: dict[str, Entry] = {
     "recommend": Entry("prediction.recommend", "the best level of an input, those as good, and those that break a limit"),
     "validate": Entry("prediction.validate", "how far predictions are from a dataset, one factor level left out at a time"),
     "import": Entry("dataset.import_", "results that other tools made elsewhere, as a dataset"),
-    "export": Entry("dataset.export", "samples and values as CSV, JSON or Parquet"),
+    "export": Entry("dataset.export", "samples and values as CSV, JSON or Parquet; estimates to Prometheus, OTLP, InfluxDB"),
     "schema": Entry("experiment.schema", "the JSON Schema of experiment files"),
     "platforms": Entry("machine.platforms", "what guests can be, and what of it works here"),
     "image": Entry("machine.image", "what virtual machines boot, and what containers hold"),

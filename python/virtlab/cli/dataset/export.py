@@ -1,4 +1,4 @@
-"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet."""
+"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet; or its estimates to a receiver."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from virtlab.cli.options import DatasetFolder
+from virtlab.cli.pushing import To, destinations, push
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
 
@@ -44,13 +45,30 @@ def export(
     all_runs: Annotated[
         bool, typer.Option("--all-runs", help="samples of tainted and failed runs too")
     ] = False,
+    to: To = None,
 ) -> None:
     """Writes values, samples or the list of runs of a dataset as CSV, JSON or Parquet.
 
-    Example: virtlab export switched-network-quick.results --what samples --kind rtt --output rtt.parquet
+    With --to, it pushes estimates and verdicts instead, to every receiver named. A receiver that is absent, slow or
+    refuses is a warning; the exit code stays 0.
+
+    Examples:
+
+        virtlab export switched-network-quick.results --what samples --kind rtt --output rtt.parquet
+
+        virtlab export switched-network-quick.results --to prometheus-textfile=virtlab.prom
     """
     from virtlab.results import Dataset
 
+    if to:
+        if what != "values" or all_runs or any(one is not None for one in (form, output, kind, stream)):
+            raise ExperimentError(
+                "--to",
+                "pushes estimates and verdicts, and writes no other file",
+                "leave the other options out",
+            )
+        _push(dataset, to)
+        return
     chosen: Format = form or SUFFIXES.get(output.suffix if output else "", "csv")  # type: ignore[assignment]
     if chosen == "parquet" and output is None:
         raise ExperimentError(
@@ -65,6 +83,14 @@ def export(
         write_runs(opened, output, chosen)
     else:
         _values(opened, chosen, output)
+
+
+def _push(folder: Path, to: list[str]) -> None:
+    from virtlab.report.gather.dataset import gather
+    from virtlab.results import Dataset
+
+    targets, dataset = destinations(to), Dataset.open(folder)
+    push(targets, dataset, gather(dataset, curves=False))
 
 
 def _samples(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checka
 import typer
 
 from virtlab.cli.outputs import Junit, Markdown, refuse_unwritable, write_cases
+from virtlab.cli.pushing import To, destinations, push
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.terminal import console, json_text, say
 
@@ -113,6 +114,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
     junit: Junit = None,
     markdown: Markdown = None,
+    to: To = None,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="print every step; with --json as JSON lines on standard error"),
@@ -127,7 +129,8 @@ def run(
     VIRTLAB_WAIT, VIRTLAB_REPORT and VIRTLAB_ANONYMISE, then from ~/.config/virtlab/settings.toml.
 
     Exit code: 0 all claims hold, 1 a claim is refuted, 2 the file or an option is wrong, 3 this machine
-    cannot, 4 some points failed or some claims are undecided, 130 interrupted.
+    cannot, 4 some points failed or some claims are undecided, 130 interrupted. A receiver of --to that takes no
+    numbers is a warning and changes none of these.
 
     Example: virtlab run experiments/switched-network/quick.yaml
     """
@@ -138,6 +141,7 @@ def run(
     from virtlab.settings import load_settings
 
     refuse_unwritable(junit, markdown)
+    targets = destinations(to)
     settings = load_settings(backend=backend, profile=profile, wait=wait, report=report, anonymise=anonymise)
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
@@ -173,6 +177,7 @@ def run(
         lacking = [f"point {point} has too few good runs: {why}" for point, why in ending.lacking.items()]
         links = [("dataset", str(opened.path)), *([("report", str(page))] if page is not None else [])]
         write_cases(of_verdicts(data, lacking, links), junit, markdown)
+    push(targets, opened, data)
     raise typer.Exit(code)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import RoleWindow
 from virtlab.lazy import NDArray
-from virtlab.plan.blocks import ARMED, STARTED
+from virtlab.plan.blocks import ARMED, END, STARTED
 from virtlab.plan.model import Role
 from virtlab.results.record import RunRecord
 
@@ -72,13 +72,18 @@ def counter_rows(record: RunRecord) -> list[CounterRow]:
 
 
 def waiting_frames(rows: Sequence[CounterRow]) -> int:
-    """Frames that waited in queues of links at the last mark of a run."""
-    last = {
+    """Frames that waited at the end of a run: in queues of links, of hosts' wires, of guests' vNICs."""
+    left = {
         entity: value
-        for _, _, entity, counter, value in rows
-        if counter == "backlog_packets" and entity.startswith("links.") and entity.count(".") == 2
+        for _, mark, entity, counter, value in rows
+        if counter == "backlog_packets" and is_whole_queue(entity) and mark == END
     }
-    return sum(last.values())
+    return sum(left.values())
+
+
+def is_whole_queue(entity: str) -> bool:
+    """Whether an entity that counts packets waiting is a queue, and no class of one."""
+    return not entity.startswith("links.") or entity.count(".") == 2
 
 
 def role_counters(rows: Sequence[CounterRow], role: str) -> dict[str, int]:

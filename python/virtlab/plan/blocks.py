@@ -16,6 +16,7 @@ from typing import Literal
 
 Dtype = Literal["i64", "i32", "f64", "name"]
 ARMED, STARTED, STOPPED = "arm", "start", "stop"  # marks at which a role's own counters are read
+BEGIN, END = "begin", "end"  # marks of a run
 
 
 @dataclass(frozen=True, slots=True)

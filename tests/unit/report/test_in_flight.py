@@ -24,12 +24,25 @@ roles:
   stream: {workload: udp_stream, from: h1.g1, to: h2.g1, rate: 110 Mbit/s, duration: 200 ms}
 timing: {warmup: 0 s, drain: "${drain}"}
 repeat: 1
+"""  # the stream brings 15 % more than its wire takes
+
+
+FLOOD = """
+version: 1
+name: flight
+factors: {drain: [50 ms, 2 s]}
+hosts: 2
+topology: {shape: line, switches: 1}
+link: {rate: 10 Mbit/s}
+roles:
+  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, duration: 200 ms}
+timing: {warmup: 0 s, drain: "${drain}"}
+repeat: 1
 """
 
 
-def simulated(place: Path, limit: int) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Loss by drain, and the notes of the report; the stream brings 15 % more than its wire takes."""
-    text = FILE.replace("LIMIT", str(limit))
+def simulated(place: Path, text: str) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Loss by drain, and the notes of the report."""
     experiment = load_text(text)
     with Dataset.create(place, text, name="flight", seed=1, backend="simulator") as dataset:
         run_campaign(experiment, dataset, Simulator(), CampaignObserver())
@@ -40,7 +53,7 @@ def simulated(place: Path, limit: int) -> tuple[dict[str, float], tuple[str, ...
 
 @pytest.mark.slow
 def test_frames_in_a_queue_at_the_end_are_in_flight_and_are_told_of(tmp_path: Path) -> None:
-    loss, notes = simulated(tmp_path / "long.results", 1000)
+    loss, notes = simulated(tmp_path / "long.results", FILE.replace("LIMIT", "1000"))
     assert loss == {"0 s": pytest.approx(0.0, abs=0.001), "500 ms": 0.0}  # one is on the wire, not in a queue
     (warning,) = (note for note in notes if "in flight" in note)
     assert "In 1 run frames still waited" in warning
@@ -49,6 +62,15 @@ def test_frames_in_a_queue_at_the_end_are_in_flight_and_are_told_of(tmp_path: Pa
 
 @pytest.mark.slow
 def test_frames_that_a_full_queue_dropped_are_lost_in_both(tmp_path: Path) -> None:
-    loss, _ = simulated(tmp_path / "short.results", 50)
+    loss, _ = simulated(tmp_path / "short.results", FILE.replace("LIMIT", "50"))
     assert loss["500 ms"] > 0.08
     assert loss["0 s"] == pytest.approx(loss["500 ms"], abs=0.005)
+
+
+@pytest.mark.slow
+def test_frames_that_wait_in_their_senders_vnic_are_in_flight_too(tmp_path: Path) -> None:
+    loss, notes = simulated(tmp_path / "flood.results", FLOOD)
+    assert loss == {"50 ms": pytest.approx(0.0, abs=0.015), "2 s": 0.0}  # of 204, three may be on wires
+    (warning,) = (note for note in notes if "in flight" in note)
+    assert "In 1 run frames still waited" in warning
+    assert "on h1.g1.eth0 at drain 50 ms" in warning

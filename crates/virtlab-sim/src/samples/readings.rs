@@ -7,6 +7,9 @@ use virtlab_wire::block;
 /// The mark at which a role's own counters are read.
 pub const STOPPED: &str = "stop";
 
+/// The mark of a run's end.
+pub const ENDED: &str = "end";
+
 /// A counter's value at a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {

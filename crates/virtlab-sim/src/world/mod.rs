@@ -4,7 +4,7 @@ use crate::agenda::Due;
 use crate::input::{Act, Action, Deed, Finding, Input};
 use crate::ip::Message;
 use crate::network::{Landed, Network};
-use crate::samples::readings::{Readings, STOPPED};
+use crate::samples::readings::{ENDED, Readings, STOPPED};
 use crate::samples::{Column, Table};
 use crate::workloads::{
     self,
@@ -488,7 +488,7 @@ impl World {
     fn end(&mut self) {
         if !self.over {
             self.over = true;
-            self.read("end");
+            self.read(ENDED);
         }
     }
 

@@ -87,20 +87,25 @@ def in_flight_notes(
     waiting: dict[tuple[str, str], dict[str, int]] = {}
     for run, entity, counter, first, last in db.execute(
         "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
-        "WHERE entity LIKE 'links.%' AND status = 'ok' AND counter IN ('packets', 'backlog_packets') GROUP BY ALL"
+        "WHERE regexp_matches(entity, '^(links|uplinks|guests)[.]') AND status = 'ok' "
+        "AND counter IN ('packets', 'sent_packets', 'backlog_packets') GROUP BY ALL"
     ).fetchall():
-        waiting.setdefault((run, entity), {})[counter] = (
-            last if counter == "backlog_packets" else last - first
-        )
+        told = waiting.setdefault((run, entity), {})
+        if counter == "backlog_packets":
+            told["left"] = last
+        else:
+            told["came" if counter == "packets" else "sent"] = last - first
     worst: tuple[float, int, str, int] | None = None
     runs = 0
     for record in records:
         shares = []
-        for line, _, _, far in _directions(record):
+        places = {line: far for line, _, _, far in _directions(record)} | _senders(record)
+        for line, far in places.items():
             told = waiting.get((record.name, line), {})
-            left, came = told.get("backlog_packets", 0), told.get("packets", 0)
-            if left > IN_FLIGHT_MAX * max(came, left):
-                shares.append((left / max(came, left), left, far, record.point))
+            left = told.get("left", 0)
+            came = max(told.get("came", 0), left) if "sent" not in told else told["sent"] + left
+            if left > IN_FLIGHT_MAX * came:
+                shares.append((left / came, left, far, record.point))
         if shares:
             runs += 1
             worst = max([*shares, *([worst] if worst else [])])
@@ -167,6 +172,15 @@ def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
             thing.by if thing is not None else paced,
             f"{vnic.vswitch} → {guest}",
         )
+
+
+def _senders(record: RunRecord) -> dict[str, str]:
+    """Counters' name of each guest's vNIC, where its own sender is held back, and its place in words."""
+    return {
+        f"guests.{guest}.vnics.{name}": f"{guest}.{name}"
+        for guest, entry in record.plan.world.guests.items()
+        for name in entry.vnics
+    }
 
 
 _SHARED = {"kernel": "shaping"}  # it stands inside HTB

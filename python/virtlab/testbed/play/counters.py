@@ -16,6 +16,7 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Mark, Plan
+from virtlab.plan.blocks import END
 from virtlab.planner.pushback import shared_queues
 from virtlab.testbed.build.networks import observe
 from virtlab.testbed.kinds.lowered import Lowered, Place
@@ -23,13 +24,12 @@ from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.play.records import Entities, kernel_rows, shared_rows, switch_rows
+from virtlab.testbed.play.records import Entities, kernel_rows, sender_rows, shared_rows, switch_rows
 from virtlab.testbed.play.series import elsewhere
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.site import Site
 
 STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "memory")
-BEGIN, END = "begin", "end"
 MARGIN = 2  # how many times its longest so far a reading must have before anything begins
 
 
@@ -101,18 +101,31 @@ class Counting:
             self.rows += self.guests.accounts(mark)
         queues = self.queues
         shared = {each.path: self.lowered.uplinks[each.port] for each in shared_queues(self.plan)}
-        if (queues or shared) and "links" in wanted:
+        senders = self._senders() if mark == END else {}
+        if (queues or shared or senders) and "links" in wanted:
             places = {queue.namespace for queue in queues.values()}
-            places |= {place.namespace for place in shared.values()}
+            places |= {place.namespace for place in (*shared.values(), *senders.values())}
             seen = observe(self.control, sorted(places))
             self.rows += kernel_rows(queues, seen, self.site.now(), mark)
             self.rows += shared_rows(shared, seen, self.site.now(), mark)
+            self.rows += sender_rows(senders, seen, self.site.now(), mark)
         if self.lowered.soft_switch is not None and ("links" in wanted or mark == END):
             stats = self.control.call("stats", {}, channel=SWITCH)
             if "links" in wanted:
                 self.rows += switch_rows(stats, int(stats["t_ns"]), mark)
             if mark == END:
                 self.switch_at_end = stats
+
+    def _senders(self) -> dict[str, Place]:
+        """vNICs whose own queue holds their sender back, in this kernel."""
+        return {
+            f"guests.{name}.vnics.{vnic}": self.lowered.vnics[name, vnic]
+            for name, guest in self.plan.world.guests.items()
+            for vnic, entry in guest.vnics.items()
+            if entry.pushback_bit_per_s is not None
+            and PLATFORMS[guest.platform].shares_kernel
+            and self.lowered.vnics[name, vnic] not in self._anew
+        }
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them."""

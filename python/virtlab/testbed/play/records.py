@@ -87,6 +87,21 @@ def shared_rows(
     ]
 
 
+def sender_rows(
+    senders: Mapping[str, Place], seen: Mapping[str, Any], t_ns: int, mark: str
+) -> list[CounterRow]:
+    """How many frames wait in each vNIC that holds its own sender back."""
+    found = {
+        path: by_handle(seen[at.namespace]["links"].get(at.link, {"qdiscs": ()}))
+        for path, at in senders.items()
+    }
+    return [
+        (t_ns, mark, path, "backlog_packets", int(of["1:"]["backlog_packets"]))
+        for path, of in found.items()
+        if "1:" in of
+    ]
+
+
 class Entities:
     """Kernel names to names of the Plan: `guest:a/eth0` is `guests.a.vnics.eth0`."""
 

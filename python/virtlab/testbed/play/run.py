@@ -17,7 +17,7 @@ from virtlab.catalogue.actions import begins
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.plan.blocks import STOPPED
+from virtlab.plan.blocks import BEGIN, END, STOPPED
 from virtlab.testbed.build import idle
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
@@ -32,7 +32,7 @@ from virtlab.testbed.play import intake
 from virtlab.testbed.play import series as sampling
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.actions.action import ActionKind
-from virtlab.testbed.play.counters import BEGIN, END, Counting
+from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.live import Live
 from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.queue_waits import Waiting

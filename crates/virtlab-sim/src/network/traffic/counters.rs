@@ -2,7 +2,7 @@
 
 use crate::network::edge::vnics::{Nic, Traffic};
 use crate::network::whole::Network;
-use crate::samples::readings::Readings;
+use crate::samples::readings::{ENDED, Readings};
 use virtlab_wire::Nanos;
 
 impl Network {
@@ -43,6 +43,10 @@ impl Network {
             }
         }
         if wanted("links") {
+            for nic in self.edge.nics.iter().filter(|nic| mark == ENDED && !nic.is_shared()) {
+                let waiting = u64::from(nic.queue.waiting());
+                readings.note(self.now_ns, mark, &nic.given.name, &[("backlog_packets", waiting)]);
+            }
             for Nic { given, traffic, queue, .. } in self.edge.nics.iter().filter(|nic| nic.is_shared()) {
                 readings.note(
                     self.now_ns,

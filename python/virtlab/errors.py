@@ -13,7 +13,7 @@ LINE_MAX = 1000  # characters
 class VirtlabError(Exception):
     """The root: `where` (a path in the file or the world, may be empty), `what` went wrong, and the `cure`.
 
-    `artefacts`: files by name that tell more, such as the consoles of guests; a run that failed of it keeps them.
+    `artefacts`: files by name that say more, such as the consoles of guests; a run that failed of it keeps them.
 
     >>> print(MachineError("links.l2.rate", "10 Gbit/s is beyond this machine", "lower it"))
     links.l2.rate: 10 Gbit/s is beyond this machine; lower it

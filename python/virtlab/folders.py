@@ -191,7 +191,7 @@ def read_with_state(path: Path, most_bytes: int) -> tuple[bytes, os.stat_result]
             raise OSError(
                 0, f"it has {there.st_size} B, more than the {most_bytes} B that are read", str(path)
             )
-        return file.read(there.st_size or most_bytes), there  # the kernel's own files tell no size
+        return file.read(there.st_size or most_bytes), there  # the kernel's own files report no size
 
 
 def only_files_and_folders(root: Path) -> None:

@@ -34,7 +34,7 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be set once for all runs."""
+    """Defaults that a user can set for all runs."""
 
     backend: str = "testbed"  # who plays the runs
     profile: str = "ideal"  # what platforms cost in the simulator
@@ -60,7 +60,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def settings_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the settings file is looked for."""
+    """The path of the user's settings."""
     home = environment.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
     return Path(home) / "virtlab" / "settings.toml"
 

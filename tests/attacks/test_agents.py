@@ -134,7 +134,7 @@ def test_a_probe_tells_of_no_end_at_all() -> None:
     spoil, _ = instead_of(lambda message: message.channel == 2, told)
     reason = failed(spoil)
     assert reason.startswith("guests.b: ")
-    assert "breach of the protocol: it tells that 1 channels from 1 on ended" in reason
+    assert "breach of the protocol: it reports that 1 channels from 1 on ended" in reason
 
 
 def test_a_reply_comes_from_who_was_asked() -> None:

@@ -113,7 +113,7 @@ fn relay(
             let words = if ended { sorter.rest() } else { sorter.sort(&mut up) };
             write_all(said, &words);
             if sorter.decoder.vain_noise_bytes() > MOST_NOISE_BYTES {
-                bail!("the guest writes what looks like frames and is none");
+                bail!("the guest writes what looks like frames, and no frame of it is valid");
             }
             if ended {
                 write_some(control, &mut up);

@@ -109,7 +109,7 @@ impl QueueLayout {
             if let Some(key) = self.parameters.keys().next() {
                 return Err(BuildError {
                     key: key.clone(),
-                    what: "stands in the classes where there are some".to_owned(),
+                    what: "is a key of each class where a queue has classes".to_owned(),
                 });
             }
             let built = virtlab_qdisc::build_classes(kind, &self.classes)?;

@@ -48,7 +48,7 @@ pub enum Arrivals {
 /// Gaps that a Poisson process draws at once.
 const DRAWN: usize = 16;
 
-/// A Poisson process that can be asked for an instant more than once, and between two packets: there it is linear,
+/// A Poisson process that gives an instant as often as requested, and between two packets: there it is linear,
 /// so that flows of unequal shares have their places.
 #[derive(Clone, Debug)]
 pub struct Poisson {

@@ -145,7 +145,7 @@ impl Trial {
                 let before = self.ends[end].received_bytes();
                 self.ends[end].take(&segment, marked, at);
                 assert!(self.ends[end].received_bytes() >= before);
-                assert!(self.ends[1].received_bytes() <= self.written, "bytes that nobody wrote");
+                assert!(self.ends[1].received_bytes() <= self.written, "more bytes than were written");
                 assert!(self.ends[0].acknowledged_bytes() <= self.ends[1].received_bytes());
             } else if let Some((_, end)) = timer {
                 self.ends[end].alarm(at);

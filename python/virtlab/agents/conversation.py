@@ -2,7 +2,7 @@
 
 Frames carry a channel: 0 is the leader itself, others are the agents and commands behind it. Nothing here reads or
 writes; the owner of the socket does. Who speaks may be a guest or a host of somebody else's: whatever the bytes
-are, they are messages of the types below, or a `Breach` that tells of which channel they were.
+are, they are messages of the types below, or a `Breach` that names their channel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _U64 = 2**64
 
 
 class Kind(IntEnum):
-    """What a frame's body holds."""
+    """The kind of a frame's body."""
 
     CONTROL = 0
     BLOCK = 1
@@ -47,7 +47,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event that an agent tells of its own accord; `details` holds all of it.
+    """An event that an agent reports unasked; `details` holds all of it.
 
     Of `exited` the channels are whole numbers, code and signal too or None, the tail a text; an instant `t_ns` is one.
     """

@@ -51,7 +51,7 @@ class Clocks(TypedDict):
 
 @_open
 class Machine(TypedDict):
-    """What a leader stands on, as far as it is told."""
+    """The machine that a leader runs on, as far as it is known."""
 
     kernel: NotRequired[Name]
     kernel_build: NotRequired[Name]
@@ -84,21 +84,21 @@ class Started(TypedDict):
 
 @_open
 class Armed(TypedDict):
-    """Where a server listens."""
+    """The port on which a role's server listens, if it has one."""
 
     port: NotRequired[Port]
 
 
 @_open
 class Instant(TypedDict):
-    """When it was done, by the agent's clock."""
+    """The instant at which a request was carried out, by the agent's clock."""
 
     t_ns: Nanos
 
 
 @_open
 class Totals(TypedDict):
-    """What a role saw so far."""
+    """Running totals of a role."""
 
     seen: Count
     bytes: Count

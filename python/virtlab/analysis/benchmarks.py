@@ -12,7 +12,7 @@ from virtlab.catalogue.workloads.raw_stream import flow_names
 def values(
     role: str, parameters: Mapping[str, Any], tests: Sequence[Mapping[str, Any]], bits: float, out: Collector
 ) -> None:
-    """Adds them; `bits`: of one unit of the searched input, which loads are told in."""
+    """Adds them; `bits`: of one unit of the searched input, in which loads are given."""
     flows = flow_names(parameters)
     for one in tests:
         flow = one["flow"]

@@ -74,7 +74,7 @@ class PublishedValue:
         return _PLAIN.get(self.qualifier, self.qualifier), f"{self.unit}{meant} ({place})"
 
     def alike(self) -> tuple[str, ...]:
-        """What is said once of several values."""
+        """The columns by which values belong to one entry."""
         return self.study, self.location, self.unit, self.meant, self.qualifier
 
 

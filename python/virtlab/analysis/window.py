@@ -1,7 +1,7 @@
 """When a role's samples count.
 
 Metrics are of the window `measured` when the Plan names one. A role that began and ended inside it counts
-whole, so that no packet at its edge is cut by the time an event takes to be told; one that was active before
+whole, so that no packet at its edge is cut by the time that the report of an event takes; one that was active before
 or after counts by the part inside. Where there is no such window, or the role was not active in it, its own
 time from started to finished counts.
 

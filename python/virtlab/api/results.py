@@ -49,7 +49,7 @@ class Results:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What must be known before the first number."""
+        """Warnings that a reader needs before the first number."""
         return self._data.notes
 
     @property
@@ -111,7 +111,7 @@ class Results:
         return write_report(self._dataset, data=self._data)
 
     def as_json(self) -> dict[str, Any]:
-        """What `virtlab report --json` prints."""
+        """The object that `virtlab report --json` prints."""
         from virtlab.report import as_json
 
         return as_json(self._dataset, None, self._data)

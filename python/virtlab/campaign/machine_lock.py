@@ -83,7 +83,7 @@ class MachineLock:
         waiting: Callable[[Holder | None], None] = lambda _holder: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """True once held; False when cancelled while waiting. `waiting` is told once per holder.
+        """True once held; False when cancelled while waiting. `waiting` is called once per holder.
 
         MachineError when another run holds it and `wait` is false, or when no place for the lock is usable.
         """

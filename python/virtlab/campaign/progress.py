@@ -1,4 +1,4 @@
-"""What a campaign tells while it runs, and three ways to show it: a live panel on a terminal, plain lines
+"""What a campaign reports while it runs, and three ways to show it: a live panel on a terminal, plain lines
 elsewhere, and JSON lines for programs.
 """
 
@@ -86,10 +86,10 @@ class CampaignObserver:
         return self.asked()
 
     def progress(self, what: str, done_ratio: float | None = None) -> None:
-        """What the current run does."""
+        """The current run begins a step."""
 
     def live(self, readings: Sequence[Reading]) -> None:
-        """What its roles see at the moment."""
+        """New readings of the current run's roles."""
 
     def waiting(self, holder: Holder | None) -> None:
         """Another run holds the machine."""

@@ -66,7 +66,7 @@ class Changes:
 
 @dataclass(slots=True)
 class _Pair:
-    """What is compared, before correction."""
+    """A comparison before its p-values are corrected."""
 
     quantity: Quantity
     old: Measured
@@ -118,7 +118,7 @@ def _known(old: Baseline, paths: Collection[str]) -> None:
 
 
 def _facts(old: Baseline, new: Baseline) -> list[str]:
-    """What else differs, a sentence each."""
+    """Other differences between the two datasets, a sentence each."""
     notes = []
     if old.backend != new.backend:
         notes.append(f"The backend was {old.backend}, now {new.backend}.")

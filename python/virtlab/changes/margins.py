@@ -25,7 +25,7 @@ class Margin:
     absolute: float | None = None
 
     def of(self, value: float) -> float:
-        """How large it is beside a value."""
+        """The margin in the unit of a value."""
         return self.absolute if self.absolute is not None else (self.relative or 0.0) * abs(value)
 
 

@@ -40,7 +40,7 @@ class Executed:
         return PLATFORMS[self.platform].shares_files
 
     def text(self) -> str:
-        """Where, and what."""
+        """The command with its guest and platform."""
         return f"{self.platform} {self.guest}: {shlex.join(self.argv)}"
 
     def json(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class Experiment:
         return self._points
 
     def study(self, point: DesignPoint) -> Study:
-        """What is built and run at one point."""
+        """The world and the work of one design point."""
         return self._resolver.study(point.levels)
 
     def role_workloads(self) -> dict[str, str]:

@@ -109,7 +109,7 @@ def _named(point: Point, host: str) -> Point:
 
 
 def _once(run: _Read) -> None:
-    """Of what two files tell of the same entity, the first one's stands: of two tools or hosts, both would be mixed."""
+    """Where two files report the same entity, the first one counts: two tools or hosts would be mixed otherwise."""
     seen: set[tuple[str, str]] = set()
     for file, output, _ in run.series:
         mine = {(point.entity, point.metric) for point in output.points}
@@ -120,7 +120,7 @@ def _once(run: _Read) -> None:
             named = ", ".join(f"{entity}.{metric}" for entity, metric in sorted(twice)[:3])
             more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
             output.notes.append(
-                f"{named}{more} left out, a file before tells it; if that is of another host, name both: "
+                f"{named}{more} left out, an earlier file has it; if that is of another host, name both: "
                 f"{{file: {file.path.name}, host: NAME}}"
             )
 
@@ -173,7 +173,7 @@ def _role(where: str, role: str, file: ImportFile, plan: Plan) -> tuple[ToolOutp
 
 
 def _output_of(file: ImportFile) -> tuple[ToolOutput, bytes]:
-    """What a file says, and the file."""
+    """The parsed output in a file, and the file's content."""
     content = read_bytes(file.path, cure="name a file, or a part of it", largest_bytes=FILE_MAX_BYTES)
     return content_of(file, content), content
 

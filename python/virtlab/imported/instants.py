@@ -1,7 +1,7 @@
 """Instants as tools write them: of a day, or of a calendar; counted in ns from the first.
 
 `05/06/2018` is in May or in June, by the language of the system that wrote it. Samples follow each other within a
-day, so of an output as a whole it can mostly be told; where it cannot, and where it would matter, nothing is
+day, so an output as a whole mostly shows it; where it does not, and where it would matter, nothing is
 guessed.
 """
 

@@ -1,6 +1,6 @@
 """iperf3: JSON (`-J`) and text, TCP and UDP, of its client, or of a server that received.
 
-Goodput is what the receiver got, as the client was told at the end; a server is not told what the other side
+Goodput is what the receiver got, as the client learns at the end; a server does not learn what the other side
 counted, and writes 0 for it. Intervals are those of the side that wrote the output; the congestion window is told
 in bytes, ours counts packets, so it is left out.
 """
@@ -60,7 +60,7 @@ def _json(text: str) -> ToolOutput:
         udp, server = protocol == "UDP", "accepted_connection" in whole_["start"]
         if server and start.get("reverse"):
             raise UnreadableError(
-                "is of a server that sent: what was received is not told", 0, "import the client's output"
+                "is of a server that sent: it lacks what was received", 0, "import the client's output"
             )
         output = ToolOutput("iperf3", (UDP_STREAM.name,) if udp else (TCP_STREAM.name,))
         output.facts |= {"duration_s": _real(start["duration"]), "streams": int(_real(start["num_streams"]))}
@@ -121,7 +121,7 @@ def _udp(output: ToolOutput, end: Mapping[str, Any], *, server: bool) -> None:
 
 
 def _received(total: Mapping[str, Any], packets: float, lost: float) -> float:
-    """The receiver's rate. Older ones tell of the sum only what was sent: less what was lost."""
+    """The receiver's rate. The sum of older versions has only what was sent: less what was lost."""
     rate = _real(total["bits_per_second"])
     told_apart = total.get("sender") is False
     return rate if told_apart or not packets else rate * (1 - lost / packets)
@@ -154,7 +154,7 @@ def _text(text: str) -> ToolOutput:
             finals[row["id"], side] = row
             lines[row["id"], side] = line
     if not any(side == "receiver" for _, side in finals):
-        raise UnreadableError("ends before iperf3's summary: what the receiver got is not told")
+        raise UnreadableError("ends before iperf3's summary: it lacks what the receiver got")
     ids = [name for name, side in finals if side == "receiver"]
     which = "SUM" if "SUM" in ids else ids[0]
     row, line = finals[which, "receiver"], lines[which, "receiver"]

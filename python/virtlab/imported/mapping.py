@@ -104,7 +104,7 @@ def _run(where: str, value: Any, folder: Path) -> ImportRun:
 
 
 def _level(value: Any) -> str:
-    """As the experiment file writes it."""
+    """A level as the experiment file writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -45,8 +45,8 @@ _OMNI = re.compile(r"^OMNI (?P<direction>\S+) TEST", re.MULTILINE)
 _BURST = re.compile(r" : first burst (?P<more>\d+)")
 _SENDER_KEYS = ("LOCAL_SEND_THROUGHPUT", "LOCAL_SEND_CALLS", "REMOTE_RECV_CALLS")
 _RECEIVER_KEYS = ("REMOTE_SEND_THROUGHPUT", "REMOTE_SEND_CALLS", "LOCAL_RECV_CALLS")
-_NO_CONTROL = "was run without a control connection (-N): what was received is not told"
-_PROTOCOL_CURE = "have -k or -o tell PROTOCOL too"
+_NO_CONTROL = "was run without a control connection (-N): it lacks what was received"
+_PROTOCOL_CURE = "add PROTOCOL to -k or -o"
 
 
 def mine(text: str) -> bool:
@@ -155,7 +155,7 @@ def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> To
     if not what.startswith("TCP REQUEST"):
         raise UnreadableError(f"no workload here is {what.lower()}", line)
     if _UNIT.search(text):
-        raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
+        raise UnreadableError("has bits of both ways together, not transactions", line, "run it without -f")
     burst = _BURST.search(text)
     at_once = 1 + (whole(burst["more"], 0, "first burst") if burst is not None else 0)
     output = ToolOutput("netperf", (TCP_RR.name,))
@@ -209,7 +209,7 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> ToolO
     if units not in _UNITS:
         raise UnreadableError(f"'{units[:30]}' is not a unit of netperf's throughput", line)
     if "RESPONSE" in direction.upper() or "|" in direction:
-        raise UnreadableError("tells bits of both ways together, not transactions", line, "run it without -f")
+        raise UnreadableError("has bits of both ways together, not transactions", line, "run it without -f")
     if protocol not in {"TCP", "UDP"}:
         said = f"is a stream over {protocol[:20]}" if protocol else "does not say whether it was TCP or UDP"
         raise UnreadableError(said, 0, "" if protocol else _PROTOCOL_CURE)
@@ -255,7 +255,7 @@ def _with_sender(
         line, text = values[rate_key]
         output.add("achieved_load", "mean", number(text, line, rate_key) * bits, tried or 0)
     if tried is None or came is None:
-        output.notes.append(f"no loss: have -k or -o tell {sent_key} and {came_key} too")
+        output.notes.append(f"no loss: add {sent_key} and {came_key} to -k or -o")
     else:
         _loss(output, goodput, tried, came, values[came_key][0])
 

@@ -50,7 +50,7 @@ class Point:
 class ToolOutput:
     """All that one output says. `workloads` are those it can be a result of; none: a series of machines and guests.
 
-    `notes`: what of it is not told, or told otherwise than one might expect; the command says them.
+    `notes`: what it leaves out or reports otherwise than one might expect; the command prints them.
     """
 
     tool: str

@@ -1,7 +1,7 @@
 """ping: of iputils, busybox, the BSDs, and Windows (in English).
 
 A reply's time is the application's round trip, in ms as printed. How many requests had no reply follows from the statistics;
-how late they left is not told. `time<1ms` is no number: a run with such a reply has its loss alone. What Windows counts as
+how late they left is not known. `time<1ms` is no number: a run with such a reply has its loss alone. What Windows counts as
 received has in it what routers wrote (`Destination host unreachable`): that is no reply. Sequence numbers have 16 bits and
 begin again.
 """
@@ -76,7 +76,7 @@ def read(text: str) -> ToolOutput:
             if received > sent:
                 raise UnreadableError(f"{received} replies to {sent} requests", line)
     if sent is None or received is None:
-        raise UnreadableError("ends before ping's statistics: how many requests were sent is not told")
+        raise UnreadableError("ends before ping's statistics: it lacks how many requests were sent")
     received -= refused
     if len(replies) != received:
         raise UnreadableError(f"has {len(replies)} replies, and its statistics {received}: a part is missing")
@@ -96,7 +96,7 @@ def _keep(output: ToolOutput, replies: list[tuple[int, int, float | None]], sent
     stamped = len(stamps) == len(replies) and bool(replies)
     first = min(stamps, default=0.0)
     if not stamped:
-        output.clock = "no instants are told: replies are in their order, a second apart"
+        output.clock = "the output has no instants: replies are in their order, a second apart"
     rows = []
     for number_, rtt_ns, at in replies:
         received_ns = round((at - first) * 1e9) if stamped and at is not None else number_ * 1_000_000_000

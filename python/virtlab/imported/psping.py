@@ -68,7 +68,7 @@ def read(text: str) -> ToolOutput:
             )  # type: ignore[assignment]
     if rates is None and times is None:
         raise UnreadableError("ends before PsPing's statistics")
-    output.clock = "no instants are told: requests are in their order, a second apart"
+    output.clock = "the output has no instants: requests are in their order, a second apart"
     _summed_up(output, rows, times, rates, counts)
     return output
 

@@ -39,7 +39,7 @@ def read(text: str, tool: str | None = None) -> ToolOutput:
     for point in output.points:
         value = point.t_ns, point.entity, point.metric
         if value in seen:
-            what = f"tells {point.metric} of '{point.entity[:60]}' twice at one instant"
+            what = f"has {point.metric} of '{point.entity[:60]}' twice at one instant"
             raise UnreadableError(
                 what, 0, "leave one out; of names that were cut short, write them whole (xentop -f)"
             )

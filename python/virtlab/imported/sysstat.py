@@ -127,7 +127,7 @@ def _iostat_text(output: ToolOutput, text: str) -> None:
     stamp: str | None = None
     t_ns = 0
     devices_opened = cpu_opened = False
-    output.clock = "no instants are told: reports are in their order, a second apart"
+    output.clock = "the output has no instants: reports are in their order, a second apart"
     for line, words in enumerate(text.splitlines(), start=1):
         cells = words.split()
         if not cells or words.startswith("Linux"):

@@ -1,7 +1,7 @@
 """vCenter's statistics as PowerCLI writes them: `Get-Stat ... | Export-Csv`, a row per entity, metric and instant.
 
 Of a guest `cpu.usage.average` is the mean over its virtual processors, while `cpu` counts them everywhere else (1.5
-of two): it is told as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, all together), else the
+of two): it is imported as `cpu_share`. `cpu` is of `cpu.used.summation` (ms of the interval, all together), else the
 sum of its processors' own rows where the row of all confirms that they are all. Of a host it is `cpu`, as of any
 host's processors. `cpu.ready.summation` is in ms of the interval, whose length is in `IntervalSecs`. Rates are in
 KBps of 1024 bytes. Metrics that are not listed here are left out.
@@ -151,7 +151,7 @@ def _seconds(row: Mapping[str, str], line: int) -> float:
 
 
 def _comma_begins_decimals(separator: str, rows: Sequence[tuple[int, Mapping[str, str]]]) -> bool:
-    """Whether it does; UnreadableError where that cannot be told. Get-Stat writes no thousands apart."""
+    """Whether it does; UnreadableError where the output leaves that open. Get-Stat does not group thousands."""
     commas = [(line, row["Value"].strip()) for line, row in rows if "," in row["Value"]]
     if not commas:
         return False

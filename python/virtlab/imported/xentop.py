@@ -26,7 +26,7 @@ def mine(text: str) -> bool:
 def read(text: str) -> ToolOutput:
     """A point per domain and iteration, but the first."""
     output = ToolOutput("xentop")
-    output.clock = "no instants are told: iterations are in their order, a second apart"
+    output.clock = "the output has no instants: iterations are in their order, a second apart"
     head: list[str] = []
     iteration = -1
     for line, words in enumerate(text.splitlines(), start=1):

@@ -1,4 +1,4 @@
-"""Metrics of machines and guests as tools of their own tell them: memory, network interfaces, disks.
+"""Metrics of machines and guests as their own tools report them: memory, network interfaces, disks.
 
 Our own telemetry has counters of interfaces and disks; these are rates over the tool's interval: of imported results, and of
 domains of Xen, which xentop watches.

@@ -30,7 +30,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend plays on this machine."""
+    """The kinds that a backend can play on this machine."""
 
     backend: str
     platforms: Mapping[str, str | None]  # kind -> None when it works, else the reason it does not
@@ -166,7 +166,7 @@ class Watcher(Observer, Protocol):
     live_every_ns: int | None
 
     def live(self, readings: Sequence[Reading]) -> None:
-        """What each role saw since it was told last."""
+        """Readings of each role since the last call."""
 
 
 @runtime_checkable
@@ -193,7 +193,7 @@ class Session(Protocol):
         """Plays the timeline once; can be called again."""
 
     def describe(self) -> Access:
-        """How a person can walk around in it."""
+        """The addresses and the socket by which a person reaches the world."""
 
     def __enter__(self) -> Self:
         """The session itself."""

@@ -24,7 +24,7 @@ def run_seed(seed: int, levels: Mapping[str, str], repetition: int) -> int:
 
 
 def trial_seed(seed: int, trial: str) -> int:
-    """Of one trial of a run."""
+    """The seed of one trial of a run."""
     return _named("big", seed, trial) >> 1
 
 

@@ -184,7 +184,7 @@ class Wiring:
         return found
 
     def ports(self, box: str) -> int:
-        """How many ports of a box are wired."""
+        """The number of a box's ports that are wired."""
         return len(self.edges[box])
 
     def mistakes(self, plan: Plan) -> Iterator[Refusal]:

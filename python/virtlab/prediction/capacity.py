@@ -8,7 +8,7 @@ between nothing was shown.
 Where the profile's parameters have intervals, every level is played with a few drawn profiles too, the same at all
 levels, and what they move widens each judgement: the answer holds for what the parameters may be (`uncertainty`).
 
-What limits is told by two worlds, at the answer and at the level that breaks: which lines are full there, and which
+What limits is found by two worlds, at the answer and at the level that breaks: which lines are full there, and which
 term of the prediction (`explain`) grew most.
 """
 

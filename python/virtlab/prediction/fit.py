@@ -1,8 +1,8 @@
-"""Costs from measurements: robust non-negative least squares, bootstrap intervals, and what the data cannot tell.
+"""Costs from measurements: robust non-negative least squares, bootstrap intervals, and what the data cannot separate.
 
 `design @ costs = excess`, all costs at least 0. Rows with large residuals count less (Huber's weights, tuning 1.345
 of the residuals' scale, the median absolute deviation / 0.6745). A cost is identified when no direction of the null space
-of the design moves it: costs that always come together can be told as a sum only.
+of the design moves it: costs that always come together are known as a sum only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRAWS_KEPT = 40
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A cost with its 95 % interval; `together` names those it cannot be told from, itself left out."""
+    """A cost with its 95 % interval; `together` names those it cannot be separated from, without itself."""
 
     name: str
     value: float

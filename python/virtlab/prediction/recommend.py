@@ -35,7 +35,7 @@ CANDIDATES_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be as low, or as high, as can be."""
+    """The statistic to minimise or maximise."""
 
     path: MetricPath
     better: Literal["lower", "higher"]

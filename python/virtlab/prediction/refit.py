@@ -1,11 +1,11 @@
 """A platform profile from any results, fitted to part of their design points by calibration's own fitting.
 
-Every role that tells what the platform adds gives rows (`rows`): echoes, requests and their answers, datagrams at a rate,
+Every role that shows what the platform adds gives rows (`rows`): echoes, requests and their answers, datagrams at a rate,
 floods. What one ns of a cost adds is found by simulating each design point's own Plan with that cost alone. All of that is
 done once; a fit that leaves points out takes the rows and spreads of the others and is calibration's: robust non-negative
 least squares, each row weighed by its standard error, with the same tables of wake-ups and lateness.
 
-`virtlab calibrate` has designed runs, and tells more costs apart. Here rows of roles that nothing else runs beside are
+`virtlab calibrate` has designed runs, and separates more costs. Here rows of roles that nothing else runs beside are
 preferred: queueing scatters more than costs come to.
 """
 
@@ -56,7 +56,7 @@ class Rows:
 
 
 def rows_of(records: Sequence[RunRecord], processors: int) -> Rows:
-    """Rows of good runs of one realisation; none where no role tells a cost, or the simulator plays no such world."""
+    """Rows of good runs of one realisation; empty where no role shows a cost, or the simulator plays no such world."""
     by_point: dict[int, list[RunRecord]] = {}
     for record in records:
         if _telling(record.plan):

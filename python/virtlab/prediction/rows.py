@@ -10,7 +10,7 @@
 
 What one ns of a cost adds to `path` and `process` is found by simulating the same Plan with that cost alone, so the
 design is the simulator's own. A frame that stays in the links for less than their player needs to notice it leaves
-late by the rest, so there its stay is added to the excess, and the row tells the notice itself. Medians keep single
+late by the rest, so there its stay is added to the excess, and the row has the notice itself. Medians keep single
 stalls out; a row weighs by its standard error (1.2533 * (interquartile range / 1.349) / sqrt(n) of a median).
 
 Calibration's own designs have one role, `probe` or `flood`; `rows_of_role` takes any role of any run.
@@ -44,7 +44,7 @@ PATH_ERROR_NS = 1000.0  # least standard error of a median
 FIRST_ERROR_NS = 50_000.0  # of a first packet: a single sample
 PERIOD_ERROR = 0.03
 SLOWER = 1.05  # packets come so much farther apart than they were sent: the links' player was the slower part
-FEW_NS = 100_000_000  # of a stream, where a few of its messages tell all
+FEW_NS = 100_000_000  # of a stream, where a few of its messages show all
 BLOCK = 256  # packets of a flood over which its pace is taken
 WIRE_BYTES = 38  # beyond an IP packet
 NOTICE, LATE = "links.notice", "links.lateness"
@@ -157,7 +157,7 @@ def key_of(plan: Plan, role: str) -> str:
 
 
 def is_flood(plan: Plan, role: str) -> bool:
-    """Whether a role sends as fast as it can: then only its pace tells costs."""
+    """Whether a role sends as fast as it can: then only its pace shows costs."""
     declared = WORKLOADS[plan.roles[role].workload]
     return declared.pace is not None and declared.fills(plan.roles[role].parameters)
 
@@ -165,7 +165,7 @@ def is_flood(plan: Plan, role: str) -> bool:
 def _numbers(
     plan: Plan, role: str, read: Callable[[str, list[str]], Mapping[str, NDArray[Any]]]
 ) -> tuple[Numbers, dict[str, NDArray[Any]]] | None:
-    """Medians by kind of row, and deviations from them; None where the role tells nothing."""
+    """Medians by kind of row, and deviations from them; None where the role shows nothing."""
     schema = WORKLOADS[plan.roles[role].workload].tells(plan.roles[role].parameters)
     if schema == "rtt/1":
         columns = read("rtt/1", ["seq", "rtt_ns", "path_rtt_ns"])
@@ -322,7 +322,7 @@ def played(plan: Plan, profile: Profile, role: str) -> Numbers:
 
 
 def _ideal_and_design(plan: Plan, names: Sequence[str], role: str, *, contended: bool) -> Design:
-    """An ideal world's numbers, and what one ns of each cost adds to each. Few messages tell it: all are alike.
+    """An ideal world's numbers, and what one ns of each cost adds to each. Few messages suffice: all are alike.
 
     Where others run beside, what they do counts, so all of it is played.
     """

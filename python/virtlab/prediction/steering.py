@@ -30,7 +30,7 @@ from virtlab.simulator.profile import Parameter, Profile
 
 STEER = "platform.namespace.steer_ns"
 STEERS = 2  # of an echo over one router
-NOTHING = "not told from nothing: runs differ by as much"
+NOTHING = "not distinguishable from zero: runs differ by as much"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ The error is |predicted - measured| / |measured|, of means over runs. Cells that
 Runs of different link realisations are never pooled: each has errors of its own.
 
 Any dataset can be asked. What cannot be judged is said with its reason: a factor of one level, a level without
-which nothing is left that tells a cost it pays, a world that the simulator refuses, a metric that a search makes.
+which nothing is left that shows a cost it pays, a world that the simulator refuses, a metric that a search makes.
 Where no role tells any cost, the ideal platform is held, and that is said.
 """
 

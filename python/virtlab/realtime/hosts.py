@@ -43,7 +43,7 @@ class Vcpu:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a host file says."""
+    """The content of a host file."""
 
     cores: int
     scheduler: str

@@ -34,13 +34,13 @@ class Studied(Protocol):
     seed: int
 
     def cells(self) -> list[Row]:
-        """Of the scenarios."""
+        """Results of the scenarios."""
 
     def overhead_cells(self) -> list[Row]:
-        """Of the overhead study, with ten tasks."""
+        """Results of the overhead study with ten tasks."""
 
     def more_tasks(self) -> list[Row]:
-        """Of the overhead study, with twenty tasks."""
+        """Results of the overhead study with twenty tasks."""
 
 
 Judge = Callable[[Studied], Answer]
@@ -103,7 +103,7 @@ def _spread_small(studied: Studied) -> Answer:
 
 
 def _spreads(cells: list[Row]) -> tuple[list[float], list[float]]:
-    """Of T_VM itself, and of T_VM/T_1."""
+    """The spreads of T_VM itself, and of T_VM/T_1."""
     return (
         [cell["period_spread"] for cell in cells if cell["period_spread"] is not None],
         [cell["spread"] for cell in cells if cell["spread"] is not None],

@@ -180,7 +180,7 @@ class Dataset:
 
     @property
     def report_folder(self) -> Path:
-        """Where the report goes."""
+        """The folder of the report."""
         return self.path / "report"
 
     def begin_run(

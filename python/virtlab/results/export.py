@@ -143,7 +143,7 @@ def _place(path: Path | None) -> Iterator[str]:
 
 
 def _pass_on(reading: int, troubles: list[OSError]) -> None:
-    """Bytes to standard output as they come; when that takes no more, the writer is told so by the pipe's end."""
+    """Bytes to standard output as they come; when that takes no more, the end of the pipe says so to the writer."""
     with os.fdopen(reading, "rb", buffering=0) as source:
         try:
             while chunk := source.read(CHUNK_BYTES):

@@ -176,7 +176,7 @@ def read(
     rows: int | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Columns of a file in row order (`wanted`, or all of the schema; without a schema all of the file); what the schema has
-    and the file lacks is wholly masked. `rows`: how many the run's record tells of, where it does.
+    and the file lacks is wholly masked. `rows`: how many the run's record has, where it says so.
 
     DatasetError when it is no readable Parquet file, or has other rows or types; MachineError when its rows do not fit into
     memory; KeyError if the schema lacks a wanted column.

@@ -1,7 +1,8 @@
 """What a result was measured on: machine, kernel, CPU, clock, versions.
 
 Named facts only: no dump of the environment, no user name, no path. `anonymous` also leaves out what names
-the machine (host name, machine id) and shortens the boot id to a digest that still tells two boots apart.
+the machine (host name, machine id) and shortens the boot id to a digest that still
+distinguishes two boots.
 """
 
 from __future__ import annotations

@@ -118,17 +118,17 @@ class RunRecord:
 
     @property
     def repetition(self) -> int:
-        """Which repetition of the point."""
+        """The number of the repetition of its design point."""
         return self.key.repetition
 
     @property
     def attempt(self) -> int:
-        """Which attempt at the repetition."""
+        """The number of the attempt at that repetition."""
         return self.key.attempt
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended, as the backend said."""
+        """The outcome that the backend reported."""
         return Outcome(
             self.status, self.reasons, self.marks, self.windows, self.clocks, self.censored, self.blame
         )
@@ -149,7 +149,7 @@ class RunRecord:
         return plan
 
     def streams(self) -> list[Stream]:
-        """What samples there are, by name. DatasetError when the run's record tells of others."""
+        """What samples there are, by name. DatasetError when the run's record has others."""
         try:
             with os.scandir(self.folder / "samples") as entries:
                 files = [entry.name for entry in entries if entry.name.endswith(".parquet")]

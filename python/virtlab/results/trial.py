@@ -39,7 +39,7 @@ class TrialRecord(RunRecord):
         return record
 
     def streams(self) -> list[Stream]:
-        """What samples there are, by name."""
+        """The streams that have samples, by name."""
         return sorted(self.blocks)
 
     def has(self, stream: str, schema: str) -> bool:

@@ -103,7 +103,7 @@ def database(records: Sequence[RunRecord]) -> duckdb.DuckDBPyConnection:
 
 
 def _check_rows(db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord], paths: Sequence[str]) -> None:
-    """Every file has the rows that its run's record tells of. DatasetError when one has not."""
+    """Every file has the rows that its run's record names. DatasetError when one has not."""
     if not paths:
         return
     told = {

@@ -75,7 +75,7 @@ class RunWriter:
 
     @property
     def key(self) -> RunKey:
-        """Which run this is."""
+        """The key of the run."""
         return self._record.key
 
     def block(self, stream: str, schema: str, columns: Columns) -> None:
@@ -147,7 +147,7 @@ class RunWriter:
     ) -> RunRecord:
         """Makes the run durable and part of the dataset; on return it survives a power loss, unless it is one of a `group`.
 
-        Where `holds` is set the record has what is still in memory of its samples at hand, until it is told to `release` it.
+        Where `holds` is set the record has what is still in memory of its samples at hand, until `release` is called.
         OverLimitError when the run would keep more than its Plan allows; nothing of it is in the dataset then.
         """
         storing_ns = time.monotonic_ns()

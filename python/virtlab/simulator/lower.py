@@ -191,7 +191,7 @@ def noise(seed: int, vswitches: Mapping[str, Vswitch]) -> dict[str, Any]:
 
 
 def noise_seed(seed: int) -> int:
-    """Of when they do."""
+    """The seed of the instants at which guests send IPv6 noise."""
     return stream_seed(seed, "ipv6 noise")
 
 

@@ -30,7 +30,7 @@ class Remembered(Generic[Result]):
         self._outcomes: OrderedDict[Hashable, Result] = OrderedDict()
 
     def of(self, key: Hashable, make: Callable[[], Result]) -> Result:
-        """What `make` gave for the key."""
+        """The value that `make` gave for the key."""
         if key in self._outcomes:
             self._outcomes.move_to_end(key)
             return self._outcomes[key]

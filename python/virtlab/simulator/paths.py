@@ -2,7 +2,7 @@
 
 Below IP there are no routers. A port drops packets longer than its MTU, and sends no message about it. A router
 cuts a packet of IPv4 that is too long for its next port into fragments; it must not where the packet is IPv6 or a
-segment of TCP, and tells the sender, who sends shorter ones from then on. A process that makes whole frames is told
+segment of TCP, and informs the sender, which sends shorter ones from then on. A process that makes whole frames is informed
 in vain: all of them are lost.
 """
 

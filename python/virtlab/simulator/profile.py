@@ -5,7 +5,7 @@ profile is given. Frames wait for their guest's forwarding in a backlog of 1000,
 full is dropped; so forwarding costs make a capacity. Guests forward one frame at a time each, on as many processors
 as there are.
 
-A parameter has a value, an interval, and whether the measurements could tell it from the others; its unit is in its
+A parameter has a value, an interval, and whether the measurements could separate it from the others; its unit is in its
 name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of
 quantiles. The `ideal` profile is built in and costs nothing. A profile is known by its name and the digest of its
 content.
@@ -71,7 +71,7 @@ BACKLOG_PACKETS = 1000  # net.core.netdev_max_backlog
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A cost in ns; `low` and `high` are its 95 % interval; `identified` False: the data could not tell it."""
+    """A cost in ns; `low` and `high` are its 95 % interval; `identified` False: the data could not separate it."""
 
     value: float
     low: float | None = None

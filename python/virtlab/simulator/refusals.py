@@ -36,7 +36,7 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
 
 
 def memory_bytes() -> int:
-    """Of this machine."""
+    """The memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -20,7 +20,7 @@ class Testbed:
     __test__ = False  # not a test case, whatever its name begins with
 
     def capabilities(self) -> Capabilities:
-        """What works here; tried, not guessed."""
+        """The kinds that work here, as found by trying them."""
         return capabilities(findings(), fingerprint())
 
     def check(self, plan: Plan) -> list[Refusal]:

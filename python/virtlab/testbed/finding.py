@@ -26,7 +26,7 @@ class Finding:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
-        """As `virtlab doctor --json` prints it."""
+        """The object that `virtlab doctor --json` prints of it."""
         return {
             "name": self.name,
             "group": self.group,
@@ -62,7 +62,7 @@ class Examination:
             yield name, [finding for finding in self.findings if finding.group == name]
 
     def json(self) -> dict[str, Any]:
-        """As `virtlab doctor --json` prints it."""
+        """The object that `virtlab doctor --json` prints."""
         return {
             "schema": SCHEMA,
             "works": self.works,

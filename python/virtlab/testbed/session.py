@@ -26,9 +26,7 @@ from virtlab.testbed.play.run import Pass
 from virtlab.testbed.site import HERE, Site, WorldLeader
 
 DEFECT = "defect.txt"
-CURE_UNFORESEEN = (
-    f"a defect of virtlab, or an agent that lies: {DEFECT} among the run's artefacts tells where"
-)
+CURE_UNFORESEEN = f"a defect of virtlab, or an agent that lies: {DEFECT} among the run's artefacts says where"
 UNFORESEEN = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip

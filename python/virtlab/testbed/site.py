@@ -36,7 +36,7 @@ class WorldLeader(Protocol):
 
 
 class Site(Protocol):
-    """Where worlds are built, one at a time."""
+    """A machine that builds worlds, one at a time."""
 
     patience: int  # how many times longer than here things may take
     lead_ns: int  # how long before their instant starts are sent
@@ -50,25 +50,25 @@ class Site(Protocol):
         """The clock of the world's agents, ns."""
 
     def bound_ns(self) -> int:
-        """How far what `now` tells may be off that clock."""
+        """The largest error of `now` against that clock."""
 
     def compare_clocks(self) -> None:
         """Looks how far that clock is from ours, as a trial begins and ends."""
 
     def clocks(self) -> Mapping[str, Any]:
-        """What was found, for the run's record."""
+        """The state of the clocks, for the run's record."""
 
     def conditions(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """Versions and state of what carries the world."""
 
     def running(self) -> list[Running]:
-        """What else has to live while the world does."""
+        """Processes that have to live as long as the world."""
 
     def bounds(self, control: Control) -> Bounds:
-        """What makes control groups where the world is."""
+        """The maker of control groups on the world's machine."""
 
     def container_home(self, bounds: Bounds) -> Home | None:
-        """Where containers are made; None: as here."""
+        """The folder in which containers are made; None: as on this machine."""
 
     def death(self) -> str | None:
         """How what carries the world ended, in words; None while it lives."""

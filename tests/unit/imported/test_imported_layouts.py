@@ -119,7 +119,7 @@ def test_netperf_omni_over_udp_tells_what_came_and_loss_where_both_ends_were_ask
     text = NETPERF_UDP + "THROUGHPUT=956.80\nTHROUGHPUT_UNITS=10^6bits/s\n"
     output = read(text)
     assert summed(text) == {"goodput.mean": 956.8e6}
-    assert output.notes == ["no loss: have -k or -o tell LOCAL_SEND_CALLS and REMOTE_RECV_CALLS too"]
+    assert output.notes == ["no loss: add LOCAL_SEND_CALLS and REMOTE_RECV_CALLS to -k or -o"]
     text += "LOCAL_SEND_THROUGHPUT=1177.60\nLOCAL_SEND_CALLS=1000000\nREMOTE_RECV_CALLS=812500\n"
     assert summed(text) == {
         "goodput.mean": 956.8e6, "achieved_load.mean": pytest.approx(1177.6e6), "loss.ratio": pytest.approx(0.1875),

@@ -145,7 +145,7 @@ def test_a_comma_that_could_be_anything_is_refused_with_its_line_and_cure(
 
 
 def test_a_value_that_stands_there_twice_is_no_second_sample() -> None:
-    with pytest.raises(UnreadableError, match=r"tells memory_used of 'guests\.web1' twice"):
+    with pytest.raises(UnreadableError, match=r"has memory_used of 'guests\.web1' twice"):
         read(export(*2 * [("mem.consumed.average", "1", "")]))
 
 

@@ -82,7 +82,7 @@ fn wait_for_peer(port: &OwnedFd) -> anyhow::Result<()> {
             return Ok(());
         }
         if waited > PATIENCE {
-            bail!("nobody is connected to the port");
+            bail!("no process has connected to the port");
         }
         std::thread::sleep(LOOK_EVERY);
         waited += LOOK_EVERY;

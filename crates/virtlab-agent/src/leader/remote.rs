@@ -2,7 +2,7 @@
 //!
 //! The connection's standard input and output are its control stream; what it was started from, a copy of this
 //! program, is removed first. It changes nothing that it was not asked to: it is in the machine's own network and
-//! reads. The process that the connection started only carries frames (`carrier.rs`), and goes on over another
+//! reads. The process that the connection started only carries frames (`carrier.rs`), and continues over another
 //! connection when its own is cut; its child leads. As root the child is the first process of its own PID
 //! namespace, so that nothing it started outlives it; an ordinary user's leader ends all that it started, or else
 //! the process above it does (`orphans.rs`).

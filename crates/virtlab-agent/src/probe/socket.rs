@@ -496,7 +496,7 @@ mod tests {
         stamp_transmits(&sender, false).unwrap();
         let to = RawAddress::from(local_address(&receiver).unwrap());
         let mut inbox = Inbox::new();
-        // The kernel begins to stamp a moment after the first socket asked for it.
+        // The kernel begins to stamp a moment after the first socket has requested it.
         for number in 0..1000 {
             send(sender.as_fd(), b"stamp me", Some(&to)).unwrap();
             let transmitted = inbox.transmit_stamp(sender.as_fd());

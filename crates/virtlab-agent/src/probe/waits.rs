@@ -4,7 +4,7 @@
 //! next to nothing is added to it: of a datagram its receive stamp, of a connection TCP's own note of its newest data. That
 //! alone says little, since what came while the thread was away, or faster than it works, waits behind the first: a wait
 //! counts only from when the thread was last at work. So one interruption is one stall, a load beyond what the thread can
-//! bear is none, and the kernel need not be asked while the thread is busy.
+//! bear counts as no stall, and the kernel need not be asked while the thread is busy.
 
 use super::report::{Report, STALL};
 use crate::clock;

@@ -224,7 +224,7 @@ impl Switch {
 
     fn configure(&mut self, configure: Configure) -> anyhow::Result<Value> {
         if self.running {
-            bail!("the switch forwards; stop it before it is configured anew");
+            bail!("the switch forwards; stop it before it is configured again");
         }
         if configure.spin == Spin::Always && (configure.fifo_priority.is_some() || timing::is_real_time()) {
             bail!(

@@ -31,7 +31,7 @@ pub struct Meeting {
 
 impl<P: Clone> Fabric<P> {
     /// The way of frames between two addresses that come in at `port`, where they meet others only once and nothing
-    /// else can become of them: only of a fabric that foretells.
+    /// else can happen to them. Only a fabric that foretells has such ways.
     #[must_use]
     #[inline]
     pub fn meeting(&mut self, port: PortId, source: Mac, destination: Mac) -> Option<Meeting> {

@@ -1,4 +1,5 @@
-//! What every workload is: told of its start, its instants, its messages and its stop; asked for its samples at the end.
+//! What every workload does: it hears of its start, its instants, its messages and its stop, and gives its samples at
+//! the end.
 
 use crate::input::{Finding, Role};
 use crate::ip::Message;

@@ -307,7 +307,7 @@ impl World {
     #[cold]
     fn give_up(&mut self) {
         self.reasons.push(format!(
-            "time stands still at {} ns: a role goes on without any link on its way; give it an interval",
+            "time stands still at {} ns: a role sends without end and no link slows it down; give it an interval",
             self.network.now_ns
         ));
         self.end();

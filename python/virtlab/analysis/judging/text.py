@@ -106,7 +106,7 @@ def required(comparison: Comparison) -> str:
 
 
 def more_runs(count: int | None, comparison: Comparison) -> str:
-    """How many more runs would decide, in words."""
+    """In words, how many more runs would decide the comparison."""
     if min(comparison.runs, default=0) < 2:
         return "every design point needs at least 2 runs"
     if count is None:

@@ -24,7 +24,7 @@ class Intervals:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.share.size)
 
     def mean_bit_per_s(self, column: str) -> float | None:

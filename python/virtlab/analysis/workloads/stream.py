@@ -124,7 +124,7 @@ def _one_way(context: RoleContext, metric: str, delay_ns: NDArray[Any], bound: f
 
 
 def not_estimable(bound_ns: float | None, delay_ns: NDArray[Any]) -> str | None:
-    """Why one-way delays between two clocks cannot be told: how far these are apart is unknown, or known no better than
+    """Why one-way delays between two clocks cannot be given: how far these are apart is unknown, or known no better than
     the delays are long (their median). Differences of delays are not concerned. None when they can.
 
     >>> import numpy as np
@@ -179,7 +179,7 @@ def clock_bound_ns(context: RoleContext) -> float | None:
 
 
 def sent_per_flow(context: RoleContext, packets: dict[str, NDArray[Any]]) -> dict[int, int] | None:
-    """Packets sent in the window by flow; None when nothing tells. `packets`: columns of `packet/1`."""
+    """Packets sent in the window by flow; None when nothing counts them. `packets`: columns of `packet/1`."""
     if context.has("sent/1"):
         rows = context.samples("sent/1", "sent_ns", ("flow",))
         if rows["flow"].size:

@@ -33,7 +33,7 @@ class Task:
     shared: str
     repetition: int
     seed: int
-    tell: str = ""  # a value that is told along with the record, by its path
+    tell: str = ""  # a value that is reported with the record, by its path
 
     @classmethod
     def of(cls, key: RunKey, plan: Plan, tell: str = "") -> Self:
@@ -46,7 +46,7 @@ class Task:
 
 
 class Pool(Protocol):
-    """Where runs are made."""
+    """Workers that make runs."""
 
     size: int  # workers
     most: int  # runs that one is given together

@@ -21,7 +21,7 @@ RESUMES = "the same command resumes"
 
 
 def is_no_room(error: BaseException) -> bool:
-    """Whether there was no room, on the disk or by the file; of the database's own errors only their text tells."""
+    """Whether there was no room, on the disk or by the file; the database's own errors say so in their text alone."""
     if isinstance(error, OverLimitError):
         return True
     if isinstance(error, OSError):

@@ -23,7 +23,7 @@ from virtlab.results.group import Group
 
 
 class _Logged:
-    """The campaign's observer for a backend; what it is told also goes into the run's log."""
+    """The campaign's observer for a backend; what it hears also goes into the run's log."""
 
     def __init__(self, observer: CampaignObserver, writer: RunWriter) -> None:
         self._observer = observer
@@ -59,7 +59,7 @@ def execute(
 ) -> RunRecord | None:
     """Plays one Plan and commits what came of it; None when it was cancelled.
 
-    With a `search`, many trials are made in the world; those of a run that was cut off are told again first. With a
+    With a `search`, many trials are made in the world; those of a run that was cut off are replayed first. With a
     `group` the run is committed when that is, and the record has its samples at hand to compute values from.
     """
     journal = _journal(dataset, key, plan, search) if search is not None else None
@@ -123,7 +123,7 @@ def _play(
 
 
 def _keep(writer: RunWriter, plan: Plan, artefacts: Mapping[str, bytes]) -> None:
-    """Keeps what tells why it failed, unless that alone is more than the file allows: the reason is worth more."""
+    """Keeps what shows why it failed, unless that alone is more than the file allows: the reason is worth more."""
     limit, held = plan.limits.disk_bytes, sum(map(len, artefacts.values()))
     if limit is not None and held > limit:
         names = ", ".join(artefacts)

@@ -1,4 +1,4 @@
-"""A run that searches: many trials in one built world, each told to the search and kept before the next begins.
+"""A run that searches: many trials in one built world, each given to the search and kept before the next begins.
 
 A trial overrides the searched input and, for a stream, its length; `trying` says what counts as loss and which trials
 are made again. When the search is over, the tests that the file asks for are made in the same world, at what was found
@@ -160,7 +160,7 @@ class Conducted:
         return None
 
     def _goal(self) -> str:
-        """The goal whose bounds are told, and at whose value tests are made."""
+        """The goal whose bounds are reported, and at whose value tests are made."""
         return next(iter(self._texts.values()))
 
     def _value(self, load: float) -> int:

@@ -6,7 +6,7 @@ that); frames that the receiver's own ring dropped had come through the device, 
 flow judges a load it is the worst flow's; drops of the receiver's ring, which know no flow, are taken off all flows
 alike. A trial that is disturbed for whatever reason (generator or receiver starved, a clock that stepped, a switch
 that was late, samples without memory) is made again, three times in all. One that stays disturbed may be so by its
-load, which the generator or the receiver cannot bear: the search is told what was measured, and the line is marked,
+load, which the generator or the receiver cannot bear: the search gets what was measured, and the line is marked,
 so that no answer may rest on it. Where five trials in a row stay disturbed although all their frames left in time
 and none was dropped by the receiver, it is not the load but the machine, and the run ends there. Source: RFC 2544,
 section 26; draft-ietf-bmwg-mlrsearch, trial loss ratio.
@@ -80,7 +80,7 @@ class Tries:
         return Trial(name, trial_seed(self.plan.seed, name), overrides, also)
 
     def searched(self, wanted: TrialRequest, settle: Callable[[TrialLine], TrialLine]) -> TrialLine | Outcome:
-        """One trial of the search; `settle` tells the search of a line that counts, and writes its bounds into it."""
+        """One trial of the search; `settle` gives the search a line that counts, and writes its bounds into it."""
         until, value = self.search.until, max(self.search.low, self.value(wanted.load))
         about = {"purpose": wanted.purpose, "load": wanted.load, "value": value, "trial_s": wanted.trial_s}
         taken: list[Gaps] = []

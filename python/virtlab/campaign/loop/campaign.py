@@ -1,5 +1,5 @@
 """The loop of a campaign: ask the schedule for the next run, play it, until nothing is left, the user stops it, or
-the machine fails. After a failure of the machine no further run would tell anything, and the failed run does not
+the machine fails. After a failure of the machine no further run would show anything, and the failed run does not
 count as an attempt.
 
 It keeps no state of its own. What is finished lies in the dataset, so stopping it anywhere, by any means,
@@ -123,7 +123,7 @@ class Campaign:
         return round(self._estimate_ns(point) * correction)
 
     def standing(self, point: int) -> Standing:
-        """How far the campaign is, for people."""
+        """The campaign's progress, for a display."""
         least, most = self.schedule.left(self.history)
         points = self.schedule.order(0)
         mean_ns = sum(self.expected_ns(each) for each in points) / len(points) if points else 0.0
@@ -135,7 +135,7 @@ class Campaign:
         return Standing(len(self.history), least, most, left_ns, self.width(point))
 
     def ending(self, why: Why, made: int, *, failure: str = "") -> Ending:
-        """What to say at the end."""
+        """The summary of a campaign that ended."""
         lacking = {}
         for point, (good, failed) in self.schedule.outcomes(self.history).items():
             if failed:

@@ -69,7 +69,7 @@ class Bisection:
         return place if low < place < high else half
 
     def tell(self, result: TrialResult) -> None:
-        """What came of it."""
+        """Takes the result of the trial that `ask` gave."""
         wanted = self.ask()
         assert wanted is not None, "the search is over"
         assert result.load == wanted.load, "another trial than requested"

@@ -58,7 +58,7 @@ class BackToBack:
         return BenchmarkTrial(self.name, self.high, (burst - 0.5) / self.high, part="burst")
 
     def tell(self, line: TrialLine) -> None:
-        """What came of it."""
+        """Takes the result of the trial that `ask` gave."""
         burst = self._burst()
         assert burst is not None, "no burst was requested"
         if line.sent and line.trial_s > 0:

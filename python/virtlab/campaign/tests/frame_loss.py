@@ -41,7 +41,7 @@ class FrameLoss:
         )
 
     def tell(self, line: TrialLine) -> None:
-        """What came of it."""
+        """Takes the result of the trial that `ask` gave."""
         self._lines.append(line)
 
     def trials_left(self) -> int:

@@ -68,11 +68,11 @@ class Latency:
         )
 
     def tell(self, line: TrialLine) -> None:
-        """What came of it."""
+        """Takes the result of the trial that `ask` gave."""
         self._lines.setdefault(line.part, []).append(line)
 
     def trials_left(self) -> int:
-        """Of all loads."""
+        """The number of trials still to make, over all loads."""
         possible = sum(not isinstance(self._load(load), str) for load in self.test.loads)
         return possible * self.test.trials - sum(len(lines) for lines in self._lines.values())
 

@@ -58,7 +58,7 @@ class Test(Protocol):
         """The next trial."""
 
     def tell(self, line: TrialLine) -> None:
-        """What came of the trial that `ask` gave."""
+        """Takes the result of the trial that `ask` gave."""
 
     def results(self) -> list[Value]:
         """What was measured; final once `ask` gives None."""

@@ -1,4 +1,4 @@
-"""Delays of many frames as counts in bins of equal ratio, from which quantiles of several trials together can be told.
+"""Delays of many frames as counts in bins of equal ratio, from which quantiles of several trials together follow.
 
 A trial of 120 s has more frames than a journal should hold, and quantiles of trials cannot be put together again.
 Counts can: 128 bins per doubling, so a quantile is known to 0.3 %. Frames of no time or less (clocks that differ by
@@ -18,7 +18,7 @@ PER_DOUBLING = 128
 
 @dataclass
 class DelayCounts:
-    """How many delays fell into each bin."""
+    """The number of delays in each bin."""
 
     counts: dict[int, int] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class DelayCounts:
 
     @property
     def size(self) -> int:
-        """How many delays."""
+        """The number of delays."""
         return sum(self.counts.values())
 
     def quantile_ns(self, share: float) -> float | None:

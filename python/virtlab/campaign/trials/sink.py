@@ -23,7 +23,7 @@ class TrialSink:
     role: str = ""
     take: Callable[[Columns], None] | None = None
     blocks: dict[Stream, list[dict[str, Any]]] = field(default_factory=dict)
-    how: str = ""  # a reset was done, as the backend tells it
+    how: str = ""  # a reset was done, as the backend reports it
     _bytes: int = 0
 
     def block(self, stream: str, schema: str, columns: Columns) -> None:

@@ -13,7 +13,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 
 class Arrivals(StrEnum):
-    """How hosts send."""
+    """The gaps between a host's packets."""
 
     poisson = "poisson"
     constant = "constant"
@@ -21,7 +21,7 @@ class Arrivals(StrEnum):
 
 @app.callback()
 def bench() -> None:
-    """How fast the simulator is on this machine."""
+    """Measures how fast the simulator is on this machine."""
 
 
 @app.command()

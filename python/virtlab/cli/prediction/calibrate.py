@@ -158,7 +158,7 @@ def _print(result: Calibrated, target: Path, *, as_json: bool) -> None:
 
 
 def _busy(result: Calibrated) -> list[str]:
-    """What busy neighbours add to an echo, and whether that could be told."""
+    """What busy neighbours add to an echo, and whether that could be measured."""
     found = result.contention
     if found.table is None or found.crossing is None:
         return [f"busy neighbours: {found.why}"]
@@ -176,7 +176,7 @@ def _busy(result: Calibrated) -> list[str]:
 
 
 def _pinned(result: Calibrated) -> list[str]:
-    """What being pinned to a processor adds to an echo over a router, and whether that could be told."""
+    """What being pinned to a processor adds to an echo over a router, and whether that could be measured."""
     found = result.steering
     if found.cost is None or found.added_ns is None:
         return [f"pinned routers: {found.why}"]

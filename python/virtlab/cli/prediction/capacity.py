@@ -98,7 +98,7 @@ def answers(
     draws: int = 8,
     shown: bool = False,
 ) -> list[Capacity]:
-    """One answer per combination of the other factors; `shown`: what is tried is told on standard error."""
+    """One answer per combination of the other factors; `shown`: what is tried is printed on standard error."""
     from virtlab.campaign import Interruption
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.errors import ExperimentError

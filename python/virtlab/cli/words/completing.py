@@ -83,7 +83,7 @@ def _option(command: Any, rest: Sequence[str]) -> Any:
 
 
 def _values(option: Any, rest: Sequence[str]) -> list[str]:
-    """What an option may be given."""
+    """Completions for the value of an option."""
     names = set(option.opts)
     if choices := _choices(option.bare_type):
         return choices

@@ -45,7 +45,7 @@ class FileMistakesError(ExperimentError):
         return type(self), (self.name, self.mistakes)
 
     def lines(self) -> list[str]:
-        """How many there are, and each."""
+        """The number of mistakes, then each of them."""
         count = len(self.mistakes)
         head = f"{self.name}: {count} mistake{'s' if count > 1 else ''}"
         return [head, *(shortened(f"  {mistake}") for mistake in self.mistakes)]

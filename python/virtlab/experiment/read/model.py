@@ -304,7 +304,7 @@ class LinkSpec(Part):
 
 
 class NetworkSpec(Part):
-    """What holds for the whole network."""
+    """Settings of the whole network."""
 
     ipv4: leaves.Pool4 = Field("10.0.0.0/16", description="pool of IPv4 addresses, or none")
     ipv6: leaves.Pool6 = Field("none", description="pool of IPv6 addresses, or none")
@@ -331,7 +331,7 @@ class TimingSpec(Part):
 
 
 class CollectSpec(Part):
-    """What is kept of a run."""
+    """The data that a run keeps."""
 
     packets: list[leaves.ObjectName] | None = Field(
         None, description="roles whose samples are kept; absent: all"
@@ -357,7 +357,7 @@ class LimitsSpec(Part):
 
 
 class UntilSpec(Part):
-    """When repetition has been enough."""
+    """The precision at which repetition stops."""
 
     metric: leaves.Text = Field(description="'ROLE.METRIC.STATISTIC', e.g. 'probe.rtt.mean'")
     relative_interval: leaves.ProperShare = Field(
@@ -366,7 +366,7 @@ class UntilSpec(Part):
 
 
 class RepeatSpec(Part):
-    """How often each design point is run."""
+    """The number of runs of each design point."""
 
     minimum: leaves.Count = Field(3, description="runs of every point")
     maximum: leaves.Count | None = Field(
@@ -378,7 +378,7 @@ class RepeatSpec(Part):
 
 
 class GoalSpec(Part):
-    """What makes a load of a search good."""
+    """The condition that a good load of a search meets."""
 
     loss: leaves.LossShare = Field(0.0, description="most loss of a good trial, e.g. '0 %' or '0.5 %'")
     exceed: leaves.LossShare = Field(0.5, description="share of a load's trial time that may be bad")

@@ -27,7 +27,7 @@ _OPERATOR = choice("<", "<=", ">=", ">", "==")
 
 @dataclass(frozen=True, slots=True)
 class TriggerSpec:
-    """When an action begins."""
+    """The events after which an action begins."""
 
     event: str | None = None
     plus_ns: int = 0

@@ -1,6 +1,6 @@
 """A worst case that no echo exceeds: deterministic network calculus of the ports on its way.
 
-Which flows there are is told by `sources`, which ports they pass by `paths`, how long a port delays by `delays`,
+`sources` finds the flows, which ports they pass by `paths`, how long a port delays by `delays`,
 what a platform adds by `costs`. An echo's bound is the sum over its ports, there and back. A reply begins where its
 request ended. Roles that run one after another meet only while something of the first is still under way, see
 `meeting`: whether that can be is found with the delays of all.
@@ -43,7 +43,7 @@ class Bound:
 
     @property
     def words(self) -> str:
-        """What it is."""
+        """In words, under which condition the bound holds."""
         if self.quantile is None:
             return "bound"
         return f"while wake-ups and lateness keep to their {self.quantile * 100:g} % quantile: no worst case"

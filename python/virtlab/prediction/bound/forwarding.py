@@ -21,7 +21,7 @@ from virtlab.prediction.bound.curves import COUNTED_LESS_BYTES, NS, Flow, Hop, P
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What forwarding costs a guest, in ns."""
+    """The costs of forwarding in a guest, in ns."""
 
     packet_ns: float
     byte_ns: float
@@ -29,7 +29,7 @@ class Server:
     backlog_packets: int
 
     def frame_ns(self, bits: float) -> float:
-        """Of a frame of so many bits of wire."""
+        """The cost of a frame that takes so many bits on the wire."""
         return self.packet_ns + max(bits / 8 - COUNTED_LESS_BYTES, 0.0) * self.byte_ns
 
 

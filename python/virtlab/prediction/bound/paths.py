@@ -10,7 +10,7 @@
 | `shaped` | a shaper in front of a FIFO |
 | `any_order` | in whatever order, never idle: bounded by how long the port is busy at a stretch |
 
-A discipline that serves and shares in no way (drawn delays) has none here. Classes are told by code points.
+A discipline that serves and shares in no way (drawn delays) has none here. Classes are distinguished by code points.
 
 Where the guests of a host share a queue in front of its wire, that is a token bucket and FIFO like a vNIC's, of all of
 them.
@@ -174,7 +174,7 @@ class Paths:
         return hops, (guest, vnic)
 
     def _out(self, guest: str, name: str) -> Iterator[Hop]:
-        """What frames wait for in front of a vNIC."""
+        """The queues in front of a vNIC."""
         entry = self.plan.world.guests[guest]
         vnic = entry.vnics[name]
         _queues_nowhere(guest, vnic)

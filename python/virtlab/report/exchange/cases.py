@@ -1,4 +1,4 @@
-"""What is told to other programs: one case per claim, mistake or comparison, in one of four outcomes.
+"""What other programs get: one case per claim, mistake or comparison, in one of four outcomes.
 
 JUnit calls a case that is clearly wrong a failure, and one that could not be decided an error; both fail a build, as
 exit codes 1 and 4 do.
@@ -42,7 +42,7 @@ class Cases:
     links: tuple[tuple[str, str], ...] = field(default=())  # a word and where it leads
 
     def count(self, outcome: Outcome) -> int:
-        """How many ended so."""
+        """The number of cases with this outcome."""
         return sum(case.outcome == outcome for case in self.cases)
 
 

@@ -125,7 +125,7 @@ class _Stage:
         return amount("x", title, scale={"nice": False, "zero": False, "padding": 16}, axis=axis)
 
     def tip(self) -> list[Row]:
-        """What hovering says of the place of any mark."""
+        """The fields of the tooltip at every mark."""
         return [
             *([{"field": "level", "title": self.axis.name}] if self.axis else []),
             *([{"field": "colour", "title": self.colour.name}] if self.colour else []),

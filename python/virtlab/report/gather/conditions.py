@@ -1,7 +1,7 @@
 """Under what conditions the numbers came about: machine, kernel, versions; what was built, applied and read
 back.
 
-Values are grouped over runs: a condition that was the same everywhere is told once, one that changed is told
+Values are grouped over runs: a condition that was the same everywhere is listed once, one that changed is listed
 with how often each value held.
 """
 

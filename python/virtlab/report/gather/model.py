@@ -81,7 +81,7 @@ class Cell:
 
     @property
     def setting(self) -> SettingKey:
-        """What the cell is of, to look it up by."""
+        """The key by which other tables find the cell's setting."""
         return tuple(self.point.items()), self.realisation
 
 
@@ -123,7 +123,7 @@ class Setting(Protocol):
 
     @property
     def realisation(self) -> str:
-        """Of its links."""
+        """How its links were realised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Queues of link directions, a row per class: what passed, was dropped or marked, how long it waited, and who queued.
 
 Counts are of the whole run, from its first mark to its last, as medians over the runs of a setting; waits are as the
-queue itself told them (a kernel tells none: its mean wait is by Little's law from the sampled backlog). Of the rows of a
+queue itself told them (a kernel reports none: its mean wait is by Little's law from the sampled backlog). Of the rows of a
 setting the one with the longest mean wait is marked: there packets really waited. Left out are classes in which nothing
 came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
 """

@@ -41,7 +41,7 @@ class Setting:
 
     @property
     def samples(self) -> int:
-        """Of all runs."""
+        """The number of samples of all runs."""
         return sum(box.summary.samples for box in self.runs)
 
     @property

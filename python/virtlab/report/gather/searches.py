@@ -37,7 +37,7 @@ class Searched:
     tests: tuple[Mapping[str, Any], ...] = ()  # what the tests after it measured, or why they could not
 
     def kind(self, trial: Mapping[str, Any]) -> str:
-        """What came of a trial of the search."""
+        """In a word, the outcome of a trial of the search."""
         if trial["repeated"]:
             return "made again"
         if trial["purpose"] == "warm-up":

@@ -1,7 +1,7 @@
 """A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, the command
 that answers it, or why none does.
 
-Checked without running anything: `drawable` tells from an experiment file every plot that its report can hold.
+Checked without running anything: `drawable` derives from an experiment file every plot that its report can hold.
 With `rows` the file names a source of `published/figures.csv`, and has one entry for each figure and table of it.
 """
 
@@ -32,7 +32,7 @@ _NUMBERED = re.compile(r"(Fig|Table)\b")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an entry, and the cure."""
+    """A mistake in an entry, and the cure."""
 
     figure: str
     what: str

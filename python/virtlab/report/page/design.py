@@ -12,7 +12,7 @@ from virtlab.report.words import plural
 
 
 def facts(data: Gathered) -> list[tuple[str, str]]:
-    """What stands below the title."""
+    """The facts below the title."""
     used, origin = sum(run.used for run in data.runs), data.origin
     runs = f"{used} of {len(data.runs)}" if used != len(data.runs) else str(used)
     links = " and ".join(name.replace("_", " ") for name in _realisations(data))

@@ -45,7 +45,7 @@ def verdict_facts(verdict: Verdict, with_published: bool) -> list[tuple[str, str
 
 
 def tally(data: Gathered) -> list[dict[str, str]]:
-    """How many verdicts of each kind there are."""
+    """The number of verdicts of each kind."""
     words = Counter(one.verdict for one in data.verdicts)
     ordered = sorted(words.items(), key=lambda pair: (_ORDER.index(verdict_kind(pair[0])), pair[0]))
     return [{"kind": verdict_kind(word), "text": f"{count} {word}"} for word, count in ordered]

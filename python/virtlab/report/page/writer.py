@@ -81,7 +81,7 @@ def write_report(
 
 
 def _sweep(root: Path, below: tuple[str, ...]) -> None:
-    """What reports that were killed began to write."""
+    """Removes the unfinished files of reports that were killed."""
     for within in ((), (PICTURES,), (SOURCE,), (SOURCE, PUBLISHED)):
         with suppress(FileNotFoundError), Folder.open(root, *below, *within) as folder:
             folder.sweep(DEAD_AFTER_S)

@@ -20,7 +20,7 @@ class _Bucket:
 
     @property
     def count(self) -> int:
-        """How many samples fell into it."""
+        """The number of samples in the bucket."""
         return self.setting.counts[self.at]
 
     def share(self, count: int) -> str:

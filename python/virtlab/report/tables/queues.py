@@ -25,7 +25,7 @@ def queues_table(rows: Sequence[Row]) -> Block | None:
 
 
 def about(rows: Sequence[Row]) -> str:
-    """What the table is."""
+    """The caption of the table."""
     beyond = len(rows) - ROWS_MAX
     words = "Queues by class: passed, dropped, marked, waited; medians over runs"
     if any(row[MARK] for row in rows):

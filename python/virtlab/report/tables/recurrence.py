@@ -44,7 +44,7 @@ def recurrence_table(data: Gathered, recurrence: Recurring) -> Block:
         title="variance within and between runs",
         caption=f"{recurrence.role}.{recurrence.metric}: standard deviation within a run and between runs; the share of the "
         f"variance that lies between runs (intra-class correlation) with its {level * 100:g} % interval; 'worth' is how "
-        "many independent samples tell as much as those of a run, which follow each other",
+        "many independent samples say as much as those of a run, which follow each other",
     )
 
 

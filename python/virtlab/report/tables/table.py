@@ -60,7 +60,7 @@ def table(
     caption: str = "",
     out: Callable[[Row], bool] = lambda _: False,
 ) -> Block:
-    """The table; `out` tells rows that do not count, which are shown pale."""
+    """The table; `out` picks rows that do not count, which are shown pale."""
     return {
         "id": name,
         "title": title,

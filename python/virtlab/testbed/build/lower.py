@@ -180,7 +180,7 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
 
 
 def _kernel_of_its_own(guest: str, plan: Plan, out: Lowered) -> None:
-    """Names the network of a virtual machine. Its interfaces were there first, so each is told about IPv6 by itself."""
+    """Names the network of a virtual machine. Its interfaces were there first, so IPv6 is set on each by itself."""
     namespace, path = out.guests[guest], f"guests.{guest}"
     machine = Machine(has_ipv6=True)
     wanted = _has_ipv6(plan, [guest])
@@ -403,7 +403,7 @@ def _bridge_inside(guest: str, ports: list[Place], plan: Plan, machine: Machine,
 def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operation]:
     yield SysctlSet(namespace, "net/ipv4/ip_forward", "1")
     for scope in ("all", "default"):
-        # A router between two of its own networks would otherwise tell senders of better ways, and distrust sources.
+        # A router between two of its own networks would otherwise send redirects, and distrust sources.
         yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/send_redirects", "0")
         yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/rp_filter", "0")
     if machine.has_ipv6 and ipv6:

@@ -51,7 +51,7 @@ def workloads_of(hello: Mapping[str, object]) -> tuple[str, ...] | None:
 
 
 def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:
-    """What the soft switch says that it plays."""
+    """The disciplines that the soft switch says it plays."""
     control = leader.control
     control.call("apply", {"batch": [NamespaceAdd("trial:switch").json()]})
     control.call("spawn", {"channel": 1, "role": "switch", "namespace": "trial:switch"})

@@ -26,7 +26,7 @@ def _of_those_asked(
 ) -> dict[str, Any]:
     """Of a reply what was requested. BreachError if some of it is missing: no leader reports the networks of another."""
     if lacking := [name for name in namespaces if name not in reply["namespaces"]]:
-        raise control.breach(channel, f"it does not tell of {', '.join(lacking)}", "observe")
+        raise control.breach(channel, f"it does not report {', '.join(lacking)}", "observe")
     return {name: reply["namespaces"][name] for name in namespaces}
 
 

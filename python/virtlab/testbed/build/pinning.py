@@ -98,7 +98,7 @@ def _same(mask: str, other: str) -> bool:
 def pin(control: Control, lowered: Lowered, chosen: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """Steers every port of each guest to its processor; guest -> what was applied and read back.
 
-    MachineError when the kernel refuses or tells back another set.
+    MachineError when the kernel refuses or reads back another set.
     """
     found = {}
     for number, (guest, cpu) in enumerate(chosen.items()):
@@ -118,7 +118,7 @@ def pin(control: Control, lowered: Lowered, chosen: Mapping[str, int]) -> dict[s
 
 
 def _answer(control: Control, channel: int, guest: str) -> str:
-    """What the shell wrote, once it ended well."""
+    """The output of the shell, once it ended without a failure."""
     said = bytearray()
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:

@@ -79,7 +79,7 @@ def measure_overhead(
     if observed.by == "quota":
         raise MachineError(
             "rt overhead",
-            "a cgroup quota does not tell where a period begins, so the loss per start cannot be told",
+            "a cgroup quota does not show where a period begins, so the loss per start cannot be measured",
             "run it as a user who may use SCHED_DEADLINE",
         )
     lost = sorted(max(budget_ns - int(served), 0) for served in observed.cycles[1:, 2])
@@ -273,7 +273,7 @@ def _play(request: dict[str, Any], seconds: float, join: Callable[[int], None] |
 
 
 def _steal_ns() -> int | None:
-    """Time that a machine below this one took from all CPUs since boot, as the kernel counts it; None: not told."""
+    """Time that a machine below this one took from all CPUs since boot, as the kernel counts it; None: not counted."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
         return int(fields[8]) * 10**9 // os.sysconf("SC_CLK_TCK")

@@ -140,7 +140,7 @@ class Routing(Running):
         return str(self._death(channel, ending(exited))) if channel in self.names else None
 
     def deaths(self) -> Iterator[MachineError]:
-        """Of each daemon that ended, heard of or not."""
+        """An error for each daemon that ended, whether or not its end was reported."""
         for channel in self.names:
             if (how := self.control.ended(channel)) is not None:
                 yield self._death(channel, how)

@@ -65,7 +65,7 @@ def keep(capacity: Capacity) -> None:
 
 
 def stored() -> Capacity | None:
-    """What was measured on this machine, or None."""
+    """The capacity measured on this machine, or None."""
     try:
         said = json.loads((folder() / FILE_NAME).read_text(encoding="utf-8"))
         if said.pop("machine") != _machine():

@@ -119,7 +119,7 @@ def check_reach(
     """Every pair that talks answers an echo, a small one and one of the full MTU; 'a -> b' to the RTT in ns.
 
     `patience`: how many times longer than on this machine an answer may take. GuestError names the first pair that does not.
-    From an existing host whose user may send no echoes nothing is asked, which its record says; its roles will tell.
+    From an existing host whose user may send no echoes nothing is asked, which its record says; its roles will show it.
     """
     pairs = reach_pairs(plan)
     asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]] = {}

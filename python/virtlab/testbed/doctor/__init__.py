@@ -21,7 +21,7 @@ def examine(
 ) -> Examination:
     """Examines this machine for this user. Leaves nothing behind; takes about ten seconds.
 
-    `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` is told what is
+    `self_test` builds a small testbed for three seconds; without it `why_not` says why. `progress` gets what is
     tried.
     """
     found: list[Finding] = []

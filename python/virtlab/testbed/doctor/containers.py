@@ -30,7 +30,7 @@ def examine() -> Iterator[Finding]:
 
 
 def _tried(name: str, engine: runtime.Runtime, wanted: str | None) -> Finding:
-    """What came of a world with one container."""
+    """The finding of a world with one container."""
     begin = time.monotonic()
     try:
         with Testbed().open(_plan(wanted), Unobserved()) as session:

@@ -105,7 +105,7 @@ def _measure(name: str, *, switched: bool) -> Finding:
 
 
 def judge(name: str, rtt_ns: list[int], reasons: Iterable[str], by: str, *, switched: bool) -> Finding:
-    """What echo times say about the machine."""
+    """The finding that echo times give about the machine."""
     times = sorted(rtt_ns)
     if len(times) < ECHOES // 2:
         why = "; ".join(reasons) or "no reason known"

@@ -124,7 +124,7 @@ def write(place: Path) -> Path:
 
 
 def instructions(place: Path) -> str:
-    """How it gets into an image."""
+    """Instructions for putting the archive into an image."""
     return f"""{place}: unpack it at the root of the image's system, for instance
   tar -x -C / -f {place.name}                      inside the running system, as root
   virt-tar-in -a IMAGE.qcow2 {place.name} /        from outside, with libguestfs

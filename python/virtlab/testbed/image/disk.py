@@ -1,4 +1,4 @@
-"""A disk image that a virtual machine boots: where it lies, what it is, and how to tell it from another. It is only
+"""A disk image that a virtual machine boots: where it lies, what it is, and how to distinguish it from another. It is only
 read.
 
 What it is shows in its first bytes, not in its name: many a `.img` is of the kind qcow2 (header:
@@ -7,7 +7,7 @@ one for UEFI alone is partitioned by GPT and has it too, for the sake of old pro
 
 An image is somebody else's word, and a header of the kind qcow2 can name other files, which its guest would then
 read: a base, and a file with its data. The base may be a file that lies beside the image, named without a folder,
-and is looked at likewise; all else is refused. QEMU is told every file and its kind, so that it neither guesses one
+and is looked at likewise; all else is refused. QEMU is given every file and its kind, so that it neither guesses one
 nor asks the header.
 """
 
@@ -75,7 +75,7 @@ class Disk:
             base, at = base.base, f"{at}.backing"
 
     def facts(self) -> dict[str, object]:
-        """Which it is, for the record of a run."""
+        """The disk's identity, for the record of a run."""
         return {
             "image": self.path.name,
             "image_format": self.format,

@@ -42,7 +42,7 @@ class Firmware:
         ]  # fmt: skip
 
     def facts(self) -> dict[str, object]:
-        """Which it is, for the record of a run."""
+        """The firmware's identity, for the record of a run."""
         content = self.executed.read_bytes()
         return {"firmware": self.executed.name, "firmware_sha256": hashlib.sha256(content).hexdigest()}
 

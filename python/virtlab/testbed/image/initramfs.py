@@ -64,7 +64,7 @@ INIT = BEGIN + BECOME_AGENT
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a machine boots."""
+    """The kernel and the initramfs that a machine boots."""
 
     kernel: Kernel
     initramfs: Path

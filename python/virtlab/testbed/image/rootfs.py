@@ -29,7 +29,7 @@ UNPACK = ("tar", "-x", "--force-local", "-f")
 
 
 def rootfs_folder() -> Path:
-    """Where they are kept."""
+    """The folder of the root file systems."""
     return folder() / "rootfs"
 
 

@@ -37,11 +37,11 @@ class OurClock:
     """The same clock."""
 
     def to_ours(self, t_ns: int) -> int:
-        """As it is."""
+        """The same instant: the clock is ours."""
         return t_ns
 
     def from_ours(self, t_ns: int) -> int:
-        """As it is."""
+        """The same instant: the clock is ours."""
         return t_ns
 
     def bound_ns(self, t_ns: int) -> int:

@@ -84,7 +84,7 @@ def missing(wanted: str | None = None) -> str | None:
 
 
 def cure(wanted: str | None = None) -> str:
-    """What helps."""
+    """The remedy, where no runtime can be used."""
     if _unknown(wanted):
         return f"unset {FORCED}, or set it to {', '.join(RUNTIMES[:-1])} or {RUNTIMES[-1]}"
     return CURE if wanted is None else f"install {wanted}, or write another 'runtime'"

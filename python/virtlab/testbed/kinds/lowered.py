@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a vNIC is in the built world."""
+    """The namespace and the interface of a vNIC in the built world."""
 
     namespace: str
     link: str

@@ -65,7 +65,7 @@ class Running:
         raise AssertionError(f"{guest} boots on a reset, and nothing resets it")
 
     def restart(self, guest: str, observe: Observer) -> None:
-        """Waits until a guest that was reset is back, and tells it again what it was told at first."""
+        """Waits until a guest that was reset is back, and gives it its configuration again."""
         del observe
         raise AssertionError(f"{guest} boots on a reset, and nothing restarts it")
 
@@ -75,7 +75,7 @@ class Running:
         return None
 
     def deaths(self) -> Iterator[VirtlabError]:
-        """Of each that ended, heard of or not."""
+        """An error for each that ended, whether or not its end was reported."""
         return iter(())
 
     def guest_of(self, channel: int) -> str | None:
@@ -134,7 +134,7 @@ class Guests(Protocol):
         """Those of each platform."""
 
     def reach(self, guest: str) -> Reach:
-        """How to talk to a guest."""
+        """The channels and the clock by which a guest is reached."""
 
 
 @dataclass(frozen=True, slots=True)

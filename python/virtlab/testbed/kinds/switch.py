@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BuiltSwitch:
-    """A virtual switch of a world: an interface of its host's namespace, and what its ports are told."""
+    """A virtual switch of a world: an interface of its host's namespace, and the settings of its ports."""
 
     __slots__ = ()
     namespace: str
@@ -46,7 +46,7 @@ class BuiltSwitch:
         return None
 
     def made(self, mtu_bytes: int) -> Iterator[Operation]:
-        """What makes it, before it has ports."""
+        """The operations that make the switch, before it has ports."""
         del mtu_bytes
         return iter(())
 

@@ -98,7 +98,7 @@ class LabSite:
         return [Watched(self.machine)]
 
     def death(self) -> str | None:
-        """How the machine ended."""
+        """The cause, if the machine ended."""
         return self.machine.death()
 
     def carrier(self, channel: int) -> str:
@@ -153,7 +153,7 @@ class LabVm:
         self._accelerator = ""
 
     def capabilities(self) -> Capabilities:
-        """What works inside; tried there, not guessed."""
+        """The kinds that work inside, as found by trying them there."""
         lacking = self.rules.lacking()
         if lacking is not None:
             found = Findings((lacking, ""), {}, root=False, has_ipv6=False, switch_qdiscs=())

@@ -84,7 +84,7 @@ class GroupsInside:
         return {guest: f"/{SESSION.name}/{guest}" for guest in guests}
 
     def account(self, path: str) -> Account:
-        """What the kernel inside says of one of them."""
+        """The counters of a control group, read from the kernel inside."""
         return AccountInside(path, ask=self._ask)
 
     def counters(self) -> Iterator[tuple[str, str, int]]:

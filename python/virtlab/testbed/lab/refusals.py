@@ -246,7 +246,7 @@ def _carried() -> set[str]:
 
 
 def capabilities(findings: Findings, fingerprint: dict[str, str], rules: Rules = LAB_VM) -> Capabilities:
-    """What works inside."""
+    """The kinds that work inside."""
     why = None if findings.world is None else "; ".join(part for part in findings.world if part)
     inside = testbed.capabilities(findings, fingerprint)
     absent = dict.fromkeys(inside.platforms, rules.platform)

@@ -53,7 +53,7 @@ class LabCommand(command.Machine):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a machine is, for the record of a run."""
+    """The properties of a machine that a run's record holds."""
 
     kernel: str
     kernel_package: str
@@ -63,7 +63,7 @@ class Facts:
     memory_bytes: int
 
     def texts(self) -> dict[str, str]:
-        """As conditions of a run."""
+        """The properties as conditions of a run."""
         return {
             "kernel": self.kernel,
             "kernel_package": self.kernel_package,
@@ -134,7 +134,7 @@ class LabMachine:
 
     @classmethod
     def wanted(cls, image: Image, accelerator: str) -> command.Machine:
-        """What is asked of QEMU."""
+        """The machine that QEMU is to make."""
         return cls.booted(image)(
             name=cls.where,
             initramfs=str(image.initramfs),
@@ -158,7 +158,7 @@ class LabMachine:
 
     @property
     def console(self) -> bytes:
-        """What it said so far."""
+        """The output of its console so far."""
         return bytes(self._started.console)
 
     def death(self) -> str | None:
@@ -227,7 +227,7 @@ class LabWorld:
         self.hello: dict[str, Any] = control.greet()
 
     def tail(self) -> str:
-        """What it wrote as errors."""
+        """The end of its standard error."""
         return self._errors.decode(errors="replace").strip()
 
     def end(self) -> None:
@@ -247,7 +247,7 @@ class LabWorld:
             self.control.listen(WORLD_PROCESS, None)
 
     def _gone(self) -> bool:
-        """Whether it was told that both ended: its process, and the stream through it."""
+        """Whether it heard that both ended: its process, and the stream through it."""
         return all(self.control.ended(channel) is not None for channel in (WORLD_PROCESS, 0))
 
     def _hear(self, data: Data) -> None:

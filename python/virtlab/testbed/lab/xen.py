@@ -87,12 +87,12 @@ class XenCommand(command.Machine):
 
 @dataclass(frozen=True, slots=True)
 class XenFacts(Facts):
-    """What a machine with Xen is."""
+    """The properties of a machine with Xen."""
 
     xen: str = ""
 
     def texts(self) -> dict[str, str]:
-        """As conditions of a run."""
+        """The properties as conditions of a run."""
         return {
             **Facts.texts(self),
             "hypervisor": self.xen,
@@ -127,7 +127,7 @@ class XenMachine(LabMachine):
         return XenWorld(self)
 
     def death(self) -> str | None:
-        """How it ended, or why it is of no more use."""
+        """The cause, if it ended or cannot be used any more."""
         return LabMachine.death(self) or self.spoiled
 
     def sweep(self) -> None:

@@ -35,7 +35,7 @@ HEARTBEAT_NS = 60 * 10**9  # without a beat for this time, an agent that expects
 CURE_GONE = "see its log; a run is repeated from its beginning"
 BREACH = "a breach of the protocol"
 CURE_BREACH = "see who else controls that guest or host: no agent of virtlab sends this"
-OUR_EVENTS = frozenset({"cut", "mended"})  # of connections, told by who has them
+OUR_EVENTS = frozenset({"cut", "mended"})  # of connections, reported by who has them
 _CHUNK = 1 << 18
 
 
@@ -312,7 +312,7 @@ class Control:
     ) -> None:
         """An agent at the end of a stream of its own, its channel 0 here `first`. `death` says why the stream ended.
 
-        With `renewal` the stream is a line, which is mended when it is cut: events 'cut' and 'mended' tell of it.
+        With `renewal` the stream is a line, which is mended when it is cut: events 'cut' and 'mended' report it.
         """
         self._branches.append(Branch(stream, first, channels, death, renewal))
         self.begin(first, channels)
@@ -457,7 +457,7 @@ class Control:
             told = {**message.details, "channel": channel + int(message.details["channel"])}
             self._keep(Notice(channel, message.name, told))
         elif isinstance(message, Notice) and message.name in OUR_EVENTS:
-            self.breach(channel, f"it tells of '{message.name}', which is seen from here")
+            self.breach(channel, f"it reports '{message.name}', which is seen from here")
         else:
             self._keep(message)
 
@@ -476,7 +476,7 @@ class Control:
         channels = int(notice.details.get("channels", 1))
         speaker = self._speakers.of(notice.channel)
         if notice.channel != speaker.first or not speaker.ends(first, channels):
-            what = f"it tells that {channels} channels from {notice.details['channel']} on ended, which are not its own"
+            what = f"it reports that {channels} channels from {notice.details['channel']} on ended, which are not its own"
             self.breach(notice.channel, what)
             return
         exited = Notice(notice.channel, notice.name, {**notice.details, "channel": first})

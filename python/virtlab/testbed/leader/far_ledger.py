@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 16
 
 
 def folder() -> Path:
-    """Where entries are: the user's own state."""
+    """The folder of the entries, in the user's own state."""
     named = os.environ.get("XDG_STATE_HOME")
     return (Path(named) if named else Path.home() / ".local" / "state") / "virtlab" / "far"
 

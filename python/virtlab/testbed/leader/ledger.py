@@ -23,7 +23,7 @@ SWEEP_PATIENCE_S = 2.0
 
 
 def boot_id() -> str:
-    """Which boot of the machine this is."""
+    """The id of the machine's current boot."""
     return BOOT_ID.read_text(encoding="ascii").strip()
 
 

@@ -35,7 +35,7 @@ class Speaker:
         return range(self.first, self.first + self.channels)
 
     def ends(self, first: int, channels: int) -> bool:
-        """Whether it may tell that what had these channels ended."""
+        """Whether it may report that what had these channels ended."""
         return self.leads and self.first < first and first + channels <= self.first + self.channels
 
 
@@ -57,7 +57,7 @@ class Speakers:
         self._of.clear()
 
     def of(self, channel: int) -> Speaker:
-        """Whose a channel is."""
+        """The speaker that owns a channel."""
         found = self._of.get(channel)
         if found is None:
             inside = [each for each in self._all.values() if channel in each.span]

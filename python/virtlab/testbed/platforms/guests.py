@@ -87,7 +87,7 @@ class Guests:
         return found
 
     def reach(self, guest: str) -> Reach:
-        """How to talk to a guest."""
+        """The channels and the clock by which a guest is reached."""
         owner = self.owners.get(guest)
         return owner.guests().get(guest, OURS) if owner is not None else OURS
 
@@ -209,7 +209,7 @@ class Guests:
             yield from switches.caches()
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
-        """Begins series that tools beside the guests tell, and ends those before them, whose rows are returned."""
+        """Begins series that tools beside the guests report, and ends those before them, whose rows are returned."""
         for each in self.running:
             yield from each.sample(wanted)
 

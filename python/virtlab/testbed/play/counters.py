@@ -35,7 +35,7 @@ MARGIN = 2  # how many times its longest so far a reading must have before anyth
 
 @dataclass(slots=True)
 class Counting:
-    """What was read so far."""
+    """The counters that were read so far."""
 
     control: Control
     plan: Plan
@@ -82,7 +82,7 @@ class Counting:
         return made_anew(self.plan, self.lowered, self.reset)
 
     def _mark(self, mark: str) -> None:
-        """What costs no process."""
+        """Reads the counters that need no process."""
         wanted = self.plan.collect.counters
         groups = [group for group in wanted if group in STREAM_GROUPS]
         entities = Entities(self.lowered)

@@ -18,14 +18,14 @@ from virtlab.plan import Plan
 from virtlab.testbed.play.probes import Side
 
 SERIES = ("series", "series/1")
-SENT = "sent/1"  # any sender keeps it that is told to
+SENT = "sent/1"  # any sender keeps it if its role says so
 MOST_BYTES = 2 << 30  # of one end of a role, or of the series of one agent: twice what a probe keeps
 LEAST_BYTES = 1 << 10  # that a block counts, however little is in it
 
 
 @dataclass(slots=True)
 class Blocks:
-    """What has come so far."""
+    """The blocks that have arrived so far."""
 
     plan: Plan
     sides: Mapping[str, list[Side]]

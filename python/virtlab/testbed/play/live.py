@@ -50,7 +50,7 @@ class Live:
     _found: dict[tuple[int, str], Reading] = field(default_factory=dict)
 
     def look(self, now_ns: int) -> None:
-        """Asks when it is time to, takes what was answered, and tells it once all have answered."""
+        """Asks when it is time to, takes the answers, and shows them once all have answered."""
         watcher = self.observe
         if not isinstance(watcher, Watcher) or watcher.live_every_ns is None:
             return

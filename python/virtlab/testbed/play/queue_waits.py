@@ -1,6 +1,6 @@
 """How long frames waited in the kernel's queues: by Little's law from their sampled backlog.
 
-A kernel tells how many packets wait, not for how long. The time that all packets together waited is the integral of the
+A kernel reports how many packets wait, not for how long. The time that all packets together waited is the integral of the
 backlog over time; divided by the packets that passed it is the mean wait (Little 1961), whatever the discipline's order.
 The backlog is what the series `qdisc` sampled, taken to hold from one sample to the next.
 
@@ -49,7 +49,7 @@ class Waiting:
     ) -> list[CounterRow]:
         """Counters of each queue that was sampled: what waited in the run, and the most that was seen to wait.
 
-        `counted`: the run's other counters, of which those of its two ends tell how much a link carried.
+        `counted`: the run's other counters, of which those of its two ends show how much a link carried.
         """
         ends = {(entity, name, mark): value for _, mark, entity, name, value in counted}
         rows: list[CounterRow] = []

@@ -393,7 +393,7 @@ class Pass:
             elif isinstance(message, Log):
                 self._keep_log(message)
             elif isinstance(message, Notice) and message.name in {"cut", "mended"}:
-                # Nothing was lost by it: the dataset tells that it was so.
+                # Nothing was lost by it; the dataset says that it happened.
                 guest = self.guests.of_channel(int(message.details["channel"]))
                 self.tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
             elif isinstance(message, Notice) and message.name in STOPS:
@@ -451,7 +451,7 @@ class Pass:
         return own, own
 
     def note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
-        """An event happened: it is recorded, and the timeline told, once."""
+        """An event happened: it is recorded and given to the timeline, once."""
         if name not in timeline.marks:
             self.tell(name, t_ns)
         timeline.event(name, t_ns, clock.bound_ns(t_ns))
@@ -492,7 +492,7 @@ class Pass:
         self.commands.clear()
 
     def _fail(self, side: Side, error: AgentError) -> None:
-        """An agent did not answer: the run's reason, unless it is gone, of which the news tells whose end it was."""
+        """An agent did not answer: the run's reason, unless it is gone: then the news of its end says why."""
         if not self.control.open:
             raise error
         if self.control.ended(side.channel) is None:
@@ -507,7 +507,7 @@ class Pass:
                 if not side.started or self.control.ended(side.channel) is not None:
                     continue
                 if self.control.silent(side.channel):
-                    continue  # it is not asked again, and of that is told
+                    continue  # it is not asked again, and that is reported
                 self._blocks.begin(side)
                 number = self.control.send("collect", {"role": name}, channel=side.channel)
                 try:
@@ -555,7 +555,7 @@ class Pass:
     def _may_starve(self, guest: str) -> bool:
         """Whether when a guest gets to run is part of what it is: its processor is a program, or it has a share of one.
 
-        Its stalls are counted and told.
+        Its stalls are counted and reported.
         """
         emulated = guest in self.lowered.machines or self.site.emulated
         return emulated or self.plan.world.guests[guest].cpu_quota_ratio is not None

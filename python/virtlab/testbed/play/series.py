@@ -2,7 +2,7 @@
 machine.
 
 A machine that we boot has what runs on it sampled from outside, by this machine's kernel; inside it only its memory
-is looked at, which no other can tell. A host that exists already is its own machine: all its series are its
+is looked at, which no other knows. A host that exists already is its own machine: all its series are its
 kernel's, under `guests.NAME`. Its samples wait there until the series end, since their way here may be the network
 that is measured. Where every guest is such a host, nothing of the experiment runs on this machine, whose processors
 and memory are no one's.

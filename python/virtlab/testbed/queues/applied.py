@@ -1,4 +1,4 @@
-"""Disciplines, classes and filters at a port: what the kernel tells of them, compared with what it was told.
+"""Disciplines, classes and filters at a port: what the kernel reports of them, compared with what it was given.
 
 All that is read back is compared. Two values are the same where only the kernel's own units lie between them, as the
 catalogue declares them.
@@ -47,7 +47,7 @@ def of_discipline(discipline: Discipline) -> Spans:
 
 
 def of_class(discipline: Discipline) -> Spans:
-    """What the kernel has to tell of a class."""
+    """The values that the kernel reports of a class, each with its check."""
     return {
         "kind": same(discipline.kind),
         **by_units(discipline.options),
@@ -68,7 +68,7 @@ def of_operation(op: Operation) -> Spans:
 
 
 def differences(spans: Spans, entry: Mapping[str, Any]) -> Iterator[str]:
-    """In words, what the kernel tells otherwise than it was told. `entry`: a discipline or class as read back."""
+    """In words, what the kernel reports other than it was given. `entry`: a discipline or class as read back."""
     for key, (planned, least, most) in spans.items():
         found = entry.get(key)
         if isinstance(planned, tuple):

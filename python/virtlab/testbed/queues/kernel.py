@@ -88,7 +88,7 @@ def at_port(namespace: str, link: str, rate_bit_per_s: int | None, queue: Queue)
 
 
 def waiting(packets: int | None) -> Discipline:
-    """What packets of a class wait in."""
+    """The discipline in which packets of a class wait."""
     return Discipline(PFIFO.name, {"limit_packets": packets or CLASS_PACKETS})
 
 

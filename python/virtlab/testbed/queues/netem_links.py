@@ -98,7 +98,7 @@ def apart(rate_bit_per_s: int, delay_ns: int, limit_packets: int) -> bool:
 
 
 def limit(queue: Queue) -> int:
-    """How many packets may wait."""
+    """The number of packets that may wait."""
     return CLASS_PACKETS if queue.limit_packets is None else queue.limit_packets
 
 

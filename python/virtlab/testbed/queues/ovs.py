@@ -6,7 +6,7 @@ record, where it has a type that says the same (`linux-htb`, `linux-hfsc` with q
 leave the port alone.
 
 A record that is silent means Open vSwitch's own (SFQ's hash changes every 10 s, a quantum is the MTU), so it is
-asked only for what it can be told in full.
+asked only for what it can be given in full.
 
 Queue 0 is the default queue. tc has queue n of a QoS as class 1:(n+1) below 1:fffe, which holds the whole rate.
 Rules of a queue are OpenFlow's (`set_queue`) with the kernel's datapath, which hands a frame to tc with the queue
@@ -84,7 +84,7 @@ class Qos:
 
     @property
     def discipline(self) -> str:
-        """Whose record it is."""
+        """The discipline that the record stands for."""
         return next(name for name, entry in QDISCS.items() if entry.qos and entry.qos.name == self.kind)
 
 

@@ -321,7 +321,7 @@ class Step:
     because: str
 
     def __str__(self) -> str:
-        """As `virtlab plan --point` prints it."""
+        """The line that `virtlab plan --point` prints."""
         values = self.op.json()
         kind = values.pop("op")
         return f"{kind:<11} {_line(values)}   <- {self.because}"

@@ -49,7 +49,7 @@ class World:
     damage: str = ""  # why its description cannot be read; then nothing else is known
 
     def access(self) -> Access:
-        """How a person reaches it."""
+        """The addresses and the socket by which a person reaches the world."""
         return Access(self.addresses, str(self.socket))
 
 

@@ -33,7 +33,7 @@ class Bridge(BuiltSwitch):
         yield LinkSet(self.namespace, self.link, up=True)
 
     def rules(self, *, isolated: bool = False) -> Rules | None:
-        """What is not as the kernel has it."""
+        """The port rules that differ from the kernel's defaults."""
         rules = Rules(
             isolated=isolated or None,
             learning=None if self.learning else False,
@@ -47,7 +47,7 @@ class Bridge(BuiltSwitch):
 
 
 def _built(vswitch: Vswitch, namespace: str, link: str, static: bool) -> Bridge:
-    """As the file has it learn and flood; what it is told stays beside what it learns."""
+    """As the file has it learn and flood; static entries stay beside what it learns."""
     del static
     return Bridge(namespace, link, learning=vswitch.learning, flooding=vswitch.flooding)
 

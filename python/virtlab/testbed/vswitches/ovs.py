@@ -116,7 +116,7 @@ class OpenVswitches(RunningSwitches):
         return str(self._death(channel, ending(exited))) if channel in self._names else None
 
     def deaths(self) -> Iterator[MachineError]:
-        """Of each daemon that ended, heard of or not."""
+        """An error for each daemon that ended, whether or not its end was reported."""
         for channel in self._names:
             if (how := self.control.ended(channel)) is not None:
                 yield self._death(channel, how)
@@ -127,7 +127,7 @@ class OpenVswitches(RunningSwitches):
         return MachineError("vswitches", what, CURE_DAEMON.format(name.partition(" ")[0]))
 
     def facts(self, name: str) -> dict[str, Any]:
-        """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where one is not as told."""
+        """A bridge as Open vSwitch has it: version, datapath, ports, rules. MachineError where one differs."""
         bridge = self._bridge(name)
         ports = self._run(bridge.namespace, ["ovs-vsctl", "list-ports", bridge.link]).split()
         told = ["--format=json", f"--columns={','.join(COLUMNS)}", "list", "interface"]
@@ -192,7 +192,7 @@ class OpenVswitches(RunningSwitches):
                 yield f"hosts.{namespace.removeprefix('host:')}.ovs", counter, value
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
-        """What the daemons wrote."""
+        """The output of the daemons."""
         for channel, tail in self._tails.items():
             if tail and channel in self._names:
                 yield f"{self._names[channel].replace(' ', '-')}.log", bytes(tail)

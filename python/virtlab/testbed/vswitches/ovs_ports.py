@@ -1,4 +1,4 @@
-"""Queues at ports of Open vSwitch: what its database is told, and whether the kernel has what it made of that."""
+"""Queues at ports of Open vSwitch: what its database is given, and whether the kernel has what it made of that."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
 
 
 def _of_qos(qos: Qos) -> dict[str, Spans]:
-    """What the kernel has to tell of a QoS record: handle to values."""
+    """What the kernel has of a QoS record: handle to values."""
     kind = qos.discipline
     record = QDISCS[kind].qos
     if record is None or record.classes is None:
@@ -75,7 +75,7 @@ def _of_qos(qos: Qos) -> dict[str, Spans]:
 
 
 def check_qos(qos: Qos, link: Mapping[str, Any], where: str) -> None:
-    """Whether the kernel has the discipline and all values that Open vSwitch was told. MachineError where not."""
+    """Whether the kernel has the discipline and all values that Open vSwitch was given. MachineError where not."""
     entries = by_handle(link)
     wrong: list[str] = []
     for handle, spans in _of_qos(qos).items():

@@ -64,7 +64,7 @@ class OvsBridge(BuiltSwitch):
     flooding: bool = True
     datapath: str = "netdev"
     own_entries: bool = False  # each flow has an entry of its own in the datapath
-    static: bool = True  # whether it is told where addresses are, and learns none of them
+    static: bool = True  # whether it is given where addresses are, and learns none of them
     ports: list[Port] = field(default_factory=list)
     afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link

@@ -7,7 +7,7 @@
 //! guest's own network.
 //!
 //! Three processes: the one that the leader knows waits for a word of how the command ended, and ends alike; the first
-//! process of the PID namespace collects orphans there; the command itself. What the command leaves running goes on
+//! process of the PID namespace collects orphans there; the command itself. What the command leaves running runs
 //! until the world ends, as anywhere. When the first is killed, all of them are.
 
 use crate::leader::processes::keyring;

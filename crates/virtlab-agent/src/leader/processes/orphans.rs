@@ -48,7 +48,7 @@ pub fn end_all(patience: Duration) -> bool {
     }
 }
 
-/// Children of the calling process. Not every kernel lists them, so all processes are asked for their parent.
+/// Children of the calling process. Not every kernel lists them, so the parent of every process is read.
 fn children() -> Vec<Pid> {
     let own = std::process::id();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

@@ -1,7 +1,7 @@
 //! Between the leader of an existing host and the connections to it: a line of frames that outlives a connection.
 //!
-//! The first connection is the standard input and output that an ssh session gave. When it is cut, the leader goes
-//! on and the carrier waits, for a bounded time, for another session of the same user that knocks at a door (an
+//! The first connection is the standard input and output that an ssh session gave. When it is cut, the leader
+//! continues and the carrier waits, for a bounded time, for another session of the same user that knocks at a door (an
 //! abstract socket: no port, no file, gone with this process). Over that one everything continues with the first
 //! frame that was not received.
 //!
@@ -272,7 +272,7 @@ fn milliseconds(count: u64) -> PollTimeout {
 pub fn rejoin(name: &str) -> anyhow::Result<()> {
     let line = socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
         .context("cannot make a unix socket")?;
-    socket::connect(line.as_raw_fd(), &address(name)?).context("nobody waits under this name")?;
+    socket::connect(line.as_raw_fd(), &address(name)?).context("no process waits under this name")?;
     // A name that was left can be taken by anybody.
     let listener = socket::getsockopt(&line, sockopt::PeerCredentials).context("cannot tell who waits")?;
     anyhow::ensure!(listener.uid() == unistd::getuid().as_raw(), "another user waits under this name");
@@ -486,6 +486,6 @@ mod tests {
         assert_eq!(&chunk[..n], b"last words");
         drop(reader);
         way.waiting.extend(b"more");
-        assert!(!way.drain(to.as_fd()), "nobody takes it");
+        assert!(!way.drain(to.as_fd()), "its reader is gone");
     }
 }

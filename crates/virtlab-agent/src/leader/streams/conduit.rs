@@ -276,7 +276,7 @@ mod tests {
         }
         unistd::write(&theirs, &reply).unwrap();
         let heard: Vec<u16> = conduit.hear().iter().map(|frame| frame.channel).collect();
-        assert_eq!(heard, [3], "a frame beyond the range is nobody's");
+        assert_eq!(heard, [3], "a frame beyond the range has no receiver");
     }
 
     #[test]

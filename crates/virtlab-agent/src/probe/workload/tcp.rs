@@ -68,7 +68,7 @@ fn set_congestion_control(fd: &OwnedFd, wanted: CongestionControl) -> anyhow::Re
     let applied = applied.split(|byte| *byte == 0).next().unwrap_or_default();
     anyhow::ensure!(
         applied == name.as_bytes(),
-        "parameters.congestion_control: '{name}' was asked for and '{}' is in force",
+        "parameters.congestion_control: '{name}' was requested and '{}' is in force",
         String::from_utf8_lossy(applied)
     );
     Ok(())
@@ -90,8 +90,8 @@ impl Buffers {
             if granted < bytes {
                 let limit = if receive { "rmem_max" } else { "wmem_max" };
                 bail!(
-                    "parameters.{name}: {bytes} B were asked for and {granted} B granted; raise net.core.{limit} on the \
-                     machine or ask for less"
+                    "parameters.{name}: {bytes} B were requested and {granted} B granted; raise net.core.{limit} on the \
+                     machine or request less"
                 );
             }
         }

@@ -111,7 +111,7 @@ fn buffer(socket: &OwnedFd, receive: bool, wanted: Option<u64>, usual: usize) ->
             if receive { ("receive_buffer", "rmem_max") } else { ("send_buffer", "wmem_max") };
         anyhow::ensure!(
             granted as u64 / 2 >= bytes,
-            "parameters.{name}: {bytes} B asked for, {} B granted; raise net.core.{limit}, or ask for less",
+            "parameters.{name}: {bytes} B were requested, {} B granted; raise net.core.{limit}, or request less",
             granted / 2
         );
     }

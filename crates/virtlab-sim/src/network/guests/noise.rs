@@ -244,7 +244,10 @@ mod tests {
         assert_eq!(reports.len(), 4);
         assert!(reports[1] < 1_000_000_000 && reports[2] == ask && reports[3] < ask + 1_000_000_000);
         assert!(words.iter().is_sorted_by_key(|(at, _)| *at));
-        assert!(speaker(false).words.iter().all(|(_, word)| *word != Word::Ask), "a router asks nobody");
+        assert!(
+            speaker(false).words.iter().all(|(_, word)| *word != Word::Ask),
+            "a router sends no solicitation"
+        );
     }
 
     #[test]

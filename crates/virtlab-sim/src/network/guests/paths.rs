@@ -1,7 +1,7 @@
 //! What guests know of how long packets on a path may be.
 //!
 //! A guest believes what a router told it for ten minutes, for packets to that address. Of IPv4 it believes in no MTU
-//! below 552 B (`net.ipv4.route.min_pmtu`): told of a shorter one it sends packets of 552 B, and allows routers to cut
+//! below 552 B (`net.ipv4.route.min_pmtu`): after news of a shorter one it sends packets of 552 B, and allows routers to cut
 //! them (Linux: `ip_rt_update_pmtu` locks the MTU, `ip_dont_fragment` looks at that).
 
 use crate::input::{Input, Versions};

@@ -89,7 +89,7 @@ class Appliances(Running):
             monitor.execute("cont")
 
     def restart(self, guest: str, observe: Observer) -> None:
-        """Waits until an appliance that was reset has booted and was told its recipe again. GuestError as at first."""
+        """Waits until an appliance that was reset has booted and has its recipe again. GuestError as at first."""
         self._monitor(guest).execute("cont")
         self.running[guest].talk.hear(b"", time.monotonic_ns())
         self._await([guest], observe)
@@ -122,7 +122,7 @@ class Appliances(Running):
         return dict.fromkeys(self.running, OURS)
 
     def guest_of(self, channel: int) -> str | None:
-        """Whose process or monitor it is."""
+        """The guest whose process or monitor has the channel."""
         return (
             list(self.running)[(channel - APPLIANCES.first) // APPLIANCES.each]
             if channel in APPLIANCES.span
@@ -143,7 +143,7 @@ class Appliances(Running):
                 yield _death(name, appliance, how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What was booted; what it was told is in its console."""
+        """What was booted; its configuration is in its console."""
         appliance = self.running[guest]
         return appliance.started.applied, {"exchanges": len(appliance.talk.script)}
 

@@ -50,7 +50,7 @@ class Talk:
 
     @property
     def waiting(self) -> Wanted | None:
-        """What is waited for."""
+        """The text that the script awaits next."""
         return self.script[self._at] if self._at < len(self.script) else None
 
     def hear(self, content: bytes, now_ns: int) -> bytes:
@@ -87,7 +87,7 @@ class Talk:
         return out
 
     def late(self, now_ns: int) -> Wanted | None:
-        """What did not come in its time, if anything."""
+        """The awaited text if it is overdue, else None."""
         wanted = self.waiting
         if wanted is None or self._since_ns is None or now_ns - self._since_ns < wanted.timeout_ns:
             return None

@@ -28,7 +28,7 @@ def appliances_missing() -> str | None:
 
 
 def iso_program() -> str | None:
-    """What writes an ISO image here."""
+    """The program on this machine that writes ISO images."""
     return next((found for name in ISO_PROGRAMS if (found := shutil.which(name))), None)
 
 

@@ -220,7 +220,7 @@ def filled(text: str, recipe: Recipe, plan: Plan, guest: str) -> str:
 
 
 def facts(recipe: Recipe, plan: Plan, guest: str) -> dict[str, Any]:
-    """What a template may use."""
+    """The variables that a template can use."""
     entry = plan.world.guests[guest]
     vnics = []
     of: dict[str, str] = {}

@@ -153,7 +153,7 @@ class Containers(Running):
         return self._homes[wanted]
 
     def guests(self) -> Mapping[str, Reach]:
-        """How to talk to each."""
+        """The channels and the clock by which each guest is reached."""
         return self._reaches
 
     def ended(self, exited: Notice) -> str | None:
@@ -330,7 +330,7 @@ def _death(each: Started, how: str) -> GuestError:
 
 
 def as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
-    """What the kernel's files have to say."""
+    """The limits as files of the kernel: name to content."""
     out: dict[str, str] = {}
     if limits.bandwidth_us is not None:
         quota, period = map(str, limits.bandwidth_us)
@@ -365,7 +365,7 @@ def _place(bundles: list[Bundle]) -> str:
 
 @cache
 def _applets(busybox: Path) -> tuple[str, ...]:
-    """What busybox can be called."""
+    """The names by which busybox can be called."""
     done = subprocess.run(
         [str(busybox), "--list"],
         capture_output=True,

@@ -59,7 +59,7 @@ def run(path: str, place: str, number: int, bundle: Bundle) -> list[str]:
 
 
 def environment(place: str, *, uid: int, gid: int) -> dict[str, str]:
-    """What an ordinary user's is told: in the private world that user is root, in a user namespace that is there
+    """What an ordinary user's runtime gets: in the private world that user is root, in a user namespace that is there
     already.
     """
     return {
@@ -76,7 +76,7 @@ def which_runtime(path: str, place: str, number: int) -> list[str]:
 
 
 def name(number: int) -> str:
-    """What the container is called."""
+    """The name of a container."""
     return f"virtlab-{number}"
 
 

@@ -1,4 +1,4 @@
-"""Which system calls a container may make, as an OCI runtime is told: `seccomp.toml`, and the few that depend on arguments.
+"""Which system calls a container may make, as an OCI runtime gets them: `seccomp.toml`, and those that depend on arguments.
 
 A process of root's container has root's number on this machine; what keeps it inside is what the kernel lets it ask for. So
 calls that only a machine's administrator needs are refused before they reach the kernel's code. A filter costs every system

@@ -112,7 +112,7 @@ class Machine:
 
 
 def processor(accelerator: str) -> list[str]:
-    """What makes its processors go."""
+    """The options for the accelerator and the processor model."""
     if accelerator == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
     return ["-accel", f"tcg,thread=multi,tb-size={TRANSLATION_MIB}", "-cpu", "qemu64"]

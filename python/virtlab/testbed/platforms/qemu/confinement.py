@@ -5,7 +5,7 @@ its guest's first instruction: an attacker who breaks out of the emulation owns 
 guest's number is another, so that none reaches into the process of another. An ordinary user's QEMU has that user's
 rights in the private world. Numbers: above what systemd gives to containers (its UIDS-GIDS page: 524288 to
 1879048191), below 2^31, which some programs take for negative ones. A container that virtlab is root of may lack
-them; `nobody` is there as a rule.
+them; 65534 is mapped as a rule.
 """
 
 from __future__ import annotations

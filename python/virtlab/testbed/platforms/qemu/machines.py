@@ -75,7 +75,7 @@ class Started:
 
     @property
     def cure(self) -> str:
-        """What helps when it does not come up."""
+        """The remedy if it does not come up."""
         return CURE if self.disk is None else CURE_DISK
 
     @property
@@ -85,7 +85,7 @@ class Started:
 
     @property
     def reach(self) -> Reach:
-        """How to talk to it."""
+        """The channels and the clock by which it is reached."""
         return Reach(self.leader, range(self.leader + 1, self.process + MACHINES.each), self.clock)
 
     def hear(self, data: Data) -> None:
@@ -182,13 +182,13 @@ class Machines(Running):
             self._await_hello(machine, deadline, observe)
             observe.progress(f"boot {len(names)} virtual machines", done / len(names))
         for machine in self.machines.values():
-            self._ask_monitor(machine)  # while the agents do what they were told
+            self._ask_monitor(machine)  # while the agents do their work
         for machine in self.machines.values():
             self._await_told(machine, observe)
             self._await_carriers(machine, observe)
 
     def guests(self) -> Mapping[str, Reach]:
-        """How to talk to each."""
+        """The channels and the clock by which each guest is reached."""
         return self._reaches
 
     def ended(self, exited: Notice) -> str | None:
@@ -234,7 +234,7 @@ class Machines(Running):
             monitor.execute("cont")
 
     def restart(self, guest: str, observe: Observer) -> None:
-        """Waits until a machine that was reset has booted, and tells it again what it was told at first."""
+        """Waits until a machine that was reset has booted, and gives it its configuration again."""
         machine = self.machines[guest]
         monitor = self.monitor(guest)
         monitor.execute("cont")
@@ -413,7 +413,9 @@ class Machines(Running):
         deadline = time.monotonic() + build.APPLY_TIMEOUT_S
         while not self.control.answered(machine.ports_query) and time.monotonic() < deadline:
             if observe.cancelled():
-                raise GuestError(f"guests.{machine.name}", "was told its network when the run was cancelled")
+                raise GuestError(
+                    f"guests.{machine.name}", "was being given its network when the run was cancelled"
+                )
             for death in self.deaths():
                 raise death
             self.control.await_news(LOOK_S)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Monitor:
-    """The monitor of one machine; `where` names the guest in errors, `tail` tells the end of its console for them."""
+    """The monitor of one machine; `where` names the guest in errors, `tail` gives the end of its console for them."""
 
     def __init__(self, control: Control, channel: int, where: str, tail: Callable[[], str]) -> None:
         self._control = control

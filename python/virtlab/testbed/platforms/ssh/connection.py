@@ -46,7 +46,7 @@ _TAIL_BYTES = 2000
 _NEVER_IN = 255  # ssh's own code
 _TIDY = (0, 1, 3, 4)  # codes with which agent and script end after their file is gone
 # One line without single quotes: it passes through whatever the login shell is. In turn it says what is there,
-# takes the agent, says how much of it came, waits to be told, and becomes it. Nothing but the last step outlives
+# takes the agent, says how much of it came, waits for the order, and becomes it. Nothing but the last step outlives
 # its own end.
 _SCRIPT = (
     "umask 077; f=; "

@@ -50,7 +50,7 @@ class Host:
 
     @property
     def reach(self) -> Reach:
-        """How to talk to it."""
+        """The channels and the clock by which it is reached."""
         return Reach(self.leader, range(self.leader + 1, self.leader + EXISTING.each), self.clock)
 
 
@@ -162,11 +162,11 @@ class Existing(Running):
         return True
 
     def guests(self) -> Mapping[str, Reach]:
-        """How to talk to each."""
+        """The channels and the clock by which each guest is reached."""
         return {name: host.reach for name, host in self.hosts.items()}
 
     def ended(self, exited: Notice) -> str | None:
-        """Which host was lost, with ssh's own words."""
+        """The host that was lost, with ssh's own words."""
         channel = int(exited.details["channel"])
         for host in self.hosts.values():
             if channel == host.leader:
@@ -180,7 +180,7 @@ class Existing(Running):
                 yield _loss(host, how)
 
     def realised(self, guest: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Where it is, and what it said of itself."""
+        """The address of a host, and what the host reported of itself."""
         host = self.hosts[guest]
         applied: dict[str, Any] = {"address": host.connection.address}
         if host.domain is not None:

@@ -73,7 +73,7 @@ def choose(where: str, links: Mapping[str, Any], wanted: str | None, address: st
         )
     there = ", ".join(name for name in links if name != "lo")
     if wanted is None:
-        what = f"none of its interfaces has the address that ssh reached ({address or 'not told'})"
+        what = f"none of its interfaces has the address that ssh reached ({address or 'unknown'})"
         raise GuestError(where, what, f"write 'interface: ...' at the host; it has {there}")
     if wanted not in links:
         raise GuestError(where, f"has no interface {wanted}", f"it has {there}")

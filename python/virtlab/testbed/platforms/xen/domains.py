@@ -37,7 +37,7 @@ from virtlab.testbed.steps.operations import NamespaceAdd, Step
 BOOT_TIMEOUT_S = 600.0  # several, on a loaded machine whose processors are emulated
 CARRIER_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 120.0
-SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop tells something of
+SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop reports
 NS = 1_000_000_000
 CURE = "give it more memory, or see its console"
 CURE_LATE = "run it again on a computer that is less busy"
@@ -80,7 +80,7 @@ class Domains(Running):
         self._read_back(self._watch)
 
     def guests(self) -> Mapping[str, Reach]:
-        """How to talk to each."""
+        """The channels and the clock by which each guest is reached."""
         return self._reaches
 
     def ended(self, exited: Notice) -> str | None:
@@ -91,7 +91,7 @@ class Domains(Running):
         return str(_death(domain, ending(exited))) if domain is not None else None
 
     def deaths(self) -> Iterator[GuestError]:
-        """Of each domain that ended, heard of or not."""
+        """An error for each domain that ended, whether or not its end was reported."""
         for domain in self.domains.values():
             if (how := self.control.ended(domain.process)) is not None:
                 yield _death(domain, how)
@@ -113,7 +113,7 @@ class Domains(Running):
                 yield f"guests.{name}", "start_ns", int(domain.read_back["start_ns"])
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
-        """Ends xentop, whose rows are returned, and begins it again when a series is wanted that it tells of."""
+        """Ends xentop, whose rows are returned, and begins it again when a series is wanted that it reports."""
         if self._watch is None:
             return
         if rows := self._watch.end():
@@ -123,7 +123,7 @@ class Domains(Running):
             self._watch.begin(max(1, -(-min(periods) // NS)))  # xentop counts whole seconds
 
     def reset(self, guest: str, *, held: bool) -> None:
-        """Takes a domain away, as a power switch would: its ports' back ends end with it, and what its kernel was told."""
+        """Takes a domain away, as a power switch would: its ports' back ends end with it, and its kernel's settings."""
         del held  # nothing makes it again by itself
         domain = self.domains[guest]
         argv, where = ["xl", "destroy", guest], f"guests.{guest}"
@@ -136,7 +136,7 @@ class Domains(Running):
             timeout_s=END_TIMEOUT_S,
         )
         deadline = time.monotonic() + END_TIMEOUT_S
-        # The way to its agent ends with it; both are told.
+        # The way to its agent ends with it; both are reported.
         while any(self.control.ended(channel) is None for channel in (domain.process, domain.leader)):
             if time.monotonic() > deadline:
                 what = f"its console lived on for {END_TIMEOUT_S:g} s after it was destroyed"
@@ -147,7 +147,7 @@ class Domains(Running):
             self._watch.forget(guest)
 
     def restart(self, guest: str, observe: Observer) -> None:
-        """Makes a domain again that was taken away, and tells host and guest again what they were told at first."""
+        """Makes a domain again that was taken away, and gives host and guest their configuration again."""
         domain = self.domains[guest]
         domain.clock.readings.clear()  # its clock begins again
         self._create(domain)
@@ -283,7 +283,9 @@ class Domains(Running):
         for name, domain in self.domains.items():
             line = lines.get(name)
             if line is None:
-                what = f"is not among the domains that xentop tells of: {', '.join(lines)}; its console ends with: "
+                what = (
+                    f"is not among the domains that xentop lists: {', '.join(lines)}; its console ends with: "
+                )
                 raise GuestError(f"guests.{name}", what + domain.tail(), CURE)
             domain.read_back |= {
                 "vcpus": line.vcpus,

@@ -1,11 +1,11 @@
 """xentop beside the domains: once to see what the hypervisor gave each of them, and as long as series are wanted.
 
-xentop (libxenstat) finds a guest's ports in `/proc/net/dev`, which tells of the network that its process is in, and
-knows whose they are by `/sys/class/net`, which tells of the network that it was mounted in. Ports are in their
+xentop (libxenstat) finds a guest's ports in `/proc/net/dev`, which lists those of its own network namespace, and
+knows whose they are by `/sys/class/net`, which lists those of the namespace that mounted it. Ports are in their
 host's network, so there is one xentop for each host that domains have ports at, moved there with a `/sys` of its
 own. What it costs is counted as `tool:xentop` all the same: by where it was started. A bridge of the host must be
-among what `/sys` tells, or libxenstat takes ports for a bonded bridge; and it takes a port whose name holds that of
-the bridge for the bridge itself. A domain of which it does not tell all ports has no rates here.
+among what `/sys` lists, or libxenstat takes ports for a bonded bridge; and it takes a port whose name holds that of
+the bridge for the bridge itself. A domain of which it does not list all ports has no rates here.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Watch:
     control: Control
     now: Callable[[], int]
     places: Sequence[Place]
-    readers: dict[int, Reader] = field(default_factory=dict)  # channel -> what it tells
+    readers: dict[int, Reader] = field(default_factory=dict)  # channel -> what it reports
 
     def look(self) -> dict[str, Line]:
-        """Each domain as it is now. GuestError when xentop does not tell."""
+        """Each domain as it is now. GuestError when xentop does not list it."""
         self._start("-i", "1")
         deadline = time.monotonic() + TIMEOUT_S
         while self._running() and time.monotonic() < deadline:
@@ -64,7 +64,7 @@ class Watch:
         self._start("-d", str(seconds))
 
     def end(self) -> list[Row]:
-        """What was told since it began; kills it, and waits until it is gone: its channels are used again."""
+        """What it has written since it began; kills it, and waits until it is gone: its channels are used again."""
         rows = [row for reader in self.readers.values() for row in reader.rows]
         for channel in self.readers:
             with contextlib.suppress(RefusedError):

@@ -59,7 +59,7 @@ class Reader:
     rows: list[Row] = field(default_factory=list)
     _rest: str = ""
     _head: list[str] = field(default_factory=list)
-    _now: tuple[str, Traffic] | None = None  # the domain whose ports are being told
+    _now: tuple[str, Traffic] | None = None  # the domain whose ports are being read
     _before: dict[str, Traffic] = field(default_factory=dict)
 
     def feed(self, content: bytes, t_ns: int) -> None:

@@ -35,7 +35,7 @@ class Playing(Protocol):
     commands: dict[int, tuple[str, Command]]  # channel -> name of the action, and what runs there
 
     def clock(self, channel: int) -> Clock:
-        """Of the speaker on a channel."""
+        """The clock of the speaker on a channel."""
 
     def note(self, timeline: Timeline, name: str, t_ns: int, clock: Clock = OURS.clock) -> None:
         """An event happened."""
@@ -47,7 +47,7 @@ class Playing(Protocol):
         """Ends a role's traffic."""
 
     def lose_commands(self, guest: str, timeline: Timeline) -> None:
-        """What ran in a guest is gone."""
+        """Gives up the commands that ran in a guest, which are gone."""
 
 
 def _nothing_ends(_: Playing, __: Action) -> int | None:
@@ -56,7 +56,7 @@ def _nothing_ends(_: Playing, __: Action) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ActionKind:
-    """How the trial under way plays an action."""
+    """The functions by which a trial plays an action."""
 
     begin: Callable[
         [Playing, Action, int, Timeline], None

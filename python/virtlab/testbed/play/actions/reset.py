@@ -1,8 +1,8 @@
 """`reset`: a guest restarts, by as much of a device's reset as its platform has.
 
-A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it is told again
-what it was told when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power
-switch only: it is destroyed and made again, with new ports, of which its host's switch is told again. A guest
+A virtual machine has a reset button (QMP `system_reset`): its firmware and kernel begin again, and it gets again
+its configuration of when the world was built, an appliance on its console. A paravirtualised domain of Xen has a power
+switch only: it is destroyed and made again, with new ports, which its host's switch gets again. A guest
 without a kernel of its own has neither. All its vNICs go down, and come up again with its routes and neighbours as
 they were built: the kernel drops a link's routes and neighbours when it goes down, as a device loses them when it
 is restarted, so coming up is bringing the links up and telling the guest again what its configuration told it.
@@ -55,7 +55,7 @@ def boots(plan: Plan, guest: str) -> bool:
 
 
 def down(lowered: Lowered, guest: str) -> list[Operation]:
-    """What takes a guest's vNICs down."""
+    """The operations that take a guest's vNICs down."""
     return [LinkSet(namespace, link, up=False) for namespace, link in _links(lowered, guest)]
 
 

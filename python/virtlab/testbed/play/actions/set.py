@@ -1,4 +1,4 @@
-"""`set`: both ends of a role are told a parameter's new value."""
+"""`set`: both ends of a role get a parameter's new value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`start`: the ends of a role are told to begin, the client's at an instant that its own clock has."""
+"""`start`: the ends of a role get the order to begin, the client's at an instant that its own clock has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up f
 
 
 def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
-    """Tells both ends; that traffic began is for the client to tell."""
+    """Orders both ends to begin; the client reports when traffic began."""
     del timeline
     sides = trial.sides[str(action.role)]
     if any(side.started for side in sides):
@@ -29,7 +29,7 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
         trial.control.call("start", request, channel=side.channel)
         late_ns = trial.site.now() - begins_ns
         if side.side == "client" and trial.control.attached(side.channel) and late_ns > LATE_START_NS:
-            late = f"guest {side.guest}: told to start up to {late_ns / 1e9:.1f} s late"
+            late = f"guest {side.guest}: ordered to start up to {late_ns / 1e9:.1f} s late"
             trial.taints.append(f"roles.{action.role}: {late}")
 
 

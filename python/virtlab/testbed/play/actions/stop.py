@@ -1,4 +1,4 @@
-"""`stop`: the client of a role is told to end."""
+"""`stop`: the client of a role gets the order to end."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test bounds install uninstall clean lock
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test bounds install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -140,6 +140,9 @@ install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an
 uninstall:  ## take that away again
 	rm -rf $(HOME_OF_INSTALL)
 	rm -f $(PREFIX)/bin/virtlab $(PREFIX)/share/man/man1/virtlab.1 $(PREFIX)/share/man/man1/virtlab-*.1
+
+site: $(VENV)/.installed  ## the documentation as a site in target/site/VERSION; a broken link ends it
+	$(BIN)/python -m tools.site
 
 lock:  ## pin every dependency again
 	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --generate-hashes -o requirements.lock pyproject.toml

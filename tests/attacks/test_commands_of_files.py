@@ -107,3 +107,41 @@ def test_the_simulator_runs_no_commands_so_it_needs_no_leave() -> None:
         4,
     }
     assert Path("steal.results").exists()
+
+
+SERVICE = """
+version: 1
+name: steal
+hosts: 2
+host: {{platform: {platform}}}
+topology: {{shape: line, switches: 1}}
+services:
+  thief: {{kind: program, on: h1.g1, argv: [cat, /etc/shadow], ready: {{argv: [cat, /etc/passwd]}}}}
+roles:
+  probe: {{workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 1 ms, count: 2}}
+"""
+
+
+def test_commands_of_services_are_listed_and_refused_as_those_of_a_timeline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = Path("steal.yaml")
+    file.write_text(SERVICE.format(platform="namespace"))
+    assert virtlab("check", file) == 0
+    said = capsys.readouterr().out
+    for name in ("shadow", "passwd"):
+        assert f"namespace h1.g1: cat /etc/{name} (sees this machine's files: needs --allow-exec)" in said
+    assert virtlab("check", file, "--json") == 0
+    commands = json.loads(capsys.readouterr().out)["commands"]
+    assert [(each["service"], each["argv"][1]) for each in commands] == [
+        ("thief", "/etc/shadow"),
+        ("thief", "/etc/passwd"),
+    ]
+    for words in (("run", file), ("up", file)):
+        assert virtlab(*words) == 2
+        assert "services.thief: would run among this machine's files" in capsys.readouterr().err
+    assert not Path("steal.results").exists()
+
+
+def test_a_kept_world_asks_for_leave_for_services_alone() -> None:
+    refuse_unless_allowed(load(file_on("namespace")), None, allowed=False, plays=False)

@@ -4,6 +4,7 @@
 //! open descriptor; none listens on a port.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod answers;
 mod clock;
 mod console;
 pub mod fuzzing;
@@ -42,6 +43,8 @@ enum Role {
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
     Switch(switch::Options),
+    /// Tries whether a service of this guest answers.
+    Answers(answers::Options),
     /// Runs hard-deadline tasks in a guest with a CPU budget.
     Rt(rt::Options),
 }
@@ -58,6 +61,7 @@ pub fn main() -> ExitCode {
         Role::Shift(options) => leader::world::shift::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
+        Role::Answers(options) => answers::main(&options),
         Role::Rt(options) => rt::main(options),
     };
     match outcome {

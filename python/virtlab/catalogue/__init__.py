@@ -1,6 +1,6 @@
 """What an experiment file can name: declarations only.
 
-A new workload, platform, virtual switch, queue discipline or action is one file here, one per arm, and its tests.
+A new workload, platform, virtual switch, queue discipline, service or action is one file here, one per arm, and its tests.
 """
 
 from virtlab.catalogue.actions import ACTIONS
@@ -8,6 +8,7 @@ from virtlab.catalogue.declaration import (
     Features,
     Parameter,
     Platform,
+    ServiceKind,
     TimelineAction,
     VirtualSwitch,
     Workload,
@@ -16,6 +17,7 @@ from virtlab.catalogue.declaration import (
 from virtlab.catalogue.platforms import DEFAULT_PLATFORM, DEFAULT_ROUTER, PLATFORMS
 from virtlab.catalogue.qdiscs import QDISCS
 from virtlab.catalogue.queueing import QueueDiscipline
+from virtlab.catalogue.services import SERVICES
 from virtlab.catalogue.vswitches import DEFAULT_VSWITCH, VSWITCHES
 from virtlab.catalogue.workloads import WORKLOADS, below_ip, measuring
 
@@ -26,12 +28,14 @@ __all__ = [
     "DEFAULT_VSWITCH",
     "PLATFORMS",
     "QDISCS",
+    "SERVICES",
     "VSWITCHES",
     "WORKLOADS",
     "Features",
     "Parameter",
     "Platform",
     "QueueDiscipline",
+    "ServiceKind",
     "TimelineAction",
     "VirtualSwitch",
     "Workload",

@@ -239,6 +239,19 @@ class TimelineAction:
         return None in self.arms.values()
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceKind:
+    """A kind of service: what the file may say of one beside its guests, what it needs, and when it is ready."""
+
+    name: str
+    meaning: str
+    parameters: tuple[Parameter, ...] = ()
+    executes: Callable[[Values], tuple[tuple[str, ...], ...]] = lambda _: (
+        ()
+    )  # commands of the file that its guests execute
+    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+
 def size_parameter(default: str | None, *, required: bool = False) -> Parameter:
     """The size of a packet; the Plan holds exactly one of frame_bytes, ip_packet_bytes, payload_bytes."""
     return Parameter(

@@ -276,6 +276,47 @@ def _name_text(value: Any) -> str:
     return value
 
 
+def _argv(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+        raise ValueError("is not a list of words; write e.g. [ping, -c, '1', 10.0.0.2], numbers in quotes")
+    return [_whole(word) for word in value]
+
+
+def _whole(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a command has no zero byte in its words; remove it")
+    return text
+
+
+ARGV = Kind(
+    "command",
+    _argv,
+    {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "[ping, -c, '1', 10.0.0.2]",
+)
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(f"'{shown(value)}' is not a mapping; write e.g. {{MODE: fast}}")
+    found = {}
+    for name, text in value.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(f"'{shown(name)}' is not a variable's name; use letters, digits and _")
+        if not isinstance(text, str):
+            raise PlacedError((name,), f"'{shown(text)}' is not a text; put it in quotes")
+        found[name] = _whole(text)
+    return found
+
+
+ENVIRONMENT = Kind(
+    "environment",
+    _environment,
+    {"type": "object", "additionalProperties": {"type": "string"}},
+    "{MODE: fast}",
+)
+
+
 NAME_TEXT = Kind("name", _name_text, {"type": "string"}, "a")
 
 

@@ -12,7 +12,7 @@ import hashlib
 import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from virtlab.catalogue.actions import EXEC
 from virtlab.errors import ExperimentError
@@ -25,9 +25,10 @@ SHARES = "sees this machine's files: needs --allow-exec"
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One command of a file's timeline."""
+    """One command of a file: of an action of its timeline, or of a service."""
 
-    action: str
+    section: Literal["timeline", "services"]
+    name: str
     guest: str
     platform: str
     argv: tuple[str, ...]
@@ -45,8 +46,9 @@ class Executed:
 
     def json(self) -> dict[str, Any]:
         """The same for a program."""
+        whose = "action" if self.section == "timeline" else "service"
         return {
-            "action": self.action, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
+            whose: self.name, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
             "shares_files": self.shares_files,
         }  # fmt: skip
 
@@ -57,17 +59,22 @@ def digest(experiment: Experiment) -> str:
 
 
 def executed(experiment: Experiment, points: Collection[int] | None = None) -> list[Executed]:
-    """Every command of the file's points, each once, in the order of the timeline."""
+    """Every command of the file's points, each once: of services, then in the order of the timeline."""
     found: dict[Executed, None] = {}
     for point in experiment.points():
         if points is not None and point.index not in points:
             continue
         study = experiment.study(point)
+        platforms = {name: station.platform for name, station in study.wiring.stations.items()}
+        for service in study.services.values():
+            for guest in service.on:
+                for argv in service.commands():
+                    found[Executed("services", service.name, guest, platforms[guest], argv)] = None
         for action in study.timeline or ():
             if action.do == EXEC.name:
                 guest = str(action.fields["guest"])
-                platform = study.wiring.stations[guest].platform
-                found[Executed(action.id, guest, platform, tuple(action.fields["argv"]))] = None
+                argv = tuple(action.fields["argv"])
+                found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None
     return list(found)
 
 
@@ -80,14 +87,23 @@ def lines(experiment: Experiment) -> list[str]:
     return told
 
 
-def refuse_unless_allowed(experiment: Experiment, points: Collection[int] | None, *, allowed: bool) -> None:
-    """ExperimentError if a command would run among this machine's files and the user has not allowed that."""
+def refuse_unless_allowed(
+    experiment: Experiment, points: Collection[int] | None, *, allowed: bool, plays: bool = True
+) -> None:
+    """ExperimentError if a command would run among this machine's files and the user has not allowed that.
+
+    `plays`: the timeline is played, and not the world built alone.
+    """
     from virtlab.settings import load_trusted
 
-    sharing = [each for each in executed(experiment, points) if each.shares_files]
+    sharing = [
+        each
+        for each in executed(experiment, points)
+        if each.shares_files and (plays or each.section == "services")
+    ]
     if not sharing or allowed or digest(experiment) in load_trusted().allow_exec:
         return
     first, more = sharing[0], f" (and {len(sharing) - 1} more)" if len(sharing) > 1 else ""
     what = f"would run among this machine's files, on {first.text()}{more}"
     cure = "see what `virtlab check` lists; then add --allow-exec, or the file's SHA-256 to allow_exec in your settings"
-    raise ExperimentError(f"timeline.{first.action}", what, cure)
+    raise ExperimentError(f"{first.section}.{first.name}", what, cure)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from virtlab.experiment.resolver import Resolver
     from virtlab.experiment.work.roles import RoleSpec
     from virtlab.experiment.work.search import SearchFor
+    from virtlab.experiment.work.services import ServiceSpec
     from virtlab.experiment.work.timeline import ActionSpec
     from virtlab.experiment.world.addresses import Addresses
     from virtlab.experiment.world.queues import QueueSpec
@@ -79,6 +80,7 @@ class Study:
     limits: LimitsSpec
     search: SearchFor | None = None
     port_queues: Mapping[str, QueueSpec] = field(default_factory=dict)  # by host: at its ports towards guests
+    services: Mapping[str, ServiceSpec] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from virtlab.experiment.read.sections import merged, validate_section
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.reach import check_roles
 from virtlab.experiment.work.roles import RoleSpec, read_roles
+from virtlab.experiment.work.services import read_services
 from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.world.addresses import Addresses, assign
 from virtlab.experiment.world.port_queues import read_port_queues
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
 RUN = ("timing", "timeline", "windows", "collect", "limits", "search")
-RESOLVED = (*NETWORK, "roles", *RUN)
+RESOLVED = (*NETWORK, "roles", "services", *RUN)
 GUESTS_MAX = 50_000  # in the worlds of all design points together, each world counted once
 T = TypeVar("T")
 
@@ -129,6 +130,9 @@ class Resolver:
                 point,
                 lambda own, _: check_roles(network[0], network[2], roles, own),
             )
+        services = self._once(
+            "services", (*NETWORK, "services"), point, lambda own, _: read_services(own, guests)
+        )
         checked = set(roles) if network is not None else set()
         self._once(
             "guests", ("hosts", "host", "roles"), point, lambda own, at: self._guests(own, at, checked)
@@ -152,7 +156,7 @@ class Resolver:
         return Study(
             wiring, addresses, spec, queues, roles, typed["timing"] or TimingSpec.model_construct(), timeline, windows,
             typed["collect"] or CollectSpec.model_construct(), typed["limits"] or LimitsSpec.model_construct(),
-            search, ports,
+            search, ports, services,
         )  # fmt: skip
 
     def _guests(self, findings: Findings, point: Levels, checked: set[str]) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+from virtlab.catalogue import PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS
 from virtlab.catalogue.actions import ACTIONS, EVENTS, playable
 from virtlab.catalogue.declaration import Parameter
-from virtlab.catalogue.kinds import DURATION, FLAG, LIMIT, POSITIVE_DURATION
+from virtlab.catalogue.kinds import ARGV, DURATION, FLAG, LIMIT, POSITIVE_DURATION, TEXT
 from virtlab.catalogue.qdiscs import FIFO
 from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec, TestsSpec
+from virtlab.experiment.work.services import PORT_MAX
 from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -69,6 +70,7 @@ def json_schema() -> Schema:
         "type": "object", "patternProperties": {NAME_SCHEMA["pattern"]: _role()}, "additionalProperties": False,
         "minProperties": 1, "description": "named workloads: what measures, and what loads",
     }  # fmt: skip
+    properties["services"] = _services()
     properties["timeline"] = {
         "type": "array", "items": _action(), "minItems": 1, "description": "what happens during a run; absent: the usual",
     }  # fmt: skip
@@ -289,6 +291,51 @@ def _role() -> Schema:
         "required": ["workload"],
     }
     return {"anyOf": [*choices, open_workload, {"$ref": "#/$defs/reference"}]}
+
+
+def _services() -> Schema:
+    name = {"type": "string"}
+    names = {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
+    choices: list[Schema] = []
+    for kind, declared in SERVICES.items():
+        common: Schema = {
+            "kind": {"const": kind, "description": declared.meaning},
+            "on": _or_reference({**names, "description": "its guests, e.g. h2.g1"}),
+            "needs": _or_reference({**names, "description": "services that are ready before it starts"}),
+            "ready": _ready(),
+        }
+        required = [parameter.name for parameter in declared.parameters if parameter.required]
+        choices.append({
+            "type": "object", "properties": common | _parameters(declared.parameters),
+            "required": ["kind", "on", *required], "additionalProperties": False, "description": declared.meaning,
+        })  # fmt: skip
+    return {
+        "type": "object", "patternProperties": {NAME_SCHEMA["pattern"]: {"anyOf": choices}},
+        "additionalProperties": False, "description": "systems under test on guests, which run as long as the world does",
+    }  # fmt: skip
+
+
+def _ready() -> Schema:
+    """One check, and how often and for how long it is tried."""
+    times: Schema = {
+        "every": _or_reference({**POSITIVE_DURATION.schema, "description": "how often; default 100 ms"}),
+        "timeout": _or_reference({**POSITIVE_DURATION.schema, "description": "for how long; default 30 s"}),
+    }
+    port = {"type": "integer", "minimum": 1, "maximum": PORT_MAX}
+    path = {"type": "string", "pattern": "^/[!-~]*$"}
+    checks: list[tuple[str, Schema]] = [
+        ("port", {
+            "port": _or_reference({**port, "description": "TCP port of its guest that accepts a connection"}),
+            "http": _or_reference({**path, "description": "path that it answers with a status below 400"}),
+        }),
+        ("line", {"line": _or_reference({**TEXT.schema, "description": "text that a line of its output holds"})}),
+        ("argv", {"argv": {**ARGV.schema, "description": "command in its guest that ends with code 0"}}),
+    ]  # fmt: skip
+    choices = [
+        {"type": "object", "properties": own | times, "required": [key], "additionalProperties": False}
+        for key, own in checks
+    ]
+    return {"anyOf": choices, "description": "when it can be used; absent: once it was started"}
 
 
 def _factors() -> Schema:

@@ -188,7 +188,7 @@ class Ready(Noun):
     """When a service can be used: one check, repeated until it holds."""
 
     port: int | None = Field(default=None, ge=1, le=65_535)  # accepts connections
-    line: str | None = None  # a regular expression: a line of its output matches
+    line: str | None = None  # a text that a line of its output holds
     http: str | None = None  # a path: GET at `port` is answered with a status below 400
     argv: tuple[str, ...] = ()  # a command in its guest ends with 0
     every_ns: int = Field(default=100_000_000, gt=0)

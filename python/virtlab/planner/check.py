@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.actions import CALL, EXEC, SET
+from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue.actions import EXEC, SET
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.catalogue.kinds import SIZE
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
@@ -175,7 +175,22 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
         begun |= ready
     for name, service in services.items():
         path = f"services.{name}"
-        yield Refusal(path, str(CALL.arms[arm]), "remove the services from the Plan")
+        declared = SERVICES.get(service.kind)
+        why = "there is no such kind" if declared is None else declared.arms.get(arm, NOT_PLAYED)
+        if why is not None:
+            able = played(SERVICES, arm)
+            cure = (
+                f"write one of {', '.join(able)}" if able else "run it on the testbed, or remove the services"
+            )
+            yield Refusal(f"{path}.kind", f"the {arm} does not play {service.kind}: {why}", cure)
+        elif declared is not None:
+            known = {each.plan: each.required for each in declared.parameters}
+            for key in service.parameters.keys() - known.keys():
+                yield Refusal(f"{path}.{key}", f"{service.kind} has no {key}", f"it has {', '.join(known)}")
+            for key in [
+                key for key, required in known.items() if required and not service.parameters.get(key)
+            ]:
+                yield Refusal(f"{path}.{key}", f"{service.kind} without {key} cannot be started", "add it")
         for guest in service.on:
             if guest not in plan.world.guests:
                 yield Refusal(f"{path}.on", f"there is no guest '{guest}'", "name guests of the Plan")

@@ -15,6 +15,7 @@ from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
 from virtlab.experiment.read.model import HostSpec
 from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.work.services import ServiceSpec
 from virtlab.experiment.work.timeline import ActionSpec
 from virtlab.experiment.world.queues import QueueSpec
 from virtlab.experiment.world.topology import Attachment, Station, image_of
@@ -30,8 +31,10 @@ from virtlab.plan import (
     Plan,
     Queue,
     QueueClass,
+    Ready,
     Role,
     SeriesRequest,
+    Service,
     Switch,
     Trigger,
     Vnic,
@@ -107,6 +110,17 @@ def _world(study: Study) -> World:
         arp=network.arp,
         ipv6_noise=network.ipv6_noise,
         spin=network.spin,
+        services={name: _service(service) for name, service in study.services.items()},
+    )
+
+
+def _service(spec: ServiceSpec) -> Service:
+    return Service(
+        kind=spec.kind,
+        on=spec.on,
+        needs=spec.needs,
+        ready=Ready(**spec.ready) if spec.ready is not None else None,
+        **spec.parameters,
     )
 
 
@@ -285,6 +299,7 @@ def _because(study: Study, actions: Actions, world: World) -> dict[str, str]:
     because |= {f"switches.{name}": _switch_because(study, name) for name in wiring.switches}
     because |= {f"links.{name}": cable.because for name, cable in wiring.cables.items()}
     because |= {f"routes.{name}": "routers" for name in world.routes}
+    because |= {f"services.{name}": f"services.{name}" for name in study.services}
     because |= {f"roles.{name}": f"roles.{name}" for name, role in study.roles.items() if role.active}
     derived = study.timeline is None
     for position, action in enumerate(actions):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES, WORKLOADS, played
 from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
@@ -28,6 +28,7 @@ from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.series import sampling_refusals
+from virtlab.testbed.services.service import services
 
 SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
@@ -47,7 +48,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
         plan = as_built(plan, findings.machine.link)
     wiring = Wiring(plan)
     out += mistakes(plan, ARM, wiring)
-    for check in (_hosts, _guests, _vswitches, _roles, _timeline, _collect):
+    for check in (_hosts, _guests, _vswitches, _roles, _services, _timeline, _collect):
         out += check(plan, findings)
     out += _ports(plan, wiring)
     out += _routing(plan)
@@ -236,6 +237,18 @@ def _budgeted(path: str, plan: Plan, role: Role, findings: Findings) -> Iterator
         yield Refusal(path, reason, "take the role to a file without links, or write 'server: quota'")
 
 
+def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    del findings
+    for name, service in plan.world.services.items():
+        path = f"services.{name}"
+        if service.kind in played(SERVICES, ARM) and services.find(service.kind) is None:
+            reason = f"'{service.kind}' is declared, and nothing plays it here"
+            yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(services.played())}")
+        for guest in service.on:
+            if guest in plan.world.guests:
+                yield from _agentless_end(path, "on", plan, guest)
+
+
 def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     del findings
     for action in plan.timeline:
@@ -257,6 +270,10 @@ def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             if ends:
                 reason = f"{action.guest} is an end of {', '.join(ends)}, which its reset would end"
                 yield Refusal(f"{path}.guest", reason, "reset a guest that forwards")
+            served = [name for name, service in plan.world.services.items() if action.guest in service.on]
+            if served:
+                reason = f"{action.guest} runs {', '.join(served)}, which its reset would end"
+                yield Refusal(f"{path}.guest", reason, "reset a guest without services")
 
 
 def _reset_of(plan: Plan, guest: str | None) -> Reset | None:

@@ -23,6 +23,7 @@ from virtlab.testbed.leader.process import cpus_of_world, usable_cpus
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.probes import Probes
 from virtlab.testbed.play.run import Pass
+from virtlab.testbed.services.services import Services
 from virtlab.testbed.site import HERE, Site, WorldLeader
 
 DEFECT = "defect.txt"
@@ -110,6 +111,10 @@ class TestbedSession:
                 plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests
             )
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
+            if plan.world.services:
+                services = Services(self._guests, plan)
+                self._guests.running.append(services)
+                services.start(observe)
             self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus)
         except VirtlabError as error:
             why = self._death_behind(error)

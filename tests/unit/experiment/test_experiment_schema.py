@@ -118,6 +118,10 @@ def test_a_template_fits_the_schema(kind: str) -> None:
         (("network", "mtu"), 1500), (("roles", "probe", "size"), "1500 B"), (("roles", "probe", "workload"), "ping"),
         (("roles", "probe", "cuont"), 5), (("roles", "probe", "interval"), "10"), (("roles",), {}), (("repeat",), 0),
         (("factors",), {"x": []}), (("factors",), {"x": {"from": 1, "to": 2}}), (("claims",), [{"id": "a"}]),
+        (("services",), {"web": {"kind": "program", "on": "h2.g1"}}),
+        (("services",), {"web": {"kind": "web", "on": "h2.g1", "argv": ["x"]}}),
+        (("services",), {"web": {"kind": "program", "on": "h2.g1", "argv": ["x"], "ready": {"http": "/"}}}),
+        (("services",), {"web": {"kind": "program", "on": "h2.g1", "argv": ["x"], "ready": {"port": 1, "line": "up"}}}),
         (("timeline",), [{"id": "a", "do": "jump"}]), (("windows",), {"w": {"from": "a.started"}}), (("seed",), -1),
     ],
 )  # fmt: skip
@@ -138,6 +142,7 @@ def test_what_an_editor_can_see_to_be_wrong_does_not_fit(path: tuple[str, ...], 
 def test_a_reference_fits_at_every_leaf() -> None:
     fixed = {
         "version", "name", "title", "seed", "repeat", "claims", "factors", "exclude", "timeline", "windows", "roles",
+        "services",
     }  # fmt: skip
     for section, schema in SCHEMA["properties"].items():
         assert fits("${level}", schema) is (section not in fixed or section in {"title"}), section

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS
 
 ROOT = Path(__file__).parents[3]
 MOST = 6  # of any kind
@@ -144,7 +144,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
     },
     "wait": {"python/virtlab/testbed/vswitches/ovs.py": SCRIPT},
 }
-KINDS = [*WORKLOADS, *PLATFORMS, *VSWITCHES, *QDISCS, *ACTIONS]
+KINDS = [*WORKLOADS, *PLATFORMS, *VSWITCHES, *QDISCS, *ACTIONS, *SERVICES]
 
 
 @cache

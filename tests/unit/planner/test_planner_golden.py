@@ -59,6 +59,7 @@ def test_every_object_of_a_plan_says_which_place_of_the_file_asked_for_it(golden
     objects += [f"roles.{name}" for name in plan.roles] + [
         f"timeline.{action.id}" for action in plan.timeline
     ]
+    objects += [f"services.{name}" for name in world.services]
     objects += [f"guests.{name}.vnics.{vnic}" for name, guest in world.guests.items() for vnic in guest.vnics]
     assert set(plan.because) == set(objects)
 

@@ -36,6 +36,9 @@ def up(
     point: Annotated[int, typer.Option(help="design point, as `virtlab plan` numbers them")] = 0,
     name: Annotated[str | None, typer.Option(help="name of the world; the file's by default")] = None,
     idle: Annotated[str, typer.Option(help="ends by itself after this time without a visitor")] = "1 h",
+    allow_exec: Annotated[
+        bool, typer.Option("--allow-exec", help="services of guests without files of their own may run")
+    ] = False,
     where: Annotated[str | None, typer.Option("--in", hidden=True)] = None,
 ) -> None:
     """Builds a testbed and keeps it, to walk around in with `shell` and `exec`; `down` ends it.
@@ -45,6 +48,7 @@ def up(
     Example: virtlab up experiments/switched-network/quick.yaml
     """
     from virtlab.campaign import MachineLock
+    from virtlab.cli.guest_commands import refuse_unless_allowed
     from virtlab.errors import ExperimentError, MachineError
     from virtlab.experiment import load
     from virtlab.planner import plan_run
@@ -67,6 +71,7 @@ def up(
         idle_ns = Duration.parse(idle).ns
     except ValueError as error:
         raise ExperimentError("--idle", str(error)) from error
+    refuse_unless_allowed(experiment, [point], allowed=allow_exec, plays=False)
     plan = plan_run(experiment, points[point], 0)
     check(plan, name or file.stem)
     refusals = Testbed().check(plan)

@@ -302,14 +302,20 @@ class _Reader:
                 "'<<' merges in YAML 1.1 and has no meaning in YAML 1.2",
                 "write the keys out, or use an alias as a whole value",
             )
-        elif not node.quoted and (
-            name.lower() in _OLD_TRUTH or isinstance(node.value, bool) or node.value is None
+        elif (
+            not node.quoted
+            and not self._is_ours(name)
+            and (name.lower() in _OLD_TRUTH or isinstance(node.value, bool) or node.value is None)
         ):
             self._add(
                 f"the key '{name}' is a truth value or nothing to other YAML readers",
                 "put it in quotes or take another word",
             )
         return Node(name, node.line, node.column, name, node.quoted)
+
+    def _is_ours(self, key: str) -> bool:
+        """Whether it is the key of a service's guests, which has to be written, whatever others make of it."""
+        return self._names[1:2] == ["services"] and len(self._names) == 3 and key == "on"
 
     def _scalar(self, event: Any) -> Node:
         text = self._whole_characters(str(event.value))

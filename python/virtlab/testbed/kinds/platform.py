@@ -69,6 +69,13 @@ class Running:
         del observe
         raise AssertionError(f"{guest} boots on a reset, and nothing restarts it")
 
+    def held(self) -> Iterator[int]:
+        """Channels of guests on which it runs something."""
+        return iter(())
+
+    def attend(self) -> None:
+        """What cannot wait while a run plays; asked some times a second."""
+
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how, in words; None when it is another's."""
         del exited

@@ -44,6 +44,9 @@ ASKING = Channels(
 )  # this and the next two: one after the other
 OVS_COMMAND = Channels("commands of Open vSwitch", 13_001, 1)
 BUNDLES = Channels("commands that prepare containers", 13_002, 1)
+SERVICES = Channels(
+    "processes of services", 13_100, 400, 2
+)  # in guests without channels of their own; each: its process, the check whether it is ready
 ROUTING = Channels("routing daemons", 14_000, 2_000)
 PINNING = Channels("guests that are pinned", 16_000, 2_000)
 OVS = Channels("daemons of Open vSwitch", 18_000, 1_000)
@@ -56,8 +59,8 @@ MACHINES = Channels(
 EXISTING = Channels("existing hosts", 57_100, 130, 64)  # each: the leader there, its probe, commands
 
 OF_A_WORLD = (
-    PROBES, COMMANDS, ASKING, OVS_COMMAND, BUNDLES, ROUTING, PINNING, OVS, XENTOP, APPLIANCES, CONTAINERS, MACHINES,
-    EXISTING,
+    PROBES, COMMANDS, ASKING, OVS_COMMAND, BUNDLES, SERVICES, ROUTING, PINNING, OVS, XENTOP, APPLIANCES, CONTAINERS,
+    MACHINES, EXISTING,
 )  # fmt: skip
 LAST = 2**16 - 1
 

@@ -48,6 +48,7 @@ def open_files(plan: Plan) -> int:
     namespaces = len(world.guests) + len(world.hosts) + len(world.switches) + 1
     agents = 1 + len({guest for role in plan.roles.values() for guest in (role.from_, role.to) if guest})
     commands = sum(action.do == EXEC.name for action in plan.timeline)
+    commands += sum(2 * len(service.on) for service in world.services.values())
     platforms = [PLATFORMS.get(guest.platform) for guest in world.guests.values()]
     foreign = sum(platform is None or not platform.is_stack for platform in platforms)
     leader = _LEADER + _STARTING + _PER_NAMESPACE * namespaces + _PER_AGENT * agents

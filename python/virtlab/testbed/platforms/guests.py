@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from virtlab.testbed.kinds.registry import platforms, vswitches
 from virtlab.testbed.kinds.switch import RunningSwitches
 from virtlab.testbed.leader.channels import place_of
 from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, SilenceError, ending
+from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.leader.groups import Bounds
 from virtlab.testbed.platforms import plain
 from virtlab.testbed.site import Site
@@ -91,6 +92,25 @@ class Guests:
         owner = self.owners.get(guest)
         return owner.guests().get(guest, OURS) if owner is not None else OURS
 
+    def command(self, guest: str, channel: int, argv: Sequence[str], **more: Any) -> Command:
+        """A command of a guest, not started yet: within its guest's limits, and confined where it shares our files."""
+        reach = self.reach(guest)
+        return Command(
+            self.control,
+            channel,
+            self.lowered.guests[guest],
+            list(argv),
+            leader=reach.leader,
+            # A leader inside a guest is in the guest's groups, and what it starts.
+            cgroups=list(self.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
+            confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
+            **more,
+        )
+
+    def held(self) -> set[int]:
+        """Channels of guests that no command of the timeline may take."""
+        return {channel for each in self.running for channel in each.held()}
+
     def leaders(self) -> dict[str, Reach]:
         """Guests that have a leader of their own."""
         return {
@@ -146,6 +166,11 @@ class Guests:
             for name, reach in self.leaders().items()
             if isinstance(reach.clock, GuestClock) and reach.clock.readings
         }
+
+    def attend(self) -> None:
+        """What cannot wait while a run plays."""
+        for each in self.running:
+            each.attend()
 
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how; None when it is no guest's."""

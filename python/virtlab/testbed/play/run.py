@@ -222,6 +222,7 @@ class Pass:
             if self.observe.cancelled():
                 raise CancelledError
             live.look(now)
+            self.guests.attend()
             due = timeline.next_ns(self.site.lead_ns)
             wait_s = min(POLL_S, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)

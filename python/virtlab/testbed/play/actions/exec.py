@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.actions import WAIT
 from virtlab.plan import Action
-from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import COMMANDS
 from virtlab.testbed.leader.control import RefusedError
-from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.timeline import Timeline
 
@@ -20,22 +17,14 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
     reach = trial.guests.reach(guest)
     # The first of a guest's own is its probe's.
     channels = COMMANDS.span if reach.channels is None else reach.channels[1:]
-    channel = next((each for each in channels if each not in trial.commands), None)
+    taken = trial.commands.keys() | trial.guests.held()
+    channel = next((each for each in channels if each not in taken), None)
     if channel is None:
         what = f"{len(channels)} commands run in {guest}, and no more can at once"
         trial.note(timeline, f"{action.id}.failed", trial.site.now())
         trial.reasons.append(f"timeline.{action.id}: {what}; let some end first, with '{WAIT.name}'")
         return
-    command = Command(
-        trial.control,
-        channel,
-        trial.lowered.guests[guest],
-        list(action.argv),
-        leader=reach.leader,
-        # A leader inside a guest is in the guest's groups, and what it starts.
-        cgroups=list(trial.guests.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
-        confined=PLATFORMS[trial.plan.world.guests[guest].platform].shares_files,
-    )
+    command = trial.guests.command(guest, channel, action.argv)
     trial.control.listen(channel, command.take)  # what it writes may be here before the answer is
     try:
         command.start()

@@ -1,0 +1,210 @@
+"""The section `services`: systems under test on guests, checked against the catalogue's declaration of their kind.
+
+A service says where it is, what it needs, when it is ready, and the parameters of its kind. Those that need each
+other in a circle would never begin, which is found here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from virtlab.catalogue import SERVICES
+from virtlab.catalogue.declaration import ServiceKind
+from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, TEXT, PlacedError, shown
+from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.read.leaves import NAME
+from virtlab.experiment.read.tree import Node
+from virtlab.units import nearest
+
+COMMON = ("kind", "on", "needs", "ready")
+PORT_MAX = 65_535
+READY = ("port", "http", "line", "argv", "every", "timeout")
+_WRITE = "write e.g. 'db: {kind: program, on: h2.g1, argv: [redis-server], ready: {port: 6379}}'"
+_HTTP = re.compile(r"/[!-~]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A service of one design point; `ready` and `parameters` carry their Plan names and SI values."""
+
+    name: str
+    kind: str
+    on: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    ready: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def declaration(self) -> ServiceKind:
+        """The catalogue's entry."""
+        return SERVICES[self.kind]
+
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """What its guests execute of the file."""
+        check = self.ready.get("argv") if self.ready is not None else None
+        return (*self.declaration.executes(self.parameters), *([tuple(check)] if check else []))
+
+
+def read_services(findings: Findings, guests: Sequence[str] | None) -> dict[str, ServiceSpec]:
+    """The section of a resolved tree. Services with mistakes are left out; their mistakes are added.
+
+    `guests`: those that there are; None where that is unknown.
+    """
+    node = findings.root.get("services")
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        findings.add(("services",), "must map names to services", _WRITE)
+        return {}
+    found = {}
+    for name, entry in node.value.items():
+        service = _service(name, entry, list(node.value), guests, findings)
+        if service is not None:
+            found[name] = service
+    _check_needs(found, findings)
+    return found
+
+
+def _service(
+    name: str, node: Node, names: Sequence[str], guests: Sequence[str] | None, findings: Findings
+) -> ServiceSpec | None:
+    at: Steps = ("services", name)
+    if not NAME.match(name):
+        cure = "begin with a letter; use letters, digits, _ and -"
+        findings.add(at, f"'{shown(name)}' is not a valid name of a service", cure, key=True)
+        return None
+    if not isinstance(node.value, dict):
+        findings.add(at, f"'{shown(node.plain())}' is not a service", _WRITE)
+        return None
+    watch = findings.watch()
+    kind = _kind(at, node, findings)
+    on = _names(at, node, "on", findings)
+    if "on" not in node.value:
+        findings.add(at, "'on' is missing", "name its guests, e.g. h2.g1 or [h1.g1, h2.g1]", key=True)
+    elif not on and not watch.wrong:
+        findings.add((*at, "on"), "it is on no guest", "name at least one, e.g. h2.g1")
+    for guest in on:
+        if guests is not None and guest not in guests:
+            listed = f"there are {', '.join(guests[:8])}{', ...' if len(guests) > 8 else ''}"
+            findings.add((*at, "on"), f"there is no guest '{shown(guest)}'", nearest(guest, guests) or listed)
+    needs = _names(at, node, "needs", findings)
+    for other in needs:
+        if other not in names:
+            cure = nearest(other, names) or f"there are {', '.join(names)}"
+            findings.add((*at, "needs"), f"there is no service '{shown(other)}'", cure)
+    ready = _ready((*at, "ready"), node.get("ready"), findings)
+    parameters = _parameters(at, node, kind, findings) if kind is not None else {}
+    return None if kind is None or watch.wrong else ServiceSpec(name, kind.name, on, needs, ready, parameters)
+
+
+def _kind(at: Steps, node: Node, findings: Findings) -> ServiceKind | None:
+    entry = node.get("kind")
+    if entry is None:
+        findings.add(at, "'kind' is missing", f"write one of {', '.join(SERVICES)}", key=True)
+        return None
+    if isinstance(entry.value, str) and entry.value in SERVICES:
+        return SERVICES[entry.value]
+    cure = nearest(str(entry.plain()), SERVICES) or f"write one of {', '.join(SERVICES)}"
+    findings.add((*at, "kind"), f"there is no kind of service '{shown(entry.plain())}'", cure)
+    return None
+
+
+def _names(at: Steps, node: Node, key: str, findings: Findings) -> tuple[str, ...]:
+    """A name, or a list of names, each once."""
+    entry = node.get(key)
+    if entry is None:
+        return ()
+    written = entry.plain()
+    names = [written] if isinstance(written, str) else written
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        findings.add((*at, key), f"'{shown(written)}' does not name any", "write a name, or a list of names")
+        return ()
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            findings.add((*at, key), f"'{shown(name)}' is named twice", "name each once")
+    return tuple(names)
+
+
+def _parameters(at: Steps, node: Node, kind: ServiceKind, findings: Findings) -> dict[str, Any]:
+    assert isinstance(node.value, dict)
+    known = [parameter.name for parameter in kind.parameters]
+    for key in node.value:
+        if key not in known and key not in COMMON:
+            cure = nearest(key, [*known, *COMMON]) or f"it has {', '.join([*COMMON, *known])}"
+            findings.add((*at, key), f"'{shown(key)}' is not a parameter of {kind.name}", cure, key=True)
+    values: dict[str, Any] = {}
+    for parameter in kind.parameters:
+        entry = node.get(parameter.name)
+        if entry is None and parameter.default is None:
+            if parameter.required:
+                cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"
+                findings.add(at, f"'{parameter.name}' of {kind.name} is missing", cure, key=True)
+            continue
+        try:
+            values |= parameter.plan_values(entry.plain() if entry is not None else parameter.default)
+        except ValueError as error:
+            steps = error.steps if isinstance(error, PlacedError) else ()
+            findings.add_text((*at, parameter.name, *steps), str(error))
+    return values
+
+
+def _ready(at: Steps, node: Node | None, findings: Findings) -> dict[str, Any] | None:
+    """One check, how often it is tried and for how long, as the Plan says them."""
+    if node is None or node.value is None:
+        return None
+    if not isinstance(node.value, dict):
+        findings.add(at, f"'{shown(node.plain())}' is not a check", "write e.g. '{port: 80, timeout: 10 s}'")
+        return None
+    found: dict[str, Any] = {}
+    for key, entry in node.value.items():
+        try:
+            found |= _of_ready(key, entry.plain())
+        except KeyError:
+            cure = nearest(key, READY) or f"it has {', '.join(READY)}"
+            findings.add((*at, key), f"unknown key '{shown(key)}'", cure, key=True)
+        except ValueError as error:
+            findings.add_text((*at, key), str(error))
+    checks = [key for key in ("port", "line", "argv") if key in node.value]
+    if len(checks) != 1:
+        what = f"it has {' and '.join(checks)}" if checks else "nothing is checked"
+        findings.add(at, what, "write one of 'port' (with 'http' or without), 'line', 'argv'")
+    elif "http" in node.value and checks != ["port"]:
+        findings.add((*at, "http"), "a path needs a port", "write 'port', too", key=True)
+    return found
+
+
+def _of_ready(key: str, written: Any) -> dict[str, Any]:
+    """One key of a check, by its Plan name. KeyError of an unknown one, ValueError("WHAT; CURE")."""
+    match key:
+        case "port":
+            if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= PORT_MAX:
+                raise ValueError(f"'{shown(written)}' is not a TCP port; write a number from 1 to {PORT_MAX}")
+            return {key: written}
+        case "http":
+            if not isinstance(written, str) or not _HTTP.match(written):
+                raise ValueError(f"'{shown(written)}' is not a path; write e.g. '/' or '/health?full=1'")
+            return {key: written}
+        case "line":
+            return {key: TEXT.parse(written)}
+        case "argv":
+            return {key: tuple(ARGV.parse(written))}
+        case "every" | "timeout":
+            return {f"{key}_ns": POSITIVE_DURATION.parse(written)}
+    raise KeyError(key)
+
+
+def _check_needs(services: Mapping[str, ServiceSpec], findings: Findings) -> None:
+    """No service needs itself; where one of those that are needed is wrong, that is said instead."""
+    if any(other not in services for each in services.values() for other in each.needs):
+        return
+    begun: set[str] = set()
+    while more := {name for name, each in services.items() if begun.issuperset(each.needs)} - begun:
+        begun |= more
+    stuck = next((name for name in services if name not in begun), None)
+    if stuck is not None:
+        waits = ", ".join(other for other in services[stuck].needs if other not in begun)
+        what = f"'{stuck}' waits for itself, through {waits}"
+        findings.add(("services", stuck, "needs"), what, "break the cycle")

@@ -1,0 +1,29 @@
+"""What a kind of service is to this testbed: the command that serves in each of its guests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from virtlab.catalogue import SERVICES
+from virtlab.plan import Service
+from virtlab.testbed.kinds.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command that serves until it is killed."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceImplementation:
+    """How this testbed plays a kind: the same agent request starts it in a guest of any platform."""
+
+    invocation: Callable[[Service], Invocation]
+    cure: str  # where one ends by itself
+
+
+services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

@@ -1,0 +1,216 @@
+"""Services on guests: started in order, ready by a check, watched; those that misbehave are one line, and end the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testbed_world as worlds
+
+from virtlab.errors import GuestError
+from virtlab.plan import Outcome, Trial
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+PYTHON = "/usr/bin/python3"
+HTTP = [PYTHON, "-u", "-m", "http.server", "8080"]
+FOREVER = ["sleep", "1000"]
+if not Path(PYTHON).exists():
+    pytest.skip(f"no {PYTHON}, which stands outside all homes", allow_module_level=True)
+
+
+def program(argv: list[str], on: str = "b", **more: Any) -> dict[str, Any]:
+    return {"kind": "program", "on": [on], "argv": argv, **more}
+
+
+def shell(script: str, **more: Any) -> dict[str, Any]:
+    return program(["sh", "-c", script], **more)
+
+
+def played(
+    services: dict[str, Any], *timeline: dict[str, Any], world: dict[str, Any] | None = None
+) -> tuple[Outcome, worlds.MemorySink]:
+    world = {**(world or worlds.bridged()), "services": services}
+    actions = timeline or ({"id": "pass", "do": "wait", "for_ns": 1_500_000_000},)
+    plan = worlds.plan(
+        world, timeline=list(actions), limits={"run_ns": 30_000_000_000}, collect={"counters": ["guests"]}
+    )
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        return session.run(Trial("t0", 1), sink), sink
+
+
+def failure(services: dict[str, Any]) -> GuestError:
+    """Why a world with them is not even built."""
+    plan = worlds.plan({**worlds.bridged(), "services": services})
+    with pytest.raises(GuestError) as caught, Testbed().open(plan, worlds.Patient()):
+        pass
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def exec_(argv: list[str], guest: str = "a", **more: Any) -> dict[str, Any]:
+    return {"id": "ask", "do": "exec", "guest": guest, "argv": argv, **more}
+
+
+GET = "import urllib.request; print(urllib.request.urlopen('http://10.0.0.2:8080/').status)"
+
+
+def test_a_service_that_is_ready_is_reached_from_another_guest() -> None:
+    ready = {"port": 8080, "http": "/", "timeout_ns": 30_000_000_000}
+    outcome, sink = played({"web": program(HTTP, ready=ready)}, exec_([PYTHON, "-c", GET]))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["ask.out"] == b"200\n"
+    assert b'"GET / HTTP/1.1" 200' in sink.artefacts["service-web-b.log"]
+    counted = {(entity, counter) for (entity, counter) in sink.counters("begin")}
+    assert ("services.web/b", "start_ns") in counted
+
+
+def test_services_start_once_what_they_need_is_ready() -> None:
+    late = shell("sleep 0.5; echo up; sleep 1000", ready={"line": "up"})
+    after = program(FOREVER, on="a", needs=["late"], ready={"argv": ["test", "-e", "/proc/self"]})
+    last = program(HTTP, needs=["after"], ready={"port": 8080})
+    watched = worlds.Patient()
+    plan = worlds.plan({**worlds.bridged(), "services": {"last": last, "after": after, "late": late}})
+    with Testbed().open(plan, watched):
+        started = [step.removeprefix("start ") for step in watched.steps if step.startswith("start ")]
+    assert [name for name in started if name in {"late", "after", "last"}] == ["late", "after", "last"]
+
+
+def test_a_service_has_its_own_environment_and_no_other() -> None:
+    os.environ["VIRTLAB_SECRET"] = "hunter2"
+    try:
+        _, sink = played(
+            {"env": shell("env; echo up; sleep 1000", environment={"MODE": "a b"}, ready={"line": "up"})}
+        )
+    finally:
+        del os.environ["VIRTLAB_SECRET"]
+    said = sink.artefacts["service-env-b.log"].decode().splitlines()
+    assert "MODE=a b" in said
+    assert not [line for line in said if "hunter2" in line]
+
+
+def test_one_service_may_be_on_several_guests() -> None:
+    both = {**program(HTTP, ready={"port": 8080}), "on": ["a", "b"]}
+    outcome, sink = played(
+        {"web": both}, exec_([PYTHON, "-c", GET], timeout_ns=20_000_000_000, on_timeout="fail")
+    )
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert {"service-web-a.log", "service-web-b.log"} <= sink.artefacts.keys()
+
+
+# Those that misbehave
+
+
+def test_a_program_that_is_not_there_is_said_to_be_missing() -> None:
+    why = failure({"db": program(["/nonexistent/server"])})
+    assert why.where == "services.db"
+    assert "in b: cannot execute '/nonexistent/server': No such file or directory" in why.what
+    assert "install it" in why.cure
+
+
+def test_a_service_that_dies_at_its_start_is_told_with_the_end_of_its_output() -> None:
+    why = failure({"db": shell("echo one; echo cannot open the store >&2; exit 3", ready={"port": 1})})
+    assert (why.where, why.what) == (
+        "services.db",
+        "in b it ended with code 3; its output ends with: one | cannot open the store",
+    )
+    assert why.artefacts["service-db-b.log"] == b"one\ncannot open the store\n"
+
+
+def test_a_service_that_is_never_ready_is_told_with_the_last_check() -> None:
+    begun = time.monotonic()
+    why = failure(
+        {"db": shell("echo waiting; sleep 1000", ready={"port": 5432, "timeout_ns": 1_500_000_000})}
+    )
+    assert "in b it was not ready within 1.5 s; the last check ended with code 1: " in why.what
+    assert "refused" in why.what
+    assert why.what.endswith("its output ends with: waiting")
+    assert time.monotonic() - begun < 30
+
+
+def test_a_status_of_the_server_that_is_an_error_is_not_ready() -> None:
+    ready = {"port": 8080, "http": "/nothing", "timeout_ns": 3_000_000_000}
+    assert "GET /nothing was answered with status 404" in failure({"web": program(HTTP, ready=ready)}).what
+
+
+def test_a_service_that_goes_into_the_background_has_ended() -> None:
+    why = failure({"db": shell("sleep 1000 & exit 0", ready={"line": "never"})})
+    assert "in b it ended with code 0; it wrote nothing" in why.what
+    assert "foreground" in why.cure
+
+
+def test_a_service_that_dies_in_the_run_fails_it_at_once() -> None:
+    begun = time.monotonic()
+    outcome, sink = played(
+        {"db": shell("echo up; sleep 1; echo lost its store; exit 1", ready={"line": "up"})},
+        {"id": "pass", "do": "wait", "for_ns": 25_000_000_000},
+    )
+    assert outcome.status == "failed"
+    assert time.monotonic() - begun < 20
+    assert outcome.reasons[0].startswith(
+        "services.db: in b it ended with code 1; its output ends with: up | lost its store"
+    )
+    assert len([reason for reason in outcome.reasons if reason.startswith("services.db")]) == 1
+    assert sink.artefacts["service-db-b.log"] == b"up\nlost its store\n"
+
+
+def test_a_service_that_floods_ends_the_run_and_its_output_is_bounded() -> None:
+    outcome, sink = played(
+        {"db": shell("echo up; sleep 0.3; yes flood", ready={"line": "up"})},
+        {"id": "pass", "do": "wait", "for_ns": 25_000_000_000},
+    )
+    assert outcome.status == "failed"
+    assert "services.db: in b it wrote more than 16 MiB; its output ends with: flood" in outcome.reasons[0]
+    assert len(sink.artefacts["service-db-b.log"]) == 16 << 20
+
+
+def test_a_service_that_floods_at_its_start_does_not_hang_it() -> None:
+    assert "wrote more than 16 MiB" in failure({"db": shell("yes flood", ready={"port": 1})}).what
+
+
+def test_a_service_that_fills_its_folder_harms_only_itself() -> None:
+    before = os.statvfs("/tmp").f_bavail
+    fill = "head -c 1G /dev/zero > /tmp/all; echo code $?; ls /tmp; sleep 1000"
+    outcome, sink = played({"db": shell(fill, ready={"line": "code"})})
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert b"No space left on device" in sink.artefacts["service-db-b.log"]
+    state = os.statvfs("/tmp")
+    assert (before - state.f_bavail) * state.f_bsize < 256 << 20
+
+
+# Their end
+
+
+def test_services_and_what_they_forked_end_with_the_world() -> None:
+    before = worlds.own_processes()
+    daemon = "setsid sh -c 'sleep 987654 & sleep 987654' & echo up; sleep 987654"
+    services = {"db": shell(daemon, ready={"line": "up"}), "web": program(HTTP, on="a", ready={"port": 8080})}
+    with Testbed().open(worlds.plan({**worlds.bridged(), "services": services}), worlds.Patient()):
+        assert sleeping()
+    deadline = time.monotonic() + 10
+    while sleeping() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not sleeping()
+    assert worlds.own_processes() <= before
+
+
+def sleeping() -> list[str]:
+    """Processes of this machine with the services' own command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if (entry / "cmdline").read_bytes() == b"sleep\x00987654\x00":
+                found.append(entry.name)
+    return found
+
+
+def test_a_command_of_the_timeline_runs_beside_services() -> None:
+    outcome, sink = played({"web": program(HTTP, ready={"port": 8080})}, exec_(["echo", "hello"], guest="b"))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["ask.out"] == b"hello\n"

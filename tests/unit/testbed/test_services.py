@@ -1,0 +1,114 @@
+"""What the testbed refuses of services, and how their output is kept and searched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.testbed.test_testbed_refusals import put, refused
+
+from virtlab.plan import Plan, Service
+from virtlab.planner.check import mistakes
+from virtlab.planner.wiring import Wiring
+from virtlab.testbed.services.output import LINE_MAX_BYTES, MOST_BYTES, Output
+from virtlab.testbed.services.service import services
+
+
+def with_services(**found: dict[str, Any]) -> Any:
+    return put("world/services", found)
+
+
+def program(**more: Any) -> dict[str, Any]:
+    return {"kind": "program", "on": ["a"], "argv": ["sleep", "9"], **more}
+
+
+def test_a_program_in_a_guest_is_not_refused() -> None:
+    assert refused(with_services(db=program(ready={"port": 80}))) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "path"),
+    [
+        (program(kind="shop"), "services.db.kind"),
+        (program(argv=[]), "services.db.argv"),
+        (program(shell=True), "services.db.shell"),
+        (program(on=["nobody"]), "services.db.on"),
+        (program(needs=["db"]), "services.db.needs"),
+    ],
+)
+def test_a_service_that_cannot_be_is_refused_where_it_stands(service: dict[str, Any], path: str) -> None:
+    assert refused(with_services(db=service)) == [path]
+
+
+def test_a_guest_without_an_agent_serves_nothing() -> None:
+    def change(values: dict[str, Any]) -> None:
+        with_services(db=program())(values)
+        values["world"]["guests"]["a"]["platform"] = "appliance"
+
+    assert "services.db.on" in refused(change)
+
+
+def test_a_guest_that_serves_is_not_booted_again() -> None:
+    def change(values: dict[str, Any]) -> None:
+        with_services(db=program(on=["b"]))(values)
+        values["world"]["guests"]["b"]["platform"] = "qemu"
+        values["timeline"][3] = {"id": "again", "do": "reset", "guest": "b"}
+
+    assert "timeline.again.guest" in refused(change)
+
+
+def test_the_simulator_refuses_a_program_with_the_cure() -> None:
+    world = {"hosts": {"h": {}}, "guests": {"a": {"platform": "namespace", "host": "h", "vnics": {}}}}
+    plan = Plan.model_validate({"world": {**world, "services": {"db": program()}}})
+    (refusal,) = mistakes(plan, "simulator", Wiring(plan))
+    assert str(refusal.path) == "services.db.kind"
+    assert "a simulated guest runs no programs" in refusal.reason
+    assert "run it on the testbed" in refusal.cure
+
+
+def test_a_program_is_invoked_as_the_plan_has_it() -> None:
+    service = Service.model_validate(program(environment={"MODE": "fast"}))
+    found = services.of("program").invocation(service)
+    assert (found.argv, found.environment) == (("sleep", "9"), {"MODE": "fast"})
+
+
+# Output
+
+
+def test_a_line_that_comes_in_pieces_is_found() -> None:
+    output = Output(wanted="up and running")
+    for piece in (b"starting\nup a", b"nd run"):
+        output.take(piece)
+        assert not output.found
+    output.take(b"ning")
+    assert output.found
+
+
+def test_a_text_is_not_found_across_two_lines() -> None:
+    output = Output(wanted="up")
+    output.take(b"u\np")
+    assert not output.found
+
+
+def test_a_line_without_end_is_searched_at_its_beginning_only() -> None:
+    output = Output(wanted="up")
+    for _ in range(4):
+        output.take(b"x" * LINE_MAX_BYTES)
+    output.take(b"up")
+    assert not output.found
+    output.take(b"\nup")
+    assert output.found
+
+
+def test_output_is_kept_up_to_its_bound_and_what_is_more_floods() -> None:
+    output = Output()
+    output.take(b"x" * MOST_BYTES)
+    assert (len(output.kept), output.flooded) == (MOST_BYTES, False)
+    output.take(b"y")
+    assert (len(output.kept), output.flooded) == (MOST_BYTES, True)
+
+
+def test_the_end_of_output_is_plain_text() -> None:
+    output = Output()
+    output.take(b"\x1b[31mred\x1b[0m\r\n\x07cannot bind\n")
+    assert output.end() == "red | cannot bind"

@@ -1,17 +1,18 @@
-"""Libraries that take long to import, loaded when something of them is first used.
+"""Libraries, and names of packages, that take long to import, loaded when one is first used.
 
-`virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports them at its top, by
-`from virtlab.lazy import np`; type checkers see the library itself. `NDArray` and `ArrayLike` are for annotations, which
-nothing evaluates.
+`virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports a library at its top,
+by `from virtlab.lazy import np`; type checkers see the library itself. A package has `__getattr__ = later(...)`. `NDArray`
+and `ArrayLike` are for annotations, which nothing evaluates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ArrayLike", "NDArray", "duckdb", "np", "special", "vl_convert"]
+__all__ = ["ArrayLike", "NDArray", "duckdb", "later", "np", "special", "vl_convert"]
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,3 +32,15 @@ else:
 
     duckdb, np, special, vl_convert = map(_Library, ("duckdb", "numpy", "scipy.special", "vl_convert"))
     ArrayLike = NDArray = Any
+
+
+def later(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package; `modules`: module below it -> the names that it has, separated by spaces."""
+    module_of = {name: module for module, names in modules.items() for name in names.split()}
+
+    def attribute(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        return getattr(import_module(f"{package}.{module_of[name]}"), name)
+
+    return attribute

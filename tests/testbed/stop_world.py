@@ -12,11 +12,11 @@ ROLES: dict[str, dict[str, Any]] = {
     "tcp_rr": {"workload": "tcp_rr", "duration_ns": 800_000_000, "request_bytes": 100, "response_bytes": 100},
     "psping over TCP": {
         "workload": "psping", "test": "latency", "protocol": "tcp", "request_bytes": 100, "response_bytes": 100,
-        "count": 160, "warmup": 0, "interval_ns": 5_000_000, "timeout_ns": worlds.LATE_NS,
+        "count": 160, "warmup": 0, "outstanding": 1, "interval_ns": 5_000_000, "timeout_ns": worlds.LATE_NS,
     },
     "psping over UDP": {
         "workload": "psping", "test": "latency", "protocol": "udp", "request_bytes": 100, "response_bytes": 100,
-        "count": 160, "warmup": 0, "interval_ns": 5_000_000, "timeout_ns": worlds.LATE_NS,
+        "count": 160, "warmup": 0, "outstanding": 1, "interval_ns": 5_000_000, "timeout_ns": worlds.LATE_NS,
     },
     "burst_load": {
         "workload": "burst_load", "protocol": "udp", "burst_bytes": 2000, "period_ns": 5_000_000, "streams": 1,

@@ -83,14 +83,14 @@ UDP: list[tuple[str, dict[str, Any]]] = [
     ("burst_load", {"burst_bytes": 1000, "period_ns": 10 * MS, "streams": 1, "duration_ns": 50 * MS,
                     "direction": "request_reply"}),
     ("psping", {"test": "latency", "protocol": "udp", "request_bytes": 64, "response_bytes": 64, "count": 30,
-                "interval_ns": MS}),
+                "warmup": 0, "outstanding": 1, "interval_ns": MS}),
 ]  # fmt: skip
 
 TCP: dict[str, dict[str, Any]] = {
     "tcp_rr": {"request_bytes": 100, "response_bytes": 100, "duration_ns": 50 * MS},
     "tcp_stream": {"message_bytes": 1000, "duration_ns": 50 * MS},
     "psping": {"test": "latency", "protocol": "tcp", "request_bytes": 64, "response_bytes": 64, "count": 30,
-               "interval_ns": MS},
+               "warmup": 0, "outstanding": 1, "interval_ns": MS},
     "http_get": {"connections": 2, "response_bytes": 1000, "duration_ns": 50 * MS},
 }  # fmt: skip
 

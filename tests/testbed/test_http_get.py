@@ -34,17 +34,6 @@ while True:
 """
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[pw.World]:
-    with pw.two_guests() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def ends(world: pw.World) -> tuple[pw.Probe, pw.Probe]:
-    return world.probe(world.a), world.probe(world.b)
-
-
 def conserved(samples: pw.Samples) -> pw.Samples:
     """The client's samples, once each of its requests has ended in exactly one way."""
     count = samples.counters

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,6 @@ from virtlab.plan import BLOCKS
 WHY_NOT = pw.missing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 MS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[pw.World]:
-    with pw.two_guests() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def ends(world: pw.World) -> tuple[pw.Probe, pw.Probe]:
-    return world.probe(world.a), world.probe(world.b)
 
 
 def test_an_agent_introduces_itself_and_refuses_another_major(ends: tuple[pw.Probe, pw.Probe]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +16,6 @@ import probe_world as pw
 WHY_NOT = pw.missing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 MS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[pw.World]:
-    with pw.two_guests() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def ends(world: pw.World) -> tuple[pw.Probe, pw.Probe]:
-    return world.probe(world.a), world.probe(world.b)
 
 
 def counters(probe: pw.Probe, *groups: str) -> dict[tuple[str, str], int]:

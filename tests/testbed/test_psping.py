@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,6 @@ import probe_world as pw
 WHY_NOT = pw.missing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 S = 10**9
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[pw.World]:
-    with pw.two_guests() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def ends(world: pw.World) -> tuple[pw.Probe, pw.Probe]:
-    return world.probe(world.a), world.probe(world.b)
 
 
 def under_way(rows: dict[str, Any]) -> int:
@@ -47,7 +35,7 @@ def test_a_latency_test_has_one_request_at_a_time_each_with_its_row(
 ) -> None:
     client, server = pw.play(
         *ends, "psping", world, version=version, test="latency", protocol=protocol, request_bytes=size,
-        count=40, warmup=5, timeout_ns=2 * S,
+        count=40, warmup=5, outstanding=1, timeout_ns=2 * S,
     )  # fmt: skip
     rows = client.columns["request/1"]
     assert sorted(rows["seq"]) == list(range(-5, 40))
@@ -85,8 +73,8 @@ def test_a_bandwidth_test_never_has_more_requests_under_way_than_asked(
 
 def test_a_tcp_ping_opens_a_connection_each_time(world: pw.World, ends: tuple[pw.Probe, pw.Probe]) -> None:
     client, _ = pw.play(
-        *ends, "psping", world, test="ping", protocol="tcp", request_bytes=0, count=20, warmup=1
-    )
+        *ends, "psping", world, test="ping", protocol="tcp", request_bytes=0, count=20, warmup=1, outstanding=1,
+    )  # fmt: skip
     rows = client.columns["request/1"]
     assert list(rows["seq"]) == list(range(-1, 20))
     assert np.all(rows["finished_ns"] > rows["sent_ns"])
@@ -98,7 +86,7 @@ def test_an_icmp_ping_is_the_echo_of_rtt(
 ) -> None:
     client, _ = pw.play(
         *ends, "psping", world, version=version, test="ping", protocol="icmp", request_bytes=32, count=20,
-        warmup=1,
+        warmup=1, outstanding=1,
     )  # fmt: skip
     assert list(client.columns["sent/1"]["seq"]) == list(range(21))
     assert set(client.columns["sent/1"]["payload_bytes"]) == {32}
@@ -110,7 +98,7 @@ def test_requests_keep_their_interval_and_a_bound_ends_the_test(
 ) -> None:
     client, _ = pw.play(
         *ends, "psping", world, test="latency", protocol="tcp", request_bytes=32, count=10_000, warmup=0,
-        interval_ns=10_000_000, limit_ns=200_000_000,
+        outstanding=1, interval_ns=10_000_000, limit_ns=200_000_000,
     )  # fmt: skip
     rows = client.columns["request/1"]
     assert np.all(np.diff(rows["sent_ns"]) >= 10_000_000)
@@ -123,7 +111,10 @@ def test_what_nobody_answers_is_lost_and_not_a_number(
 ) -> None:
     client, _ = ends
     peer = {**world.b.end(), "port": 9}
-    request = {"test": "latency", "protocol": "udp", "request_bytes": 32, "count": 3, "timeout_ns": S // 20}
+    request = {
+        "test": "latency", "protocol": "udp", "request_bytes": 32, "count": 3, "warmup": 0, "outstanding": 1,
+        "timeout_ns": S // 20,
+    }  # fmt: skip
     client.ask(
         "arm", role="deaf", side="client", workload="psping", parameters=request, local=world.a.end(),
         peer=peer, seed=1,
@@ -140,7 +131,7 @@ def test_what_nobody_answers_is_lost_and_not_a_number(
 def test_a_test_under_way_can_be_stopped(world: pw.World, ends: tuple[pw.Probe, pw.Probe], test: str) -> None:
     client, _ = pw.play(
         *ends, "psping", world, stop_after_s=0.2, test=test, protocol="tcp", request_bytes=512,
-        count=1_000_000, outstanding=4,
+        count=1_000_000, warmup=0, outstanding=4,
     )  # fmt: skip
     rows = client.columns["request/1"]
     assert 0 < len(rows["seq"]) < 1_000_000
@@ -151,4 +142,7 @@ def test_a_protocol_that_the_test_has_not_is_refused(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:
     with pytest.raises(pw.ProbeError, match="ping goes over icmp or tcp"):
-        pw.arm(*ends, "psping", world, name="wrong", test="ping", protocol="udp", request_bytes=1, count=1)
+        pw.arm(
+            *ends, "psping", world, name="wrong", test="ping", protocol="udp", request_bytes=1, count=1, warmup=0,
+            outstanding=1,
+        )  # fmt: skip

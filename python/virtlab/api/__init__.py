@@ -7,7 +7,9 @@ notebook. Everything is loaded at its first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from virtlab.lazy import later
 
 if TYPE_CHECKING:
     from virtlab.api.building import define, load
@@ -17,19 +19,18 @@ if TYPE_CHECKING:
     from virtlab.api.running import run
     from virtlab.api.tables import Table
 
-_LATER = {
-    "Picture": "pictures", "Results": "results", "Table": "tables", "capacity": "questions", "compare": "questions",
-    "define": "building", "load": "building", "open_results": "results", "predict": "questions", "run": "running",
-}  # fmt: skip
-
 __all__ = [
     "Picture", "Results", "Table", "capacity", "compare", "define", "load", "open_results", "predict", "run",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'virtlab.api' has no attribute '{name}'")
-    from importlib import import_module
-
-    return getattr(import_module(f"virtlab.api.{_LATER[name]}"), name)
+__getattr__ = later(
+    __name__,
+    {
+        "building": "define load",
+        "pictures": "Picture",
+        "questions": "capacity compare predict",
+        "results": "Results open_results",
+        "running": "run",
+        "tables": "Table",
+    },
+)

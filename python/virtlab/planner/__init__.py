@@ -5,17 +5,18 @@ Loading this package is cheap; the Plan's nouns are imported when `plan_run` is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from virtlab.lazy import later
 
 if TYPE_CHECKING:
     from virtlab.planner.compose import plan_run
 
 __all__ = ["plan_run"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "plan_run":
-        from virtlab.planner.compose import plan_run
-
-        return plan_run
-    raise AttributeError(name)
+__getattr__ = later(
+    __name__,
+    {
+        "compose": "plan_run",
+    },
+)

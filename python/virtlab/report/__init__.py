@@ -6,8 +6,9 @@ measures, judges or estimates: values and verdicts come from the analysis, inter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from virtlab.lazy import later
 from virtlab.report.names import expected_names, slug
 
 if TYPE_CHECKING:
@@ -16,21 +17,17 @@ if TYPE_CHECKING:
     from virtlab.report.page.terminal import as_json, summary
     from virtlab.report.page.writer import write_report
 
-_LATER = {
-    "Problem": "gather.source_figures", "check_figures": "gather.source_figures",
-    "names_of_experiment": "gather.drawable",
-    "as_json": "page.terminal", "summary": "page.terminal", "write_report": "page.writer",
-}  # fmt: skip
-
 __all__ = [
     "Problem", "as_json", "check_figures", "expected_names", "names_of_experiment", "slug", "summary",
     "write_report",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'virtlab.report' has no attribute '{name}'")
-    from importlib import import_module
-
-    return getattr(import_module(f"virtlab.report.{_LATER[name]}"), name)
+__getattr__ = later(
+    __name__,
+    {
+        "gather.drawable": "names_of_experiment",
+        "gather.source_figures": "Problem check_figures",
+        "page.terminal": "as_json summary",
+        "page.writer": "write_report",
+    },
+)

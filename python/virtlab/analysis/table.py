@@ -86,7 +86,7 @@ class RunTable:
     def _by_path(self) -> dict[MetricPath, dict[str, RunValue]]:
         found: dict[MetricPath, dict[str, RunValue]] = {}
         for row in self.rows:
-            found.setdefault(MetricPath(row.role, row.metric, row.statistic), {})[row.run] = row
+            found.setdefault(row.path, {})[row.run] = row
         return found
 
     def paths(self) -> list[MetricPath]:

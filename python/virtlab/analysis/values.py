@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.lazy import NDArray, np
-from virtlab.metrics import METRICS, STATISTICS, MetricPath, unit_of
+from virtlab.metrics import METRICS, STATISTICS, Metric, MetricPath, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,14 @@ class RunValue:
     unit: str
     samples: int = 0
     reason: str = ""
+    declared: Metric | None = field(
+        default=None, compare=False, repr=False
+    )  # where the experiment declares it
 
     @property
     def path(self) -> MetricPath:
         """`role.metric.statistic`."""
-        return MetricPath(self.role, self.metric, self.statistic)
+        return MetricPath(self.role, self.metric, self.statistic, self.declared)
 
     @property
     def path_text(self) -> str:
@@ -51,14 +54,16 @@ class RunValue:
 
 
 @functools.cache
-def _unit(metric: str, statistic: str) -> str:
-    assert statistic in METRICS[metric].statistics, f"{metric} does not declare {statistic}"
-    return unit_of(METRICS[metric], STATISTICS[statistic])
+def _unit(metric: Metric, statistic: str) -> str:
+    assert statistic in metric.statistics, f"{metric.key} does not declare {statistic}"
+    return unit_of(metric, STATISTICS[statistic])
 
 
 @dataclass(slots=True)
 class Collector:
-    """Takes values of one run; `role` (or entity) changes as the caller goes along."""
+    """Takes values of one run; `role` (or entity) changes as the caller goes along. `declared` are the metrics that the
+    experiment declares of the role.
+    """
 
     run: str
     point: int
@@ -67,22 +72,28 @@ class Collector:
     realisation: str
     role: str = ""
     values: list[RunValue] = field(default_factory=list)
+    declared: Mapping[str, Metric] = field(default_factory=dict)
+
+    def metric(self, key: str) -> Metric:
+        """The metric of a key."""
+        return self.declared.get(key) or METRICS[key]
 
     def add(self, metric: str, statistic: str, value: float | None, samples: int, reason: str = "") -> None:
         """One value. An undefined number (no samples, a division by zero) is kept as None."""
-        unit = _unit(metric, statistic)
+        unit = _unit(self.metric(metric), statistic)
         number = None if value is None or not math.isfinite(value) else float(value)
         why = reason if number is None else ""
         self.values.append(
             RunValue(
                 self.run, self.point, self.levels, self.repetition, self.realisation, self.role, metric,
                 statistic, number, unit, samples, why or ("" if number is not None else "undefined"),
+                self.declared.get(metric),
             )
         )  # fmt: skip
 
     def absent(self, metric: str, reason: str) -> None:
         """All statistics of the metric are missing, for one reason."""
-        for statistic in METRICS[metric].statistics:
+        for statistic in self.metric(metric).statistics:
             self.add(metric, statistic, None, 0, reason)
 
     def distribution(
@@ -94,7 +105,7 @@ class Collector:
         Quantiles interpolate linearly (numpy's default); mdev is the population standard deviation as ping
         prints it.
         """
-        wanted = [key for key in METRICS[metric].statistics if key not in set(skip)]
+        wanted = [key for key in self.metric(metric).statistics if key not in set(skip)]
         samples = present(samples)
         with np.errstate(over="ignore", invalid="ignore"):  # of samples that are not finite: `add` keeps None
             found = statistics_of(samples, wanted, shift)
@@ -108,7 +119,7 @@ class Collector:
         known = {
             value.statistic: value for value in self.values if (value.role, value.metric) == (self.role, like)
         }
-        for key in METRICS[metric].statistics:
+        for key in self.metric(metric).statistics:
             other = known[key]
             value = None if other.value is None else other.value - shift
             self.add(metric, key, value, other.samples, other.reason)

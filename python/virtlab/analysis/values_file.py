@@ -17,10 +17,12 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from virtlab import __version__
+from virtlab.analysis.declared import declared_by
 from virtlab.analysis.runs import values_of_run
 from virtlab.analysis.values import RunValue
 from virtlab.errors import VirtlabError
@@ -43,7 +45,12 @@ def values_of(record: RunRecord) -> list[RunValue]:
     rows = _read(record, basis)
     if rows is not None:
         about = (record.name, record.point, dict(record.levels), record.repetition, record.link_realisation)
-        return [RunValue(*about, *row) for row in rows]
+        declared = declared_by(record)
+        kept = [RunValue(*about, *row) for row in rows]
+        return [
+            replace(one, declared=declared[one.role].get(one.metric)) if one.role in declared else one
+            for one in kept
+        ]
     values = values_of_run(record)
     _write(record, basis, values)
     return values

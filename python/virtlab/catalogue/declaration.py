@@ -85,6 +85,9 @@ class Workload:
     alone: bool = (
         False  # it sends no traffic: a role of it has a `from` and no `to`, its parameters are of that guest
     )
+    command: bool = (
+        False  # a command in its first guest plays it, and no probe: the other end is only an address
+    )
     parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
     pace: str | None = None  # Plan parameter of a stream's rate, without which it sends as fast as possible
     endless: bool = False  # it sends as fast as the other end lets it

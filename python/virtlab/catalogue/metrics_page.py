@@ -15,6 +15,7 @@ from virtlab.metrics.health import HEALTH
 from virtlab.metrics.machines import MACHINES
 from virtlab.metrics.metric import Metric
 from virtlab.metrics.network import NETWORK
+from virtlab.metrics.programs import PROGRAMS
 from virtlab.metrics.rates import RATES
 from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
@@ -40,6 +41,9 @@ _HEAD = """\
 
     A metric counts over the window `measured`; a role that began and ended inside it counts whole. Where a metric
     could not be had it is absent with a reason, never zero.
+
+    A file may [declare metrics](workloads.md#program-a-program-of-your-own-in-a-guest-its-metrics-read-from-its-output)
+    of its own programs; they have the statistics of `rtt`.
     """
 
 
@@ -54,6 +58,7 @@ def page() -> str:
         ("Hard deadlines", DEADLINES),
         ("Health", HEALTH),
         ("Machines, as other tools tell", MACHINES),
+        ("Programs of your own", PROGRAMS),
     ):
         parts.append(f"\n## {title}\n")
         parts.append(_table(metrics.values()))

@@ -135,6 +135,10 @@ def _matched(quantity: Quantity, other: Quantity | None, margin: Margin, notes: 
     """Each old setting with the new one of the same levels; what has no counterpart is named."""
     found: list[_Pair] = []
     met: set[int] = set()
+    if other is not None and other.unit != quantity.unit:
+        what = f"is in {quantity.unit} there and in {other.unit} here"
+        notes.append(f"{quantity.path} is not compared: it {what}, and so another metric.")
+        other = None
     for old in quantity.measured:
         alike = [
             (at, new)

@@ -25,9 +25,9 @@ SHARES = "sees this machine's files: needs --allow-exec"
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One command of a file: of an action of its timeline, or of a service."""
+    """One command of a file: of an action of its timeline, of a service, or a role's program."""
 
-    section: Literal["timeline", "services"]
+    section: Literal["timeline", "services", "roles"]
     name: str
     guest: str
     platform: str
@@ -42,15 +42,27 @@ class Executed:
 
     def text(self) -> str:
         """The command with its guest and platform."""
-        return f"{self.platform} {self.guest}: {shlex.join(self.argv)}"
+        return f"{self.platform} {self.guest}: {' '.join(_quoted(word) for word in self.argv)}"
 
     def json(self) -> dict[str, Any]:
         """The same for a program."""
-        whose = "action" if self.section == "timeline" else "service"
+        whose = {"timeline": "action", "services": "service", "roles": "role"}[self.section]
         return {
             whose: self.name, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
             "shares_files": self.shares_files,
         }  # fmt: skip
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell takes it, on one line: nothing of a file can look like another line of what it executes.
+
+    >>> print(_quoted("a b"), _quoted("print(1)\\nprint(2)"))
+    'a b' $'print(1)\\nprint(2)'
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = word.encode("unicode_escape").decode().replace("'", "\\'")
+    return f"$'{escaped}'"
 
 
 def digest(experiment: Experiment) -> str:
@@ -59,7 +71,7 @@ def digest(experiment: Experiment) -> str:
 
 
 def executed(experiment: Experiment, points: Collection[int] | None = None) -> list[Executed]:
-    """Every command of the file's points, each once: of services, then in the order of the timeline."""
+    """Every command of the file's points, each once: of services, of the timeline in its order, then of roles."""
     found: dict[Executed, None] = {}
     for point in experiment.points():
         if points is not None and point.index not in points:
@@ -75,6 +87,10 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 guest = str(action.fields["guest"])
                 argv = tuple(action.fields["argv"])
                 found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None
+        for role in study.roles.values():
+            if role.active and role.declaration.command:
+                argv = tuple(role.parameters["argv"])
+                found[Executed("roles", role.name, role.source, platforms[role.source], argv)] = None
     return list(found)
 
 

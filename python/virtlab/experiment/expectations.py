@@ -6,6 +6,7 @@ Their grammar and metrics belong to `analysis` and `metrics`; here their mistake
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from virtlab.analysis.claims import ClaimError
 from virtlab.catalogue import WORKLOADS
@@ -15,14 +16,14 @@ from virtlab.experiment.read.factors import Factor
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import Mistake
 from virtlab.experiment.read.tree import Node
-from virtlab.metrics import METRICS, MetricPath
+from virtlab.metrics import Declared
 from virtlab.units import nearest
 
 KEYS = ("id", "title", "text", "published")  # of a claim
 
 
 def read_claims(
-    findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str]
+    findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str], declared: Declared
 ) -> tuple[Claim, ...]:
     """The section `claims`, each parsed and checked against factors, levels and roles."""
     node = findings.root.get("claims")
@@ -39,6 +40,7 @@ def read_claims(
     for position, entry in enumerate(node.value):
         claim = _claim(position, entry, findings, {claim.id for claim in claims})
         if claim is not None:
+            claim = replace(claim, declared=declared)
             claims.append(claim)
             _check_claim(position, claim, factors, roles, findings)
     return tuple(claims)
@@ -104,17 +106,21 @@ def check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) ->
         return
     at = ("repeat", "until", "metric")
     try:
-        path = MetricPath.parse(repeat.until.metric)
+        path = repeat.until.path
     except ValueError as error:
         findings.add_text(at, str(error))
         return
-    if METRICS[path.metric].of == "role":
+    if path.declaration.of == "role":
         if path.role not in roles:
             findings.add(
                 at,
                 f"there is no role '{path.role}'",
                 nearest(path.role, roles) or f"there are {', '.join(roles)}",
             )
-        elif roles[path.role] and path.metric not in WORKLOADS[roles[path.role]].metrics:
+        elif (
+            path.declared is None
+            and roles[path.role]
+            and path.metric not in WORKLOADS[roles[path.role]].metrics
+        ):
             what = f"{path.metric} is not measured by {roles[path.role]}, the workload of '{path.role}'"
             findings.add(at, what, "name a metric of that workload")

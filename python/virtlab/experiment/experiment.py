@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from virtlab.metrics import Declared, MetricPath
+
 if TYPE_CHECKING:
     from virtlab.analysis.claims import Claim as ParsedClaim
     from virtlab.experiment.read.factors import Design
@@ -31,6 +33,12 @@ class Until:
 
     metric: str
     relative_interval: float
+    declared: Declared = field(default_factory=dict, compare=False, repr=False)  # metrics that roles declare
+
+    @property
+    def path(self) -> MetricPath:
+        """The metric. ValueError when the text names no metric."""
+        return MetricPath.parse(self.metric, self.declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +62,21 @@ class Claim:
     column: int
     published: Mapping[str, Any] | None = None
     title: str = ""
+    declared: Declared = field(default_factory=dict, compare=False, repr=False)  # metrics that roles declare
 
     def parsed(self) -> ParsedClaim:
         """The claim as analysis judges it."""
         from virtlab.analysis.claims import PublishedReference, parse_claim
 
         reference = PublishedReference.parse(self.published) if self.published is not None else None
-        claim = parse_claim(self.text, line=self.line, column=self.column, published=reference, name=self.id)
+        claim = parse_claim(
+            self.text,
+            line=self.line,
+            column=self.column,
+            published=reference,
+            name=self.id,
+            declared=self.declared,
+        )
         return replace(claim, title=self.title)
 
 
@@ -99,7 +115,7 @@ class Experiment:
 
     def __init__(
         self, *, name: str, title: str, text: str, seed: int, design: Design, repeat: Repeat,
-        claims: tuple[Claim, ...], resolver: Resolver,
+        claims: tuple[Claim, ...], declared: Declared, resolver: Resolver,
     ) -> None:  # fmt: skip
         self.name = name
         self.title = title
@@ -107,6 +123,7 @@ class Experiment:
         self.seed = seed
         self.repeat = repeat
         self.claims = claims
+        self.declared = declared  # metrics that roles have besides virtlab's own
         self.factors: dict[str, tuple[str, ...]] = {
             factor.name: tuple(factor.levels) for factor in design.factors.values()
         }

@@ -9,6 +9,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import COUNT, shown
 from virtlab.documents import read_bytes
+from virtlab.experiment.declared import check_declared, read_declared
 from virtlab.experiment.expectations import check_until, read_claims
 from virtlab.experiment.experiment import (
     DATASET_NAME,
@@ -32,6 +33,7 @@ from virtlab.experiment.read.model import RepeatSpec
 from virtlab.experiment.read.sections import validated
 from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
 from virtlab.experiment.resolver import RESOLVED, Resolver
+from virtlab.metrics import Declared
 from virtlab.units import nearest, show_count
 
 VERSION = 1
@@ -87,16 +89,17 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     name, title, seed = _heading(root, findings)
     _check_plain(root, findings)
     _check_unused(root, factors, findings)
-    repeat = _repeat(findings)
+    declared = read_declared(findings)
+    repeat = _repeat(findings, declared)
     design = Design(factors, exclusions)
     if not _too_many(design, repeat, runs_max, findings):
-        _resolve_all(Resolver(root, factors, mistakes), design, root, findings)
+        _resolve_all(Resolver(root, factors, mistakes), design, root, findings, declared)
     roles = _role_names(root)
-    claims = read_claims(findings, factors, roles)
+    claims = read_claims(findings, factors, roles, declared)
     check_until(repeat, roles, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
-        resolver=Resolver(root, factors, mistakes),
+        declared=declared, resolver=Resolver(root, factors, mistakes),
     )  # fmt: skip
 
 
@@ -201,7 +204,7 @@ def _check_unused(root: Node, factors: Mapping[str, Factor], findings: Findings)
             )
 
 
-def _repeat(findings: Findings) -> Repeat:
+def _repeat(findings: Findings, declared: Declared) -> Repeat:
     node = findings.root.get("repeat")
     if node is None or node.value is None:
         return Repeat()
@@ -229,7 +232,7 @@ def _repeat(findings: Findings) -> Repeat:
         findings.add(
             ("repeat", "maximum"), "nothing says when to stop between minimum and maximum", cure, key=True
         )
-    until = Until(spec.until.metric, spec.until.relative_interval) if spec.until else None
+    until = Until(spec.until.metric, spec.until.relative_interval, declared) if spec.until else None
     return Repeat(spec.minimum, maximum, until, spec.time, spec.confidence)
 
 
@@ -250,7 +253,7 @@ def _too_many(design: Design, repeat: Repeat, runs_max: int | None, findings: Fi
     return True
 
 
-def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) -> None:
+def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings, declared: Declared) -> None:
     """Resolves every point; what only all points together show is checked after."""
     seen: set[str] = set()
     reached = active = False
@@ -263,6 +266,7 @@ def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings) 
             continue
         seen |= set(study.wiring.cables) | set(study.wiring.switches) | set(study.wiring.routers)
         active = active or any(role.active for role in study.roles.values())
+        check_declared(study.roles, declared, findings)
     if not reached:
         findings.add(("exclude",), "the exclusions leave no design point", "exclude less", key=True)
     elif not len(findings.mistakes):

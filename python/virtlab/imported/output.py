@@ -6,24 +6,15 @@ instant of a machine or guest is a `Point`. Instants count from the tool's own f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-POINT_CURE = "let the tool write English numbers: run it with LC_ALL=C in its environment"
+from virtlab.outputs import POINT_CURE, UnreadableError, finite
 
-
-class UnreadableError(ValueError):
-    """Output that is not what the tool writes. `line` is 1-based; 0 refers to the whole output. An empty `cure`
-    selects the default advice.
-    """
-
-    def __init__(self, what: str, line: int = 0, cure: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.line = line
-        self.cure = cure
+__all__ = [
+    "POINT_CURE", "Point", "Summary", "ToolOutput", "UnreadableError", "cell", "nanoseconds", "number", "whole",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +68,14 @@ class ToolOutput:
 def number(text: str, line: int, what: str) -> float:
     """A finite number that is not below 0. UnreadableError for other text.
 
-    No tool that is read here writes thousands apart, so a comma is another language's decimal point; what '1,234' means
-    is then unknown, and not guessed.
-
     >>> number("1024.5", 3, "rate")
     1024.5
     >>> number("29,5", 3, "rate")
     Traceback (most recent call last):
-    virtlab.imported.output.UnreadableError: rate '29,5' has a comma, where '.' begins the decimals
+    virtlab.outputs.unreadable.UnreadableError: rate '29,5' has a comma, where '.' begins the decimals
     """
-    if "," in text:
-        raise UnreadableError(
-            f"{what} '{text[:40]}' has a comma, where '.' begins the decimals", line, POINT_CURE
-        )
-    try:
-        value = float("_" if "_" in text else text)
-    except ValueError:
-        raise UnreadableError(f"{what} '{text[:40]}' is not a number", line) from None
-    if not math.isfinite(value) or value < 0:
+    value = finite(text, line, what)
+    if value < 0:
         raise UnreadableError(f"{what} '{text[:40]}' is not a number of its kind", line)
     return value
 

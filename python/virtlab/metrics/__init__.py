@@ -4,11 +4,13 @@
 ('ns', 'lower', 0.99)
 """
 
+from virtlab.metrics.declared import NONE, Declared, declared_of, metric_of
 from virtlab.metrics.metric import Better, Metric, Statistic, Unit
-from virtlab.metrics.path import METRICS, MetricPath, unit_of
+from virtlab.metrics.path import MetricPath, unit_of
+from virtlab.metrics.registry import METRICS
 from virtlab.metrics.statistic import DISTRIBUTION, SPREAD, STATISTICS
 
 __all__ = [
-    "DISTRIBUTION", "METRICS", "SPREAD", "STATISTICS", "Better", "Metric", "MetricPath", "Statistic", "Unit",
-    "unit_of",
+    "DISTRIBUTION", "METRICS", "NONE", "SPREAD", "STATISTICS", "Better", "Declared", "Metric", "MetricPath", "Statistic",
+    "Unit", "declared_of", "metric_of", "unit_of",
 ]  # fmt: skip

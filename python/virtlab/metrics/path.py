@@ -6,36 +6,20 @@ The first part may itself hold dots (an entity such as `h1.up`), and so may the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from virtlab.metrics.benchmarks import BENCHMARKS
-from virtlab.metrics.deadlines import DEADLINES
-from virtlab.metrics.health import HEALTH
-from virtlab.metrics.machines import MACHINES
-from virtlab.metrics.metric import Metric, Statistic, by_key
-from virtlab.metrics.network import NETWORK
-from virtlab.metrics.rates import RATES
-from virtlab.metrics.searches import SEARCHES
+from virtlab.metrics.declared import NONE, Declared, keys_of, metric_of
+from virtlab.metrics.metric import Metric, Statistic
+from virtlab.metrics.registry import METRICS
 from virtlab.metrics.statistic import STATISTICS
 from virtlab.units import did_you_mean
-
-METRICS: dict[str, Metric] = by_key(
-    *NETWORK.values(),
-    *RATES.values(),
-    *SEARCHES.values(),
-    *BENCHMARKS.values(),
-    *DEADLINES.values(),
-    *HEALTH.values(),
-    *MACHINES.values(),
-)
-"""Every metric by key."""
 
 _PATH = re.compile(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetricPath:
-    """A role (or entity), a metric and a statistic of it.
+    """A role (or entity), a metric and a statistic of it. `declared` is the metric where the experiment declares it.
 
     >>> str(MetricPath.parse("probe.rtt.p99.9"))
     'probe.rtt.p99.9'
@@ -47,11 +31,12 @@ class MetricPath:
     role: str
     metric: str
     statistic: str
+    declared: Metric | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> MetricPath:
+    def parse(cls, text: str, declared: Declared = NONE) -> MetricPath:
         """From text. ValueError when it is no path, or the metric or its statistic is unknown; plain `jitter`
-        is refused."""
+        is refused. `declared` are metrics that roles have besides virtlab's own."""
         match = _PATH.match(text)
         if not match:
             raise ValueError(
@@ -63,20 +48,26 @@ class MetricPath:
                 "'jitter' has several meanings; write one of rtt.mdev, rtt.range, jitter_rfc3550.final, "
                 "ipdv.mean, pdv.p99"
             )
-        if metric not in METRICS:
-            raise ValueError(f"'{metric}' is not a metric; {did_you_mean(metric, METRICS)}")
-        if statistic not in METRICS[metric].statistics:
-            cure = did_you_mean(statistic, METRICS[metric].statistics)
+        found = metric_of(role, metric, declared)
+        if found is None:
+            raise ValueError(f"'{metric}' is not a metric; {did_you_mean(metric, keys_of(role, declared))}")
+        if statistic not in found.statistics:
+            cure = did_you_mean(statistic, found.statistics)
             raise ValueError(f"'{statistic}' is not a statistic of {metric}; {cure}")
-        return cls(role, metric, statistic)
+        return cls(role, metric, statistic, None if metric in METRICS else found)
 
     def __str__(self) -> str:
         return f"{self.role}.{self.metric}.{self.statistic}"
 
     @property
+    def declaration(self) -> Metric:
+        """The metric."""
+        return self.declared or METRICS[self.metric]
+
+    @property
     def unit(self) -> str:
         """The unit of the value: the metric's own, but a count for `count` and per second for `rate`."""
-        return unit_of(METRICS[self.metric], STATISTICS[self.statistic])
+        return unit_of(self.declaration, STATISTICS[self.statistic])
 
 
 def unit_of(metric: Metric, statistic: Statistic) -> str:

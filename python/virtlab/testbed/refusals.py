@@ -13,7 +13,7 @@ from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
-from virtlab.catalogue.workloads import is_alone
+from virtlab.catalogue.workloads import is_alone, is_command
 from virtlab.plan import Capabilities, Plan, Refusal, Role
 from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.full_frames import full_frame_refusals
@@ -152,7 +152,12 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         path = f"roles.{name}"
         if role.workload not in played(WORKLOADS, ARM):
             continue  # which was said
-        if findings.probe_workloads is not None and role.workload not in findings.probe_workloads:
+        command = is_command(role.workload)
+        if (
+            not command
+            and findings.probe_workloads is not None
+            and role.workload not in findings.probe_workloads
+        ):
             reason = f"'{role.workload}' is declared, and no probe here plays it"
             yield Refusal(f"{path}.workload", reason, f"write one of {', '.join(findings.probe_workloads)}")
             continue
@@ -168,7 +173,7 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if is_alone(role.workload) and role.from_ in plan.world.guests:
             yield from _budgeted(path, plan, role, findings)
         yield from _ends_apart(path, plan, (role.from_, role.to))
-        for key, guest in (("from", role.from_), ("to", role.to)):
+        for key, guest in (("from", role.from_), ("to", role.to))[: 1 if command else 2]:
             yield from _agentless_end(path, key, plan, guest)
 
 

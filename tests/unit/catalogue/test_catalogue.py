@@ -61,7 +61,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     assert (
         bare
         or parameter.kind.name
-        in {"choice", "count", "truth value", "DSCP", "802.1p priority", "weight", "path"}
+        in {"choice", "count", "truth value", "DSCP", "802.1p priority", "weight", "path", "command"}
         or parameter.kind.name.startswith(("list", "split"))
     )
 

@@ -87,6 +87,8 @@ def _without(factors: Factors, name: str) -> Factors:
 def _path_mistakes(
     path: MetricPath, column: int, workloads: Mapping[str, str], entities: set[str] | None
 ) -> list[Mistake]:
+    if path.declared is not None:
+        return []  # of a role that declares it
     metric = METRICS[path.metric]
     if metric.of == "entity":
         if entities is not None and path.role not in entities:
@@ -150,7 +152,7 @@ def _place_mistakes(place: Place, factors: Factors) -> list[Mistake]:
 def _worst_mistakes(claim: Claim, place: Place) -> list[Mistake]:
     """What is worst is known of a metric with a better direction, by itself."""
     terms = claim.expression.terms
-    if len(terms) == 1 and terms[0].over_path is None and METRICS[terms[0].path.metric].better != "neither":
+    if len(terms) == 1 and terms[0].over_path is None and terms[0].path.declaration.better != "neither":
         return []
     what = f"which level of {place.factor} is the worst is not known of '{claim.expression}'"
     return [Mistake(place.column, what, "name one metric that has a better direction, or 'at FACTOR LEVEL'")]

@@ -39,7 +39,7 @@ from virtlab.analysis.claims.nouns import (
     Threshold,
     Trend,
 )
-from virtlab.metrics import MetricPath
+from virtlab.metrics import NONE, Declared, MetricPath
 from virtlab.units import parse_quantity
 
 COMPARATORS = ("<", "<=", ">", ">=")
@@ -56,9 +56,16 @@ EXAMPLES = (
 
 
 def parse_claim(
-    text: str, *, line: int = 1, column: int = 1, published: PublishedReference | None = None, name: str = ""
+    text: str,
+    *,
+    line: int = 1,
+    column: int = 1,
+    published: PublishedReference | None = None,
+    name: str = "",
+    declared: Declared = NONE,
 ) -> Claim:
-    """The claim. `line` and `column` say where the text begins in its file. ClaimError at the first mistake.
+    """The claim. `line` and `column` say where the text begins in its file, `declared` which metrics roles have of their
+    own. ClaimError at the first mistake.
 
     >>> parse_claim("load.loss.ratio <= 0.1 %").relation
     Threshold(comparator='<=', limit=0.001)
@@ -66,7 +73,7 @@ def parse_claim(
     Traceback (most recent call last):
     virtlab.analysis.claims.nouns.ClaimError: 1:24: a level is missing here; write e.g. 'ovs' or 'switches 2'
     """
-    first = _Parser(text, line, column)
+    first = _Parser(text, line, column, declared)
     claim = first.claim(published, name)
     if not first.lists:
         return claim
@@ -77,7 +84,7 @@ def parse_claim(
             "write shorter lists",
         )
     every = itertools.product(*(each.levels for each in first.lists))
-    members = tuple(_Parser(text, line, column, chosen).claim(published, name) for chosen in every)
+    members = tuple(_Parser(text, line, column, declared, chosen).claim(published, name) for chosen in every)
     return replace(claim, members=members)
 
 
@@ -94,9 +101,11 @@ class _List:
 class _Parser:
     """Parses a claim with the `chosen` level of each of its lists; with their first levels, and notes them, by default."""
 
-    def __init__(self, text: str, line: int, column: int, chosen: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: str, line: int, column: int, declared: Declared, chosen: Sequence[str] = ()
+    ) -> None:
         self.text, self.line, self.offset = text, line, column - 1
-        self.chosen = chosen
+        self.declared, self.chosen = declared, chosen
         self.lists: list[_List] = []
         try:
             self.tokens = tokens(text)
@@ -218,7 +227,7 @@ class _Parser:
             raise self.error(token.column, what, f"write <role>.<metric>.<statistic>, e.g. {EXAMPLES}")
         self.take()
         try:
-            return MetricPath.parse(token.text), token.column
+            return MetricPath.parse(token.text, self.declared), token.column
         except ValueError as error:
             what, _, cure = str(error).partition("; ")
             raise self.error(token.column, what, cure) from None

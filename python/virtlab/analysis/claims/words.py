@@ -30,7 +30,7 @@ from virtlab.analysis.claims.nouns import (
     Threshold,
     Trend,
 )
-from virtlab.metrics import METRICS, STATISTICS, MetricPath
+from virtlab.metrics import STATISTICS, MetricPath
 from virtlab.units import WANTED_DIGITS, show_interval, show_quantity
 
 _LIMITS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
@@ -76,7 +76,7 @@ def _term(term: Term) -> str:
 
 
 def _path(path: MetricPath) -> str:
-    metric = METRICS[path.metric].title() if path.metric in METRICS else path.metric.replace("_", " ")
+    metric = path.declaration.title()
     statistic = (
         STATISTICS[path.statistic].label or path.statistic if path.statistic in STATISTICS else path.statistic
     )

@@ -18,7 +18,6 @@ from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.hypotheses import Test, sided, smallest
 from virtlab.analysis.table import Levels
 from virtlab.lazy import NDArray
-from virtlab.metrics import METRICS
 from virtlab.stats.contrasts import contrast
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def worst_ordering(case: Case, relation: Ordering, over: str, factor: str, levels: list[str]) -> list[Test]:
     """Neighbours of a chain, each at the level of `over` that is worst for it."""
-    least = METRICS[case.claim.expression.terms[0].path.metric].better == "higher"
+    least = case.claim.expression.terms[0].path.declaration.better == "higher"
     found = []
     for rest, cells in sorted(case.cells.groups(factor, over).items()):
         for left, right, comparator in zip(levels, levels[1:], relation.comparators, strict=False):

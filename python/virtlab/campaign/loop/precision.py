@@ -39,7 +39,7 @@ class Precision:
             relative=repeat.until.relative_interval,
             level=repeat.confidence,
         )
-        return cls(dataset, MetricPath.parse(repeat.until.metric), rule)
+        return cls(dataset, repeat.until.path, rule)
 
     def values(self, point: int, n: int | None = None) -> list[float]:
         """The metric in the point's first n good runs (None: all), by repetition; a run that lacks it is left

@@ -3,6 +3,7 @@
 from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.workloads.burst_load import BURST_LOAD
 from virtlab.catalogue.workloads.http_get import HTTP_GET
+from virtlab.catalogue.workloads.program import PROGRAM
 from virtlab.catalogue.workloads.psping import PSPING
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.catalogue.workloads.rt_tasks import RT_TASKS
@@ -13,7 +14,18 @@ from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
 WORKLOADS: dict[str, Workload] = {
     entry.name: entry
-    for entry in (RTT, BURST_LOAD, UDP_STREAM, TCP_STREAM, TCP_RR, HTTP_GET, PSPING, RAW_STREAM, RT_TASKS)
+    for entry in (
+        RTT,
+        BURST_LOAD,
+        UDP_STREAM,
+        TCP_STREAM,
+        TCP_RR,
+        HTTP_GET,
+        PSPING,
+        RAW_STREAM,
+        RT_TASKS,
+        PROGRAM,
+    )
 }
 
 
@@ -28,9 +40,14 @@ def below_ip(workload: str) -> bool:
     return entry is not None and entry.transport({}) == "ethernet"
 
 
+def is_command(workload: str) -> bool:
+    """Whether a command in a guest plays a workload, and no probe."""
+    return workload in WORKLOADS and WORKLOADS[workload].command
+
+
 def is_alone(workload: str) -> bool:
     """Whether a workload sends no traffic."""
     return workload in WORKLOADS and WORKLOADS[workload].alone
 
 
-__all__ = ["WORKLOADS", "below_ip", "is_alone", "measuring"]
+__all__ = ["WORKLOADS", "below_ip", "is_alone", "is_command", "measuring"]

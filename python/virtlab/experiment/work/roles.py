@@ -12,6 +12,7 @@ from virtlab.catalogue.kinds import FLAG, PlacedError, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
+from virtlab.metrics import Metric, declared_of
 from virtlab.units import nearest
 
 RESERVED = ("settle", "drain")  # actions of a derived timeline, beside one per role and its 'stop-ROLE'
@@ -40,6 +41,11 @@ class RoleSpec:
     def declaration(self) -> Workload:
         """The catalogue's entry."""
         return WORKLOADS[self.workload]
+
+    @property
+    def declared(self) -> Mapping[str, Metric]:
+        """The metrics that it has besides those of its workload."""
+        return declared_of(self.parameters)
 
 
 def read_roles(findings: Findings) -> dict[str, RoleSpec]:

@@ -269,7 +269,7 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
         findings.add(at, f"'{shown(spec.until)}' is not a condition", "write e.g. 'probe.rtt.p99 > 1 ms'")
         return None
     try:
-        path = MetricPath.parse(match[1])
+        path = MetricPath.parse(match[1], {role: spec.declared for role, spec in roles.items()})
         limit = parse_quantity(match[3], path.unit)
     except ValueError as error:
         findings.add_text(at, str(error))
@@ -286,7 +286,7 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
     elif flow and flow not in (flows := flow_names(roles[name].parameters)):
         cure = nearest(flow, flows) or f"it has {', '.join(flows[:8]) or 'one'}"
         findings.add(at, f"{name} has no flow '{shown(flow)}'", cure)
-    elif path.metric not in roles[name].declaration.metrics:
+    elif path.declared is None and path.metric not in roles[name].declaration.metrics:
         findings.add(
             at, f"{path.metric} is not measured by {roles[path.role].workload}", "name a metric of that role"
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.figures.classes import class_figures
@@ -29,7 +28,7 @@ from virtlab.report.figures.searches import search_figure
 from virtlab.report.gather.fairness import NAME, FairnessAxis
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Factor, Result
-from virtlab.report.gather.selection import AGAINST_LOAD, HEALTH, LEADING, PRIMARY, lead
+from virtlab.report.gather.selection import AGAINST_LOAD, HEALTH, LEADING, leads, primary
 
 
 def figures_of(data: Gathered) -> list[Figure]:
@@ -101,9 +100,9 @@ def interval_plots(
 
 def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
     quantity = result.quantity
-    metric = METRICS.get(quantity.metric)
+    metric = quantity.declaration
     values = {value for cell in result.cells for value in cell.present}
-    if not values or metric is None or metric.of == "entity":
+    if not values or metric.of == "entity":
         return False
     if claimed and at_main:
         return True
@@ -111,7 +110,7 @@ def _unasked(result: Result, *, at_main: bool, claimed: bool) -> bool:
         return False  # they are drawn against load; of single flows at a load they are in a table
     if len(values) == 1 or quantity.metric in HEALTH:
         return False
-    leading = quantity.statistic == lead(metric.statistics)
-    if quantity.metric not in PRIMARY:
+    leading = leads(quantity)
+    if not primary(quantity):
         return leading and at_main
     return leading or (at_main and quantity.statistic in LEADING)

@@ -12,11 +12,10 @@ from pydantic import ValidationError
 
 from virtlab.changes import Baseline, Measured, Quantity
 from virtlab.errors import DatasetError
-from virtlab.metrics import METRICS
 from virtlab.metrics.metric import Better
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result
-from virtlab.report.gather.selection import PRIMARY, lead
+from virtlab.report.gather.selection import leads, primary
 from virtlab.results import Dataset
 
 FACTS = ("kernel", "cpu", "cpus", "architecture", "distribution")
@@ -74,5 +73,5 @@ def _reduced(
 
 def _leads(one: Result, data: Gathered) -> bool:
     quantity = one.quantity
-    leading = quantity.metric in PRIMARY and quantity.statistic == lead(METRICS[quantity.metric].statistics)
+    leading = primary(quantity) and leads(quantity)
     return leading or quantity.path in data.claimed

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
-from virtlab.metrics import METRICS
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Factor, Pair, Quantity, Result, RunValue
-from virtlab.report.gather.selection import LEADING, PRIMARY, lead
+from virtlab.report.gather.selection import LEADING, leads, primary
 from virtlab.units import same_levels
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def comparisons(data: Gathered, others: Sequence[Other]) -> tuple[Comparison, ..
         pairs = []
         for other in others:
             match = next((one for one in other.results if one.quantity.path == result.quantity.path), None)
-            if match is not None and match.quantity.goal == result.quantity.goal:
+            if match is not None and _alike(match.quantity, result.quantity):
                 pairs += _pairs(result, data.design.conditions, other, match)
         if pairs:
             labels = tuple(dict.fromkeys([*taken.values(), *(pair.label for pair in pairs)]))
@@ -90,6 +89,11 @@ def comparisons(data: Gathered, others: Sequence[Other]) -> tuple[Comparison, ..
                 Comparison(result.quantity, next(iter(taken.values()), ""), labels, tuple(pairs), drawn)
             )
     return tuple(found)
+
+
+def _alike(one: Quantity, other: Quantity) -> bool:
+    """Of one goal, and of one unit: files may declare a metric by one name and mean two things."""
+    return (one.goal, one.unit) == (other.goal, other.unit)
 
 
 def other_goals(data: Gathered, others: Sequence[Other]) -> list[str]:
@@ -115,11 +119,10 @@ def worth_drawing(data: Gathered) -> list[Comparison]:
     found = []
     for one in data.comparisons:
         quantity = one.quantity
-        metric = METRICS.get(quantity.metric)
-        if metric is None or metric.of == "entity":
+        if quantity.declaration.of == "entity":
             continue
-        leading = quantity.statistic == lead(metric.statistics) or quantity.statistic in LEADING
-        delay = (quantity.metric in PRIMARY and leading) or (quantity.metric, quantity.statistic) in JITTER
+        leading = leads(quantity) or quantity.statistic in LEADING
+        delay = (primary(quantity) and leading) or (quantity.metric, quantity.statistic) in JITTER
         if delay or BOUND in one.labels or quantity.path in data.claimed:
             found.append(one)
     return found

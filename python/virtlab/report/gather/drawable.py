@@ -63,6 +63,11 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     experiment = load(path)
     factors = varying(experiment)
     values = measured(experiment.role_workloads(), never=impossible(experiment)) + tested(experiment)
+    values += [
+        Measured(role, metric.key, metric.statistics, sampled=False)
+        for role, metrics in experiment.declared.items()
+        for metric in metrics.values()
+    ]
     axis = axis_of_experiment(experiment, factors)
     found = expected_names(values, factors) | searched_names(experiment) | names.OF_EVERY_REPORT
     study = experiment.study(experiment.points()[0])

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.lazy import duckdb
-from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import BUCKETED, bucketed, leading
@@ -75,7 +74,7 @@ def histograms_of(
     roles = {name: role for record in used for name, role in record.plan.roles.items()}
     found = []
     for result in leading(results, BUCKETED):
-        name, metric = result.quantity.role, METRICS[result.quantity.metric]
+        name, metric = result.quantity.role, result.quantity.declaration
         role = roles.get(name)
         if (
             role is None

@@ -7,9 +7,10 @@ here knows DuckDB, files or HTML. Values are in the metric's base unit (ns, bit/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from virtlab.metrics import METRICS, Metric
 from virtlab.units import Display
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ class Quantity:
     better: str = ""  # 'lower', 'higher' or '' where neither is
     title: str = ""  # the metric in words
     goal: str = ""  # of the search that gave it
+    declared: Metric | None = field(
+        default=None, compare=False, repr=False
+    )  # where the experiment declares it
+
+    @property
+    def declaration(self) -> Metric:
+        """The metric."""
+        return self.declared or METRICS[self.metric]
 
     @property
     def by_goal(self) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from virtlab.analysis.recurrence import BATCHES, Recurrence, RunSummary, recurrence
 from virtlab.lazy import duckdb
-from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import RECURRING, leading
@@ -70,7 +69,7 @@ def recurring_of(
     """The metrics whose runs are drawn beside each other, where some setting has two runs."""
     found = []
     for result in leading(results, RECURRING):
-        role, metric = result.quantity.role, METRICS[result.quantity.metric]
+        role, metric = result.quantity.role, result.quantity.declaration
         if any(len(cell.present) > 1 for cell in result.cells):
             settings = settings_of(db, role, SAMPLED[metric.key], points, level)
             found.append(Recurring(role, metric.key, metric.unit, metric.title(), tuple(settings)))

@@ -40,17 +40,20 @@ def results_of(
     *,
     roles: Mapping[str, str],
 ) -> tuple[Result, ...]:
-    """Every path that some run has a value for: measuring roles, loads, entities; metrics as the registry orders them."""
+    """Every path that some run has a value for: measuring roles, loads, entities; metrics that the experiment declares
+    come first, then the registry's in its order.
+    """
     order = {key: at for at, key in enumerate(METRICS)}
     measuring = [name for name, workload in roles.items() if WORKLOADS[workload].part == "measure"]
     rank = {name: at for at, name in enumerate(dict.fromkeys([*measuring, *roles]))}
 
     def place(path: MetricPath) -> tuple[Any, ...]:
-        metric = METRICS[path.metric]
+        metric = path.declaration
+        at = metric.statistics.index(path.statistic)
         of_role = rank.get(path.role, len(rank)), path.role
-        return (metric.of == "entity", *of_role, order[path.metric], metric.statistics.index(path.statistic))
+        return (metric.of == "entity", *of_role, order.get(path.metric, -1), path.metric, at)
 
-    paths = sorted((path for path in table.paths() if path.metric in METRICS), key=place)
+    paths = sorted((path for path in table.paths() if path.declared or path.metric in METRICS), key=place)
     return tuple(result_of(table, path, points, level, overlay.get(str(path), ())) for path in paths)
 
 
@@ -73,8 +76,16 @@ def result_of(
                     path, values, counts.get((index, realisation), 0), _level(table, values, level)
                 )
                 cells.append(Cell(point, realisation, values, estimate))
-    metric = METRICS[path.metric]
-    quantity = Quantity(path.role, path.metric, path.statistic, path.unit, metric.better, metric.title())
+    metric = path.declaration
+    quantity = Quantity(
+        path.role,
+        path.metric,
+        path.statistic,
+        path.unit,
+        metric.better,
+        metric.title(),
+        declared=path.declared,
+    )
     return Result(quantity, tuple(cells), published)
 
 

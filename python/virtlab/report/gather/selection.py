@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.metrics import METRICS
-from virtlab.report.gather.model import Result
+from virtlab.report.gather.model import Quantity, Result
 
 PRIMARY = frozenset(
     {"ndr", "pdr", "limit_size", "limit_rate", "limit_packet_rate", "limit_time", "limit_count", "rtt", "loss", "goodput",
@@ -39,9 +38,19 @@ def lead(statistics: Sequence[str]) -> str:
     return "mean" if "mean" in statistics else statistics[0]
 
 
+def primary(quantity: Quantity) -> bool:
+    """Whether a report begins with its metric: one that the experiment declares is what it is about."""
+    return quantity.declared is not None or quantity.metric in PRIMARY
+
+
+def leads(quantity: Quantity) -> bool:
+    """Whether it is the statistic that stands for its metric."""
+    return quantity.statistic == lead(quantity.declaration.statistics)
+
+
 def leading(results: Iterable[Result], metrics: Container[str]) -> Iterator[Result]:
     """The results that stand for their metric, of these metrics."""
     for one in results:
         metric = one.quantity.metric
-        if metric in metrics and one.quantity.statistic == lead(METRICS[metric].statistics):
+        if metric in metrics and leads(one.quantity):
             yield one

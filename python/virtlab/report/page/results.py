@@ -17,7 +17,7 @@ from virtlab.report.figures.figure import Figure
 from virtlab.report.gather.comparison import worth_drawing
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result
-from virtlab.report.gather.selection import HEALTH, LEADING, PRIMARY, lead
+from virtlab.report.gather.selection import HEALTH, LEADING, leads, primary
 from virtlab.report.page.section import Pictures, drawn, section, titled
 from virtlab.report.tables.benchmarks import tests_table
 from virtlab.report.tables.comparison import difference_table
@@ -76,9 +76,10 @@ class _Results:
                 continue  # they are shown with their search
             groups.setdefault(f"{result.quantity.role}.{result.quantity.metric}", []).append(result)
         for path, results in groups.items():
-            metric = METRICS[results[0].quantity.metric]
+            quantity = results[0].quantity
+            metric = quantity.declaration
             plotted = any(figure.group == path for figure in self.figures)
-            tier = "primary" if metric.key in PRIMARY else "further"
+            tier = "primary" if primary(quantity) else "further"
             of_measuring = metric.of == "entity" or metric.key in HEALTH
             tiers["health" if of_measuring and not plotted else tier][path] = results
         return tiers
@@ -154,9 +155,7 @@ class _Results:
         quiet = (
             f" {plural(zero, 'counter')} of hosts, guests and links stayed zero in every run." if zero else ""
         )
-        of_roles = {
-            path: all_ for path, all_ in groups.items() if METRICS[all_[0].quantity.metric].of == "role"
-        }
+        of_roles = {path: all_ for path, all_ in groups.items() if all_[0].quantity.declaration.of == "role"}
         return section(
             "health", "Health of the measurement", short="health", table=table, figures=self._drawn(cores.GROUP),
             about="What probes, machine and queues say of the measuring itself: late packets, stalls, drops at the "
@@ -175,7 +174,7 @@ class _Results:
 
 
 def _is_lead(result: Result) -> bool:
-    return result.quantity.statistic == lead(METRICS[result.quantity.metric].statistics)
+    return leads(result.quantity)
 
 
 def _benchmark_of(group: str, role: str) -> bool:
@@ -188,15 +187,18 @@ def _tab(figure: Figure) -> str:
     return figure.statistic + (f" by {figure.x}" if figure.x else "")
 
 
+def _title(metric: str) -> str:
+    """In words; one that the experiment declares has its key."""
+    return METRICS[metric].title() if metric in METRICS else metric.replace("_", " ")
+
+
 def _full_tab(figure: Figure) -> str:
-    return f"{METRICS[figure.group.rpartition('.')[2]].title()}, {_tab(figure)}"
+    return f"{_title(figure.group.rpartition('.')[2])}, {_tab(figure)}"
 
 
 def _about(groups: Groups, plotted: set[str]) -> str:
     """The definition, and in words what is not drawn because it never changed."""
-    definition = (
-        METRICS[next(iter(groups.values()))[0].quantity.metric].definition if len(groups) == 1 else ""
-    )
+    definition = next(iter(groups.values()))[0].quantity.declaration.definition if len(groups) == 1 else ""
     same = [_constant(path, results) for path, results in groups.items() if path not in plotted]
     return " ".join(part for part in (definition, *same) if part)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Result, Verdict
-from virtlab.report.gather.selection import PRIMARY, lead
+from virtlab.report.gather.selection import leads, primary
 from virtlab.report.tables.comparison import numbers_of
 from virtlab.report.tables.recurrence import recurrence_rows
 from virtlab.report.words import plural, verdict_kind
@@ -52,14 +52,7 @@ def summary(dataset: Dataset, data: Gathered | None = None) -> Group:
 
 def key_results(data: Gathered) -> list[Result]:
     """The leading statistic of each role's primary metrics."""
-    from virtlab.metrics import METRICS
-
-    return [
-        result
-        for result in data.results
-        if result.quantity.metric in PRIMARY
-        and result.quantity.statistic == lead(METRICS[result.quantity.metric].statistics)
-    ]
+    return [result for result in data.results if primary(result.quantity) and leads(result.quantity)]
 
 
 def _verdicts(verdicts: tuple[Verdict, ...]) -> Any:

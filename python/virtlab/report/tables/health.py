@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Result
 from virtlab.report.tables.table import Block, Column, number, table, text
 from virtlab.units import display
@@ -19,7 +18,7 @@ def health_table(results: Sequence[Result]) -> tuple[Block, int]:
     quiet = [
         one.quantity.path
         for one, values in valued
-        if METRICS[one.quantity.metric].of == "entity" and values[0] == values[-1] == 0
+        if one.quantity.declaration.of == "entity" and values[0] == values[-1] == 0
     ]
 
     def spread(title: str, at: float) -> Column[_Row]:

@@ -23,6 +23,7 @@ class Command:
     leader: int = 0  # its channel
     cgroups: list[str] = field(default_factory=list)  # files by which it joins those of its guest
     confined: bool = False  # it shares the machine's files, and must not change them
+    most_bytes: int = OUTPUT_MAX_BYTES  # of each stream that are kept
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
 
@@ -40,4 +41,4 @@ class Command:
     def take(self, data: Data) -> None:
         """Keeps what it wrote."""
         kept = self.errors if data.stream == 2 else self.output
-        kept += data.content[: max(0, OUTPUT_MAX_BYTES - len(kept))]
+        kept += data.content[: max(0, self.most_bytes - len(kept))]

@@ -6,6 +6,7 @@ so they disturb nothing. All agents share the machine's CLOCK_MONOTONIC_RAW: the
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue.actions import begins
+from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
@@ -35,6 +37,7 @@ from virtlab.testbed.play.actions.action import ActionKind
 from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.live import Live
 from virtlab.testbed.play.probes import Probes, Side
+from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import Entities, counter_columns
 from virtlab.testbed.play.taints import STALL_NS, clock_taint, switch_taints
@@ -70,6 +73,7 @@ class Pass:
     reasons: list[str] = field(default_factory=list)
     taints: list[str] = field(default_factory=list)
     commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
+    programs: Programs = field(init=False)
     _blocks: intake.Blocks = field(init=False)
     _logged: dict[int, int] = field(default_factory=dict)  # channel -> bytes of its log
     _kept: set[str] = field(default_factory=set)
@@ -81,6 +85,7 @@ class Pass:
         self._kinds = {action.id: actions.of(action.do) for action in self.plan.timeline}
         self.counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
         self._blocks = intake.Blocks(self.plan, self.sides)
+        self.programs = Programs(self)
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -178,7 +183,7 @@ class Pass:
     def _arm(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
         used = {action.role for action in self.plan.timeline if action.role is not None}
         for name, role in self.plan.roles.items():
-            if name in used:
+            if name in used and not is_command(role.workload):
                 self.sides[name] = self.probes.arm(name, role, parameters[name], self.trial.seed)
 
     def _sample(self, sources: list[dict[str, Any]]) -> None:
@@ -223,6 +228,7 @@ class Pass:
                 raise CancelledError
             live.look(now)
             self.guests.attend()
+            self.programs.look(now)
             due = timeline.next_ns(self.site.lead_ns)
             wait_s = min(POLL_S, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
@@ -253,6 +259,7 @@ class Pass:
 
     def stop_role(self, name: str, timeline: Timeline) -> None:
         """Ends a role's traffic; its server keeps listening for what is still under way."""
+        self.programs.stop(name)
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:
                 reply = self.control.call("stop", {"role": name}, channel=side.channel)
@@ -267,13 +274,14 @@ class Pass:
             self.stop_role(action.role, timeline)
         for channel, (name, _) in self.commands.items():
             if name == action.id:
-                self._kill(channel)
+                self.kill(channel, signal.SIGKILL)
 
-    def _kill(self, channel: int) -> None:
+    def kill(self, channel: int, number: int) -> None:
+        """Sends a signal to what runs on a channel of `commands`."""
         guest = self.guests.of_channel(channel)
         leader = self.guests.reach(guest).leader if guest is not None else OURS.leader
         try:
-            self.control.call("kill", {"channel": channel, "signal": 9}, channel=leader)
+            self.control.call("kill", {"channel": channel, "signal": int(number)}, channel=leader)
         except RefusedError:
             return  # it has just ended by itself, and the news of it is on its way
         except AgentError:
@@ -333,8 +341,8 @@ class Pass:
         self.guests.stopped.pop(channel, None)
         if channel in self.commands:
             name, command = self.commands.pop(channel)
+            event = f"{name}.{'finished' if self.programs.ended(channel, message) else 'failed'}"
             self._keep_output(name, command)
-            event = f"{name}.{'finished' if message.details.get('code') == 0 else 'failed'}"
             self.tell(event, self.site.now(), {"ended": ending(message)})
             return event
         if (what := self.guests.ended(message)) is not None:
@@ -481,8 +489,9 @@ class Pass:
 
     def _stop_commands(self) -> None:
         """Ends commands that no action waited for, and waits for their ends: the next trial uses the same channels."""
+        self.programs.stop_all()
         for channel in self.commands:
-            self._kill(channel)
+            self.kill(channel, signal.SIGKILL)
         end = time.monotonic() + COMMAND_END_S
         while self.commands and time.monotonic() < end:
             if all(self.control.ended(channel) is not None for channel in self.commands):

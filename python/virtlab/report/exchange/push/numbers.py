@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from virtlab.metrics import METRICS
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Quantity
 from virtlab.terminal import one_line
@@ -95,7 +94,7 @@ def _estimate(
     """Mean over the runs of a setting, the ends of its interval, the number of runs; nothing where no run has a value."""
     if cell.estimate is None:
         return
-    about = METRICS[quantity.metric].definition
+    about = quantity.declaration.definition
     labels = {
         **common, "role": quantity.role, "statistic": quantity.statistic, "goal": quantity.goal, "links": cell.realisation,
         **{factors[name]: level for name, level in cell.point.items()},

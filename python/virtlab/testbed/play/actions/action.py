@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from virtlab.plan import Action, Observer, Plan
+from virtlab.plan import Action, Observer, Plan, Sink
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.reach import OURS
@@ -17,6 +17,9 @@ from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.probes import Side
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import Site
+
+if TYPE_CHECKING:
+    from virtlab.testbed.play.programs import Programs
 
 
 class Playing(Protocol):
@@ -32,6 +35,8 @@ class Playing(Protocol):
     sides: dict[str, list[Side]]  # by role
     reasons: list[str]  # why it failed
     taints: list[str]
+    sink: Sink
+    programs: Programs
     commands: dict[int, tuple[str, Command]]  # channel -> name of the action, and what runs there
 
     def clock(self, channel: int) -> Clock:
@@ -45,6 +50,9 @@ class Playing(Protocol):
 
     def stop_role(self, name: str, timeline: Timeline) -> None:
         """Ends a role's traffic."""
+
+    def kill(self, channel: int, number: int) -> None:
+        """Sends a signal to what runs on a channel of `commands`."""
 
     def lose_commands(self, guest: str, timeline: Timeline) -> None:
         """Gives up the commands that ran in a guest, which are gone."""

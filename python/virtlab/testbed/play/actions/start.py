@@ -1,9 +1,13 @@
-"""`start`: the ends of a role get the order to begin, the client's at an instant that its own clock has."""
+"""`start`: the ends of a role get the order to begin, the client's at an instant that its own clock has.
+
+The program of a role begins as its guest's leader starts it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from virtlab.catalogue.workloads import is_command
 from virtlab.plan import Action
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.timeline import Timeline
@@ -13,7 +17,9 @@ LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up f
 
 def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
     """Orders both ends to begin; the client reports when traffic began."""
-    del timeline
+    if is_command(trial.plan.roles[str(action.role)].workload):
+        trial.programs.begin(str(action.role), action.id, timeline)
+        return
     sides = trial.sides[str(action.role)]
     if any(side.started for side in sides):
         trial.reasons.append(

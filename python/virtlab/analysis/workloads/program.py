@@ -1,0 +1,23 @@
+"""`program`: what the file declares of a program's output, and how long it ran.
+
+The numbers that it printed were read when it ended, in the SI units of their metrics; here they are summed up.
+"""
+
+from __future__ import annotations
+
+from virtlab.analysis.context import RoleContext
+from virtlab.lazy import np
+
+
+def values(context: RoleContext) -> None:
+    """The statistics of every declared metric."""
+    out = context.out
+    length_ns = context.window.length_ns if context.window.whole else None
+    out.add("program_time", "total", length_ns, 1, "when it began and ended is not known")
+    rows = context.samples("value/1", "t_ns") if context.has("value/1") else None
+    for key in out.declared:
+        if rows is None:
+            out.absent(key, "nothing of its output was kept")
+        else:
+            mine = rows["metric"] == key
+            out.distribution(key, np.repeat(rows["value"][mine], rows["count"][mine]))

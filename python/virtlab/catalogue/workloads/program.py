@@ -1,0 +1,124 @@
+"""`program`: a program of the user's own runs in a guest, and its metrics come from what it prints.
+
+The words of `argv` may name addresses in braces, `{to}`, `{from}` or a guest's own name: `{h2.g1}`. They stay in the Plan,
+since the addresses of hosts that exist already are known in a run only. All other braces are the program's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, Kind, PlacedError, shown
+from virtlab.metrics import METRICS
+from virtlab.metrics.declared import NAME
+from virtlab.outputs import EXAMPLE, READERS, parse
+
+METRICS_MAX = 64
+VALUES_GUESS = 1000  # of a metric, for an estimate
+ADDRESS = re.compile(r"\{(to|from|[A-Za-z][\w-]*\.[\w-]+)\}")
+ENDS = ("to", "from")
+
+
+def addressed(argv: list[str]) -> Iterator[tuple[int, str]]:
+    """Place of a word in `argv`, and whose address it names.
+
+    >>> list(addressed(["curl", "http://{to}:80/{h2.g1}", '{"a": 1}']))
+    [(1, 'to'), (1, 'h2.g1')]
+    """
+    for place, word in enumerate(argv):
+        for match in ADDRESS.finditer(word):
+            yield place, match[1]
+
+
+def with_addresses(argv: list[str], addresses: Mapping[str, str]) -> list[str]:
+    """The words with every address in its place.
+
+    >>> with_addresses(["curl", "http://{to}:80/"], {"to": "10.0.0.2"})
+    ['curl', 'http://10.0.0.2:80/']
+    """
+    return [ADDRESS.sub(lambda match: addresses[match[1]], word) for word in argv]
+
+
+def _metrics(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"'{shown(value)}' declares no metric; write e.g. 'answer_time: {EXAMPLE}'")
+    if len(value) > METRICS_MAX:
+        raise ValueError(f"{len(value)} metrics are more than a role has; write at most {METRICS_MAX}")
+    found = {}
+    for key, entry in value.items():
+        if not NAME.match(str(key)):
+            cure = "begin with a small letter; use small letters, digits and _, at most 40"
+            raise PlacedError((key,), f"'{shown(key)}' is not a valid name of a metric; {cure}")
+        if key in METRICS:
+            what = f"'{key}' is a metric of virtlab's own: {METRICS[key].title()}"
+            raise PlacedError((key,), f"{what}; give the program's another name, e.g. 'client_{key}'")
+        try:
+            found[str(key)] = parse(key, entry)
+        except ValueError as error:
+            raise PlacedError((key,), str(error)) from None
+    return found
+
+
+_TEXT = {"type": "string"}
+OUTPUT = Kind(
+    "list of metrics by name",
+    _metrics,
+    {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "unit": {
+                    **_TEXT,
+                    "description": "of the numbers that the program prints, e.g. ms, request/s, %",
+                },
+                "better": {
+                    "enum": ["lower", "higher", "neither"],
+                    "description": "which direction is better",
+                },
+                "meaning": {**_TEXT, "description": "what it is, for the report"},
+                **{name: {**_TEXT, "description": reader.meaning} for name, reader in READERS.items()},
+                **{
+                    name: {**_TEXT, "description": meaning}
+                    for reader in READERS.values()
+                    for name, meaning in (reader.options or {}).items()
+                },
+            },
+            "required": ["unit", "better"],
+            "additionalProperties": False,
+        },
+    },
+    f"{{answer_time: {EXAMPLE}}}",
+)
+
+
+def _rows(values: Values, _: int) -> Mapping[str, int]:
+    return {"value/1": VALUES_GUESS * max(1, len(values.get("metrics") or ()))}
+
+
+PROGRAM = Workload(
+    name="program",
+    meaning="a program of your own in a guest, its metrics read from its output",
+    part="measure",
+    parameters=(
+        Parameter(
+            "argv", ARGV, "argv", "the command: program and arguments, with addresses as {to}, {h2.g1}", required=True
+        ),
+        Parameter("metrics", OUTPUT, "metrics", "what its output holds, by name; absent: its time alone"),
+        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "one that runs longer is ended, and the run fails", "1 min"),
+    ),
+    streams={"value/1": "from"},
+    metrics=frozenset({"program_time"}),
+    transport=lambda _: None,
+    duration_ns=lambda values: int(values["timeout_ns"]),
+    rows=_rows,
+    command=True,
+    arms={
+        "testbed": None,
+        "simulator": "what a program costs is known to its own code alone, so run the file on the testbed",
+    },
+)  # fmt: skip

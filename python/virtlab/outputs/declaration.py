@@ -1,0 +1,141 @@
+"""How a file says where in a program's output a metric is: one reader, its argument, and what the number is of.
+
+`{json: $.requests[*].ms, unit: ms, better: lower}`. A Plan holds the entry as the file writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from virtlab.metrics.declared import BETTER, base_unit
+from virtlab.outputs import histogram_log, json_path, pattern, prometheus, table
+from virtlab.outputs.unreadable import UnreadableError
+from virtlab.units import nearest
+from virtlab.units.scales import SCALES
+
+EXAMPLE = "{json: '$.requests[*].ms', unit: ms, better: lower}"
+ARGUMENT_MAX = 1000  # characters
+BEYOND = 1e300  # no quantity, and sums of squares overflow
+COMMON = ("unit", "better", "meaning")
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Numbers in a metric's SI unit, and how often each was met."""
+
+    values: list[float]
+    counts: list[int]
+
+
+class Text:
+    """A program's output; what several metrics need of it is made once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._document: Any = None
+        self._loaded = False
+
+    @property
+    def document(self) -> Any:
+        """As JSON."""
+        if not self._loaded:
+            self._document, self._loaded = json_path.load(self.text), True
+        return self._document
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """`check` refuses an argument with ValueError("WHAT; CURE"); `values` are the numbers that the entry is of."""
+
+    meaning: str
+    example: str
+    check: Callable[[str, Mapping[str, Any]], object]  # of the metric's key and the entry
+    values: Callable[
+        [str, Mapping[str, Any], Text], list[float] | dict[float, int]
+    ]  # or how often each was met
+    options: Mapping[str, str] | None = None  # further keys, and what they are
+
+
+def _delimiter(entry: Mapping[str, Any]) -> str:
+    said = str(entry.get("delimiter", ","))
+    if len(said) != 1 or said in '\r\n"':
+        raise ValueError(f"'{said[:10]}' is not a delimiter; write one character, e.g. ';'")
+    return said
+
+
+READERS: dict[str, Reader] = {
+    "json": Reader(
+        "path to numbers in a JSON text", "$.requests[*].ms",
+        lambda _, entry: json_path.parse(entry["json"]),
+        lambda _, entry, text: list(json_path.values(text.document, json_path.parse(entry["json"]))),
+    ),
+    "regex": Reader(
+        "regular expression (RE2) whose group of the metric's name is the number, at every match",
+        "rate=(?P<rate>[0-9.]+)",
+        lambda key, entry: pattern.group_of(entry["regex"], key),
+        lambda key, entry, text: pattern.values(text.text, entry["regex"], key),
+    ),
+    "csv": Reader(
+        "column of comma-separated values, as the first row names it", "latency",
+        lambda _, entry: _delimiter(entry),
+        lambda _, entry, text: table.values(text.text, entry["csv"], _delimiter(entry)),
+        {"delimiter": "between cells; absent: a comma"},
+    ),
+    "prometheus": Reader(
+        "samples in Prometheus' text format, by name and labels", 'requests_total{code="200"}',
+        lambda _, entry: prometheus.parse(entry["prometheus"]),
+        lambda _, entry, text: prometheus.values(text.text, entry["prometheus"]),
+    ),
+    "hdr_histogram": Reader(
+        "histograms of an HdrHistogram log: those of a tag, of '' without one, or of '*', which is all", "*",
+        lambda _, __: None,
+        lambda _, entry, text: histogram_log.values(text.text, entry["hdr_histogram"]),
+    ),
+}  # fmt: skip
+"""Every reader by the key that names it."""
+
+
+def parse(key: str, entry: Any) -> dict[str, Any]:
+    """An entry of `metrics` as a Plan holds it. ValueError("WHAT; CURE") when something of it is wrong."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"'{key}' is no mapping; write e.g. '{EXAMPLE}'")
+    chosen = [name for name in READERS if name in entry]
+    if len(chosen) != 1:
+        said = " and ".join(chosen) or "none"
+        raise ValueError(
+            f"a metric is read in one way, and this names {said}; write one of {', '.join(READERS)}"
+        )
+    reader = READERS[chosen[0]]
+    known = [chosen[0], *COMMON, *(reader.options or {})]
+    for name, value in entry.items():
+        if name not in known:
+            cure = nearest(str(name), known) or f"it has {', '.join(known)}"
+            raise ValueError(f"unknown key '{str(name)[:40]}' of a metric; {cure}")
+        if not isinstance(value, str) or not value.strip() or len(value) > ARGUMENT_MAX:
+            raise ValueError(f"'{name}' is no line of text; write e.g. '{EXAMPLE}'")
+    missing = [name for name in ("unit", "better") if name not in entry]
+    if missing:
+        raise ValueError(f"a metric without '{missing[0]}'; write e.g. '{EXAMPLE}'")
+    try:
+        base_unit(entry["unit"])
+    except ValueError as error:
+        units = [unit for scales in SCALES.values() for unit in scales if unit.isascii() and unit]
+        listed = f"write one of {', '.join(units)}"
+        raise ValueError(f"{error}; {nearest(entry['unit'], units) or listed}") from None
+    if entry["better"] not in BETTER:
+        raise ValueError(f"'{entry['better'][:40]}' is no direction; write one of {', '.join(BETTER)}")
+    reader.check(key, entry)
+    return {name: entry[name] for name in known if name in entry}
+
+
+def read(key: str, entry: Mapping[str, Any], text: Text) -> Samples:
+    """The values of a metric in its SI unit. UnreadableError where the output does not hold them."""
+    name = next(name for name in READERS if name in entry)
+    _, scale = base_unit(str(entry["unit"]))
+    found = READERS[name].values(key, entry, text)
+    values = [value * scale for value in found]
+    if not all(-BEYOND < value < BEYOND for value in values):
+        raise UnreadableError("holds a number beyond all measure")
+    return Samples(values, list(found.values()) if isinstance(found, dict) else [1] * len(values))

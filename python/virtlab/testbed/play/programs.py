@@ -1,0 +1,137 @@
+"""Programs of the user's own as roles: started as a command in a guest, ended in time, and their output read.
+
+A program that fails, runs over its time or prints what its readers cannot read makes the run fail, with one line that says
+where and why. One that the timeline stops is asked to end (SIGTERM), and what it printed until then counts.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from dataclasses import dataclass, field
+
+from virtlab.agents import Notice
+from virtlab.agents.conversation import one_line
+from virtlab.catalogue.workloads.program import addressed, with_addresses
+from virtlab.errors import GuestError
+from virtlab.lazy import np
+from virtlab.outputs import MOST_BYTES, UnreadableError, read_output
+from virtlab.plan import Plan, Role
+from virtlab.planner.ends import role_ends
+from virtlab.testbed.leader.control import ending
+from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.play.actions.action import Playing
+from virtlab.testbed.play.commands import launch
+from virtlab.testbed.play.timeline import Timeline
+
+END_SHOWN = 120  # characters of the end of an output that a reason repeats
+
+
+@dataclass(slots=True)
+class _Running:
+    role: str
+    command: Command
+    over_ns: int
+    asked: bool = False  # to end before it did by itself
+
+
+@dataclass(slots=True)
+class Programs:
+    """Those of one trial, by channel."""
+
+    trial: Playing
+    running: dict[int, _Running] = field(default_factory=dict)
+
+    def begin(self, name: str, action: str, timeline: Timeline) -> None:
+        """Starts a role's program, with the addresses that its words name."""
+        role = self.trial.plan.roles[name]
+        argv = with_addresses(role.parameters["argv"], addresses(self.trial.plan, name, role))
+        channel = launch(
+            self.trial, action, f"roles.{name}", str(role.from_), argv, timeline, output_bytes=MOST_BYTES + 1
+        )
+        if channel is not None:
+            over_ns = self.trial.site.now() + int(role.parameters["timeout_ns"])
+            self.running[channel] = _Running(name, self.trial.commands[channel][1], over_ns)
+
+    def stop(self, name: str) -> bool:
+        """Asks a role's program to end; whether it has one that runs."""
+        found = [channel for channel, each in self.running.items() if each.role == name]
+        for channel in found:
+            self.running[channel].asked = True
+            self.trial.kill(channel, signal.SIGTERM)
+        return bool(found)
+
+    def stop_all(self) -> None:
+        """The timeline is over: what still runs was to run until then."""
+        for each in self.running.values():
+            each.asked = True
+
+    def look(self, now_ns: int) -> None:
+        """Fails the run of a program that runs over its time, or prints more than is read."""
+        for each in self.running.values():
+            if len(each.command.output) > MOST_BYTES:
+                self._fail(each, f"printed more than {MOST_BYTES >> 20} MiB", "let it print less")
+            elif now_ns > each.over_ns:
+                timeout_s = int(self.trial.plan.roles[each.role].parameters["timeout_ns"]) / 1e9
+                cure = "give it a longer 'timeout', or less to do"
+                self._fail(each, f"still ran after {timeout_s:g} s{_end_of(each.command)}", cure)
+
+    def ended(self, channel: int, message: Notice) -> bool:
+        """A command ended. Of a program its values are kept, or the run has failed. Whether it ended as it was to."""
+        each = self.running.pop(channel, None)
+        well = message.details.get("code") == 0 or (each is not None and each.asked)
+        if each is not None and not self.trial.reasons:
+            self._judge(each, message, well=well)
+        return well
+
+    def _judge(self, each: _Running, message: Notice, *, well: bool) -> None:
+        if not well:
+            how = f"ended with {ending(message)}" if message.details.get("tail") else (
+                f"ended with {ending(message)}{_end_of(each.command)}"
+            )  # fmt: skip
+            self._fail(each, how, "run its 'argv' in the guest by hand: virtlab up, then virtlab exec")
+            return
+        metrics = self.trial.plan.roles[each.role].parameters.get("metrics") or {}
+        try:
+            found = read_output(metrics, bytes(each.command.output))
+        except UnreadableError as error:
+            line = f", line {error.line}," if error.line else ""
+            self._fail(each, f"its output{line} {one_line(error.what)}", error.cure)
+            return
+        keys = [key for key, samples in found.items() for _ in samples.values]
+        if keys and each.role in self.trial.plan.collect.packets:
+            columns = {
+                "t_ns": np.full(len(keys), self.trial.site.now(), dtype=np.int64),
+                "metric": np.array(keys, dtype=object),
+                "value": np.array(
+                    [value for one in found.values() for value in one.values], dtype=np.float64
+                ),
+                "count": np.array([count for one in found.values() for count in one.counts], dtype=np.int64),
+            }
+            self.trial.sink.block(each.role, "value/1", columns)
+
+    def _fail(self, each: _Running, what: str, cure: str) -> None:
+        program = shlex.quote(one_line(each.command.argv[0]))
+        self.trial.reasons.append(f"roles.{each.role}: {program}: {what}; {cure}")
+
+
+def addresses(plan: Plan, name: str, role: Role) -> dict[str, str]:
+    """The addresses that a command's words name, as its guest reaches them. GuestError where a guest has no such address."""
+    found = {}
+    for _, whose in addressed(role.parameters["argv"]):
+        own = whose in {"from", role.from_}
+        other = role.to if own or whose == "to" else whose
+        ends = role_ends(plan, role.model_copy(update={"to": other}))
+        address = ends[0 if own else 1].address if ends is not None else None
+        if address is None:
+            what = f"{role.from_} has no address in common with {other}"
+            raise GuestError(f"roles.{name}.argv", what, "give both guests IPv4 or both IPv6")
+        found[whose] = str(address.ip)
+    return found
+
+
+def _end_of(command: Command) -> str:
+    """The end of what it wrote, of its errors first."""
+    written = bytes(command.errors[-2 * END_SHOWN :] or command.output[-2 * END_SHOWN :])
+    text = one_line(written.decode(errors="replace").strip())[-END_SHOWN:]
+    return f"; the end of what it wrote: '{text}'" if text else ", and wrote nothing"

@@ -1,0 +1,174 @@
+"""Programs of the user's own as roles: what they print is judged and searched like any metric, and what they do wrong is
+one line."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+import testbed_world as worlds
+
+from virtlab.analysis import run_values
+from virtlab.cli.main import main
+from virtlab.experiment import load_text
+from virtlab.plan import Outcome, Trial, Unobserved
+from virtlab.planner import plan_run
+from virtlab.results import Dataset
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+# What the guest's interface received in 300 ms, as a rate; and the address that it was given.
+WATCH = """\
+import json, sys, time
+def received():
+    return sum(int(line.split(":")[1].split()[0]) for line in open("/proc/net/dev") if "lo:" not in line and ":" in line)
+begin = time.monotonic(), received()
+time.sleep(0.3)
+rate = (received() - begin[1]) / (time.monotonic() - begin[0])
+print(json.dumps({"seen": [{"rate": rate}], "to": sys.argv[1:]}))
+"""
+FILE = """\
+version: 1
+name: watched
+hosts: 1
+host: {{guests: 2}}
+topology: none
+roles:
+  watch:
+    workload: program
+    from: h1.g2
+    to: h1.g1
+    argv: {argv}
+    metrics:
+      seen_rate: {{json: "$.seen[*].rate", unit: B/s, better: higher}}
+  load: {{workload: udp_stream, from: h1.g1, to: h1.g2, rate: 8 Mbit/s, size: 1000 B ip_packet, as: load}}
+timing: {{warmup: 100 ms, drain: 50 ms}}
+collect: {{series: {{}}}}
+{more}
+"""
+CLAIMS = """\
+repeat: 2
+claims:
+  - {id: as-sent, text: "watch.seen_rate.mean within 1 MB/s +- 20 %"}
+  - {id: too-much, text: "watch.seen_rate.mean > 100 MB/s"}
+"""
+SEARCH = """\
+repeat: 1
+search: {variable: load.rate, low: 1 Mbit/s, high: 16 Mbit/s, until: watch.seen_rate.mean > 500 kB/s, resolution: 1 Mbit/s}
+"""
+
+
+def watched(folder: Path, more: str) -> Path:
+    path = folder / "watched.yaml"
+    argv = json.dumps(["python3", "-c", WATCH, "{to}", "{h1.g2}"])
+    path.write_text(FILE.format(argv=argv, more=more))
+    return path
+
+
+def command(*words: str) -> object:
+    """Its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return ended.value.code
+
+
+def test_what_a_program_prints_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = watched(tmp_path, CLAIMS)
+    assert command("run", str(path)) == 2  # nobody allowed its command
+    assert command("run", str(path), "--allow-exec") == 1  # a claim is refuted
+    dataset = Dataset.open(tmp_path / "watched.results")
+    values = [row for row in run_values(dataset) if row.path_text == "watch.seen_rate.mean"]
+    assert [row.unit for row in values] == ["byte/s"] * len(values)
+    assert all(row.value is not None and 0.8e6 < row.value < 1.2e6 for row in values)
+    printed = json.loads((dataset.runs("ok")[0].folder / "artefacts" / "watch.out").read_text())
+    own, other = printed["to"]
+    assert own != other
+    assert {own, other} == {
+        text.partition("/")[0]
+        for guest in dataset.runs("ok")[0].plan.world.guests.values()
+        for vnic in guest.vnics.values()
+        for text in vnic.ip
+    }
+
+
+def test_what_a_program_prints_ends_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("run", str(watched(tmp_path, SEARCH)), "--allow-exec") == 0
+    table = run_values(Dataset.open(tmp_path / "watched.results"))
+    (found,) = [row.value for row in table if row.path_text == "load.limit_rate.found"]
+    # 500 kB/s of frames of 1014 B as the interface counts them are 3.94 Mbit/s of IP packets.
+    assert found is not None
+    assert 2.5e6 < found < 5.5e6
+
+
+def played(script: str, folder: Path, *, timeout: str = "20 s") -> tuple[Outcome, worlds.MemorySink]:
+    """A run of one program of a shell in a world of its own."""
+    del folder
+    text = textwrap.dedent(f"""
+        version: 1
+        name: one
+        hosts: 1
+        host: {{guests: 2}}
+        topology: none
+        collect: {{series: {{}}}}
+        timing: {{warmup: 0 s, drain: 0 s}}
+        roles:
+          client:
+            workload: program
+            from: h1.g1
+            to: h1.g2
+            timeout: {timeout}
+            argv: [sh, -c, {json.dumps(script)}]
+            metrics: {{answer: {{json: $.ms, unit: ms, better: lower}}}}
+    """)
+    experiment = load_text(text)
+    sink = worlds.MemorySink()
+    with Testbed().open(plan_run(experiment, experiment.points()[0], 0), Unobserved()) as session:
+        outcome = session.run(Trial("t0", 1), sink)
+    return outcome, sink
+
+
+def test_a_program_that_leaves_another_behind_has_ended(tmp_path: Path) -> None:
+    outcome, sink = played("(sleep 100 &) ; echo '{\"ms\": 4}'", tmp_path)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    (block,) = [columns for name, schema, columns in sink.blocks if (name, schema) == ("client", "value/1")]
+    assert [*block["metric"], *block["value"]] == ["answer", 4e6]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("yes aaaaaaaaaaaaaaaaaaaaaaaaa", "printed more than 8 MiB; let it print less"),
+        (
+            "echo begin; sleep 100",
+            "still ran after 2 s; the end of what it wrote: 'begin'; give it a longer 'timeout'",
+        ),
+        ("echo '{'", "its output, line 2, is not JSON"),
+        ("echo no route >&2; exit 3", "ended with code 3: no route"),
+        ("kill -9 $$", "ended with signal 9, and wrote nothing"),
+        ("printf '\\377'", "its output, line 1, is no UTF-8 text"),
+        ("true", "its output is empty"),
+        ("head -c 1000000 /dev/zero | tr '\\0' '['", "nested too deeply"),
+        ("echo '{\"ms\": NaN}'", "NaN is no number of JSON"),
+        ("echo '{\"ms\": 1e400}'", "holds a number beyond all measure at $.ms"),
+    ],
+)
+def test_what_a_program_does_wrong_fails_the_run_with_one_line(
+    script: str, words: str, tmp_path: Path
+) -> None:
+    outcome, sink = played(script, tmp_path, timeout="2 s")
+    assert outcome.status == "failed"
+    (reason,) = [one for one in outcome.reasons if one.startswith("roles.client: sh: ")]
+    assert words in reason
+    assert "\n" not in reason
+    assert sink.rows("client", "value/1") == 0
+
+
+def test_a_program_that_is_not_there_fails_the_run(tmp_path: Path) -> None:
+    outcome, _ = played("exec no-such-program", tmp_path)
+    assert outcome.status == "failed"
+    assert "no-such-program" in outcome.reasons[0]

@@ -1,0 +1,118 @@
+"""A role's program in a file: its words, and metrics of its own that claims, stopping rules and searches may name."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtlab.experiment import Experiment, FileMistakesError, load_text
+from virtlab.planner import plan_run
+from virtlab.simulator import Simulator
+
+FILE = """
+version: 1
+name: own
+hosts: 2
+topology: line
+roles:
+  client:
+    workload: program
+    from: h1.g1
+    to: h2.g1
+    argv: [client, "--host={to}", "{h2.g1}", '{"a": 1}', "3"]
+    metrics:
+      answer_time: {json: "$.ms", unit: ms, better: lower}
+      served: {csv: rate, unit: request/s, better: higher, meaning: answers per second}
+  load: {workload: udp_stream, from: h1.g1, to: h2.g1, rate: 1 Mbit/s, as: load}
+repeat: {minimum: 2, maximum: 5, until: {metric: client.answer_time.p99, relative_interval: 5 %}}
+claims:
+  - client.answer_time.median < 3 ms
+  - client.served.mean > 100 request/s
+  - client.program_time.total < 5 s
+"""
+SEARCH = """
+search: {variable: load.rate, low: 1 Mbit/s, high: 9 Mbit/s, until: client.answer_time.p99 > 1 ms}
+"""
+
+
+def mistakes_of(text: str) -> list[str]:
+    with pytest.raises(FileMistakesError) as caught:
+        load_text(text)
+    return [str(mistake) for mistake in caught.value.mistakes]
+
+
+@pytest.fixture
+def own() -> Experiment:
+    return load_text(FILE)
+
+
+def test_a_declared_metric_is_looked_up_like_any_other(own: Experiment) -> None:
+    first = own.claims[0].parsed()
+    path = first.expression.terms[0].path
+    assert (path.unit, path.declaration.better, path.declaration.title()) == (
+        "ns", "lower", "answer time",
+    )  # fmt: skip
+    assert own.repeat.until is not None
+    assert own.repeat.until.path.declaration is own.declared["client"]["answer_time"]
+    assert own.declared["client"]["served"].unit == "1/s"
+    assert own.declared["client"]["served"].definition == "answers per second"
+
+
+def test_a_search_may_end_at_a_declared_metric() -> None:
+    found = load_text(FILE + SEARCH)
+    search = found.study(found.points()[0]).search
+    assert search is not None
+    assert search.until is not None
+    assert (search.until.path, search.until.limit) == ("client.answer_time.p99", 1e6)
+
+
+def test_a_plan_holds_the_words_and_the_metrics_as_written(own: Experiment) -> None:
+    role = plan_run(own, own.points()[0], 0).roles["client"]
+    assert role.parameters["argv"] == ["client", "--host={to}", "{h2.g1}", '{"a": 1}', "3"]
+    assert role.parameters["metrics"]["answer_time"] == {"json": "$.ms", "unit": "ms", "better": "lower"}
+
+
+def test_two_roles_may_give_one_name_to_two_quantities() -> None:
+    other = (
+        "  other: {workload: program, from: h2.g1, to: h1.g1, argv: [x], "
+        "metrics: {answer_time: {json: $.b, unit: B, better: neither}}}\n"
+    )
+    found = load_text(FILE.replace("  load:", other + "  load:") + "  - other.answer_time.mean < 3 kB\n")
+    assert found.claims[-1].parsed().expression.unit == "bytes"
+    (mistake,) = mistakes_of(
+        FILE.replace("  load:", other + "  load:") + "  - other.answer_time.mean < 3 ms\n"
+    )
+    assert "'ms' is not a unit of this quantity" in mistake
+
+
+def test_the_simulator_refuses_it_with_the_cure(own: Experiment) -> None:
+    refusals = Simulator().check(plan_run(own, own.points()[0], 0))
+    assert [refusal.path for refusal in refusals] == ["roles.client.workload"]
+    assert "run the file on the testbed" in refusals[0].reason
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "expected"),
+    [
+        (("{h2.g1}", "{h2.g7}"), "roles.client.argv[2]", "there is no guest 'h2.g7'; did you mean 'h2.g1'?"),
+        (("[client,", "[[x],"), "roles.client.argv", "is not a list of words; write e.g."),
+        (("[client,", "client #"), "roles.client.argv", "is not a list of words; write e.g."),
+        (("unit: ms", "unit: mz"), "roles.client.metrics.answer_time", "'mz' is not a unit of a metric"),
+        (("served:", "Served:"), "roles.client.metrics.Served", "is not a valid name of a metric"),
+        (("served:", "goodput:"), "roles.client.metrics.goodput", "is a metric of virtlab's own: goodput; give"),
+        (("from: h1.g1\n", "from: h1.g1\n    as: load\n"), "roles.client.as", "program cannot be a load"),
+        (("client.answer_time.p99,", "client.answer_tim.p99,"), "repeat.until.metric", "did you mean 'answer_time'?"),
+        (("client.served.mean", "client.srved.mean"), "claims[1].text", "did you mean 'served'?"),
+        (("client.served.mean", "load.served.mean"), "claims[1].text", "'served' is not a metric"),
+        (("client.program_time.total < 5 s", "client.rtt.mean < 5 s"), "claims[2]", "rtt is not measured by program"),
+    ],
+)  # fmt: skip
+def test_a_mistake_has_its_place_and_cure(change: tuple[str, str], place: str, expected: str) -> None:
+    assert change[0] in FILE
+    found = mistakes_of(FILE.replace(*change))
+    assert any(f"{place}:" in one and expected in one for one in found), found
+
+
+def test_metrics_do_not_vary_with_a_factor() -> None:
+    factors = "factors: {unit: [ms, us]}\n"
+    (mistake, *_) = mistakes_of(FILE.replace("unit: ms", 'unit: "${unit}"') + factors)
+    assert "metrics cannot vary with a factor; write them in the role itself" in mistake

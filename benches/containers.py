@@ -77,6 +77,5 @@ def _ready_s(plan: Plan) -> float:
 def _memory_bytes(plan: Plan) -> int | None:
     with Testbed().open(plan, worlds.Patient()) as session:
         assert isinstance(session, TestbedSession)
-        running = session._guests.containers
-        assert running is not None
-        return next((value for _, counter, value in running.counters() if counter == "memory_bytes"), None)
+        counted = (row for each in session._guests.running for row in each.counters())
+        return next((value for _, counter, value in counted if counter == "memory_bytes"), None)

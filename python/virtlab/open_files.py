@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import errno
 import re
-import resource
 
 from virtlab.errors import MachineError
+
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]
 
 OWN = 40  # of the program itself: libraries, terminal, the dataset's lock, what it writes at the moment
 _WORDS = r"Too many open files(?! in system)"  # of libraries that have the error's text only
@@ -23,6 +27,8 @@ def allow(needed: int) -> None:
     """Lets this process have so many files open in all, as far as it may."""
     global _most  # noqa: PLW0603 - the limit is the process's, and so is what was needed of it
     _most = max(_most, needed)
+    if resource is None:
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -32,6 +38,8 @@ def allow(needed: int) -> None:
 def require(needed: int, where: str, what: str, otherwise: str = "") -> None:
     """The same for a task that cannot do with less. MachineError when the hard limit is lower."""
     allow(needed)
+    if resource is None:
+        return
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise MachineError(
@@ -47,5 +55,7 @@ def ran_out(error: BaseException) -> bool:
 
 def cure() -> str:
     """How to allow what was needed; twice the limit where no task foretold what it failed of."""
+    if resource is None:
+        return "end other programs"
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return f"raise the limit with 'ulimit -n {_most if soft < _most else 2 * soft}'"

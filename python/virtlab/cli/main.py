@@ -36,6 +36,7 @@ CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENAMETOOLONG: "take a shorter name", errno.ELOOP: "name the folder itself and no link to it",
     errno.ENOTCONN: "mount the folder again; the same command resumes",
 }  # fmt: skip
+LINUX = frozenset({"fcntl", "resource", "pwd", "grp", "termios"})  # modules that other systems may lack
 DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
 
 
@@ -142,6 +143,11 @@ def _report(error: BaseException) -> int:
     if isinstance(error, VirtlabError):
         say("virtlab: " + "\n".join(one_line(line) for line in error.lines()), err=True)
         return error.exit_code
+    if isinstance(error, ModuleNotFoundError) and error.name in LINUX:
+        error = MachineError(
+            "", f"testbeds need Linux, and this system has no {error.name}", "use --backend simulator"
+        )
+        return _report(error)
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if ran_out(error) and not isinstance(error, OSError):

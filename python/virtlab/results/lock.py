@@ -2,20 +2,27 @@
 
 flock(2) ends with its holder, however it dies, so no lock is ever stale; the words in the file (process, what
 for, since) are for people only. The file itself stays: removing it would let two holders lock two different
-files of one name.
+files of one name. A system without flock(2) takes SQLite's lock on a file beside it, which ends with its holder too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import sqlite3
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _WORDS_BYTES = 4096
 
@@ -46,6 +53,7 @@ class FileLock:
         self._mode = mode
         self._make = make
         self._descriptor: int | None = None
+        self._beside: sqlite3.Connection | None = None
 
     def _open(self) -> int:
         flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -71,13 +79,32 @@ class FileLock:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "it is not a regular file", str(self.path))
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not (self._locked(descriptor) if fcntl is not None else self._locked_beside()):
             os.close(descriptor)
             return False
         self._descriptor = descriptor
         self._say(json.dumps(asdict(holder)).encode())
+        return True
+
+    @staticmethod
+    def _locked(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _locked_beside(self) -> bool:
+        import sqlite3
+
+        beside = self.path.with_name(f"{self.path.name}-held")
+        connection = sqlite3.connect(beside, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            connection.close()
+            return False
+        self._beside = connection
         return True
 
     def holder(self) -> Holder | None:
@@ -108,6 +135,9 @@ class FileLock:
                 self._say(b"")
             os.close(self._descriptor)
             self._descriptor = None
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
 
     def _say(self, words: bytes) -> None:
         """Writes who holds it, where the file is ours and has no other name, by which it would be another file of ours."""

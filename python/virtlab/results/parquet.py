@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import resource
 import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,11 @@ from virtlab.lazy import NDArray, duckdb, np
 from virtlab.plan.blocks import BLOCKS, BlockSchema
 from virtlab.results import small_parquet
 from virtlab.units import show_count
+
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
 PARQUET_TYPES = {"i64": "INT64", "i32": "INT32", "f64": "DOUBLE", "name": "BYTE_ARRAY"}
@@ -63,7 +67,8 @@ def rows_of(paths: Iterable[str | Path], *options: str) -> str:
 def memory_most_bytes() -> int:
     """Half of what this process may have: of the machine, of its control group, of its own limit."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    found += [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit > 0]
+    if resource is not None:
+        found += [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit > 0]
     for place in _GROUP_LIMITS:
         with suppress(OSError, ValueError):
             found.append(int(Path(place).read_text(encoding="ascii")))

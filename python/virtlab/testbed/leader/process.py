@@ -29,7 +29,15 @@ _ELF_MACHINES = {
 
 
 def agent_path() -> Path:
-    """The agent's binary: $VIRTLAB_AGENT, else the one inside the package. MachineError with the cure when none is."""
+    """The agent's binary: $VIRTLAB_AGENT, else the one inside the package. MachineError with the cure when none is.
+
+    $VIRTLAB_NO_AGENT says that there is no agent, as where virtlab was built for the simulator alone.
+    """
+    if os.environ.get("VIRTLAB_NO_AGENT", "") not in {"", "0"}:
+        cure = "use --backend simulator, or unset it where the agent is installed"
+        raise MachineError(
+            "agent", "VIRTLAB_NO_AGENT says that there is no agent, and a testbed needs one", cure
+        )
     named = os.environ.get("VIRTLAB_AGENT")
     path = Path(named) if named else Path(virtlab.__file__).parent / "_bin" / "virtlab-agent"
     if not path.is_file():

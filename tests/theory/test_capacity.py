@@ -203,6 +203,7 @@ def test_limits_without_a_role_hold_for_every_measuring_role_that_has_the_metric
             parse_limits([text], roles, "--until")
 
 
+@pytest.mark.slow
 def test_a_role_without_traffic_at_a_level_breaks_nothing() -> None:
     found = asked(reach(), "load", "load.loss.ratio <= 5 %", first="0 B", last="20 kB", step="20 kB")
     assert found.largest == "20 kB"
@@ -222,6 +223,7 @@ def test_ranges_and_sizes() -> None:
         ordered_levels(find_input(reach(), "stream.rate"), first=None, last=None, step=None)
 
 
+@pytest.mark.slow
 def test_the_command_says_its_answer_in_json_and_by_its_exit_code(tmp_path: Path) -> None:
     file = tmp_path / "reach.yaml"
     file.write_text(FILE.format(links=""), encoding="utf-8")

@@ -49,6 +49,7 @@ def test_neighbouring_settings_give_the_effect_of_a_switch_and_their_average() -
         assert one.estimate.low < one.estimate.point
 
 
+@pytest.mark.slow
 def test_one_more_switch_and_guest_are_predicted_at_any_design_point() -> None:
     experiment = load_text(FILE)
     found = predicted_effects(experiment, IDEAL_PROFILE, {"switches": "2", "load": "0 B"}, repetitions=3)

@@ -76,6 +76,7 @@ def test_an_answer_by_a_process_costs_a_wake_up_and_a_call_more_than_one_by_the_
     assert by_process[0] - by_kernel[0] == 20_000 + 1000 + 5000
 
 
+@pytest.mark.slow
 def test_queueing_is_a_term_of_its_own_and_the_sum_still_holds() -> None:
     terms, total = explain(echoes(1, "30 kB"), COSTLY, RTT, 0, repetitions=3)
     found = {term.name: term.estimate.point for term in terms}

@@ -50,6 +50,7 @@ def test_costs_that_always_come_together_are_named_and_their_sum_is_right() -> N
     assert by_name["send"].value + by_name["wakeup"].value == pytest.approx(5200.0, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_no_cost_is_ever_negative() -> None:
     design = rows(30)
     found = fit(NAMES, design, design @ np.array([-4000.0, 900.0, 0.35]))

@@ -74,6 +74,7 @@ def test_levels_within_the_margin_are_equivalent_and_those_that_break_a_limit_ar
     assert standing["150 Mbit/s"].standing == "worse"
 
 
+@pytest.mark.slow
 def test_a_cost_that_all_candidates_pay_alike_does_not_blur_which_is_best() -> None:
     send = unsure(1000, 9000)  # 4 us either way, once per echo, whatever the switches
     found = choice({"switches": ["1", "2"]}, "rtt.mean", profile=send).answer()

@@ -80,6 +80,7 @@ def thirty(capacity_pps: float, noise: float, goal: Goal) -> tuple[float, float]
     return variation([value for value, _ in made]), statistics.mean(traffic_s for _, traffic_s in made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.005, 0.01])
 @pytest.mark.parametrize("capacity_pps", [10_000.0, 100_000.0, CAPACITY, FAST])
 def test_thirty_searches_agree_within_three_percent_in_a_hundred_seconds(
@@ -90,6 +91,7 @@ def test_thirty_searches_agree_within_three_percent_in_a_hundred_seconds(
     assert traffic_s <= 100.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.005, 0.01])
 def test_a_second_preceding_target_lets_stalls_send_more_searches_down(noise: float) -> None:
     differ, traffic_s = thirty(FAST, noise, Goal(preceding=2))
@@ -98,6 +100,7 @@ def test_a_second_preceding_target_lets_stalls_send_more_searches_down(noise: fl
     assert traffic_s <= 100.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.005, 0.01])
 def test_behind_a_buffer_of_a_millisecond_they_agree_so_in_trials_of_half_a_second(noise: float) -> None:
     goal = Goal(initial_trial_s=0.5, final_trial_s=0.5)

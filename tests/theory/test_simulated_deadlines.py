@@ -94,6 +94,7 @@ def random_roles(count: int) -> list[dict[str, Any]]:
     return roles
 
 
+@pytest.mark.slow
 def test_no_job_is_later_than_its_bound_whatever_competes() -> None:
     slack = []
     for seed, role in enumerate(random_roles(30)):

@@ -215,6 +215,7 @@ def test_at_a_low_load_every_frame_finds_its_guest_asleep_unless_it_polls(idle: 
     assert set(delays) == {COST_NS + roused}
 
 
+@pytest.mark.slow
 def test_an_awake_guest_is_not_roused_so_delay_falls_with_the_load_before_it_rises() -> None:
     costs = profile(GUESTS, forward_ns=COST_NS, rouse_ns=ROUSE_NS)
     means = []

@@ -108,6 +108,7 @@ def test_equal_seeds_learn_at_equal_instants() -> None:
     assert one.tolist() == other.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("narrow", "frames"), [(552, (552,)), (400, (396, 176))])
 def test_no_path_of_tcp_is_believed_to_be_narrower_than_linux_does(
     narrow: int, frames: tuple[int, ...]

@@ -44,6 +44,7 @@ def tcp(queue: dict[str, Any], **own: Any) -> dict[tuple[str, str], int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["codel", "fq_codel"])
 def test_a_flow_that_speaks_ecn_is_marked_where_another_is_dropped(kind: str) -> None:
     queue = {"kind": kind, "parameters": {"ecn": True, "target_ns": 1_000_000, "interval_ns": 20_000_000}}

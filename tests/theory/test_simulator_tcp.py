@@ -143,6 +143,7 @@ def test_a_small_receive_buffer_is_a_window_per_round_trip() -> None:
     assert whole * 8 / rtt_s * 0.8 < goodput_bit_per_s(kept) < 20_000 * 8 / (rtt_s - BASE_RTT_NS / 1e9)
 
 
+@pytest.mark.slow
 def test_newrenos_window_swings_between_half_and_whole() -> None:
     _, kept = played(congestion_control="newreno", seconds=60, propagation_ns=2_500_000)
     window = kept.column("probe", "interval/1", "cwnd_packets")

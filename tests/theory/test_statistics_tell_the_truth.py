@@ -77,6 +77,7 @@ def test_intervals_cover_95_percent_after_the_stopping_rule(
     assert 0.93 <= share_covered(low, high) <= 0.97
 
 
+@pytest.mark.slow
 def test_intervals_cover_skewed_values_after_the_stopping_rule() -> None:
     rule = StoppingRule(planned_sizes(5, 30), relative=0.1)
     used, low, high = stopped_at(gamma(3, 30), rule)
@@ -97,12 +98,14 @@ def test_looking_after_every_run_without_correction_does_not_cover() -> None:
     assert covered.mean() < 0.93
 
 
+@pytest.mark.slow
 def test_the_correction_is_between_none_and_bonferroni() -> None:
     planned = (5, 8, 12, 18, 27, 40)
     assert 0.95 < look_level(planned) < 1 - 0.05 / len(planned)
     assert look_level((20,)) == 0.95
 
 
+@pytest.mark.slow
 def test_one_look_object_agrees_with_the_rule_over_arrays() -> None:
     rule = StoppingRule((5, 10, 20), relative=0.05)
     values = normal(5, 20, experiments=50)
@@ -144,6 +147,7 @@ def test_the_bca_bootstrap_covers_the_mean_and_the_median() -> None:
     assert 0.91 <= median_covered / 400 <= 0.985
 
 
+@pytest.mark.slow
 def test_order_statistics_cover_at_least_as_stated_whatever_the_distribution() -> None:
     draws = np.random.default_rng(8).pareto(1.5, size=(EXPERIMENTS, 60))
     truth = 2 ** (1 / 1.5) - 1

@@ -85,6 +85,7 @@ def test_full_queues_bound_an_overloaded_network(queue: str) -> None:
 PRIORITY = "{kind: prio, classes: {fast: {prio: 1}, slow: {prio: 2}}, match: [{class: fast, dscp: EF}], default: slow}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switches", [1, 3])
 @pytest.mark.parametrize("load", ["20 kB", "60 kB"])
 @pytest.mark.parametrize("probe_first", [True, False])

@@ -347,6 +347,7 @@ def table_rows(dataset: Dataset) -> list[list[str]]:
     return [[one["text"] for one in row["cells"]] for row in block["rows"]]
 
 
+@pytest.mark.slow
 def test_the_table_of_tests_has_every_load_and_flow_from_the_least_load_up(dataset: Dataset) -> None:
     rows = table_rows(dataset)
     latency = [(row[1], row[2]) for row in rows if row[0] == "latency"]

@@ -123,6 +123,7 @@ def test_a_dataset_says_what_it_said_when_it_was_written(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if "simulator" in name])
 def test_a_dataset_resumed_without_a_run_ends_as_it_did(
     name: str, place: Path, capsys: pytest.CaptureFixture[str]
@@ -140,6 +141,7 @@ def resume(dataset: Path) -> list[object]:
     return ["run", dataset / "experiment.yaml", *options]
 
 
+@pytest.mark.slow
 def test_half_a_dataset_is_finished_with_the_values_of_a_whole_one(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

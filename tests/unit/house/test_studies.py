@@ -83,6 +83,7 @@ def test_a_file_of_a_study_has_80_lines_or_says_why_not(study: Path) -> None:
         assert len(lines) <= 80 or any("more than 80 lines because" in line for line in head), path.name
 
 
+@pytest.mark.slow
 def test_every_claim_of_a_study_has_a_title(study: Path) -> None:
     """As the files have them: nothing is resolved for it, which takes seconds for all studies."""
     found = {path.name: claims_in(path) for path in study.glob("*.yaml") if path.name != "figures.yaml"}
@@ -92,6 +93,7 @@ def test_every_claim_of_a_study_has_a_title(study: Path) -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_the_page_repeats_the_runs_of_each_file(study: Path) -> None:
     page = (study / "README.md").read_text()
     for name, experiment in files_of(study).items():

@@ -129,6 +129,7 @@ def test_no_form_compares_across_realisations(
     assert len(ports) <= 1, "who queues at the ports towards guests"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reference", "form", "levels", "longer"),
     [

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
 import container_world as containers
 import testbed_world as worlds
+from _skipped import skipped
 
 from virtlab.plan import Plan
 from virtlab.testbed import Testbed
@@ -30,14 +31,7 @@ def bench() -> Iterator[dict[str, Any]]:
     """Figures, or the reason that there are none."""
     why = containers.missing()
     if why is not None:
-        yield {
-            "name": "containers.skipped",
-            "value": None,
-            "unit": "",
-            "ratio": None,
-            "peer": why,
-            "goal": None,
-        }
+        yield skipped("containers", why)
         return
     plain, contained = worlds.plan(worlds.one_host(1)), worlds.plan(containers.containers(worlds.one_host(1)))
     _ready_s(plain)  # what is found out once per process

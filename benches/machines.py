@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
 import machine_world as machines
 import testbed_world as worlds
+from _skipped import skipped
 
 from virtlab.plan import Plan
 from virtlab.testbed import Testbed
@@ -45,14 +46,7 @@ def bench() -> Iterator[dict[str, Any]]:
     """Figures, or the reason that there are none."""
     why = machines.missing()
     if why is not None:
-        yield {
-            "name": "machines.skipped",
-            "value": None,
-            "unit": "",
-            "ratio": None,
-            "peer": why,
-            "goal": None,
-        }
+        yield skipped("machines", why)
         return
     bare_s = statistics.median(_bare_boot_s() for _ in range(PASSES))
     ready, resident, trips = [], [], []

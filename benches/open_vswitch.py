@@ -16,6 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "testbed"))
 
 import testbed_world as worlds
+from _skipped import skipped
 
 from virtlab.testbed import Testbed
 from virtlab.testbed.vswitches import ovs
@@ -29,14 +30,7 @@ def bench() -> Iterator[dict[str, Any]]:
     """Figures, or the reason that there are none."""
     why = worlds.missing() or ovs.missing()
     if why is not None:
-        yield {
-            "name": "open_vswitch.skipped",
-            "value": None,
-            "unit": "",
-            "ratio": None,
-            "peer": why,
-            "goal": None,
-        }
+        yield skipped("open_vswitch", why)
         return
     transactions, bridged = [], []
     for _ in range(PASSES):

@@ -18,6 +18,12 @@ PLOTS = {  # part of the study -> the plots that it writes
     "overhead": ("overhead-curves", "overhead-fraction", "three-lines"),
 }
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_UTILISATION = {"field": "utilisation", "title": "utilisation"}
+_OVERHEAD = {"field": "overhead", "type": "ordinal", "title": "overhead X"}
+_LIMIT = {
+    "mark": {"type": "rule", "strokeDash": [4, 3]},
+    "encoding": {"y": {"datum": 1}},
+}  # above it a deadline breaks
 
 
 def _spec(title: str, rows: list[Row], **body: Any) -> Spec:
@@ -33,10 +39,7 @@ def scenario_mean(cells: list[Row]) -> Spec:
     return _spec(
         "Largest exact VM period over the shortest task period",
         [cell for cell in cells if cell["mean_ratio"] is not None],
-        facet={
-            "row": {"field": "utilisation", "title": "utilisation"},
-            "column": {"field": "tasks", "title": "tasks"},
-        },
+        facet={"row": _UTILISATION, "column": {"field": "tasks", "title": "tasks"}},
         spec={
             "width": 220,
             "height": 150,
@@ -52,30 +55,25 @@ def scenario_mean(cells: list[Row]) -> Spec:
 
 def scenario_spread(cells: list[Row]) -> Spec:
     """Standard deviation of P/T_1 over its mean, by share and number of tasks."""
-    return _spec(
-        "Spread of the largest period",
-        [cell for cell in cells if cell["spread"] is not None],
-        mark={"type": "line", "point": True},
-        encoding={
-            "x": _axis("share", "share B/P"),
-            "y": _axis("spread", "standard deviation / mean"),
-            "color": {"field": "tasks", "type": "ordinal", "title": "tasks"},
-            "column": {"field": "utilisation", "title": "utilisation"},
-        },
-    )
+    return _spread(cells, "Spread of the largest period", "spread", "standard deviation / mean")
 
 
 def period_spread(cells: list[Row]) -> Spec:
     """Standard deviation of the largest period itself over its mean: the shortest task period of each set is in it."""
+    title = "Spread of the largest VM period itself"
+    return _spread(cells, title, "period_spread", "standard deviation / mean of P")
+
+
+def _spread(cells: list[Row], title: str, field: str, words: str) -> Spec:
     return _spec(
-        "Spread of the largest VM period itself",
-        [cell for cell in cells if cell["period_spread"] is not None],
+        title,
+        [cell for cell in cells if cell[field] is not None],
         mark={"type": "line", "point": True},
         encoding={
             "x": _axis("share", "share B/P"),
-            "y": _axis("period_spread", "standard deviation / mean of P"),
+            "y": _axis(field, words),
             "color": {"field": "tasks", "type": "ordinal", "title": "tasks"},
-            "column": {"field": "utilisation", "title": "utilisation"},
+            "column": _UTILISATION,
         },
     )
 
@@ -100,53 +98,36 @@ def bound_over_share(cells: list[Row], published: list[tuple[float, float]]) -> 
 
 def overhead_curves(curves: list[Row]) -> Spec:
     """Mean of max R/T over the VM period, sets beyond the cap counted at the cap; the limit at 1."""
-    return _spec(
-        "Greatest response time over period, mean over task sets (capped)",
-        curves,
-        facet={
-            "row": {"field": "utilisation", "title": "utilisation"},
-            "column": {"field": "share", "title": "share B/P"},
-        },
-        spec={
-            "width": 190,
-            "height": 140,
-            "layer": [
-                {"mark": "line",
-                 "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
-                              "y": _axis("mean_ratio_at_least", "max R/T (mean)"),
-                              "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"}}},
-                {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": 1}}},
-            ],
-        },
-        resolve={"scale": {"x": "independent"}},
-    )  # fmt: skip
+    title = "Greatest response time over period, mean over task sets (capped)"
+    return _overhead(
+        curves, title, [_over_periods("line", y=_axis("mean_ratio_at_least", "max R/T (mean)")), _LIMIT]
+    )
 
 
 def overhead_fraction(curves: list[Row]) -> Spec:
     """Fraction of task sets schedulable over the VM period, with its 95 % interval: what the mean curves hide."""
+    area = _over_periods(
+        {"type": "area", "opacity": 0.2},
+        y=_axis("schedulable_low", "fraction schedulable"),
+        y2={"field": "schedulable_high"},
+    )
+    line = _over_periods("line", y=_axis("schedulable", "fraction schedulable"))
+    return _overhead(curves, "Fraction of task sets schedulable (95 % interval)", [area, line])
+
+
+def _over_periods(mark: str | Spec, **y: Spec) -> Spec:
+    x = _axis("vm_period", "VM period P (time units)")
+    return {"mark": mark, "encoding": {"x": x, **y, "color": _OVERHEAD}}
+
+
+def _overhead(curves: list[Row], title: str, layer: list[Spec]) -> Spec:
     return _spec(
-        "Fraction of task sets schedulable (95 % interval)",
+        title,
         curves,
-        facet={
-            "row": {"field": "utilisation", "title": "utilisation"},
-            "column": {"field": "share", "title": "share B/P"},
-        },
-        spec={
-            "width": 190,
-            "height": 140,
-            "layer": [
-                {"mark": {"type": "area", "opacity": 0.2},
-                 "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
-                              "y": _axis("schedulable_low", "fraction schedulable"), "y2": {"field": "schedulable_high"},
-                              "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"}}},
-                {"mark": "line",
-                 "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
-                              "y": _axis("schedulable", "fraction schedulable"),
-                              "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"}}},
-            ],
-        },
+        facet={"row": _UTILISATION, "column": {"field": "share", "title": "share B/P"}},
+        spec={"width": 190, "height": 140, "layer": layer},
         resolve={"scale": {"x": "independent"}},
-    )  # fmt: skip
+    )
 
 
 def three_lines_around(rows: list[Row]) -> Spec:
@@ -166,7 +147,7 @@ def three_lines_around(rows: list[Row]) -> Spec:
                  "encoding": {"x": x, "y": _axis("lower_bound", "max R/T", **scale)}},
                 {"mark": {"type": "rule", "color": "#777", "strokeDash": [2, 2]},
                  "encoding": {"x": {"aggregate": "min", **_axis("left_bound", "VM period P (time units)")}}},
-                {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": 1}}},
+                _LIMIT,
             ],
         },
         resolve={"scale": {"x": "independent"}},
@@ -193,7 +174,7 @@ def _supply(rows: list[Row], title: str, x: str, y: str) -> Spec:
             "x": _axis(x, words[x]),
             "y": _axis(y, words[y]),
             "order": {"field": "demand", "type": "quantitative"},
-            "color": {"field": "overhead", "type": "ordinal", "title": "overhead X"},
+            "color": _OVERHEAD,
         },
         width=420,
         height=260,
@@ -209,7 +190,7 @@ def three_task_ratios(rows: list[Row]) -> Spec:
             {"mark": "line", "encoding": {"x": _axis("vm_period", "VM period P (time units)"),
                                           "y": _axis("ratio", "R/T"),
                                           "color": {"field": "task", "type": "nominal", "title": "task"}}},
-            {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": 1}}},
+            _LIMIT,
         ],
         width=420,
         height=260,

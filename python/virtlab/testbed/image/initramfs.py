@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from virtlab.errors import MachineError
@@ -170,8 +171,9 @@ def archive_of(
     archive.file("bin/virtlab-agent", loaded_part(agent.read_bytes()), executable=True)
     for place, path in more.items():
         archive.file(place, path.read_bytes(), executable=True)
-    for name in _applets(busybox):
-        archive.link(f"bin/{name}", "busybox")
+    for name in applets(busybox):
+        if name not in {"init", "linuxrc"}:
+            archive.link(f"bin/{name}", "busybox")
     # The kernel asks this one for modules.
     archive.link("sbin/modprobe", "/bin/busybox")
     held = modules.closure(carried, kernel.module)
@@ -184,7 +186,9 @@ def archive_of(
     return archive
 
 
-def _applets(busybox: Path) -> list[str]:
+@cache
+def applets(busybox: Path) -> tuple[str, ...]:
+    """The names by which busybox can be called, its own aside."""
     done = subprocess.run(
         [str(busybox), "--list"],
         capture_output=True,
@@ -193,4 +197,4 @@ def _applets(busybox: Path) -> list[str]:
         stdin=subprocess.DEVNULL,
         env=of_program(),
     )
-    return [name for name in done.stdout.split() if name not in {"busybox", "init", "linuxrc"}]
+    return tuple(name for name in done.stdout.split() if name != "busybox")

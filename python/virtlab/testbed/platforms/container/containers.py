@@ -8,11 +8,9 @@ container's processes are its descendants: with the world all of them end.
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build import world as build
-from virtlab.testbed.image.initramfs import find_busybox
+from virtlab.testbed.image.initramfs import applets, find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.kinds.container_home import Home, here
 from virtlab.testbed.kinds.lowered import Lowered
@@ -31,7 +29,6 @@ from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import BUNDLES, CONTAINERS
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
-from virtlab.testbed.leader.environment import of_program
 from virtlab.testbed.leader.groups import Bounds, bandwidths
 from virtlab.testbed.leader.memory_accounts import Account
 from virtlab.testbed.platforms import plain
@@ -216,10 +213,10 @@ class Containers(Running):
 
     def _prepare(self, place: str, bundles: list[Bundle], observe: Observer) -> None:
         """Lays the bundles out where only the world sees them."""
-        applets: tuple[str, ...] = ()
+        names: tuple[str, ...] = ()
         homes = list(self._homes.values())
         if homes[0].busybox is not None and any(each.image is None for each in bundles):
-            applets = _applets(find_busybox())
+            names = applets(find_busybox())
         errors = bytearray()
         self.control.listen(BUNDLES.first, lambda data: errors.extend(data.content))
         namespace = next(iter(self.lowered.guests.values()))
@@ -231,7 +228,7 @@ class Containers(Running):
             self.control.execute(BUNDLES.first, namespace, ["sh", "-c", script])
         except RefusedError as error:
             raise MachineError("guests", f"bundles of containers: {error.what}", CURE) from error
-        self.control.data(BUNDLES.first, archive(bundles, applets, place))
+        self.control.data(BUNDLES.first, archive(bundles, names, place))
         self.control.data(BUNDLES.first, b"")
         deadline = time.monotonic() + self._patience_s
         while (how := self.control.ended(BUNDLES.first)) is None and time.monotonic() < deadline:
@@ -361,17 +358,3 @@ def _place(bundles: list[Bundle]) -> str:
     raise MachineError(
         "guests", f"none of {', '.join(PLACES)} can be hidden by bundles", "make an empty folder /mnt"
     )
-
-
-@cache
-def _applets(busybox: Path) -> tuple[str, ...]:
-    """The names by which busybox can be called."""
-    done = subprocess.run(
-        [str(busybox), "--list"],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=of_program(),
-    )
-    return tuple(name for name in done.stdout.split() if name != "busybox")

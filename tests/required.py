@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,10 @@ def _dask() -> str | None:
     return None if importlib.util.find_spec("distributed") is not None else "Dask is not installed"
 
 
+def _shells() -> str | None:
+    return next((f"{shell} is not here" for shell in ("zsh", "fish") if shutil.which(shell) is None), None)
+
+
 def _receivers() -> str | None:
     from tests.process.receivers import missing
 
@@ -97,6 +102,7 @@ CAPABILITIES = {
     "ospf": Capability(("ospf",), _ospf),
     "dask": Capability((), _dask),
     "receivers": Capability((), _receivers),
+    "shells": Capability((), _shells),
 }
 
 

@@ -68,6 +68,9 @@ PLATFORMS = (
         needed=False,
     ),
     Tool("libvirt-clients", "virsh", "leads guests of libvirt", needed=False),
+    Tool("zsh", "zsh", "completes commands in the tests", needed=False),
+    Tool("fish", "fish", "completes commands in the tests", needed=False),
+    Tool("libxml2-utils", "xmllint", "holds JUnit XML to a schema in the tests", needed=False),
     Tool("prometheus", "prometheus", "receives numbers in the tests", needed=False),
     Tool(
         "prometheus-node-exporter", "prometheus-node-exporter", "reads text files in the tests", needed=False

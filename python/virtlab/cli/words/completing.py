@@ -91,6 +91,10 @@ def _values(option: Any, rest: Sequence[str]) -> list[str]:
         return ["testbed", "simulator"]
     if "--in" in names:
         return ["lab-vm", "xen"]
+    if "--to" in names:
+        from virtlab.report.exchange.push.destination import RECEIVERS
+
+        return [f"{name}=" for name in RECEIVERS]
     if "--profile" in names:
         return ["ideal", "local"]
     experiment = _experiment(rest)

@@ -91,6 +91,7 @@ TCP: dict[str, dict[str, Any]] = {
     "tcp_stream": {"message_bytes": 1000, "duration_ns": 50 * MS},
     "psping": {"test": "latency", "protocol": "tcp", "request_bytes": 64, "response_bytes": 64, "count": 30,
                "warmup": 0, "outstanding": 1, "interval_ns": MS},
+    "request_response": {"connections": 2, "duration_ns": 50 * MS},
     "http_get": {"connections": 2, "response_bytes": 1000, "duration_ns": 50 * MS},
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ mod probe;
 mod rt;
 mod switch;
 mod transport;
+mod work;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

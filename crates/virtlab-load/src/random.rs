@@ -58,6 +58,23 @@ impl Stream {
     pub fn exponential(&mut self, mean: f64) -> f64 {
         mean * minus_ln(1.0 - self.uniform())
     }
+
+    /// A normal draw of mean 0 and variance 1, by the polar method (Marsaglia and Bray 1964).
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let (along, across) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
+            let square = along * along + across * across;
+            if square > 0.0 && square < 1.0 {
+                return along * (2.0 * minus_ln(square) / square).sqrt();
+            }
+        }
+    }
+
+    /// A lognormal draw of a mean and a ratio of its standard deviation to that mean.
+    pub fn lognormal(&mut self, mean: f64, variation: f64) -> f64 {
+        let variance = minus_ln(1.0 / (1.0 + variation * variation));
+        mean * exponential_function(variance.sqrt() * self.normal() - variance / 2.0)
+    }
 }
 
 const CELL_BITS: u32 = 6;
@@ -98,6 +115,15 @@ fn minus_ln(x: f64) -> f64 {
     (-ln).max(0.0)
 }
 
+/// e^x to 2e-13 of itself, within the range of normal numbers: x = k ln 2 + r with |r| <= ln 2 / 2, and the series of e^r.
+/// Additions and multiplications alone, so equal on every machine.
+fn exponential_function(x: f64) -> f64 {
+    let power = (x.clamp(-700.0, 700.0) / core::f64::consts::LN_2).round();
+    let rest = x.clamp(-700.0, 700.0) - power * core::f64::consts::LN_2;
+    let series = (1..=15).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
+    series * f64::from_bits(((1023 + power as i64) as u64) << MANTISSA_BITS)
+}
+
 fn fnv1a(salt: u64, bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let salted = salt.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
@@ -132,6 +158,18 @@ mod tests {
     }
 
     #[test]
+    fn a_lognormal_has_its_mean_and_its_variation() {
+        for (variation, error) in [(0.2, 0.01), (1.0, 0.02), (2.0, 0.15)] {
+            let mut stream = Stream::new(1, "lognormal");
+            let drawn: Vec<f64> = (0..400_000).map(|_| stream.lognormal(5.0, variation)).collect();
+            let mean = drawn.iter().sum::<f64>() / 4e5;
+            let square = drawn.iter().map(|each| (each - mean).powi(2)).sum::<f64>() / 4e5;
+            assert!((mean / 5.0 - 1.0).abs() < error, "mean {mean}");
+            assert!((square.sqrt() / mean / variation - 1.0).abs() < error, "{} of {mean}", square.sqrt());
+        }
+    }
+
+    #[test]
     fn draws_at_once_are_those_one_by_one() {
         let (mut many, mut one) = (Stream::new(5, "gaps"), Stream::new(5, "gaps"));
         let mut drawn = [0.0; 37];
@@ -159,6 +197,12 @@ mod tests {
         fn the_logarithm_is_the_systems_within_its_error(x in 1e-16f64..=1.0) {
             let truth = -x.ln();
             prop_assert!((minus_ln(x) - truth).abs() <= 4e-16 * truth.max(1.0), "{} for {truth}", minus_ln(x));
+        }
+
+        #[test]
+        fn the_exponential_function_is_the_systems_within_its_error(x in -600.0f64..600.0) {
+            let truth = x.exp();
+            prop_assert!((exponential_function(x) / truth - 1.0).abs() <= 2e-13, "{} for {truth}", exponential_function(x));
         }
 
         #[test]

@@ -212,9 +212,17 @@ class Tried(TypedDict):
     kinds: dict[Name, Text | None]
 
 
+@_open
+class Worked(TypedDict):
+    """Units of counted work that a processor does in a second."""
+
+    per_s: Annotated[int, Field(gt=0, le=10**12)]
+
+
 SHAPES: Mapping[str, Any] = {
     "hello": Hello,
     "clock": Clocks,
+    "work_rate": Worked,
     "spawn": Started,
     "exec": Started,
     "arm": Armed,

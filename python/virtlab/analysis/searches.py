@@ -23,6 +23,7 @@ Positive = Annotated[float, Field(gt=0)]
 LIMITS = {
     "_bit_per_s": "limit_rate",
     "_pps": "limit_packet_rate",
+    "_per_s": "limit_request_rate",
     "_bytes": "limit_size",
     "_ns": "limit_time",
 }

@@ -103,6 +103,9 @@ class Workload:
     tells: Callable[[Values], str | None] = lambda _: (
         None
     )  # schema of the rows that calibration learns costs from
+    works: Callable[[Values], bool] = lambda _: (
+        False
+    )  # True: its far end does counted work, whose rate is measured outside guests
     quota_us: Callable[[Values], tuple[int, int] | None] = lambda _: (
         None
     )  # CPU quota and period that its guest needs

@@ -12,12 +12,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.units import Bitrate, Duration, PacketSize, Ratio, Size, nearest
+from virtlab.units import (
+    SCALES,
+    Bitrate,
+    Duration,
+    PacketSize,
+    Ratio,
+    Size,
+    nearest,
+    parse_quantity,
+    split_quantity,
+)
 
 RATE_MAX_BIT_PER_S = 400 * 10**9  # the fastest Ethernet port in common use
 DURATION_MAX_NS = 30 * 86_400 * 10**9  # a month: longer is a slip of the unit
 SIZE_MAX_BYTES = 2**50
 COUNT_MAX = 10**9
+REQUEST_RATE_MAX_PER_S = 10**7
+REQUEST_UNITS = tuple(unit for unit in SCALES["1/s"] if unit.endswith("request/s"))
 NUMBER = r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
@@ -171,6 +183,21 @@ def _packet_rate(value: Any) -> int:
     return _bounded(number, value, 1, 600 * 10**6, "write a rate between '1 packet/s' and '600 Mpacket/s'")
 
 
+def _request_rate(value: Any) -> int:
+    text = text_of(value, "500 request/s")
+    parts = split_quantity(text)
+    if parts is None or parts[1] not in REQUEST_UNITS:
+        raise ValueError(
+            f"'{shown(value)}' is not a rate of requests; write 'request/s' or 'krequest/s', e.g. '500 request/s'"
+        )
+    number = round(parse_quantity(text, "1/s"))
+    if not 1 <= number <= REQUEST_RATE_MAX_PER_S:
+        raise ValueError(
+            f"'{shown(value)}' cannot be sent; write between '1 request/s' and '10000 krequest/s'"
+        )
+    return number
+
+
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"'{shown(value)}' is not a whole number; write e.g. 100, without a unit")
@@ -238,6 +265,12 @@ PACKET_RATE = Kind(
     _packet_rate,
     quantity_schema(["packet/s", "kpacket/s", "Mpacket/s"], "10 kpacket/s"),
     "10 kpacket/s",
+)
+REQUEST_RATE = Kind(
+    "rate of requests",
+    _request_rate,
+    quantity_schema(REQUEST_UNITS, "500 request/s"),
+    "500 request/s",
 )
 DURATION = Kind(
     "time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example
@@ -363,5 +396,6 @@ NUMBERS = (
     FRAME_SIZE,
     RATE,
     PACKET_RATE,
+    REQUEST_RATE,
 )
 """Kinds of which one value is more than another, so that a search can ask for the highest."""

@@ -4,7 +4,8 @@ PROBE = frozenset({"stalls", "stall", "socket_drops", "send_errors"})
 """Of everything that is sent by an agent."""
 
 SEARCH = frozenset({
-    "limit_size", "limit_rate", "limit_packet_rate", "limit_time", "limit_count", "search_trials", "search_traffic",
+    "limit_size", "limit_rate", "limit_packet_rate", "limit_request_rate", "limit_time", "limit_count",
+    "search_trials", "search_traffic",
 })  # fmt: skip
 """Of everything whose input a search can raise."""
 

@@ -17,6 +17,7 @@ from virtlab.metrics.metric import Metric
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.programs import PROGRAMS
 from virtlab.metrics.rates import RATES
+from virtlab.metrics.requests import REQUESTS
 from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
 
@@ -53,6 +54,7 @@ def page() -> str:
     for title, metrics in (
         ("Delay, loss, order", NETWORK),
         ("Load and rates", RATES),
+        ("Requests", REQUESTS),
         ("Found by searches", SEARCHES),
         ("Tested after searches", BENCHMARKS),
         ("Hard deadlines", DEADLINES),

@@ -10,8 +10,9 @@ from virtlab.metrics.statistic import DISTRIBUTION
 
 DEADLINES = by_key(
     Metric(
-        "response_time", "ns", "lower", "Time from the release of a job to its end; of jobs that ended.",
-        "Joseph and Pandya 1986", DISTRIBUTION, "role", "response time",
+        "response_time", "ns", "lower", "Time from the release of a job to its end, of jobs that ended; of requests, from "
+        "when one was due to its whole answer, of one given up or open at the end as long as it had waited.",
+        "Joseph and Pandya 1986; of requests their intended instants", DISTRIBUTION, "role", "response time",
     ),
     Metric(
         "response_bound", "ns", "neither",

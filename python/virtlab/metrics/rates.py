@@ -71,7 +71,8 @@ RATES = by_key(
     Metric(
         "request_errors", "ratio", "lower",
         "Requests without an answer of status 200, per request that ended: other statuses, time-outs, and connections "
-        "that broke.", "RFC 9110, 15; counted by the client over its whole time", ("ratio", "count"), "role",
+        "that broke; of `request_response` requests whose connection broke.",
+        "RFC 9110, 15; counted by the client", ("ratio", "count"), "role",
         "request errors",
     ),
     Metric(

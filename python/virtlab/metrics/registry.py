@@ -10,11 +10,13 @@ from virtlab.metrics.metric import Metric, by_key
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.programs import PROGRAMS
 from virtlab.metrics.rates import RATES
+from virtlab.metrics.requests import REQUESTS
 from virtlab.metrics.searches import SEARCHES
 
 METRICS: dict[str, Metric] = by_key(
     *NETWORK.values(),
     *RATES.values(),
+    *REQUESTS.values(),
     *SEARCHES.values(),
     *BENCHMARKS.values(),
     *DEADLINES.values(),

@@ -42,6 +42,10 @@ SEARCHES = by_key(
         "bisection over trials", _FOUND, "role", "limit found",
     ),
     Metric(
+        "limit_request_rate", "1/s", "higher", "Highest rate of requests as the input at which the condition did not hold.",
+        "bisection over trials", _FOUND, "role", "limit found",
+    ),
+    Metric(
         "limit_time", "ns", "neither", "Longest time as the input at which the condition did not hold.",
         "bisection over trials", _FOUND, "role", "limit found",
     ),

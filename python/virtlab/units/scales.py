@@ -18,7 +18,10 @@ SCALES: dict[str, dict[str, float]] = {
     "ratio": {"%": 0.01, "pp": 0.01, "ratio": 1.0},  # pp: percentage points
     "bit/s": {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12},
     "byte/s": {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 2.0**10, "MiB/s": 2.0**20},
-    "1/s": {"1/s": 1.0, "/s": 1.0, "k/s": 1e3, "M/s": 1e6, "request/s": 1.0, "operation/s": 1.0},
+    "1/s": {
+        "1/s": 1.0, "/s": 1.0, "k/s": 1e3, "M/s": 1e6, "request/s": 1.0, "krequest/s": 1e3, "operation/s": 1.0,
+        "koperation/s": 1e3,
+    },
     "bytes": {
         "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
         "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,

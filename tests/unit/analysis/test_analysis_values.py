@@ -489,6 +489,34 @@ def test_requests_that_became_no_transaction_are_errors_and_those_left_open_are_
     assert (found["request_errors.count"], found["request_errors.ratio"]) == (4, 0.4)
 
 
+def test_requests_count_from_when_they_were_due_and_those_without_an_answer_as_long_as_they_waited(
+    tmp_path: Path,
+) -> None:
+    due = START + np.arange(10, dtype=np.int64) * 1_000_000
+    took = np.array([1, 1, 1, 1, 1, 5, 2, 30, 3, 9]) * 100_000
+    error = np.array([0, 0, 0, 0, 0, 0, 1, 2, 3, 4], np.int32)
+    sent = np.where(error == 2, -1, due + 50_000)
+    block = {
+        "intended_ns": due, "sent_ns": sent, "finished_ns": due + took, "entry": np.zeros(10, np.int32),
+        "served_by": np.where(error == 0, 0, -1).astype(np.int32), "error": error,
+    }  # fmt: skip
+    role = {"workload": "request_response", "duration_ns": SECOND, "deadline_ns": 400_000}
+    found = values_of(record_of(tmp_path, plan_with(role), {("r", "response/1"): block}))
+    assert (found["response_time.min"], found["response_time.max"]) == (100_000, 3_000_000)
+    assert found["response_time.mean"] == pytest.approx((5 * 1 + 5 + 30 + 9) / 8 * 100_000)
+    assert found["client_wait.mean"] == 50_000
+    assert found["request_rate.mean"] == pytest.approx(1000)
+    assert found["answer_rate.mean"] == pytest.approx(6 / 5.5e-3)
+    for metric in (
+        "refused_requests",
+        "lost_requests",
+        "censored_requests",
+        "request_errors",
+        "late_requests",
+    ):
+        assert (found[f"{metric}.count"], found[f"{metric}.ratio"]) == (1, 0.1), metric
+
+
 def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     series = {
         "t_ns": START + np.arange(10, dtype=np.int64) * SECOND,

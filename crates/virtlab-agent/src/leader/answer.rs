@@ -11,6 +11,7 @@ use crate::leader::world::apply;
 use crate::leader::world::observe;
 use crate::leader::world::reach;
 use crate::transport::understood;
+use crate::work;
 use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
@@ -63,6 +64,7 @@ impl Leader {
         match request {
             Request::Hello { protocol } => self.hello(protocol),
             Request::Clock {} => Ok(clocks()),
+            Request::WorkRate {} => Ok(json!({"per_s": work::rate_per_s()})),
             Request::Bye {} => {
                 self.over = true;
                 Ok(json!({}))

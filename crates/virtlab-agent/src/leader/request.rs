@@ -23,6 +23,8 @@ pub enum Request {
         protocol: (u16, u16),
     },
     Clock {},
+    /// Units of counted work that a processor of this machine does in a second.
+    WorkRate {},
     Bye {},
     Ack {
         #[serde(rename = "stream")]

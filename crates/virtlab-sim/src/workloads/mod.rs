@@ -2,6 +2,7 @@
 
 pub mod burst_load;
 pub mod psping;
+pub mod request_response;
 pub mod rt_tasks;
 pub mod rtt;
 pub mod scatter;
@@ -14,13 +15,14 @@ use crate::input::Finding;
 use workload::Kind;
 
 /// Those that a Plan can name.
-static KINDS: [Kind; 8] = [
+static KINDS: [Kind; 9] = [
     rtt::KIND,
     burst_load::KIND,
     stream::DATAGRAMS,
     stream::FRAMES,
     tcp_stream::KIND,
     tcp_rr::KIND,
+    request_response::KIND,
     psping::KIND,
     rt_tasks::KIND,
 ];

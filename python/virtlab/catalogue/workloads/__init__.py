@@ -6,6 +6,7 @@ from virtlab.catalogue.workloads.http_get import HTTP_GET
 from virtlab.catalogue.workloads.program import PROGRAM
 from virtlab.catalogue.workloads.psping import PSPING
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
+from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.catalogue.workloads.rt_tasks import RT_TASKS
 from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.catalogue.workloads.tcp_rr import TCP_RR
@@ -21,6 +22,7 @@ WORKLOADS: dict[str, Workload] = {
         TCP_STREAM,
         TCP_RR,
         HTTP_GET,
+        REQUEST_RESPONSE,
         PSPING,
         RAW_STREAM,
         RT_TASKS,

@@ -18,34 +18,18 @@ from virtlab.catalogue.kinds import (
     FLAG,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
+    REQUEST_RATE,
     SIZE,
     Kind,
     choice,
     shown,
-    text_of,
 )
 from virtlab.catalogue.measures import PROBE, SEARCH
 
 CONNECTIONS_MAX = 1024
 RESPONSE_MAX_BYTES = 64 << 20
-RATE_MAX_PER_S = 10**7
 TRANSACTION_GUESS_NS = 50_000  # of an estimate, on one connection
-_RATE = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?)\s*(k?)request/s\s*\Z")
 _PATH = r"/[!-~]{0,1023}"
-
-
-def _rate(value: Any) -> int:
-    match = _RATE.match(text_of(value, "500 request/s"))
-    if not match:
-        raise ValueError(
-            f"'{shown(value)}' is not a rate of requests; write 'request/s' or 'krequest/s', e.g. '500 request/s'"
-        )
-    number = round(float(match[1].replace("_", "")) * (1000 if match[2] else 1))
-    if not 1 <= number <= RATE_MAX_PER_S:
-        raise ValueError(
-            f"'{shown(value)}' cannot be sent; write between '1 request/s' and '10000 krequest/s'"
-        )
-    return number
 
 
 def _path(value: Any) -> str:
@@ -56,7 +40,6 @@ def _path(value: Any) -> str:
     return value
 
 
-REQUEST_RATE = Kind("rate of requests", _rate, {"type": "string", "pattern": "request/s"}, "500 request/s")
 PATH = Kind("path", _path, {"type": "string", "pattern": f"^{_PATH}$"}, "/index.html")
 
 

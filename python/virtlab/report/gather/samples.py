@@ -33,6 +33,11 @@ _TRANSACTIONS = (
     f"(SELECT {_SHARED}, started_ns, finished_ns FROM transaction UNION ALL "
     f"SELECT {_SHARED}, sent_ns AS started_ns, finished_ns {_REQUESTS})"
 )
+_RESPONSES = (
+    f"(SELECT {_SHARED}, intended_ns AS due_ns, finished_ns - intended_ns AS response_ns FROM response "
+    f"WHERE error IN (0, 2, 4) UNION ALL SELECT {_SHARED}, release_ns AS due_ns, response_ns FROM rt_job "
+    "WHERE response_ns >= 0)"
+)
 
 SAMPLED: dict[str, Source] = {
     "rtt": Source(_ROUND_TRIPS, "rtt_ns", "sent_ns", "s.seq >= w.first_seq"),
@@ -41,6 +46,8 @@ SAMPLED: dict[str, Source] = {
     "path_owd": Source("packet", "received_ns - sent_ns", "sent_ns"),
     "burst_time": Source("burst", "finished_ns - sent_ns", "intended_ns", "finished_ns >= 0"),
     "transaction_time": Source(_TRANSACTIONS, "finished_ns - started_ns", "finished_ns"),
+    "response_time": Source(_RESPONSES, "response_ns", "due_ns"),
+    "client_wait": Source("response", "sent_ns - intended_ns", "intended_ns", "sent_ns >= 0"),
     "connect_time": Source("request", "finished_ns - sent_ns", "sent_ns", "seq >= 0 AND finished_ns >= 0"),
 }
 

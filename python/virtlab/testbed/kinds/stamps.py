@@ -20,6 +20,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "interval/1": ("begin_ns", "end_ns"),
     "transaction/1": ("started_ns", "finished_ns"),
     "request/1": ("sent_ns", "finished_ns"),
+    "response/1": ("intended_ns", "sent_ns", "finished_ns"),
     "rt_job/1": ("release_ns", "start_ns", "finish_ns"),
     "rt_supply/1": ("begin_ns", "end_ns"),
     "series/1": ("t_ns",),

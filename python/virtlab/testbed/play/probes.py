@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.plan.seeds import stream_seed
 from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.platforms.guests import Guests
@@ -47,6 +49,7 @@ class Probes:
     cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
+    work_per_s: dict[int, int] = field(default_factory=dict)  # by the channel of the leader that measured
 
     def channel(self, guest: str) -> int:
         """The channel of the guest's probe; starts it if none exists."""
@@ -99,6 +102,8 @@ class Probes:
                 own["via"] = via_macs(self.plan, client, own["via"])
             if self.plan.world.guests[end.guest].idle != "sleep":
                 own["idle"] = self.plan.world.guests[end.guest].idle
+            if WORKLOADS[role.workload].works(parameters):
+                own["work_per_s"] = self._work_per_s(end.guest)
             request = {
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
@@ -125,6 +130,16 @@ class Probes:
         except RefusedError as error:
             raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}", error.cure) from error
         return Side(name, "client", guest, channel)
+
+    def _work_per_s(self, guest: str) -> int:
+        """Units of counted work that a processor does in a second, measured once and outside guests: by the leader of the
+        world, or on a host that exists by its own.
+        """
+        existing = PLATFORMS[self.plan.world.guests[guest].platform].existing
+        leader = self.stations.reach(guest).leader if existing else OURS.leader
+        if leader not in self.work_per_s:
+            self.work_per_s[leader] = int(self.control.call("work_rate", channel=leader)["per_s"])
+        return self.work_per_s[leader]
 
     def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:
         place = self.lowered.vnics[end.guest, end.vnic]

@@ -17,6 +17,7 @@ mod program;
 mod psping;
 mod psping_udp;
 mod raw_stream;
+mod request_response;
 mod ring;
 mod rt_tasks;
 mod rtt;
@@ -150,13 +151,14 @@ impl Kind {
 }
 
 /// The workloads of this probe.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     rtt::KIND,
     burst_load::KIND,
     udp_stream::KIND,
     tcp_stream::KIND,
     tcp_rr::KIND,
     http_get::KIND,
+    request_response::KIND,
     psping::KIND,
     raw_stream::KIND,
     rt_tasks::KIND,

@@ -1,0 +1,59 @@
+//! `request_response`: requests over TCP to a server of ours that spends processor time on each.
+//!
+//! A client with a rate is an open loop: requests are due by a schedule, whatever has been answered, and their time counts
+//! from when they were due. Without a rate each connection is a client that waits for its answer, thinks, and asks again.
+
+mod client;
+mod message;
+mod readiness;
+mod server;
+
+use super::tcp::{self, Buffers};
+use super::{Arming, Kind, Prepared, Side, parse};
+use anyhow::{Context, bail};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use serde_json::Value;
+use std::net::SocketAddr;
+use virtlab_load::parameters::request_response::{NAME, RATE, RequestResponse as Parameters};
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of(NAME, prepare);
+
+/// Prepares either end.
+pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    let parameters: Parameters = parse(arming.own.clone())?;
+    parameters.check().context("parameters")?;
+    let buffers = Buffers {
+        send_bytes: parameters.send_buffer_bytes,
+        receive_bytes: parameters.receive_buffer_bytes,
+        congestion_control: parameters.congestion_control,
+    };
+    let (idle, seed) = (arming.common.idle, arming.seed);
+    let workload: Box<dyn super::Workload> = match arming.side {
+        Side::Client => {
+            let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+            let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
+            let local = SocketAddr::new(arming.local.ip("local")?, 0);
+            Box::new(client::Client { parameters, local, peer, buffers, idle, seed })
+        }
+        Side::Server => {
+            let (listener, port) = tcp::listen(&arming, buffers)?;
+            fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            Box::new(server::Server { parameters, listener, port, idle, seed })
+        }
+    };
+    let check = if parameters.rate_per_s.is_some() { check_value } else { check_closed };
+    Ok(Prepared { workload, check: Box::new(check) })
+}
+
+fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
+    match (parameter, value.as_u64()) {
+        (RATE, Some(rate)) => Ok(Parameters::check_rate(rate)?),
+        (RATE, None) => bail!("{RATE} must be a whole number above 0, not {value}"),
+        _ => bail!("parameter '{parameter}' cannot be changed while the role runs; {RATE} can"),
+    }
+}
+
+fn check_closed(parameter: &str, _: &Value) -> anyhow::Result<()> {
+    bail!("parameter '{parameter}' cannot be changed: a role without a rate asks in turns")
+}

@@ -1,0 +1,312 @@
+//! The server: one thread reads requests, others serve them in the order in which they came.
+//!
+//! A request takes a counted amount of work, whatever else the processor does meanwhile. What comes while all threads are
+//! busy waits in a backlog; beyond its bound it is refused at once, or waits, too. A thread that has served a request writes
+//! its answer itself. This server is what is measured, so that it gets no processor is no fault of the measurement.
+
+use super::super::Workload;
+use super::super::tcp;
+use super::message::{HEAD, Head, Incoming, Kind};
+use super::readiness::Readiness;
+use crate::clock;
+use crate::probe::pacing::sleep;
+use crate::probe::parameters::Idle;
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::socket::{Trouble, trouble};
+use crate::work;
+use anyhow::Context;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use virtlab_load::parameters::request_response::{Full, Pause, RequestResponse as Parameters, Times};
+use virtlab_wire::Nanos;
+
+/// Read at once.
+const PIECE_BYTES: usize = 64 << 10;
+/// Connections at a time, with those that are about to end.
+const CONNECTIONS_MOST: usize = 2048;
+/// The longest sleep, so that a stop is seen.
+const GLANCE: Nanos = Nanos(20_000_000);
+/// By which the listener is told from connections.
+const LISTENER: u64 = u64::MAX;
+
+pub struct Server {
+    pub parameters: Parameters,
+    pub listener: tcp::Listener,
+    pub port: u16,
+    pub idle: Idle,
+    pub seed: u64,
+}
+
+/// A connection, of which a reading and a serving thread know.
+struct Line {
+    fd: OwnedFd,
+    /// Whether a request of it is waiting or served.
+    busy: AtomicBool,
+}
+
+/// A request to be served.
+struct Job {
+    line: Arc<Line>,
+    number: u64,
+}
+
+/// What waits, for all threads.
+struct Backlog {
+    jobs: VecDeque<Job>,
+    /// Threads that wait for a job.
+    idle: usize,
+    demands: Times,
+    pause: Option<Pause>,
+    closed: bool,
+    served: u64,
+    worked: Nanos,
+}
+
+struct Shared<'a> {
+    parameters: &'a Parameters,
+    work_per_s: u64,
+    run: &'a Run,
+    backlog: Mutex<Backlog>,
+    changed: Condvar,
+}
+
+impl Shared<'_> {
+    fn lock(&self) -> MutexGuard<'_, Backlog> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request in; false where there is no room for it.
+    fn offer(&self, job: Job) -> bool {
+        let mut backlog = self.lock();
+        backlog.pause.get_or_insert_with(|| self.parameters.pause(clock::raw()));
+        let waiting = backlog.jobs.len().saturating_sub(backlog.idle);
+        let all_busy = backlog.jobs.len() >= backlog.idle;
+        if all_busy && self.parameters.full == Full::Reject && waiting >= self.parameters.backlog as usize {
+            return false;
+        }
+        backlog.jobs.push_back(job);
+        drop(backlog);
+        self.changed.notify_one();
+        true
+    }
+
+    /// The next request, how long it works, and when it may not; `None` at the end.
+    fn next(&self) -> Option<(Job, Nanos, Pause)> {
+        let mut backlog = self.lock();
+        loop {
+            if backlog.closed {
+                return None;
+            }
+            if let Some(job) = backlog.jobs.pop_front() {
+                let demand = backlog.demands.draw();
+                let pause = backlog.pause.unwrap_or_else(|| self.parameters.pause(Nanos::ZERO));
+                return Some((job, demand, pause));
+            }
+            backlog.idle += 1;
+            backlog = self.changed.wait(backlog).unwrap_or_else(PoisonError::into_inner);
+            backlog.idle -= 1;
+        }
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// A serving thread.
+    fn serve(&self) {
+        let mut response = vec![0x72; self.parameters.response_bytes as usize];
+        while let Some((job, demand, pause)) = self.next() {
+            if !self.spend(demand, pause) {
+                return;
+            }
+            {
+                let mut backlog = self.lock();
+                backlog.served += 1;
+                backlog.worked += demand;
+            }
+            let head =
+                Head { bytes: response.len() as u32, kind: Kind::Response, server: 0, number: job.number };
+            response[..HEAD].copy_from_slice(&head.octets());
+            job.line.busy.store(false, Ordering::Release);
+            self.write(&job.line.fd, &response);
+        }
+    }
+
+    /// Works; false when the role was stopped.
+    fn spend(&self, demand: Nanos, pause: Pause) -> bool {
+        let goes_on = || {
+            while let Some(end) = pause.holds(clock::raw()) {
+                if self.run.stopped() {
+                    return false;
+                }
+                sleep(end.since(clock::raw()).min(GLANCE));
+            }
+            !self.run.stopped()
+        };
+        // A request without any demand does not pass a pause either.
+        goes_on() && work::work(work::units_of(demand.0, self.work_per_s), goes_on)
+    }
+
+    /// Writes an answer. A client that is gone gets none, and reports that itself.
+    fn write(&self, fd: &OwnedFd, mut octets: &[u8]) {
+        while !octets.is_empty() && !self.run.stopped() {
+            match tcp::write(fd, octets) {
+                Ok(count) => octets = &octets[count..],
+                Err(error) if trouble(&error) == Trouble::Again => {
+                    let mut room = [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
+                    let _ = poll(&mut room, PollTimeout::from(20u8));
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Workload for Server {
+    fn port(&self) -> Option<u16> {
+        Some(self.port)
+    }
+
+    fn counts_on_us(&self) -> bool {
+        false
+    }
+
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let works = self.parameters.demand_ns > 0;
+        let shared = Shared {
+            parameters: &self.parameters,
+            work_per_s: self
+                .parameters
+                .work_per_s
+                .unwrap_or_else(|| if works { work::rate_per_s() } else { 1 }),
+            run,
+            backlog: Mutex::new(Backlog {
+                jobs: VecDeque::new(),
+                idle: 0,
+                demands: self.parameters.demands(self.seed),
+                pause: None,
+                closed: false,
+                served: 0,
+                worked: Nanos::ZERO,
+            }),
+            changed: Condvar::new(),
+        };
+        let mut reading = Reading { shared: &shared, connections: 0, refused: 0, garbled: 0 };
+        let outcome = std::thread::scope(|scope| {
+            let begun = (0..self.parameters.threads).try_for_each(|_| {
+                let thread = std::thread::Builder::new().spawn_scoped(scope, || shared.serve());
+                thread.map(|_| ()).context("cannot start a thread of the server")
+            });
+            let outcome = begun.and_then(|()| reading.until_stopped(&self));
+            shared.close();
+            outcome
+        });
+        if let Err(error) = outcome {
+            report.failure = Some(format!("{error:#}"));
+        }
+        report.add("connections", reading.connections);
+        report.add("rejected_requests", reading.refused);
+        report.add("garbled_connections", reading.garbled);
+        let backlog = shared.lock();
+        report.add("served_requests", backlog.served);
+        report.add("worked_ns", backlog.worked.0);
+        report.add("work_per_ms", if works { shared.work_per_s / 1000 } else { 0 });
+        drop(backlog);
+        report
+    }
+}
+
+/// The reading thread.
+struct Reading<'a> {
+    shared: &'a Shared<'a>,
+    connections: u64,
+    refused: u64,
+    garbled: u64,
+}
+
+impl Reading<'_> {
+    fn until_stopped(&mut self, server: &Server) -> anyhow::Result<()> {
+        let mut readiness = Readiness::new()?;
+        readiness.while_readable(&server.listener, LISTENER)?;
+        let mut lines: BTreeMap<u64, (Arc<Line>, Incoming)> = BTreeMap::new();
+        let mut inbox = vec![0; PIECE_BYTES];
+        while !self.shared.run.stopped() {
+            for number in readiness.wait(GLANCE, server.idle)? {
+                if number == LISTENER {
+                    self.welcome(server, &readiness, &mut lines)?;
+                } else if let Some((line, incoming)) = lines.get_mut(&number)
+                    && !self.read(line, incoming, &mut inbox)
+                {
+                    readiness.forget(&line.fd);
+                    lines.remove(&number);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever connections have come. Beyond the most that a client has, they are closed at once.
+    fn welcome(
+        &mut self,
+        server: &Server,
+        readiness: &Readiness,
+        lines: &mut BTreeMap<u64, (Arc<Line>, Incoming)>,
+    ) -> anyhow::Result<()> {
+        loop {
+            match tcp::accept_one(&server.listener, libc::SOCK_NONBLOCK) {
+                Ok(Some(fd)) if lines.len() < CONNECTIONS_MOST && tcp::set_no_delay(&fd).is_ok() => {
+                    readiness.while_readable(&fd, self.connections)?;
+                    let line = Line { fd, busy: AtomicBool::new(false) };
+                    lines.insert(self.connections, (Arc::new(line), Incoming::new()));
+                    self.connections += 1;
+                }
+                Ok(_) => {}
+                Err(_) if self.shared.run.stopped() => return Ok(()),
+                Err(error) if trouble(&error) == Trouble::Again => return Ok(()),
+                Err(error) => return Err(error).context("cannot accept a connection"),
+            }
+        }
+    }
+
+    /// Takes what has come on a connection; false when it is over.
+    fn read(&mut self, line: &Arc<Line>, incoming: &mut Incoming, inbox: &mut [u8]) -> bool {
+        let count = match tcp::read(&line.fd, inbox, 0) {
+            Ok(0) => return false,
+            Ok(count) => count,
+            Err(error) => return trouble(&error) == Trouble::Again,
+        };
+        let mut octets = &inbox[..count];
+        while !octets.is_empty() {
+            match incoming.take(&mut octets) {
+                Ok(None) => {}
+                // One at a time on each connection: a client that sends more breaks the protocol.
+                Ok(Some(Head { kind: Kind::Request, number, .. }))
+                    if !line.busy.swap(true, Ordering::AcqRel) =>
+                {
+                    self.take_in(line, number);
+                }
+                Ok(Some(_)) | Err(_) => {
+                    self.garbled += 1;
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn take_in(&mut self, line: &Arc<Line>, number: u64) {
+        if self.shared.offer(Job { line: line.clone(), number }) {
+            return;
+        }
+        self.refused += 1;
+        line.busy.store(false, Ordering::Release);
+        let head = Head { bytes: HEAD as u32, kind: Kind::Refusal, server: 0, number };
+        self.shared.write(&line.fd, &head.octets());
+    }
+}

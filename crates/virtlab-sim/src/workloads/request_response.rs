@@ -1,0 +1,457 @@
+//! `request_response`: a client of an open or a closed loop, and a server whose threads serve requests in order.
+//!
+//! Client and server cost nothing but the demands, each of which has a processor of its own for as long as it takes: a
+//! server of n threads has n processors. Requests and answers cross the network over TCP, as the testbed's do. A request
+//! that was given up leaves its connection to another; what the server had of it is served all the same.
+
+use crate::agenda::Due;
+use crate::input::{Finding, Role};
+use crate::ip::Message;
+use crate::network::Network;
+use crate::samples::{ResponseRow, Table};
+use crate::tcp::{Flow, Wishes};
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
+use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use virtlab_load::parameters::request_response::{
+    Ending, Full, HEADER_BYTES, NAME, Pause, RATE, RequestResponse as Parameters, Times,
+};
+use virtlab_load::schedule::Schedule;
+use virtlab_wire::Nanos;
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    make: |index, role, network| Ok(Box::new(RequestResponse::new(index, role, network)?)),
+    tags: false,
+};
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct Asked {
+    intended_ns: u64,
+    sent_ns: u64,
+    number: u64,
+}
+
+/// One connection, and what both ends know of it.
+struct Link {
+    flow: Flow,
+    /// Of the client.
+    asked: Option<Asked>,
+    thinking: Times,
+    /// Whether the client has left it to another.
+    left: bool,
+    /// Whole requests that the server has seen.
+    requests: u64,
+    /// Octets that the client will have when its answer is whole, and how the request ends then.
+    answer: Option<(u64, Ending)>,
+    answers_bytes: u64,
+}
+
+/// Requests that are due.
+struct Asking {
+    schedule: Option<Schedule>,
+    origin_ns: u64,
+    end_ns: u64,
+    number: u64,
+    /// When requests were due for which no connection was free yet, and connections without a request.
+    waiting: VecDeque<u64>,
+    free: VecDeque<usize>,
+    /// Connections whose client thinks, and until when.
+    thinking: BinaryHeap<Reverse<(u64, usize)>>,
+    /// When requests under way are given up, in order: the instant, the connection, the request.
+    patience: VecDeque<(u64, usize, u64)>,
+    asked: u64,
+}
+
+impl Asking {
+    fn next(&mut self) -> Option<u64> {
+        let due = self.origin_ns.saturating_add(self.schedule.as_mut()?.offset(self.number).0);
+        (due < self.end_ns).then_some(due)
+    }
+
+    fn note_due(&mut self, now_ns: u64) {
+        while let Some(due) = self.next().filter(|due| *due <= now_ns) {
+            self.number += 1;
+            self.waiting.push_back(due);
+        }
+    }
+}
+
+/// The server: threads, and what waits for them.
+struct Serving {
+    backlog: VecDeque<usize>,
+    /// When requests will have been served, and of which connection they are.
+    busy: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    demands: Times,
+    pause: Option<Pause>,
+    begun: u64,
+    served: u64,
+    rejected: u64,
+    worked_ns: u64,
+}
+
+/// One role.
+pub struct RequestResponse {
+    role: usize,
+    ends: Role,
+    own: Parameters,
+    seed: u64,
+    links: Vec<Link>,
+    asking: Asking,
+    serving: Serving,
+    planned_ns: Option<u64>,
+    finished: bool,
+    ended: [u64; 5],
+    rows: Vec<ResponseRow>,
+}
+
+impl RequestResponse {
+    /// Prepares both ends.
+    pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
+        let own: Parameters = parse(role)?;
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
+        let seed = role.ends[0].seed;
+        let serving = Serving {
+            backlog: VecDeque::new(),
+            busy: BinaryHeap::new(),
+            demands: own.demands(role.ends[1].seed),
+            pause: None,
+            begun: 0,
+            served: 0,
+            rejected: 0,
+            worked_ns: 0,
+        };
+        let asking = Asking {
+            schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),
+            origin_ns: 0,
+            end_ns: u64::MAX,
+            number: 0,
+            waiting: VecDeque::new(),
+            free: VecDeque::new(),
+            thinking: BinaryHeap::new(),
+            patience: VecDeque::new(),
+            asked: 0,
+        };
+        let mut made = Self {
+            role: index,
+            ends: role.clone(),
+            own,
+            seed,
+            links: Vec::new(),
+            asking,
+            serving,
+            planned_ns: None,
+            finished: false,
+            ended: [0; 5],
+            rows: Vec::new(),
+        };
+        for number in 0..own.connections {
+            let thinking = own.thinking(seed, number);
+            made.link(thinking, network)?;
+        }
+        Ok(made)
+    }
+
+    /// Prepares one more connection.
+    fn link(&mut self, thinking: Times, network: &mut Network) -> Result<usize, Finding> {
+        let wishes = Wishes {
+            congestion_control: self.own.congestion_control.unwrap_or_default(),
+            send_buffer_bytes: self.own.send_buffer_bytes,
+            receive_buffer_bytes: self.own.receive_buffer_bytes,
+            no_delay: true,
+        };
+        let place = self.links.len();
+        let flow = Flow::new(self.role, place as u32, &self.ends, wishes, network)?;
+        self.links.push(Link {
+            flow,
+            asked: None,
+            thinking,
+            left: false,
+            requests: 0,
+            answer: None,
+            answers_bytes: 0,
+        });
+        Ok(place)
+    }
+
+    fn end(&mut self, intended_ns: u64, sent_ns: Option<u64>, now_ns: u64, ending: Ending) {
+        self.ended[ending as usize] += 1;
+        self.rows.push(ResponseRow {
+            intended_ns: intended_ns as i64,
+            sent_ns: sent_ns.map_or(-1, |sent_ns| sent_ns as i64),
+            finished_ns: now_ns as i64,
+            entry: 0,
+            served_by: if ending == Ending::Answered { 0 } else { -1 },
+            error: ending as i32,
+        });
+    }
+
+    /// Everything that the client can do now; when it has to look again is planned.
+    fn go_on(&mut self, network: &mut Network) {
+        let now_ns = network.now_ns;
+        if self.finished {
+            return;
+        }
+        self.give_up(network);
+        let open = self.asking.schedule.is_some();
+        while let Some(&Reverse((from_ns, place))) =
+            self.asking.thinking.peek().filter(|Reverse((from_ns, _))| *from_ns <= now_ns)
+        {
+            if from_ns >= self.asking.end_ns {
+                break;
+            }
+            self.asking.thinking.pop();
+            self.ask(place, from_ns, network);
+        }
+        self.asking.note_due(now_ns);
+        while let Some(&intended_ns) = self.asking.waiting.front() {
+            let Some(place) = self.asking.free.pop_front() else { break };
+            self.asking.waiting.pop_front();
+            self.ask(place, intended_ns, network);
+        }
+        let end_ns = self.asking.end_ns;
+        let thinks = self.asking.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
+        let instants = [
+            self.asking.next(),
+            thinks.filter(|from_ns| *from_ns < end_ns),
+            self.asking.waiting.front().map(|intended_ns| intended_ns.saturating_add(self.own.timeout_ns)),
+            self.asking.patience.front().map(|(at_ns, ..)| *at_ns),
+        ];
+        let shaking = !open && now_ns < end_ns && self.links.iter().any(|link| !link.flow.end(0).is_open());
+        match instants.into_iter().flatten().min() {
+            Some(at_ns) if self.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
+                self.planned_ns = Some(at_ns);
+                network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 0, generation: 0 });
+            }
+            None if !shaking => self.finished = true,
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, place: usize, intended_ns: u64, network: &mut Network) {
+        let number = self.asking.asked;
+        self.asking.asked += 1;
+        self.asking.patience.push_back((intended_ns.saturating_add(self.own.timeout_ns), place, number));
+        let link = &mut self.links[place];
+        link.asked = Some(Asked { intended_ns, sent_ns: network.now_ns, number });
+        link.flow.write(0, self.own.request_bytes, network);
+    }
+
+    /// Requests whose time is over: they are not waited for any more.
+    fn give_up(&mut self, network: &mut Network) {
+        let now_ns = network.now_ns;
+        while let Some(&(at_ns, place, number)) = self.asking.patience.front() {
+            match self.links[place].asked.filter(|asked| asked.number == number) {
+                None => {}
+                Some(_) if at_ns > now_ns => break,
+                Some(asked) => {
+                    self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, Ending::Lost);
+                    self.replace(place, network);
+                }
+            }
+            self.asking.patience.pop_front();
+        }
+        while let Some(&intended_ns) =
+            self.asking.waiting.front().filter(|at_ns| at_ns.saturating_add(self.own.timeout_ns) <= now_ns)
+        {
+            self.asking.waiting.pop_front();
+            self.end(intended_ns, None, now_ns, Ending::Lost);
+        }
+    }
+
+    /// A new connection instead of one whose request was given up.
+    fn replace(&mut self, place: usize, network: &mut Network) {
+        let link = &mut self.links[place];
+        (link.asked, link.left) = (None, true);
+        let thinking = link.thinking.clone();
+        let new = self.link(thinking, network).expect("both ends had a connection before");
+        self.links[new].flow.connect(network);
+    }
+
+    /// What the server has whole of a connection is taken in.
+    fn take_in(&mut self, place: usize, network: &mut Network) {
+        let link = &mut self.links[place];
+        if link.flow.end(1).received_bytes() < (link.requests + 1) * self.own.request_bytes {
+            return;
+        }
+        link.requests += 1;
+        let own = self.own;
+        self.serving.pause.get_or_insert_with(|| own.pause(Nanos(network.now_ns)));
+        if self.serving.busy.len() < usize::from(own.threads) {
+            self.begin(place, network);
+        } else if own.full == Full::Wait || self.serving.backlog.len() < own.backlog as usize {
+            self.serving.backlog.push_back(place);
+        } else {
+            self.serving.rejected += 1;
+            self.answer(place, HEADER_BYTES, Ending::Refused, network);
+        }
+    }
+
+    /// A thread begins to serve.
+    fn begin(&mut self, place: usize, network: &mut Network) {
+        let serving = &mut self.serving;
+        let demand = serving.demands.draw();
+        serving.worked_ns += demand.0;
+        serving.begun += 1;
+        let pause = serving.pause.unwrap_or_else(|| self.own.pause(Nanos::ZERO));
+        let done_ns = pause.done(Nanos(network.now_ns), demand).0;
+        serving.busy.push(Reverse((done_ns, serving.begun, place)));
+        network.agenda.plan(done_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
+    }
+
+    /// Threads that are done answer, and turn to what waits.
+    fn serve(&mut self, network: &mut Network) {
+        while let Some(&Reverse((_, _, place))) =
+            self.serving.busy.peek().filter(|Reverse((done_ns, ..))| *done_ns <= network.now_ns)
+        {
+            self.serving.busy.pop();
+            self.serving.served += 1;
+            self.answer(place, self.own.response_bytes, Ending::Answered, network);
+            if let Some(next) = self.serving.backlog.pop_front() {
+                self.begin(next, network);
+            }
+        }
+    }
+
+    fn answer(&mut self, place: usize, bytes: u64, ending: Ending, network: &mut Network) {
+        let link = &mut self.links[place];
+        link.answers_bytes += bytes;
+        link.answer = Some((link.answers_bytes, ending));
+        link.flow.write(1, bytes, network);
+    }
+
+    /// The client takes the answer of a connection, if it is whole.
+    fn take_answer(&mut self, place: usize, network: &mut Network) {
+        let link = &mut self.links[place];
+        let Some((bytes, ending)) =
+            link.answer.filter(|(bytes, _)| link.flow.end(0).received_bytes() >= *bytes)
+        else {
+            return;
+        };
+        link.answer = None;
+        let think = link.thinking.draw();
+        let Some(asked) = link.asked.take().filter(|_| bytes > 0) else { return };
+        let now_ns = network.now_ns;
+        self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, ending);
+        self.is_free(place, now_ns.saturating_add(think.0));
+    }
+
+    /// A connection without a request: its client may ask from then on.
+    fn is_free(&mut self, place: usize, from_ns: u64) {
+        if self.asking.schedule.is_some() {
+            self.asking.free.push_back(place);
+        } else {
+            self.asking.thinking.push(Reverse((from_ns, place)));
+        }
+    }
+}
+
+impl Workload for RequestResponse {
+    fn start(&mut self, network: &mut Network) {
+        let end_ns = self.own.duration_ns.map_or(u64::MAX, |length_ns| network.now_ns + length_ns);
+        (self.asking.origin_ns, self.asking.end_ns) = (network.now_ns, end_ns);
+        if end_ns < u64::MAX {
+            network.agenda.plan(end_ns, Due::Expire { role: self.role, side: 0 });
+        }
+        for place in 0..self.links.len() {
+            self.links[place].flow.connect(network);
+        }
+        self.go_on(network);
+    }
+
+    fn tick(&mut self, side: usize, generation: u32, network: &mut Network) {
+        if generation > 0 {
+            self.links[generation as usize - 1].flow.alarm(side, network);
+        } else if side == 1 {
+            self.serve(network);
+        } else {
+            if self.planned_ns.is_some_and(|planned_ns| planned_ns <= network.now_ns) {
+                self.planned_ns = None;
+            }
+            self.go_on(network);
+        }
+    }
+
+    fn path_changed(&mut self, side: usize, network: &mut Network) {
+        for link in &mut self.links {
+            link.flow.pump(side, network);
+        }
+    }
+
+    fn expire(&mut self, _side: usize, network: &mut Network) {
+        self.go_on(network);
+    }
+
+    fn take(&mut self, message: Message, network: &mut Network) {
+        let place = message.flow as usize;
+        let was_open = self.links[place].flow.end(0).is_open();
+        let side = self.links[place].flow.take(message, network);
+        if !was_open && self.links[place].flow.end(0).is_open() {
+            self.is_free(place, network.now_ns);
+            self.go_on(network);
+        }
+        if side == 1 {
+            self.take_in(place, network);
+        } else if !self.links[place].left && !self.finished {
+            self.take_answer(place, network);
+            self.go_on(network);
+        }
+        self.links[place].flow.pump(side, network);
+    }
+
+    fn stop(&mut self, network: &mut Network) {
+        if self.finished {
+            return;
+        }
+        let now_ns = network.now_ns;
+        self.asking.note_due(now_ns);
+        let sent = self.links.iter().filter_map(|link| link.asked);
+        let sent: Vec<_> = sent.map(|asked| (asked.intended_ns, Some(asked.sent_ns))).collect();
+        let unsent =
+            std::mem::take(&mut self.asking.waiting).into_iter().map(|intended_ns| (intended_ns, None));
+        for (intended_ns, sent_ns) in sent.into_iter().chain(unsent) {
+            self.end(intended_ns, sent_ns, now_ns, Ending::Open);
+        }
+        self.finished = true;
+    }
+
+    fn set(&mut self, parameter: &str, value: &Value, network: &mut Network) {
+        let (RATE, Some(rate), true) = (parameter, value.as_u64(), self.asking.schedule.is_some()) else {
+            return;
+        };
+        self.asking.note_due(network.now_ns);
+        self.asking.schedule = Some(self.own.schedule(rate, self.seed));
+        (self.asking.origin_ns, self.asking.number) = (network.now_ns, 0);
+        self.go_on(network);
+    }
+
+    fn finished(&self) -> bool {
+        self.finished
+    }
+
+    fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
+        let [answered, refused, lost, broken, open] = self.ended;
+        let sent = self.rows.iter().filter(|row| row.sent_ns >= 0).count() as u64;
+        let client = vec![
+            ("requests", self.ended.iter().sum()),
+            ("answered_requests", answered),
+            ("refused_requests", refused),
+            ("lost_requests", lost),
+            ("broken_requests", broken),
+            ("open_requests", open),
+            ("sent_bytes", sent * self.own.request_bytes),
+            ("received_bytes", answered * self.own.response_bytes + refused * HEADER_BYTES),
+            ("send_errors", 0),
+        ];
+        let server = vec![
+            ("connections", self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64),
+            ("rejected_requests", self.serving.rejected),
+            ("served_requests", self.serving.served),
+            ("worked_ns", self.serving.worked_ns),
+        ];
+        (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
+    }
+}

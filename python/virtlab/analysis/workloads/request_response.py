@@ -1,0 +1,64 @@
+"""`request_response`: response times from when requests were due, and what came of each request.
+
+Requests count in the window in which they were due. One that was given up, or was open at the end, enters the response
+times with the time that it had waited: it would have taken longer, so a statistic that reaches it is a lower bound, and
+leaving it out would hide just the slowest. Refused and broken requests have no response time, and are counted apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from virtlab.analysis.context import RoleContext
+from virtlab.analysis.workloads import health
+from virtlab.lazy import NDArray
+
+ANSWERED, REFUSED, LOST, BROKEN, OPEN = range(5)  # as `error` of response/1 says it
+NONE_DUE = "no request was due in the window"
+
+
+def values(context: RoleContext) -> None:
+    """Response times, waits for a connection, rates, and counts of what was not answered."""
+    out = context.out
+    rows = context.samples("response/1", "intended_ns")
+    due, error = rows["intended_ns"], rows["error"]
+    count = int(due.size)
+    answered = error == ANSWERED
+    waited = (rows["finished_ns"] - due)[answered | (error == LOST) | (error == OPEN)]
+    sent = rows["sent_ns"] >= 0
+    for metric, samples, why in (
+        ("response_time", waited, "no request was answered, given up or open in the window"),
+        ("client_wait", (rows["sent_ns"] - due)[sent], "no request left in the window"),
+    ):
+        if samples.size:
+            out.distribution(metric, samples)
+        else:
+            out.absent(metric, why if count else NONE_DUE)
+    _rates(context, rows["finished_ns"][answered], due)
+    found = {
+        "refused_requests": REFUSED,
+        "lost_requests": LOST,
+        "censored_requests": OPEN,
+        "request_errors": BROKEN,
+    }
+    shares = {metric: int((error == ending).sum()) for metric, ending in found.items()}
+    deadline_ns = context.parameter("deadline_ns")
+    if deadline_ns is None:
+        out.absent("late_requests", "the role has no deadline")
+    else:
+        shares["late_requests"] = int(((rows["finished_ns"] - due)[answered] > deadline_ns).sum())
+    for metric, number in shares.items():
+        out.add(metric, "ratio", number / count if count else None, count, NONE_DUE)
+        out.add(metric, "count", number if count else None, count, NONE_DUE)
+    health.values(context)
+
+
+def _rates(context: RoleContext, answers: NDArray[Any], due: NDArray[Any]) -> None:
+    """Requests due per second, over the gaps between the first and the last, and answers per second since the first."""
+    out = context.out
+    span_ns = float(due.max() - due.min()) if due.size > 1 else 0.0
+    few = "fewer than two requests were due in the window"
+    out.add("request_rate", "mean", (due.size - 1) / span_ns * 1e9 if span_ns else None, int(due.size), few)
+    took_ns = float(answers.max() - due.min()) if answers.size else 0.0
+    rate = answers.size / took_ns * 1e9 if took_ns > 0 else None
+    out.add("answer_rate", "mean", rate, int(answers.size), "no request was answered in the window")

@@ -1,0 +1,141 @@
+"""`request_response`: requests to a server that spends a demand of processor time on each; open or closed loop.
+
+With `rate` requests are due by a schedule, whatever has been answered (open loop): their time counts from when they were
+due, so a server that stands still cannot hide it. Without, each connection is a client that thinks between an answer and
+its next request (closed loop). The server is virtlab's own: threads that serve in order, and a bounded backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import (
+    ARRIVALS,
+    COUNT,
+    DSCP,
+    DURATION,
+    FLAG,
+    POSITIVE_DURATION,
+    POSITIVE_SIZE,
+    RATIO,
+    REQUEST_RATE,
+    choice,
+)
+from virtlab.catalogue.measures import PROBE, SEARCH
+
+CONNECTIONS_MAX = THREADS_MAX = 1024
+MESSAGE_MAX_BYTES = 64 << 20
+HEADER_BYTES = 16  # of every message: its length, kind and number
+RESPONSE_GUESS_NS = 50_000  # of an estimate, beside demand and thinking
+CLOSED_ONLY = {"think_ns": "think", "think_distribution": "think_distribution"}
+DISTRIBUTION = choice("constant", "exponential")
+
+
+def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+    traffic_ns = min(traffic_ns, int(values["duration_ns"]))
+    turn_ns = RESPONSE_GUESS_NS + int(values.get("demand_ns", 0)) + int(values.get("think_ns", 0))
+    closed = int(values["connections"]) * traffic_ns // turn_ns
+    rate = values.get("rate_per_s")
+    return {"response/1": closed if rate is None else int(rate) * traffic_ns // 10**9 + 1}
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    found = []
+    for key, most in (("connections", CONNECTIONS_MAX), ("threads", THREADS_MAX)):
+        if int(values[key]) > most:
+            found.append((key, f"{values[key]} {key} are more than one role can keep; write at most {most}"))
+    for key in ("request", "response"):
+        size = int(values[f"{key}_bytes"])
+        if not HEADER_BYTES <= size <= MESSAGE_MAX_BYTES:
+            what = f"a {key} has a head of {HEADER_BYTES} B and at most 64 MiB"
+            found.append((key, f"{what}; write e.g. '64 B'"))
+    closed = values.get("rate_per_s") is None
+    if closed and values.get("arrivals") is not None:
+        what = "without a rate each request follows the answer before"
+        found.append(("arrivals", f"{what}; write a rate, or remove it"))
+    for plan, key in CLOSED_ONLY.items():
+        if not closed and values.get(plan) is not None:
+            what = "at a rate requests are due whatever was answered, so no client thinks"
+            found.append((key, f"{what}; remove it, or the rate"))
+    if closed and values.get("think_distribution") is not None and values.get("think_ns") is None:
+        found.append(("think_distribution", "there is no time to think; write 'think', or remove it"))
+    if values.get("demand_distribution") is not None and values.get("demand_ns") is None:
+        found.append(("demand_distribution", "there is no demand; write 'demand', or remove it"))
+    if values.get("demand_variation_ratio") is not None and values.get("demand_distribution") != "lognormal":
+        what = "only a lognormal demand has a variation of its own"
+        found.append(("demand_variation", f"{what}; write 'demand_distribution: lognormal', or remove it"))
+    if values.get("pause_after_ns") is not None and values.get("pause_ns") is None:
+        found.append(("pause_after", "there is no pause; write 'pause', or remove it"))
+    return found
+
+
+REQUEST_RESPONSE = Workload(
+    name="request_response",
+    meaning="requests to a server that works for each, at a rate or from clients that think",
+    part="measure",
+    parameters=(
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which requests are due", "10 s"),
+        Parameter(
+            "rate", REQUEST_RATE, "rate_per_s",
+            "requests due per second; absent: each connection is a client that asks in turns", tunable=True,
+        ),
+        Parameter(
+            "arrivals", ARRIVALS, "arrivals",
+            "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
+        ),
+        Parameter("connections", COUNT, "connections", "on each there is one request at a time", 1),
+        Parameter(
+            "think", POSITIVE_DURATION, "think_ns", "of a client, between an answer and its next request; absent: none"
+        ),
+        Parameter(
+            "think_distribution", DISTRIBUTION, "think_distribution",
+            "constant, or exponential of the same mean; absent: constant",
+        ),
+        Parameter("request", POSITIVE_SIZE, "request_bytes", "of a request, with its head of 16 B", "64 B"),
+        Parameter("response", POSITIVE_SIZE, "response_bytes", "of an answer, with its head of 16 B", "1 KiB"),
+        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without its answer by then is given up", "30 s"),
+        Parameter("deadline", POSITIVE_DURATION, "deadline_ns", "an answer after it is late; absent: none is"),
+        Parameter(
+            "demand", POSITIVE_DURATION, "demand_ns", "processor time that a request takes at the server, as counted work; "
+            "absent: none",
+        ),
+        Parameter(
+            "demand_distribution", choice("constant", "exponential", "lognormal"), "demand_distribution",
+            "constant, or exponential or lognormal of the same mean; absent: constant",
+        ),
+        Parameter(
+            "demand_variation", RATIO, "demand_variation_ratio",
+            "of a lognormal demand: standard deviation over mean; absent: 100 %",
+        ),
+        Parameter("threads", COUNT, "threads", "of the server: requests that are served at a time", 1),
+        Parameter("backlog", COUNT, "backlog", "of the server: requests that wait for a thread, at most", 1024),
+        Parameter(
+            "full", choice("reject", "wait"), "full",
+            "of the server: what comes beyond its backlog is refused, or waits, too", "reject",
+        ),
+        Parameter(
+            "pause", POSITIVE_DURATION, "pause_ns", "of the server: for how long it serves nothing, once; absent: never"
+        ),
+        Parameter("pause_after", DURATION, "pause_after_ns", "from the first request to that pause; absent: at once"),
+        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"),
+        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "socket receive buffers; absent: the system's"),
+        Parameter(
+            "congestion_control", choice("cubic", "newreno"), "congestion_control",
+            "how it answers congestion; absent: the system's (simulator: cubic)",
+        ),
+        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
+    ),
+    streams={"response/1": "from"},
+    metrics=PROBE | SEARCH | {
+        "response_time", "client_wait", "request_rate", "answer_rate", "refused_requests", "late_requests", "lost_requests",
+        "censored_requests", "request_errors",
+    },
+    transport=lambda _: "tcp",
+    duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
+    rows=_rows,
+    check=_check,
+    turns=lambda values: values.get("rate_per_s") is None,
+    works=lambda values: values.get("demand_ns") is not None,
+)  # fmt: skip

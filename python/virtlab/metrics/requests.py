@@ -1,0 +1,44 @@
+"""Metrics of requests to a service: how long clients waited, for what, and what came of the rest.
+
+Response time counts from when a request was due, never from when it was sent: a client that waits with its next request
+until the last one was answered would leave out exactly the requests that a slow server delays.
+"""
+
+from __future__ import annotations
+
+from virtlab.metrics.metric import Metric, by_key
+from virtlab.metrics.statistic import DISTRIBUTION
+
+_SHARE = ("ratio", "count")
+
+REQUESTS = by_key(
+    Metric(
+        "client_wait", "ns", "lower",
+        "Time from when a request was due until it left, waiting for a connection that was free. Part of its response time.",
+        "intended and sent instants", DISTRIBUTION, "role", "wait at the client",
+    ),
+    Metric(
+        "request_rate", "1/s", "neither", "Requests due per second of the window.", "intended instants", ("mean",), "role",
+        "requests due",
+    ),
+    Metric(
+        "answer_rate", "1/s", "higher", "Requests answered per second, from the first that was due to the last answer.",
+        "answers over their time", ("mean",), "role", "requests answered",
+    ),
+    Metric(
+        "refused_requests", "ratio", "lower", "Requests that the server refused, because its backlog was full.",
+        "the server's answer", _SHARE, "role", "refused requests",
+    ),
+    Metric(
+        "late_requests", "ratio", "lower", "Requests answered after their `deadline`; absent where the role has none.",
+        "response time above the deadline", _SHARE, "role", "late requests",
+    ),
+    Metric(
+        "lost_requests", "ratio", "lower", "Requests given up without an answer, `timeout` after they were due.",
+        "the client's time-out", _SHARE, "role", "lost requests",
+    ),
+    Metric(
+        "censored_requests", "ratio", "lower", "Requests without an answer when the role was stopped.",
+        "requests under way at the end", _SHARE, "role", "requests open at the end",
+    ),
+)  # fmt: skip

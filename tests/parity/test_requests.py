@@ -1,0 +1,98 @@
+"""Requests on both arms: as many are due, each ends once, and a pause of the server is in the response times of both.
+
+How long an answer takes on a machine depends on what else it does; how many requests are due, and that a server that
+stood still for a second kept those waiting that were due meanwhile, does not.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_of
+
+from virtlab.experiment import load_text
+from virtlab.plan import Trial
+from virtlab.planner import plan_run
+
+ARMS = ("simulator", "testbed")
+FILE = """
+version: 1
+name: requests
+hosts: [h1, h2]
+host: {guests: 1}
+topology: {shape: line, switches: 1}
+link: {rate: 1 Gbit/s}
+roles:
+  clients: {workload: request_response, from: h1.g1, to: h2.g1, ROLE}
+timeline:
+  - {id: ask, do: run, role: clients}
+repeat: 1
+"""
+
+
+def rows_of(arm: str, role: str) -> dict[str, Any]:
+    """Rows of one run, in the order in which requests were due."""
+    experiment = load_text(FILE.replace("ROLE", role))
+    plan = plan_run(experiment, next(iter(experiment.points())), 0)
+    kept = Kept()
+    with backend_of(arm).open(plan, Watcher()) as session:
+        outcome = session.run(Trial("t0", plan.seed), kept)
+    assert outcome.status in PLAYED, outcome.reasons
+    blocks = kept.blocks["clients", "response/1"]
+    rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    order = np.argsort(rows["intended_ns"], kind="stable")
+    return {name: column[order] for name, column in rows.items()}
+
+
+@pytest.mark.parametrize("arrivals", ["constant", "poisson"])
+def test_both_arms_have_the_same_requests_due_and_answer_them_all(arrivals: str) -> None:
+    role = f"rate: 200 request/s, arrivals: {arrivals}, connections: 64, demand: 200 us, duration: 1 s"
+    due = {}
+    for arm in ARMS:
+        rows = rows_of(arm, role)
+        assert not rows["error"].any()
+        assert np.all(rows["served_by"] == 0)
+        assert np.all(rows["sent_ns"] >= rows["intended_ns"])
+        assert np.all(rows["finished_ns"] - rows["sent_ns"] >= (200_000 if arm == "simulator" else 0))
+        due[arm] = rows["intended_ns"] - rows["intended_ns"][0]
+    assert np.array_equal(due["simulator"], due["testbed"])
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_server_that_stands_still_cannot_hide_it(arm: str) -> None:
+    """1 s of 12 s at 100 requests per second; with VIRTLAB_LONG=1 5 s of 60 s."""
+    factor = 5 if os.environ.get("VIRTLAB_LONG") else 1
+    role = (
+        f"rate: 100 request/s, connections: 600, demand: 1 ms, pause: {factor} s, pause_after: {4 * factor} s, "
+        f"duration: {12 * factor} s"
+    )
+    rows = rows_of(arm, role)
+    assert rows["intended_ns"].size == 1200 * factor
+    assert not rows["error"].any()
+    waited = rows["finished_ns"] - rows["intended_ns"]
+    assert np.quantile(waited, 0.99) >= 0.8e9 * factor
+    assert np.median(waited) < 0.5e9
+    behind = rows["finished_ns"] - rows["sent_ns"]
+    assert np.quantile(behind, 0.99) >= 0.8e9 * factor, "the wait was the server's, and not the client's"
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_what_finds_the_backlog_full_is_refused_and_the_rest_is_answered(arm: str) -> None:
+    rows = rows_of(
+        arm,
+        "rate: 400 request/s, connections: 128, demand: 1 us, backlog: 8, pause: 400 ms, pause_after: 100 ms, duration: 1 s",
+    )
+    assert rows["intended_ns"].size == 400
+    assert set(rows["error"]) == {0, 1}
+    assert 100 < (rows["error"] == 1).sum() < 200  # 160 were due meanwhile, of which 9 had room
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_clients_that_think_ask_no_more_often_than_they_can(arm: str) -> None:
+    rows = rows_of(arm, "connections: 4, think: 10 ms, duration: 1 s")
+    assert not rows["error"].any()
+    assert 200 < rows["error"].size <= 404
+    assert np.all(rows["sent_ns"] >= rows["intended_ns"])

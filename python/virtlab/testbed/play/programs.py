@@ -1,7 +1,8 @@
 """Programs of the user's own as roles: started as a command in a guest, ended in time, and their output read.
 
 A program that fails, runs over its time or prints what its readers cannot read makes the run fail, with one line that says
-where and why. One that the timeline stops is asked to end (SIGTERM), and what it printed until then counts.
+where and why. One that the timeline stops gets SIGTERM, which ends a confined command at once, and what it printed until
+then counts.
 """
 
 from __future__ import annotations

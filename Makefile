@@ -13,7 +13,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test bounds install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test release-test bounds install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -125,6 +125,12 @@ manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for g
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
 
+release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment, sources, a bill of materials, checksums
+	$(PYTHON) tools/test_wheel.py dist
+	$(BIN)/maturin sdist -o dist
+	$(BIN)/python -m tools.inside --sbom dist/virtlab.cdx.json
+	cd dist && sha256sum -- *.whl *.tar.gz *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS
+
 bounds: wheel  ## the lowest and the newest versions that are allowed, each in an empty environment (downloads half a gigabyte)
 	$(BIN)/python -m tools.bounds dist/virtlab-*.whl
 
@@ -147,6 +153,7 @@ site: $(VENV)/.installed  ## the documentation as a site in target/site/VERSION;
 lock:  ## pin every dependency again
 	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --generate-hashes -o requirements.lock pyproject.toml
 	$(BIN)/python tools/lock_dev.py
+	$(BIN)/python -m tools.inside
 
 clean:  ## everything that was built
 	rm -rf $(VENV) target dist python/virtlab/_bin

@@ -1,4 +1,4 @@
-"""Licences of the crates, as cargo tells them."""
+"""Licences of the crates, as cargo tells them, and what is told to those who get a wheel."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tools import inside
 
 ROOT = Path(__file__).parents[2]
 PERMISSIVE = re.compile(
@@ -16,7 +17,9 @@ PERMISSIVE = re.compile(
 )
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not here")
+pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not here")
+
+
 def test_every_crate_has_a_licence_that_lets_it_be_linked() -> None:
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -26,3 +29,37 @@ def test_every_crate_has_a_licence_that_lets_it_be_linked() -> None:
         f"{one['name']}: {one['license']}" for one in crates if not PERMISSIVE.search(one["license"] or "")
     ]
     assert wrong == []
+
+
+def test_the_notice_is_that_of_the_locked_crates() -> None:
+    assert (ROOT / "NOTICE").read_text() == inside.notice(), "write it again: python -m tools.inside"
+
+
+def test_every_linked_crate_has_its_licence_and_the_notices_of_its_authors() -> None:
+    found = inside.crates()
+    names = {crate.name for crate in found}
+    assert {"nix", "libc", "pyo3", "rayon", "serde_json"} <= names
+    assert (
+        not {"proptest", "syn", "serde_derive", "pyo3-build-config"} & names
+    )  # these build, and are not inside
+    notice = (ROOT / "NOTICE").read_text()
+    for crate in found:
+        assert f"\n{crate.name} {crate.version}: {crate.licence}\n" in notice
+        assert crate.notices(), crate.name
+        assert all(text in notice for text in crate.notices())
+    for library in ("Rust standard library", "GNU C Library", "libgcc"):
+        assert library in notice
+
+
+def test_the_bill_of_materials_names_every_crate_and_every_package_once() -> None:
+    bill = inside.sbom()
+    assert bill == inside.sbom()
+    refs = [one["bom-ref"] for one in bill["components"]]
+    assert len(set(refs)) == len(refs)
+    assert bill["dependencies"][0]["dependsOn"] == refs
+    packages = {one["name"] for one in bill["components"] if one["purl"].startswith("pkg:pypi/")}
+    locked = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert packages == set(locked) >= {"numpy", "duckdb"}
+    linked = [one for one in bill["components"] if one["purl"].startswith("pkg:cargo/")]
+    assert {one["name"] for one in linked} == {crate.name for crate in inside.crates()}
+    assert all(re.fullmatch(r"[0-9a-f]{64}", one["hashes"][0]["content"]) for one in linked)

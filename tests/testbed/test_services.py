@@ -95,6 +95,17 @@ def test_a_service_has_its_own_environment_and_no_other() -> None:
     assert not [line for line in said if "hunter2" in line]
 
 
+def test_a_program_finds_its_files_where_it_begins() -> None:
+    files = {"www/index.html": "hello from a file\n", "page": "GET"}
+    web = program(
+        [PYTHON, "-u", "-m", "http.server", "8080", "--directory", "www"], files=files, ready={"port": 8080}
+    )
+    get = "import urllib.request; print(urllib.request.urlopen('http://10.0.0.2:8080/index.html').read())"
+    outcome, sink = played({"web": web}, exec_([PYTHON, "-c", get]))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert b"hello from a file" in sink.artefacts["ask.out"]
+
+
 def test_one_service_may_be_on_several_guests() -> None:
     both = {**program(HTTP, ready={"port": 8080}), "on": ["a", "b"]}
     outcome, sink = played(
@@ -182,6 +193,136 @@ def test_a_service_that_fills_its_folder_harms_only_itself() -> None:
     assert b"No space left on device" in sink.artefacts["service-db-b.log"]
     state = os.statvfs("/tmp")
     assert (before - state.f_bavail) * state.f_bsize < 256 << 20
+
+
+# What a timeline asks of them
+
+
+def call(name: str, op: str, after: str | None = None, **more: Any) -> dict[str, Any]:
+    trigger = {} if after is None else {"after": {"event": after}}
+    return {"id": name, "do": "call", "service": "web", "op": op, **trigger, **more}
+
+
+REFUSED = f"try:\n {GET}\nexcept OSError as error: print(error)"
+WEB = program(HTTP, ready={"port": 8080, "http": "/"})
+
+
+def test_a_service_that_is_failed_answers_no_more_until_it_is_healed() -> None:
+    outcome, sink = played(
+        {"web": WEB},
+        call("lose", "fail"),
+        {**exec_([PYTHON, "-c", REFUSED]), "id": "without", "after": {"event": "lose.done"}},
+        call("back", "heal", "without.finished"),
+        {**exec_([PYTHON, "-c", REFUSED]), "id": "with", "after": {"event": "back.done"}},
+    )
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert b"refused" in sink.artefacts["without.out"]
+    assert sink.artefacts["with.out"] == b"200\n"
+    assert (
+        outcome.marks["lose.done"].t_ns < outcome.marks["back.started"].t_ns < outcome.marks["back.done"].t_ns
+    )
+
+
+def test_a_restart_is_done_once_the_service_is_ready_again() -> None:
+    slow = shell("echo up; sleep 0.7; exec " + " ".join(HTTP), ready={"port": 8080})
+    outcome, sink = played(
+        {"web": slow},
+        call("again", "restart"),
+        exec_([PYTHON, "-c", GET]) | {"after": {"event": "again.done"}},
+    )
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["ask.out"] == b"200\n"
+    assert outcome.marks["again.done"].t_ns - outcome.marks["again.started"].t_ns > 700_000_000
+    assert sink.artefacts["service-web-b.log"].count(b"up\n") == 2
+
+
+def test_one_guest_of_a_service_can_be_failed_alone() -> None:
+    both = {**WEB, "on": ["a", "b"]}
+    outcome, sink = played(
+        {"web": both},
+        call("lose", "fail", args={"guest": "a"}),
+        exec_([PYTHON, "-c", GET]) | {"after": {"event": "lose.done"}},
+    )
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["ask.out"] == b"200\n"
+
+
+def test_a_wait_lasts_until_the_service_is_ready() -> None:
+    outcome, _ = played(
+        {"web": WEB},
+        call("lose", "fail"),
+        {"id": "pass", "do": "wait", "for_ns": 600_000_000, "after": {"event": "lose.done"}},
+        call("back", "heal", "pass.done"),
+        {
+            "id": "whole", "do": "wait", "until": {"call": "web.ready", "every_ns": 50_000_000},
+            "timeout_ns": 20_000_000_000, "on_timeout": "fail", "after": {"event": "lose.done"},
+        },
+    )  # fmt: skip
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert outcome.marks["whole.done"].t_ns >= outcome.marks["back.done"].t_ns
+
+
+@pytest.mark.parametrize(
+    ("on_timeout", "status"),
+    [("censor", {"ok", "tainted"}), ("cancel", {"ok", "tainted"}), ("fail", {"failed"})],
+)
+def test_a_wait_in_vain_ends_as_the_file_says(on_timeout: str, status: set[str]) -> None:
+    outcome, _ = played(
+        {"web": WEB},
+        call("lose", "fail"),
+        {
+            "id": "whole", "do": "wait", "until": {"call": "web.ready"}, "timeout_ns": 500_000_000,
+            "on_timeout": on_timeout, "after": {"event": "lose.done"},
+        },
+    )  # fmt: skip
+    assert outcome.status in status, outcome.reasons
+    assert outcome.censored == (("whole",) if on_timeout == "censor" else ())
+
+
+def test_a_restart_that_is_never_ready_fails_the_run_with_its_output() -> None:
+    once = "test -e /tmp/ran && echo no longer; touch /tmp/ran"
+    broken = shell(f"{once}; sleep 1000", ready={"argv": ["sh", "-c", "exit 1"], "timeout_ns": 700_000_000})
+    why = failure({"web": broken})
+    assert "the last check ended with code 1" in why.what
+    fragile = shell("echo $$ up; exec " + " ".join(HTTP), ready={"port": 8080, "timeout_ns": 4_000_000_000})
+    blocked = exec_(
+        [
+            PYTHON,
+            "-c",
+            "import socket, time; s = socket.create_server(('', 8080)); print('has it', flush=True); time.sleep(60)",
+        ],
+        guest="b",
+    )
+    outcome, _ = played(
+        {"web": fragile},
+        call("lose", "fail"),
+        {**blocked, "after": {"event": "lose.done"}},
+        {"id": "pass", "do": "wait", "for_ns": 1_000_000_000, "after": {"event": "ask.started"}},
+        call("back", "heal", "pass.done"),
+    )
+    assert outcome.status == "failed"
+    assert outcome.reasons[0].startswith("services.web: in b it ended with code 1")
+    assert "Address already in use" in outcome.reasons[0]
+
+
+def test_each_trial_begins_with_its_services_whole() -> None:
+    actions = [call("lose", "fail"), exec_([PYTHON, "-c", REFUSED]) | {"after": {"event": "lose.done"}}]
+    look = [
+        {**exec_([PYTHON, "-c", GET]), "id": "before"},
+        *(
+            {**each, "after": {"event": "before.finished"}} if each["id"] == "lose" else each
+            for each in actions
+        ),
+    ]
+    plan = worlds.plan(
+        {**worlds.bridged(), "services": {"web": WEB}}, timeline=look, limits={"run_ns": 30_000_000_000}
+    )
+    with Testbed().open(plan, worlds.Patient()) as session:
+        for number in range(2):
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial(f"t{number}", number), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.artefacts["before.out"] == b"200\n"
 
 
 # Their end

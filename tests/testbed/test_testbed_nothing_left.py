@@ -32,6 +32,27 @@ while True:
 """
 
 
+SERVING = """{**worlds.bridged(), "services": {
+    "web": {"kind": "program", "on": ["a", "b"], "argv": ["sh", "-c", "setsid sleep 1000 & echo up; sleep 1000"],
+            "ready": {"line": "up"}},
+    "after": {"kind": "program", "on": ["a"], "argv": ["sleep", "1000"], "needs": ["web"],
+              "ready": {"argv": ["true"]}}}}"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
+def test_a_run_with_services_killed_at_any_moment_leaves_nothing() -> None:
+    draws = random.Random(16)
+    own = held_namespaces({os.getpid()})
+    before, met = surroundings(), 0
+    for number in range(ROUNDS):
+        player = play(PLAYER.replace("WORLD", SERVING))
+        time.sleep(draws.uniform(0.0, 1.5))
+        met += kill(player, ("python", "leader", "world")[number % 3], own)
+    assert surroundings() == before
+    assert met >= ROUNDS // 2, "where the victim was not there yet, nothing but its owner was killed"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
 def test_a_run_killed_at_any_moment_leaves_nothing() -> None:

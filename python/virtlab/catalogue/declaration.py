@@ -252,6 +252,8 @@ class ServiceKind:
     name: str
     meaning: str
     parameters: tuple[Parameter, ...] = ()
+    operations: Mapping[str, str] = field(default_factory=dict)  # that the timeline calls: name -> meaning
+    progresses: Mapping[str, str] = field(default_factory=dict)  # that a wait polls: name -> when it holds
     executes: Callable[[Values], tuple[tuple[str, ...], ...]] = lambda _: (
         ()
     )  # commands of the file that its guests execute

@@ -350,6 +350,38 @@ ENVIRONMENT = Kind(
 )
 
 
+FILE_MAX_BYTES = 100_000  # of one file that travels with a command
+FILES_MAX_BYTES = 400_000  # of all of them
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,7}")
+
+
+def _files(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"'{shown(value)}' is not a mapping of files; write e.g. {{server.conf: 'port 80'}}")
+    found = {}
+    for name, text in value.items():
+        if not isinstance(name, str) or not _FILE.fullmatch(name) or len(name) > 200:
+            raise ValueError(f"'{shown(name)}' is not a file's name; use letters, digits, _ . - and /")
+        if not isinstance(text, str):
+            raise PlacedError(
+                (name,), f"'{shown(text)}' is not a text; put it in quotes, or write '|' before it"
+            )
+        if len(text.encode()) > FILE_MAX_BYTES:
+            raise PlacedError((name,), f"it is longer than {FILE_MAX_BYTES // 1000} kB; bring it in an image")
+        found[name] = _whole(text)
+    if sum(len(text.encode()) for text in found.values()) > FILES_MAX_BYTES:
+        raise ValueError(
+            f"they are longer than {FILES_MAX_BYTES // 1000} kB together; bring them in an image"
+        )
+    return found
+
+
+FILES = Kind(
+    "files", _files, {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
+    "{server.conf: 'port 80'}",
+)  # fmt: skip
+
+
 NAME_TEXT = Kind("name", _name_text, {"type": "string"}, "a")
 
 

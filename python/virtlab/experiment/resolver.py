@@ -30,7 +30,7 @@ from virtlab.experiment.read.sections import merged, validate_section
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.reach import check_roles
 from virtlab.experiment.work.roles import RoleSpec, read_roles
-from virtlab.experiment.work.services import read_services
+from virtlab.experiment.work.services import ServiceSpec, read_services
 from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.world.addresses import Addresses, assign
 from virtlab.experiment.world.port_queues import read_port_queues
@@ -138,8 +138,8 @@ class Resolver:
             "guests", ("hosts", "host", "roles"), point, lambda own, at: self._guests(own, at, checked)
         )
         timeline, windows = self._once(
-            "timeline", (*NETWORK, "roles", "timeline", "windows"), point,
-            lambda own, _: _timeline(own, roles, guests),
+            "timeline", (*NETWORK, "roles", "services", "timeline", "windows"), point,
+            lambda own, _: _timeline(own, roles, guests, services),
         )  # fmt: skip
         self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
         search = self._once(
@@ -249,10 +249,13 @@ def _search(
 
 
 def _timeline(
-    findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
+    findings: Findings,
+    roles: Mapping[str, RoleSpec],
+    guests: list[str] | None,
+    services: Mapping[str, ServiceSpec],
 ) -> tuple[tuple[ActionSpec, ...] | None, dict[str, tuple[str, str]] | None]:
     watch = findings.watch()
-    timeline = read_timeline(findings, roles, guests)
+    timeline = read_timeline(findings, roles, guests, services)
     if watch.wrong:
         return timeline, read_windows(findings, None)
     actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]

@@ -387,6 +387,7 @@ def _action() -> Schema:
     own: Schema = {
         "role": {"type": "string"}, "guest": {"type": "string"}, "parameter": {"type": "string"}, "value": {},
         "for": _or_reference(dict(DURATION.schema)), "until": {"type": "object"},
+        "service": {"type": "string"}, "op": {"type": "string"}, "args": {"type": "object"},
         "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
     }  # fmt: skip
     common: Schema = {

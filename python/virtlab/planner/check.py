@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.actions import EXEC, SET
+from virtlab.catalogue.actions import CALL, EXEC, SET, playable
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.catalogue.kinds import SIZE
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
@@ -205,9 +205,31 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
 def _operated(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
     """Services that an action names and that are not there."""
     polled = action.until.call.partition(".")[0] if action.until is not None and action.until.call else None
-    for key, service in (("service", action.service), ("until", polled)):
-        if service is not None and service not in plan.world.services:
-            yield Refusal(f"{path}.{key}", f"there is no service '{service}'", "name a service of the Plan")
+    services = plan.world.services
+    for key, name in (("service", action.service), ("until", polled)):
+        if name is not None and name not in services:
+            yield Refusal(f"{path}.{key}", f"there is no service '{name}'", "name a service of the Plan")
+    if action.do == CALL.name and action.service is None:
+        yield Refusal(f"{path}.service", "no service is named", "name a service of the Plan")
+    service = services.get(str(action.service or polled))
+    kind = SERVICES.get(service.kind) if service is not None else None
+    if service is None or kind is None:
+        return
+    if action.do == CALL.name:
+        if action.op not in kind.operations:
+            cure = f"it has {', '.join(kind.operations)}" if kind.operations else "remove the action"
+            yield Refusal(f"{path}.op", f"{kind.name} has no operation '{action.op}'", cure)
+        for key, value in action.args.items():
+            if key != "guest" or value not in service.on:
+                cure = f"write 'guest' with one of {', '.join(service.on)}, or leave it out"
+                yield Refusal(f"{path}.args", f"{key} cannot be {value!r}", cure)
+    elif action.until is not None and action.until.call is not None:
+        progress = action.until.call.partition(".")[2]
+        if progress not in kind.progresses or action.until.op is not None:
+            cure = (
+                f"write {' or '.join(f'{polled}.{name}' for name in kind.progresses)}, without op and value"
+            )
+            yield Refusal(f"{path}.until", f"{kind.name} has no progress '{progress}' that is compared", cure)
 
 
 def _timeline(plan: Plan, arm: str) -> Iterator[Refusal]:
@@ -228,7 +250,8 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
     declared = ACTIONS.get(action.do)
     why = "there is no such action" if declared is None else declared.arms.get(arm, NOT_PLAYED)
     if declared is None or why is not None:
-        yield Refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(played(ACTIONS, arm))}")
+        able = playable() if declared is None else played(ACTIONS, arm)
+        yield Refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(able)}")
     elif "role" in declared.keys and action.role not in plan.roles:
         yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
     elif "guest" in declared.keys and action.guest not in plan.world.guests:
@@ -241,8 +264,11 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
         if (before := started.setdefault(str(action.role), action.id)) != action.id:
             reason = f"role '{action.role}' was started by '{before}' before"
             yield Refusal(path, reason, "give the second part a role of its own")
-    elif action.until is not None:
-        reason = "a run waits for a time or an event, not for a call or a series"
+    elif action.until is not None and action.until.series is not None:
+        reason = "a run waits for a time, an event or a service, not for a series"
+        yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+    elif action.until is not None and CALL.arms.get(arm, NOT_PLAYED) is not None:
+        reason = f"a run of the {arm} waits for a time or an event: {CALL.arms.get(arm, NOT_PLAYED)}"
         yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
 
 

@@ -250,8 +250,12 @@ def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             reason = f"'{service.kind}' is declared, and nothing plays it here"
             yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(services.played())}")
         for guest in service.on:
-            if guest in plan.world.guests:
-                yield from _agentless_end(path, "on", plan, guest)
+            platform = (
+                PLATFORMS.get(plan.world.guests[guest].platform) if guest in plan.world.guests else None
+            )
+            yield from _agentless_end(path, "on", plan, guest)
+            if platform is not None and (played_by := services.find(service.kind)) is not None:
+                yield from played_by.refusals(path, service, platform)
 
 
 def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:

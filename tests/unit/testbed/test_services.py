@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.testbed.test_testbed_refusals import put, refused
 
+from virtlab.catalogue import PLATFORMS, SERVICES
 from virtlab.plan import Plan, Service
 from virtlab.planner.check import mistakes
 from virtlab.planner.wiring import Wiring
@@ -57,6 +58,44 @@ def test_a_guest_that_serves_is_not_booted_again() -> None:
     assert "timeline.again.guest" in refused(change)
 
 
+def calls(**action: Any) -> Any:
+    def change(values: dict[str, Any]) -> None:
+        with_services(db=program())(values)
+        values["timeline"][3] = {"id": "drain", **action}
+
+    return change
+
+
+WAITS = {"do": "wait", "timeout_ns": 1, "on_timeout": "fail"}
+
+
+def test_operations_and_progresses_of_a_program_are_not_refused() -> None:
+    for op in ("fail", "heal", "restart"):
+        assert refused(calls(do="call", service="db", op=op, args={"guest": "a"})) == []
+    assert refused(calls(**WAITS, until={"call": "db.ready"})) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "path"),
+    [
+        ({"do": "call", "service": "db", "op": "wipe"}, "timeline.drain.op"),
+        ({"do": "call", "service": "db"}, "timeline.drain.op"),
+        ({"do": "call", "op": "fail"}, "timeline.drain.service"),
+        ({"do": "call", "service": "db", "op": "fail", "args": {"guest": "b"}}, "timeline.drain.args"),
+        ({"do": "call", "service": "db", "op": "fail", "args": {"node": "a"}}, "timeline.drain.args"),
+        ({**WAITS, "until": {"call": "db.full"}}, "timeline.drain.until"),
+        ({**WAITS, "until": {"call": "db.ready", "op": ">", "value": 1}}, "timeline.drain.until"),
+    ],
+)
+def test_what_a_program_does_not_have_is_refused(action: dict[str, Any], path: str) -> None:
+    assert refused(calls(**action)) == [path]
+
+
+def test_what_the_catalogue_declares_of_a_kind_is_what_the_testbed_plays() -> None:
+    for name, declared in SERVICES.items():
+        assert services.of(name).operations.keys() == declared.operations.keys()
+
+
 def test_the_simulator_refuses_a_program_with_the_cure() -> None:
     world = {"hosts": {"h": {}}, "guests": {"a": {"platform": "namespace", "host": "h", "vnics": {}}}}
     plan = Plan.model_validate({"world": {**world, "services": {"db": program()}}})
@@ -68,8 +107,15 @@ def test_the_simulator_refuses_a_program_with_the_cure() -> None:
 
 def test_a_program_is_invoked_as_the_plan_has_it() -> None:
     service = Service.model_validate(program(environment={"MODE": "fast"}))
-    found = services.of("program").invocation(service)
+    found = services.of("program").invocation("db", service)
     assert (found.argv, found.environment) == (("sleep", "9"), {"MODE": "fast"})
+
+
+def test_nothing_is_written_on_a_host_that_exists_already() -> None:
+    service = Service.model_validate(program(files={"a": "b"}))
+    for name, platform in PLATFORMS.items():
+        found = list(services.of("program").refusals("services.db", service, platform))
+        assert bool(found) is platform.existing, name
 
 
 # Output

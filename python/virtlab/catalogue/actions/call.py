@@ -1,10 +1,11 @@
-"""`call`: an operation of a service is requested. No arm plays it yet."""
+"""`call`: an operation of a service is requested, by its name."""
 
 from virtlab.catalogue.declaration import TimelineAction
 
 CALL = TimelineAction(
     name="call",
     meaning="an operation of a service is requested",
-    events=frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
-    arms={"testbed": "this testbed runs no services", "simulator": "services are not modelled"},
+    events=frozenset({"started", "done", "failed", "timeout", "cancelled"}),
+    keys=("service", "op", "args"),
+    arms={"testbed": None, "simulator": "no service of a kind that it plays has operations"},
 )

@@ -1,10 +1,10 @@
-"""`wait`: nothing happens for a time, or until a series meets a condition."""
+"""`wait`: nothing happens for a time, or until a service answers as is waited for."""
 
 from virtlab.catalogue.declaration import TimelineAction
 
 WAIT = TimelineAction(
     name="wait",
-    meaning="a time passes, or a series meets a condition",
+    meaning="a time passes, or a service is as is waited for",
     events=frozenset({"started", "done", "timeout", "cancelled"}),
     keys=("for", "until"),
 )

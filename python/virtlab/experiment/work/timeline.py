@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.catalogue.actions import ACTIONS, EVENTS, WAIT, playable
-from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, TEXT, choice, shown
+from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
+from virtlab.experiment.work.calls import read_call, read_until
 from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.work.services import ServiceSpec
 from virtlab.units import nearest
 
 _EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")
-_OPERATOR = choice("<", "<=", ">=", ">", "==")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,10 @@ class ActionSpec:
 
 
 def read_timeline(
-    findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
+    findings: Findings,
+    roles: Mapping[str, RoleSpec],
+    guests: list[str] | None,
+    services: Mapping[str, ServiceSpec],
 ) -> tuple[ActionSpec, ...] | None:
     """The actions; None when the file has no timeline."""
     node = findings.root.get("timeline")
@@ -64,7 +68,7 @@ def read_timeline(
     actions = []
     seen: set[str] = set()
     for position, entry in enumerate(node.value):
-        action = _action(("timeline", position), entry, findings, roles, guests)
+        action = _action(("timeline", position), entry, findings, roles, guests, services)
         if action is None:
             continue
         if action.id in seen:
@@ -109,7 +113,12 @@ def read_windows(findings: Findings, actions: Iterable[str] | None) -> dict[str,
 
 
 def _action(
-    at: Steps, node: Node, findings: Findings, roles: Mapping[str, RoleSpec], guests: list[str] | None
+    at: Steps,
+    node: Node,
+    findings: Findings,
+    roles: Mapping[str, RoleSpec],
+    guests: list[str] | None,
+    services: Mapping[str, ServiceSpec],
 ) -> ActionSpec | None:
     if not isinstance(node.value, dict):
         findings.add(at, "is not an action", "write e.g. '{id: load, do: start, role: load}'")
@@ -134,7 +143,7 @@ def _action(
     name = _parsed(at, values, "id", object_name, findings, missing="give it an id")
     fields: dict[str, Any] = {}
     for key in keys:
-        _fill(at, key, values, fields, findings, roles, guests)
+        _fill(at, key, values, fields, findings, roles, guests, services)
     if "timeout" in values:
         fields["timeout_ns"] = _parsed(at, values, "timeout", POSITIVE_DURATION.parse, findings)
     if "on_timeout" in values:
@@ -167,7 +176,7 @@ def _parsed(
 
 def _fill(
     at: Steps, key: str, values: dict[str, Any], fields: dict[str, Any], findings: Findings,
-    roles: Mapping[str, RoleSpec], guests: list[str] | None,
+    roles: Mapping[str, RoleSpec], guests: list[str] | None, services: Mapping[str, ServiceSpec],
 ) -> None:  # fmt: skip
     value = values.get(key)
     match key:
@@ -183,7 +192,9 @@ def _fill(
         case "for" if value is not None:
             fields["for_ns"] = _parsed(at, values, key, DURATION.parse, findings)
         case "until" if value is not None:
-            fields["until"] = _until((*at, key), value, findings)
+            fields["until"] = read_until((*at, key), value, findings, services)
+        case "service":
+            fields |= read_call(at, values, findings, services)
         case "argv":
             if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
                 fields["argv"] = tuple(value)
@@ -214,31 +225,6 @@ def _tuned(
         fields["args"] = parameter.plan_values(values.get("value"))
     except ValueError as error:
         findings.add_text((*at, "value"), str(error))
-
-
-def _until(at: Steps, value: Any, findings: Findings) -> dict[str, Any] | None:
-    if (
-        not isinstance(value, dict)
-        or not set(value) <= {"series", "op", "value", "every"}
-        or "series" not in value
-    ):
-        findings.add(
-            at, "is not a condition", "write e.g. '{series: host.cpu, op: <=, value: 0.1, every: 200 ms}'"
-        )
-        return None
-    number = value.get("value")
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        findings.add(
-            at, f"'{shown(number)}' is not a number", "write e.g. 'value: 0.1', in the unit of the series"
-        )
-        return None
-    every = _parsed(at, value, "every", POSITIVE_DURATION.parse, findings)
-    condition = {
-        "series": _parsed(at, value, "series", TEXT.parse, findings),
-        "op": _parsed(at, value, "op", _OPERATOR.parse, findings, missing="write one of <, <=, >=, >, =="),
-        "value": float(number),
-    }
-    return condition | ({"every_ns": every} if every else {})
 
 
 def _trigger(at: Steps, value: Any, findings: Findings) -> TriggerSpec | None:

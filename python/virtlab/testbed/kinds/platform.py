@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
-from virtlab.plan import Columns, Observer, Plan, Refusal, SeriesRequest
+from virtlab.plan import Action, Columns, Observer, Plan, Refusal, SeriesRequest
 from virtlab.testbed.kinds.reach import Reach
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from virtlab.testbed.leader.groups import Bounds
 
 Counted = tuple[str, str, int]  # entity, counter, value
+News = tuple[str, str | None]  # the action that waited, why it failed
 CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
 
 
@@ -73,8 +74,22 @@ class Running:
         """Channels of guests on which it runs something."""
         return iter(())
 
-    def attend(self) -> None:
-        """What cannot wait while a run plays; asked some times a second."""
+    def renew(self, observe: Observer) -> None:
+        """Before each trial: is as it was when the world was complete."""
+
+    def call(self, action: Action) -> None:
+        """Begins what an action of the timeline asks of its services."""
+
+    def give_up(self, action: str) -> None:
+        """What an action had begun is waited for no more."""
+
+    def busy(self) -> bool:
+        """Whether something is under way that `attend` moves forward."""
+        return False
+
+    def attend(self) -> Iterator[News]:
+        """What cannot wait while a run plays, done some times a second; what came to its end by that."""
+        return iter(())
 
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how, in words; None when it is another's."""

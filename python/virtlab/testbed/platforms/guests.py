@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from virtlab.agents import Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, VirtlabError
-from virtlab.plan import Columns, Observer, Plan, SeriesRequest
+from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.kinds.clock import GuestClock, Reading, read
 from virtlab.testbed.kinds.container_home import Home
 from virtlab.testbed.kinds.lowered import Lowered
-from virtlab.testbed.kinds.platform import Counted, CounterRow, Running
+from virtlab.testbed.kinds.platform import Counted, CounterRow, News, Running
 from virtlab.testbed.kinds.reach import OURS, Reach
 from virtlab.testbed.kinds.registry import platforms, vswitches
 from virtlab.testbed.kinds.switch import RunningSwitches
@@ -167,10 +167,29 @@ class Guests:
             if isinstance(reach.clock, GuestClock) and reach.clock.readings
         }
 
-    def attend(self) -> None:
-        """What cannot wait while a run plays."""
+    def renew(self, observe: Observer) -> None:
+        """Before each trial: all is as it was when the world was complete."""
         for each in self.running:
-            each.attend()
+            each.renew(observe)
+
+    def call(self, action: Action) -> None:
+        """Begins what an action of the timeline asks of a service."""
+        for each in self.running:
+            each.call(action)
+
+    def give_up(self, action: str) -> None:
+        """What an action had begun is waited for no more."""
+        for each in self.running:
+            each.give_up(action)
+
+    def busy(self) -> bool:
+        """Whether something is under way that `attend` moves forward."""
+        return any(each.busy() for each in self.running)
+
+    def attend(self) -> Iterator[News]:
+        """What cannot wait while a run plays; what came to its end by that."""
+        for each in self.running:
+            yield from each.attend()
 
     def ended(self, exited: Notice) -> str | None:
         """Whose process ended, and how; None when it is no guest's."""

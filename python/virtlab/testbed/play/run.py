@@ -45,6 +45,7 @@ from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import HERE, Site
 
 POLL_S = 0.2
+BUSY_POLL_S = 0.02  # while the timeline waits for a service
 COLLECT_TIMEOUT_S = 300.0
 SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
 MOST_REASONS = 1000  # that are distinguished
@@ -98,6 +99,7 @@ class Pass:
         cancelled = False
         self.guests.read_clocks()
         try:
+            self.guests.renew(self.observe)
             self._arm(parameters)
             if self.lowered.soft_switch is not None:
                 self.control.call("reset", {}, channel=SWITCH)
@@ -227,13 +229,20 @@ class Pass:
             if self.observe.cancelled():
                 raise CancelledError
             live.look(now)
-            self.guests.attend()
+            self._attend(timeline)
             self.programs.look(now)
             due = timeline.next_ns(self.site.lead_ns)
-            wait_s = min(POLL_S, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
+            patience_s = BUSY_POLL_S if self.guests.busy() else POLL_S
+            wait_s = min(patience_s, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
             if timeline.failures:
                 return
+
+    def _attend(self, timeline: Timeline) -> None:
+        """Services get on with what the timeline asked of them."""
+        for action, why in self.guests.attend():
+            self.note(timeline, f"{action}.{'done' if why is None else 'failed'}", self.site.now())
+            self.reasons += [] if why is None else [why]
 
     def _free_ns(self, timeline: Timeline, limit_ns: int) -> int:
         """For how long nothing is to do from now on; 0 while a role makes traffic, or a command runs in a guest."""
@@ -242,7 +251,11 @@ class Pass:
             for sides in self.sides.values()
             for side in sides
         )
-        if active or any(self.control.ended(channel) is None for channel in self.commands):
+        if (
+            active
+            or self.guests.busy()
+            or any(self.control.ended(channel) is None for channel in self.commands)
+        ):
             return 0
         due_ns = timeline.next_ns(self.site.lead_ns)
         return max((due_ns if due_ns is not None else limit_ns) - self.site.now(), 0)
@@ -272,6 +285,7 @@ class Pass:
         """A time-out passed: what the action had begun is ended."""
         if begins(action.do) and action.role is not None:
             self.stop_role(action.role, timeline)
+        self.guests.give_up(action.id)
         for channel, (name, _) in self.commands.items():
             if name == action.id:
                 self.kill(channel, signal.SIGKILL)

@@ -32,6 +32,11 @@ class Output:
     flooded: bool = False
     _line: bytearray = field(default_factory=bytearray)
 
+    def begin(self) -> None:
+        """What is written from now on is of another process, in which nothing was found yet."""
+        self.found = False
+        self._line.clear()
+
     def take(self, content: bytes) -> None:
         """Keeps what was written, and looks for what is waited for."""
         room = MOST_BYTES - len(self.kept)

@@ -1,16 +1,43 @@
-"""`program`: the file's own command; what it starts ends with it, and all of it with the world."""
+"""`program`: the file's own command; what it starts ends with it, and all of it with the world.
+
+Files that it brings are written by a shell of the guest in the folder where the command then begins: of a guest that shares
+the machine's files that is a `/tmp` of the command's own.
+"""
 
 from __future__ import annotations
 
-from virtlab.plan import Service
+from collections.abc import Iterator
+
+from virtlab.catalogue import Platform
+from virtlab.plan import Refusal, Service
 from virtlab.testbed.services.service import Invocation, ServiceImplementation
 
+FOLDER = "/tmp/virtlab-{}"  # noqa: S108 - of a guest that is ours, or mounted for the command alone
+# Words: the folder, then name and text of each file, then '--' and the command, which takes the place of this shell.
+WRITE = (
+    'mkdir -p "$1" && cd "$1" && shift && while [ "$1" != -- ]; do '
+    'case $1 in */*) mkdir -p "${1%/*}";; esac && printf %s "$2" >"$1" || exit; shift 2; done && shift && exec "$@"'
+)
 
-def _invocation(service: Service) -> Invocation:
+
+def _invocation(name: str, service: Service) -> Invocation:
     values = service.parameters
-    return Invocation(tuple(values["argv"]), dict(values.get("environment", {})))
+    argv, files = tuple(values["argv"]), dict(values.get("files", {}))
+    if files:
+        written = [word for file, text in files.items() for word in (file, text)]
+        argv = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--", *argv)
+    return Invocation(argv, dict(values.get("environment", {})))
+
+
+def _refusals(path: str, service: Service, platform: Platform) -> Iterator[Refusal]:
+    if platform.existing and service.parameters.get("files"):
+        reason = f"what is written on a host that exists already, as {platform.name} hosts do, stays there"
+        yield Refusal(f"{path}.files", reason, "put the files there yourself, and name them in 'argv'")
 
 
 IMPLEMENTATION = ServiceImplementation(
-    _invocation, "see its output among the run's artefacts; a program has to stay in the foreground"
+    _invocation,
+    _refusals,
+    "see its output among the run's artefacts; a program has to stay in the foreground",
+    operations={"fail": (True, False), "heal": (False, True), "restart": (True, True)},
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from virtlab.catalogue import SERVICES
-from virtlab.plan import Service
+from virtlab.catalogue import SERVICES, Platform
+from virtlab.plan import Refusal, Service
 from virtlab.testbed.kinds.registry import Registry
 
 
@@ -22,8 +22,12 @@ class Invocation:
 class ServiceImplementation:
     """How this testbed plays a kind: the same agent request starts it in a guest of any platform."""
 
-    invocation: Callable[[Service], Invocation]
+    invocation: Callable[[str, Service], Invocation]  # of its name
+    refusals: Callable[
+        [str, Service, Platform], Iterator[Refusal]
+    ]  # its path, and the platform of one of its guests
     cure: str  # where one ends by itself
+    operations: Mapping[str, tuple[bool, bool]]  # by name: whether it ends the service, whether it starts it
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

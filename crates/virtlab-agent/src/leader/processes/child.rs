@@ -242,14 +242,18 @@ impl Child {
         Ok(())
     }
 
-    /// Sends a signal.
+    /// Sends a signal; of a command to its whole group, so what it started in its own session gets it, too.
     ///
     /// # Errors
     /// When the signal is unknown.
     pub fn signal(&self, number: i32) -> anyhow::Result<()> {
         let signal = Signal::try_from(number).with_context(|| format!("there is no signal {number}"))?;
+        let whole = match self.streams {
+            Streams::Agent(_) => self.pid,
+            Streams::Command { .. } => Pid::from_raw(-self.pid.as_raw()),
+        };
         // Gone already: its end is about to be reported.
-        let _ = kill(self.pid, signal);
+        let _ = kill(whole, signal);
         Ok(())
     }
 

@@ -1,0 +1,71 @@
+"""What the timeline asks of services, under way: operations that end and start processes, and questions whether one holds.
+
+Nothing here waits: `step` does what can be done now, and says when all of it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from virtlab.testbed.services.process import Process
+
+
+class Pending(Protocol):
+    """Something that comes to an end later."""
+
+    def step(self) -> bool:
+        """Whether it is done by now. GuestError where it has failed."""
+
+
+@dataclass(slots=True)
+class Operation:
+    """Processes are ended (`ends`), started again and ready (`starts`), or both in this order."""
+
+    processes: Sequence[Process]
+    ends: bool = False
+    starts: bool = False
+    _killed: bool = False
+    _launched: set[int] = field(default_factory=set)  # channels
+
+    def step(self) -> bool:
+        """Whether it is done by now. GuestError where one does not start, or is never ready."""
+        if self.ends and not self._killed:
+            self._killed = True
+            for process in self.processes:
+                if not process.down:
+                    process.down, process.ready_ns = True, None
+                    process.end()
+        if any(process.down and process.ended is None for process in self.processes):
+            return False
+        if not self.starts:
+            return True
+        for process in self.processes:
+            if process.down:
+                process.launch()
+        for process in self.processes:
+            if (how := process.ended) is not None:
+                raise process.death(how)
+        ready = [process.advance() for process in self.processes]  # each gets on, whatever another does
+        return all(ready)
+
+
+@dataclass(slots=True)
+class Poll:
+    """Whether every process of a service runs, and its check holds at this time."""
+
+    processes: Sequence[Process]
+    every_ns: int
+    _held: set[int] = field(default_factory=set)  # channels
+
+    def step(self) -> bool:
+        """Whether it holds. A process that is down, or is being started, does not."""
+        for process in self.processes:
+            if process.down or process.ready_ns is None:
+                self._held.discard(process.channel)
+            elif process.channel not in self._held:
+                ready = process.service.ready
+                if ready is None or process.holds(ready, self.every_ns):
+                    self._held.add(process.channel)
+        return len(self._held) == len(self.processes)

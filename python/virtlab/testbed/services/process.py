@@ -1,0 +1,164 @@
+"""A service in one of its guests: a command that is started, checked until it is ready, and ended.
+
+Nothing here waits: each call does what can be done now. A check is a command, too; it is tried again every so often until
+it holds, or until the service's time is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from virtlab.agents import Data
+from virtlab.errors import GuestError
+from virtlab.plan import Ready, Service
+from virtlab.planner.ends import interfaces
+from virtlab.testbed.leader.control import RefusedError, outcome
+from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.services.output import MOST_BYTES, Output
+from virtlab.testbed.services.service import services
+
+OURSELVES = "/proc/self/exe"  # of the child that a leader forks: the agent
+TRY_MS = 1000  # for which one try of a port waits for its answer
+CHANNELS = 2  # its own, its check's
+CURE_START = (
+    "install it in that guest, or name it by its path; 'argv' is a list of words, not a line for a shell"
+)
+CURE_READY = (
+    "see its output among the run's artefacts; check what 'ready' asks for, or give it a longer 'timeout'"
+)
+CURE_FLOOD = "let it write less, or into a file of its own"
+
+
+@dataclass(slots=True)
+class Process:
+    """One of a service's guests runs it on this channel; the next is its check's."""
+
+    all_guests: Guests
+    name: str
+    guest: str
+    service: Service
+    channel: int
+    output: Output
+    begun_s: float = 0.0  # when it was started last
+    ready_ns: int | None = None  # how long it took then until it was ready
+    down: bool = False  # it was ended by the timeline, and may be
+    next_try_s: float = 0.0
+    check: Command | None = None  # under way
+    stale: bool = False  # that check was begun before the last start
+    said: str = ""  # what the last check said
+
+    @property
+    def where(self) -> str:
+        """Its place in the Plan."""
+        return f"services.{self.name}"
+
+    # Life
+
+    def launch(self) -> None:
+        """Starts it, for the first time or again. GuestError where it cannot be executed."""
+        invocation = services.of(self.service.kind).invocation(self.name, self.service)
+        command = self.all_guests.command(
+            self.guest, self.channel, invocation.argv, environment=dict(invocation.environment)
+        )
+        control = self.all_guests.control
+        control.forget_end(self.channel)
+        self.output.begin()
+        control.listen(self.channel, self._hear)
+        try:
+            command.start()
+        except RefusedError as error:
+            raise GuestError(self.where, f"in {self.guest}: {error.what}", CURE_START) from error
+        control.data(self.channel, b"")  # it reads nothing
+        self.begun_s, self.ready_ns, self.down, self.said = time.monotonic(), None, False, ""
+        self.next_try_s, self.stale = 0.0, self.check is not None
+
+    def _hear(self, data: Data) -> None:
+        self.output.take(data.content)
+
+    def end(self) -> None:
+        """Kills it; that it has ended is news of its leader's."""
+        leader = self.all_guests.reach(self.guest).leader
+        try:
+            self.all_guests.control.call("kill", {"channel": self.channel, "signal": 9}, channel=leader)
+        except RefusedError:
+            return  # it has just ended by itself
+
+    @property
+    def ended(self) -> str | None:
+        """How it ended; None while it runs."""
+        return self.all_guests.control.ended(self.channel)
+
+    def death(self, how: str) -> GuestError:
+        """That it ended by itself, or wrote without end, with what it wrote last."""
+        flooded = self.output.flooded
+        cure = CURE_FLOOD if flooded else services.of(self.service.kind).cure
+        did = f"wrote more than {MOST_BYTES >> 20} MiB" if flooded else f"ended with {outcome(how)}"
+        return GuestError(self.where, f"in {self.guest} it {did}{self._quoted()}", cure)
+
+    # Readiness
+
+    def advance(self) -> bool:
+        """Whether it is ready by now; begins a check where one is due. GuestError once its time is over."""
+        if self.ready_ns is not None:
+            return True
+        ready, now_s = self.service.ready, time.monotonic()
+        if ready is None or self.holds(ready, ready.every_ns):
+            self.ready_ns = round((now_s - self.begun_s) * 1e9)
+        elif now_s > self.begun_s + ready.timeout_ns / 1e9:
+            raise self._never_ready(ready)
+        return self.ready_ns is not None
+
+    def holds(self, ready: Ready, every_ns: int) -> bool:
+        """Whether a check came to its end and held; begins the next where one is due."""
+        if ready.line is not None:
+            return self.output.found
+        channel, now_s = self.channel + 1, time.monotonic()
+        control = self.all_guests.control
+        if self.check is None:
+            if now_s >= self.next_try_s:
+                self.next_try_s = now_s + every_ns / 1e9
+                self.check = self._try(ready, channel)
+            return False
+        how = control.ended(channel)
+        if how is None:
+            return False
+        said = Output(kept=self.check.output + self.check.errors).end()
+        self.check, self.said = None, f"{outcome(how)}: {said}" if said else str(outcome(how))
+        control.listen(channel, None)
+        control.forget_end(channel)
+        stale, self.stale = self.stale, False
+        return outcome(how) == "code 0" and not stale
+
+    def _try(self, ready: Ready, channel: int) -> Command | None:
+        """Starts a check; None where that is refused."""
+        command = self.all_guests.command(self.guest, channel, ready.argv or self._question(ready))
+        control = self.all_guests.control
+        control.listen(channel, command.take)
+        try:
+            command.start()
+        except RefusedError as error:
+            control.listen(channel, None)
+            self.said = error.what
+            return None
+        control.data(channel, b"")
+        return command
+
+    def _question(self, ready: Ready) -> Sequence[str]:
+        """The agent itself as the command that asks a port, at each address that clients may use."""
+        addresses = [str(each.ip) for _, _, each in interfaces(self.all_guests.plan.world.guests[self.guest])]
+        path = ["--path", ready.http] if ready.http is not None else []
+        asked = [word for each in addresses or ["127.0.0.1"] for word in ("--address", each)]
+        return [OURSELVES, "answers", *asked, "--port", str(ready.port), *path, "--patience-ms", str(TRY_MS)]
+
+    def _never_ready(self, ready: Ready) -> GuestError:
+        what = f"in {self.guest} it was not ready within {ready.timeout_ns / 1e9:g} s"
+        if ready.line is None:
+            what += f"; the last check ended with {self.said}" if self.said else "; no check ended"
+        return GuestError(self.where, what + self._quoted(), CURE_READY)
+
+    def _quoted(self) -> str:
+        said = self.output.end()
+        return f"; its output ends with: {said}" if said else "; it wrote nothing"

@@ -71,6 +71,11 @@ READERS: dict[str, Reader] = {
         lambda _, entry: json_path.parse(entry["json"]),
         lambda _, entry, text: list(json_path.values(text.document, json_path.parse(entry["json"]))),
     ),
+    "json_lines": Reader(
+        "path to numbers in an output of one JSON text per line", "$.ms",
+        lambda _, entry: json_path.parse(entry["json_lines"]),
+        lambda _, entry, text: json_path.values_of_lines(text.text, json_path.parse(entry["json_lines"])),
+    ),
     "regex": Reader(
         "regular expression (RE2) whose group of the metric's name is the number, at every match",
         "rate=(?P<rate>[0-9.]+)",
@@ -136,6 +141,8 @@ def read(key: str, entry: Mapping[str, Any], text: Text) -> Samples:
     _, scale = base_unit(str(entry["unit"]))
     found = READERS[name].values(key, entry, text)
     values = [value * scale for value in found]
+    if not values:
+        raise UnreadableError("holds no number")
     if not all(-BEYOND < value < BEYOND for value in values):
         raise UnreadableError("holds a number beyond all measure")
     return Samples(values, list(found.values()) if isinstance(found, dict) else [1] * len(values))

@@ -58,6 +58,19 @@ def load(text: str) -> Any:
         raise UnreadableError(f"is not JSON ({str(error)[:80]})") from None
 
 
+def values_of_lines(text: str, steps: list[Step]) -> list[float]:
+    """The numbers at a path in every line that is not empty, each a JSON text. UnreadableError with the line."""
+    found: list[float] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            found += values(load(line), steps)
+        except UnreadableError as error:
+            raise UnreadableError(error.what, number, error.cure) from None
+    return found
+
+
 def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is no number of JSON")
 

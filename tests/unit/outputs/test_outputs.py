@@ -20,6 +20,7 @@ from virtlab.outputs import MOST_BYTES, READERS, UnreadableError, parse, read_ou
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200)
 JSON = {"json": "$.requests[*].ms", "unit": "ms", "better": "lower"}
+LINES = {"json_lines": "$.ms", "unit": "ms", "better": "lower"}
 REGEX = {"regex": r"rate=(?P<rate>\S+)", "unit": "request/s", "better": "higher"}
 PROMETHEUS = {"prometheus": 'up_total{code="200"}', "unit": "count", "better": "higher"}
 HDR = {"hdr_histogram": "*", "unit": "ns", "better": "lower"}
@@ -52,6 +53,7 @@ def test_every_reader_finds_the_numbers_that_were_written(numbers: list[float]) 
     table = io.StringIO()
     csv.writer(table).writerows([["name", "x"], *(["a,b", repr(one)] for one in numbers)])
     assert read({"json": "$[*]", **plain}, json.dumps(numbers)) == numbers
+    assert read({"json_lines": "$", **plain}, "\n\n".join(map(json.dumps, numbers))) == numbers
     assert read({"regex": r"<(?P<rate>[^>]*)>", **plain}, "".join(f"<{one!r}>" for one in numbers)) == numbers
     assert read({"csv": "x", **plain}, table.getvalue()) == numbers
     samples = "".join(f'x{{n="{at}\\"",}} {one!r} 17\n' for at, one in enumerate(numbers))
@@ -79,7 +81,9 @@ def numbers_or_error(entry: dict[str, Any], output: bytes) -> list[float] | Unre
         return error
 
 
-@pytest.mark.parametrize("entry", [JSON, REGEX, CSV, PROMETHEUS, HDR], ids=lambda entry: next(iter(entry)))
+@pytest.mark.parametrize(
+    "entry", [JSON, LINES, REGEX, CSV, PROMETHEUS, HDR], ids=lambda entry: next(iter(entry))
+)
 @settings(max_examples=100, deadline=None)
 @given(output=OUTPUTS)
 def test_any_output_gives_finite_numbers_or_one_line(entry: dict[str, Any], output: bytes) -> None:
@@ -132,6 +136,21 @@ def test_what_is_no_json_with_those_numbers_says_where(output: str | bytes, line
     assert words in error.what
     assert error.cure
     assert "\n" not in error.what
+
+
+@pytest.mark.parametrize(
+    ("output", "line", "words"),
+    [
+        ('{"ms": 1}\n\n{"ms": 2\n', 3, "is not JSON"),
+        ('{"ms": 1}\n{"s": 2}\n', 2, "has no 'ms' at $; there are s"),
+        ('{"ms": 1}\nNaN\n', 2, "NaN is no number of JSON"),
+        ('{"ms": 1}\n' + "[" * 100_000, 2, "nested too deeply"),
+    ],
+    ids=range(4),
+)
+def test_what_is_no_line_with_those_numbers_says_which(output: str, line: int, words: str) -> None:
+    error = refused(LINES, output)
+    assert (error.line, words in error.what) == (line, True), error.what
 
 
 @pytest.mark.parametrize(
@@ -267,7 +286,7 @@ def test_an_expression_that_would_take_a_backtracking_matcher_for_ever_takes_non
     ("entry", "expected"),
     [
         (3, "'rate' is no mapping; write e.g."),
-        ({"unit": "ms", "better": "lower"}, "this names none; write one of json, regex, csv, prometheus, hdr_histogram"),
+        ({"unit": "ms", "better": "lower"}, "this names none; write one of json, json_lines, regex, csv,"),
         ({**JSON, **CSV}, "this names json and csv"),
         ({"json": "$.x", "better": "lower"}, "a metric without 'unit'; write e.g."),
         ({"json": "$.x", "unit": "ms"}, "a metric without 'better'; write e.g."),

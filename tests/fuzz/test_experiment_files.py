@@ -111,8 +111,9 @@ VALUES = st.recursive(
     max_leaves=8,
 )  # fmt: skip
 SECTIONS = [
-    "hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network", "roles", "timing",
-    "timeline", "windows", "collect", "limits", "repeat", "claims", "factors", "exclude", "seed", "title", "name", "version",
+    "hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network", "roles",
+    "services", "timing", "timeline", "windows", "collect", "limits", "repeat", "claims", "factors", "exclude", "seed",
+    "title", "name", "version",
 ]  # fmt: skip
 
 

@@ -35,7 +35,12 @@ class Findings:
     def declares(self, section: str, name: object) -> bool:
         """Whether the file has an entry of that name, be it a wrong one: then its own mistake says what to mend."""
         entries = self.root.get(section)
-        return entries is not None and isinstance(entries.value, dict) and name in entries.value
+        return (
+            entries is not None
+            and isinstance(entries.value, dict)
+            and isinstance(name, str)
+            and name in entries.value
+        )
 
     def add_text(self, steps: Steps, text: str) -> None:
         """The same from one text 'WHAT; CURE'."""

@@ -24,7 +24,7 @@ def read_call(
         _unknown((*at, "service"), "service", name, services, findings)
         return {}
     operations = service.declaration.operations
-    if op not in operations:
+    if not isinstance(op, str) or op not in operations:
         what = "'op' is missing" if op is None else f"{service.kind} has no operation '{shown(op)}'"
         cure = nearest(str(op), operations) or f"it has {', '.join(operations) or 'none'}"
         findings.add((*at, "op") if op is not None else at, what, cure)

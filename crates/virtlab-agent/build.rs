@@ -12,8 +12,13 @@ fn main() {
     // Asked when it runs: a build folder may be shared by several copies of the sources.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
     let root = Path::new(&own).join("../..");
-    let alone =
-        ["Cargo.lock", "Cargo.toml", "crates/virtlab-wire/build.rs", "python/virtlab/plan/blocks.json"];
+    let alone = [
+        "Cargo.lock",
+        "Cargo.toml",
+        "crates/virtlab-wire/build.rs",
+        "python/virtlab/catalogue/workloads/defaults.json",
+        "python/virtlab/plan/blocks.json",
+    ];
     let mut sources = alone.map(PathBuf::from).to_vec();
     for name in CRATES {
         let folder = format!("crates/virtlab-{name}");

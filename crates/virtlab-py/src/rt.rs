@@ -64,6 +64,15 @@ impl RtTaskSet {
         Ok((factor, self.0.scaled(factor).map_err(refused)?, supply))
     }
 
+    /// A factor that makes both values whole, and the set and both values times it.
+    fn scaled(&self, [first, second]: [Fraction; 2]) -> PyResult<(i128, TaskSet, [i128; 2])> {
+        let (first, second) = (rational(first)?, rational(second)?);
+        let factor = virtlab_rt::supply::common_denominator(&[first, second]).map_err(refused)?;
+        let whole =
+            |value: Rational| value.times(Rational::whole(factor)).map(Rational::num).map_err(refused);
+        Ok((factor, self.0.scaled(factor).map_err(refused)?, [whole(first)?, whole(second)?]))
+    }
+
     fn question(
         &self,
         share: Fraction,
@@ -186,13 +195,8 @@ impl RtTaskSet {
         polling: bool,
         by_edf: bool,
     ) -> PyResult<Option<(Fraction, usize)>> {
-        let (vm, overhead) = (rational(vm)?, rational(overhead)?);
-        let factor = virtlab_rt::supply::common_denominator(&[vm, overhead]).map_err(refused)?;
-        let whole =
-            |value: Rational| value.times(Rational::whole(factor)).map(Rational::num).map_err(refused);
-        let set = self.0.scaled(factor).map_err(refused)?;
-        let question =
-            budget::Question { period: whole(vm)?, overhead: whole(overhead)?, server: server(polling) };
+        let (factor, set, [period, overhead]) = self.scaled([vm, overhead])?;
+        let question = budget::Question { period, overhead, server: server(polling) };
         let found = if by_edf {
             budget::earliest_deadline(&set, &question)
         } else {
@@ -210,17 +214,8 @@ impl RtTaskSet {
         polling: bool,
         by_edf: bool,
     ) -> PyResult<Option<(Fraction, Fraction)>> {
-        let (overhead, least) = (rational(overhead)?, rational(least_period)?);
-        let factor = virtlab_rt::supply::common_denominator(&[overhead, least]).map_err(refused)?;
-        let whole =
-            |value: Rational| value.times(Rational::whole(factor)).map(Rational::num).map_err(refused);
-        let set = self.0.scaled(factor).map_err(refused)?;
-        let question = best::Question {
-            overhead: whole(overhead)?,
-            least_period: whole(least)?,
-            server: server(polling),
-            edf: by_edf,
-        };
+        let (factor, set, [overhead, least_period]) = self.scaled([overhead, least_period])?;
+        let question = best::Question { overhead, least_period, server: server(polling), edf: by_edf };
         let found = py.detach(|| best::least_share(&set, &question)).map_err(refused)?;
         found.map(|pair| Ok((fraction(pair.period, factor)?, fraction(pair.budget, factor)?))).transpose()
     }

@@ -5,21 +5,49 @@ Declarations hold no behaviour of an arm; the testbed and the simulator each hav
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
 
 from virtlab.catalogue.kinds import PACKET_SIZE, Kind
-from virtlab.units import PacketSize
+from virtlab.units import Duration, PacketSize, Size
 
 Values = Mapping[str, Any]
 Transport = Literal["icmp", "udp", "tcp", "ethernet"]
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 NOT_PLAYED = "nothing plays it there"
+SHARED: Final[Any] = object()  # a default of `defaults.json`, which the players of a Plan read, too
+_SHARED: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("workloads").joinpath("defaults.json").read_text()
+)
+
+
+def usual(workload: str, parameter: str) -> Any:
+    """What a Plan means where it leaves a parameter out; KeyError if that has no default for files and Plans alike.
+
+    >>> usual("rtt", "timeout_ns")
+    1000000000
+    """
+    return _SHARED[workload][parameter]
+
+
+def _written(parameter: str, value: Any) -> Any:
+    """A value of a Plan as a file would hold it: in the largest unit that leaves a whole number.
+
+    >>> _written("message_bytes", 16384), _written("timeout_ns", 5 * 10**9), _written("phase_ns", 0), _written("path", "/")
+    ('16 KiB', '5 s', '0 ns', '/')
+    """
+    units = {"ns": Duration.units, "bytes": Size.units}.get(parameter.rpartition("_")[2])
+    if units is None:
+        return value
+    name, size = max(units.items(), key=lambda unit: (unit[1] <= value and value % unit[1] == 0, unit[1]))
+    return f"{value // size} {name}" if value else f"0 {next(iter(units))}"
 
 
 class Declared(Protocol):
-    """What all declarations have."""
+    """The fields that every declaration has."""
 
     @property
     def arms(self) -> Arms:
@@ -38,7 +66,7 @@ class Parameter:
     kind: Kind
     plan: str
     meaning: str
-    default: Any = None  # as a file would hold it; None: none
+    default: Any = None  # as a file would hold it, or `SHARED`; None: it has no default
     required: bool = False
     tunable: bool = False  # it can change while its role runs, too
 
@@ -110,6 +138,15 @@ class Workload:
         None
     )  # CPU quota and period that its guest needs
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+    def __post_init__(self) -> None:
+        known = [
+            replace(entry, default=_written(entry.plan, usual(self.name, entry.plan)))
+            if entry.default is SHARED
+            else entry
+            for entry in self.parameters
+        ]
+        object.__setattr__(self, "parameters", tuple(known))
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that file name, or None."""
@@ -226,7 +263,7 @@ class VirtualSwitch:
 @dataclass(frozen=True, slots=True)
 class TimelineAction:
     """A step that a timeline can take: what the file says of it, what it does to its role, and which events it
-    tells of.
+    reports.
 
     Every action has the keys `id`, `after`, `timeout` and `on_timeout` besides its own.
     """

@@ -40,7 +40,7 @@ class QosClasses:
 
 @dataclass(frozen=True, slots=True)
 class QosType:
-    """How a record has a discipline."""
+    """A discipline as a QoS record of Open vSwitch."""
 
     name: str
     # Plan's parameter -> key of the record, and how many of the Plan's units one of the record's is (loss: percent).

@@ -87,7 +87,7 @@ def as_written(queue: Queue, _: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How Linux has a discipline, and its classes."""
+    """A discipline and its classes as Linux has them."""
 
     kind: Callable[[Queue], str] | None = None  # its name there; None: its own
     needs: tuple[str, ...] = ()  # what has to be there for it; empty: its own name

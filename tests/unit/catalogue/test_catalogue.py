@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def test_a_workload_with_its_defaults_can_run(workload: Workload) -> None:
     assert set(rows) <= set(BLOCKS)
     assert all(BLOCKS[schema].disk_bytes for schema in rows)
     assert all(count > 0 for count in rows.values())
+
+
+def test_every_default_that_files_and_plans_share_is_that_of_a_parameter() -> None:
+    shared = json.loads((ROOT / "python/virtlab/catalogue/workloads/defaults.json").read_text())
+    del shared["tcp_stream"]["interval_ns"]  # of rows; a file says nothing of it
+    for workload, values in shared.items():
+        assert {name: defaults(WORKLOADS[workload])[name] for name in values} == values
 
 
 def test_every_workload_measures_metrics_of_the_registry_that_are_of_roles() -> None:

@@ -3,7 +3,6 @@
 use super::pacing::Pacing;
 use anyhow::{Context, bail};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// What a receiver does while nothing comes.
@@ -83,24 +82,10 @@ pub fn split(parameters: &Map<String, Value>) -> anyhow::Result<(Common, Map<Str
     Ok((common, own))
 }
 
-/// The workload's own parameters.
-///
-/// # Errors
-/// When one is unknown, missing or of the wrong kind; the message names it.
-pub fn parse<T: DeserializeOwned>(own: Map<String, Value>) -> anyhow::Result<T> {
-    serde_json::from_value(Value::Object(own)).context("parameters")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Own {
-        #[serde(rename = "count")]
-        _count: u64,
-    }
+    use virtlab_load::parameters::{TcpRr, read};
 
     fn object(text: &str) -> Map<String, Value> {
         serde_json::from_str(text).unwrap()
@@ -115,8 +100,8 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_is_named() {
-        let error = parse::<Own>(object(r#"{"count": 3, "conut": 4}"#)).unwrap_err();
-        assert!(format!("{error:#}").contains("conut"), "{error:#}");
+        let error = read::<TcpRr>(&object(r#"{"request_bytes": 3, "reqest_bytes": 4}"#)).unwrap_err();
+        assert!(error.to_string().contains("reqest_bytes"), "{error}");
         assert!(split(&object(r#"{"idle": "doze"}"#)).is_err());
     }
 }

@@ -7,6 +7,7 @@
 //! receive.
 
 use super::expected::{Otherwise, connect_to, only_from};
+use anyhow::Context;
 use std::cell::Cell;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -180,6 +181,22 @@ pub fn set_buffer(fd: &impl AsFd, receive: bool, bytes: usize) -> io::Result<usi
         set_option(fd, libc::SOL_SOCKET, plain, value)?;
     }
     get_option::<i32>(fd, libc::SOL_SOCKET, plain).map(|granted| granted as usize)
+}
+
+/// Gives a socket a buffer that the file requests, or refuses: where this process may not go beyond the system's limit, the
+/// kernel would cut the buffer to it without a word. Of what it grants, half is for its own bookkeeping.
+pub fn require_buffer(fd: &impl AsFd, receive: bool, bytes: u64) -> anyhow::Result<usize> {
+    let (name, limit) =
+        if receive { ("receive_buffer_bytes", "rmem_max") } else { ("send_buffer_bytes", "wmem_max") };
+    let granted =
+        set_buffer(fd, receive, usize::try_from(bytes)?).with_context(|| format!("parameters.{name}"))?;
+    anyhow::ensure!(
+        granted as u64 / 2 >= bytes,
+        "parameters.{name}: {bytes} B were requested and {} B granted; raise net.core.{limit} on the machine, or \
+         request less",
+        granted / 2
+    );
+    Ok(granted)
 }
 
 /// Reads an option that is any plain value.

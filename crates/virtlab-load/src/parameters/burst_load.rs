@@ -1,9 +1,12 @@
 //! `burst_load`: L bytes every T in S streams, one way or with replies, from one end or both.
 
-use super::{Carrier, OutOfRange, positive};
+use super::{Carrier, OutOfRange, Role, positive};
 use crate::burst::{Direction, OriginSide, Phase};
 use serde::Deserialize;
 use virtlab_wire::probe_header::COMPACT_BYTES;
+
+/// As a Plan calls it.
+pub const NAME: &str = "burst_load";
 
 /// Streams of one role.
 const STREAMS_MOST: u32 = 1024;
@@ -13,29 +16,27 @@ const STREAMS_MOST: u32 = 1024;
 #[serde(deny_unknown_fields)]
 pub struct BurstLoad {
     /// What carries the bursts.
-    #[serde(default = "udp")]
     pub protocol: Carrier,
     /// Payload of one period, of all streams together.
     pub burst_bytes: u64,
     /// Between the beginnings of two bursts of a stream.
     pub period_ns: u64,
     /// They share the bytes.
-    #[serde(default = "one")]
     pub streams: u32,
     /// Whether bursts are answered.
-    #[serde(default)]
     pub direction: Direction,
     /// Which end they come from.
-    #[serde(default)]
     pub origin: OriginSide,
     /// How the streams' bursts stand to each other.
-    #[serde(default)]
     pub phase: Phase,
     /// Of the first burst, within the period.
-    #[serde(default)]
     pub phase_ns: u64,
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,
+}
+
+impl Role for BurstLoad {
+    const NAME: &str = NAME;
 }
 
 impl BurstLoad {
@@ -85,20 +86,13 @@ impl BurstLoad {
     }
 }
 
-const fn udp() -> Carrier {
-    Carrier::Udp
-}
-
-const fn one() -> u32 {
-    1
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(more: &str) -> BurstLoad {
-        serde_json::from_str(&format!(r#"{{"burst_bytes": 1000, "period_ns": 10{more}}}"#)).unwrap()
+        testing::of(&format!(r#"{{"burst_bytes": 1000, "period_ns": 10{more}}}"#)).unwrap()
     }
 
     #[test]

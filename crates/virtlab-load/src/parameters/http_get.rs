@@ -1,6 +1,6 @@
 //! `http_get`: GET requests over HTTP/1.1 and their answers, on one or more connections.
 
-use super::{CongestionControl, OutOfRange, holdable, positive};
+use super::{CongestionControl, OutOfRange, Role, holdable, positive};
 use crate::schedule::Arrivals;
 use serde::Deserialize;
 
@@ -17,16 +17,12 @@ pub struct HttpGet {
     /// For which requests are due; absent: until stopped.
     pub duration_ns: Option<u64>,
     /// On each there is one request at a time.
-    #[serde(default = "one")]
     pub connections: u16,
     /// Whether a connection carries more than one request.
-    #[serde(default = "yes")]
     pub keep_alive: bool,
     /// Target of the requests.
-    #[serde(default = "root")]
     pub path: String,
     /// Body of the answer.
-    #[serde(default = "kibibyte")]
     pub response_bytes: u64,
     /// Requests due per second, whatever has been answered; absent: each follows the answer before.
     pub rate_per_s: Option<u64>,
@@ -34,7 +30,6 @@ pub struct HttpGet {
     #[serde(default)]
     pub arrivals: Arrivals,
     /// A request without a whole answer this long after it was due is given up.
-    #[serde(default = "five_seconds")]
     pub timeout_ns: u64,
     /// SO_SNDBUF; absent: the system's.
     pub send_buffer_bytes: Option<u64>,
@@ -42,6 +37,10 @@ pub struct HttpGet {
     pub receive_buffer_bytes: Option<u64>,
     /// Absent: the system's.
     pub congestion_control: Option<CongestionControl>,
+}
+
+impl Role for HttpGet {
+    const NAME: &str = NAME;
 }
 
 impl HttpGet {
@@ -66,32 +65,13 @@ impl HttpGet {
     }
 }
 
-const fn one() -> u16 {
-    1
-}
-
-const fn yes() -> bool {
-    true
-}
-
-fn root() -> String {
-    "/".to_owned()
-}
-
-const fn kibibyte() -> u64 {
-    1024
-}
-
-const fn five_seconds() -> u64 {
-    5_000_000_000
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(text: &str) -> HttpGet {
-        serde_json::from_str(text).unwrap()
+        testing::of(text).unwrap()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Parameters of workloads as a Plan holds them, for their players: the probe on sockets, the simulator in
-//! virtual time. Defaults are theirs, and what no end could do is said with the parameter's name.
+//! virtual time. What no end could do is said with the parameter's name. What a Plan may leave out is in
+//! `defaults.json` of the catalogue, which completes files by it; [`read`] completes Plans by it.
 
 pub mod burst_load;
 pub mod http_get;
@@ -24,12 +25,66 @@ pub use tcp_stream::TcpStream;
 pub use udp_stream::UdpStream;
 
 use crate::size::{PacketSize, SizeError, Transport};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::sync::LazyLock;
 use virtlab_wire::probe_header::COMPACT_BYTES;
 
 /// Largest message, request or response.
 pub const MOST_BYTES: u64 = 64 << 20;
+
+/// By workload and name.
+static DEFAULTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../../python/virtlab/catalogue/workloads/defaults.json"))
+        .expect("defaults.json holds parameters by workload")
+});
+
+/// The parameters of a workload.
+pub trait Role: DeserializeOwned {
+    /// As a Plan calls it.
+    const NAME: &'static str;
+}
+
+/// The parameters of a Plan's role, strictly.
+///
+/// # Errors
+/// When one is unknown, missing or of the wrong kind; the message names it.
+pub fn read<T: Role>(given: &Map<String, Value>) -> serde_json::Result<T> {
+    let mut all = DEFAULTS.get(T::NAME).and_then(Value::as_object).cloned().unwrap_or_default();
+    all.extend(given.clone());
+    serde_json::from_value(Value::Object(all))
+}
+
+/// What a role says of its TCP sockets; absent: the system's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Buffers {
+    /// SO_SNDBUF.
+    pub send_bytes: Option<u64>,
+    /// SO_RCVBUF.
+    pub receive_bytes: Option<u64>,
+    /// TCP_CONGESTION.
+    pub congestion_control: Option<CongestionControl>,
+}
+
+macro_rules! with_buffers {
+    ($($role:ty),*) => {$(
+        impl $role {
+            /// What it says of its sockets.
+            #[must_use]
+            pub const fn buffers(&self) -> Buffers {
+                Buffers {
+                    send_bytes: self.send_buffer_bytes,
+                    receive_bytes: self.receive_buffer_bytes,
+                    congestion_control: self.congestion_control,
+                }
+            }
+        }
+    )*};
+}
+
+with_buffers!(HttpGet, RequestResponse, TcpRr, TcpStream);
 
 /// How a connection answers congestion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,4 +168,41 @@ pub enum PacketError {
 fn with_header(size: PacketSize) -> Result<PacketSize, PacketError> {
     let holds = size.payload_bytes as usize >= COMPACT_BYTES;
     if holds { Ok(size) } else { Err(PacketError::NoHeader(size.payload_bytes)) }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Role, read};
+
+    /// From JSON, as of a Plan.
+    pub fn of<T: Role>(text: &str) -> serde_json::Result<T> {
+        read(&serde_json::from_str(text)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::of;
+    use super::*;
+
+    #[test]
+    fn what_is_given_comes_before_what_is_usual() {
+        let own: TcpRr = of(r#"{"request_bytes": 7}"#).unwrap();
+        assert_eq!((own.request_bytes, own.response_bytes), (7, 1));
+    }
+
+    #[test]
+    fn every_workload_in_the_file_of_defaults_has_parameters() {
+        let known = [
+            burst_load::NAME,
+            http_get::NAME,
+            psping::NAME,
+            request_response::NAME,
+            rt_tasks::NAME,
+            rtt::NAME,
+            tcp_rr::NAME,
+            tcp_stream::NAME,
+        ];
+        assert!(DEFAULTS.keys().eq(&known), "{:?}", *DEFAULTS);
+    }
 }

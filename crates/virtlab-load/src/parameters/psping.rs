@@ -5,7 +5,7 @@
 //! A request is over when the far end has it whole and its answer is back, so a bandwidth test is a latency test with a
 //! larger window. `reverse` (`-r`) swaps the sizes of request and answer.
 
-use super::{OutOfRange, holdable, positive};
+use super::{OutOfRange, Role, holdable, positive};
 use crate::size::Transport;
 use serde::{Deserialize, Serialize};
 use virtlab_wire::Nanos;
@@ -40,24 +40,18 @@ pub struct Psping {
     /// Payload of a request.
     pub request_bytes: u64,
     /// Payload of its answer.
-    #[serde(default = "one")]
     pub response_bytes: u64,
     /// Requests that count.
     pub count: u64,
     /// Requests before them.
-    #[serde(default)]
     pub warmup: u64,
     /// Least time between the beginnings of two requests.
-    #[serde(default)]
     pub interval_ns: u64,
     /// Requests under way in a bandwidth test.
-    #[serde(default = "one")]
     pub outstanding: u64,
     /// Whether the server sends the larger part.
-    #[serde(default)]
     pub reverse: bool,
     /// An answer or connection later than this is lost.
-    #[serde(default = "five_seconds")]
     pub timeout_ns: u64,
     /// Longest time of the test.
     pub limit_ns: Option<u64>,
@@ -94,6 +88,10 @@ pub struct Asked {
     pub timeout: Nanos,
     /// Longest time of the test.
     pub limit: Option<Nanos>,
+}
+
+impl Role for Psping {
+    const NAME: &str = NAME;
 }
 
 impl Psping {
@@ -166,23 +164,17 @@ impl Asked {
     }
 }
 
-const fn one() -> u64 {
-    1
-}
-
-const fn five_seconds() -> u64 {
-    5_000_000_000
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(test: &str, protocol: &str, more: &str) -> Psping {
         let text = format!(
-            r#"{{"test": "{test}", "protocol": "{protocol}", "request_bytes": 32, "count": 10{more}}}"#
+            r#"{{"test": "{test}", "protocol": "{protocol}", "request_bytes": 32, "count": 10, "warmup": 0,
+                "outstanding": 1{more}}}"#
         );
-        serde_json::from_str(&text).unwrap()
+        testing::of(&text).unwrap()
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! `raw_stream`: frames of exact size, numbered per flow, one way.
 
-use super::{OutOfRange, positive};
+use super::{OutOfRange, Role, positive};
 use crate::schedule::{Arrivals, Schedule};
 use crate::split::Split;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use virtlab_wire::ethernet::{FCS_BYTES, HEADER_BYTES, MINIMUM_FRAME_BYTES};
+
+/// As a Plan calls it.
+pub const NAME: &str = "raw_stream";
 
 /// Levels of 802.1p.
 const PRIORITIES: u8 = 8;
@@ -36,6 +40,10 @@ pub struct RawStream<Guest> {
     pub keep_sent: bool,
     /// 802.1p priority: frames carry a tag with it, and no VLAN.
     pub priority: Option<u8>,
+}
+
+impl<Guest: DeserializeOwned> Role for RawStream<Guest> {
+    const NAME: &str = NAME;
 }
 
 impl<Guest> RawStream<Guest> {
@@ -112,10 +120,11 @@ pub fn check_rate(rate_pps: u64) -> Result<(), OutOfRange> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(more: &str) -> RawStream<String> {
-        serde_json::from_str(&format!(r#"{{"frame_bytes": 64{more}}}"#)).unwrap()
+        testing::of(&format!(r#"{{"frame_bytes": 64{more}}}"#)).unwrap()
     }
 
     #[test]

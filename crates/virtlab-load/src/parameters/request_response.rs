@@ -1,6 +1,6 @@
 //! `request_response`: requests to a server that spends a demand of processor time on each, open or closed loop.
 
-use super::{CongestionControl, OutOfRange, holdable, positive};
+use super::{CongestionControl, OutOfRange, Role, holdable, positive};
 use crate::random::Stream;
 use crate::schedule::{Arrivals, Schedule};
 use serde::Deserialize;
@@ -71,7 +71,6 @@ pub struct RequestResponse {
     #[serde(default)]
     pub arrivals: Arrivals,
     /// On each there is one request at a time.
-    #[serde(default = "one")]
     pub connections: u16,
     /// Of a client without a rate, between an answer and its next request.
     #[serde(default)]
@@ -80,13 +79,10 @@ pub struct RequestResponse {
     #[serde(default)]
     pub think_distribution: Distribution,
     /// Of a request, its header included.
-    #[serde(default = "request")]
     pub request_bytes: u64,
     /// Of its response, likewise.
-    #[serde(default = "kibibyte")]
     pub response_bytes: u64,
     /// A request without a whole answer this long after it was due is given up.
-    #[serde(default = "half_a_minute")]
     pub timeout_ns: u64,
     /// An answer this long after its request was due is late; of the analysis alone.
     pub deadline_ns: Option<u64>,
@@ -100,13 +96,10 @@ pub struct RequestResponse {
     #[serde(default = "all")]
     pub demand_variation_ratio: f64,
     /// Of the server: requests that are served at a time.
-    #[serde(default = "one")]
     pub threads: u16,
     /// Of the server: requests that wait for a thread, at most.
-    #[serde(default = "kibi")]
     pub backlog: u32,
     /// Of the server, where those are so many.
-    #[serde(default)]
     pub full: Full,
     /// Of the server: for how long it serves nothing, once.
     #[serde(default)]
@@ -122,6 +115,10 @@ pub struct RequestResponse {
     pub receive_buffer_bytes: Option<u64>,
     /// Absent: the system's.
     pub congestion_control: Option<CongestionControl>,
+}
+
+impl Role for RequestResponse {
+    const NAME: &str = NAME;
 }
 
 impl RequestResponse {
@@ -238,36 +235,17 @@ impl Pause {
     }
 }
 
-const fn one() -> u16 {
-    1
-}
-
 const fn all() -> f64 {
     1.0
 }
 
-const fn kibi() -> u32 {
-    1024
-}
-
-const fn request() -> u64 {
-    64
-}
-
-const fn kibibyte() -> u64 {
-    1024
-}
-
-const fn half_a_minute() -> u64 {
-    30_000_000_000
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(text: &str) -> RequestResponse {
-        serde_json::from_str(text).unwrap()
+        testing::of(text).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! just after the budget is gone. What the proof assumes of the supply is that no interval brings less than
 //! supply(t) with E = B - X.
 
-use super::{OutOfRange, positive};
+use super::{OutOfRange, Role, positive};
 use serde::Deserialize;
 
 /// As a Plan calls it.
@@ -67,19 +67,21 @@ pub struct RtTasks {
     /// Processor time of the guest each period.
     pub budget_ns: u64,
     /// Of the budget, lost at each start.
-    #[serde(default)]
     pub overhead_ns: u64,
     /// Inside the guest.
     pub policy: Policy,
     /// Outside it.
     pub server: Server,
     /// Beside the guest.
-    #[serde(default)]
     pub competitors: Vec<Competitor>,
     /// Points of the guest's period at which all tasks are released.
     pub phases: u64,
     /// How long it continues.
     pub duration_ns: u64,
+}
+
+impl Role for RtTasks {
+    const NAME: &str = NAME;
 }
 
 impl RtTasks {

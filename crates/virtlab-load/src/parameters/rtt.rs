@@ -1,16 +1,18 @@
 //! `rtt`: round trips of echoes.
 
-use super::{Carrier, OutOfRange, PacketError, positive, with_header};
+use super::{Carrier, OutOfRange, PacketError, Role, positive, with_header};
 use crate::schedule::Arrivals;
 use crate::size::{IpVersion, PacketSize, SizeRequest};
 use serde::Deserialize;
+
+/// As a Plan calls it.
+pub const NAME: &str = "rtt";
 
 /// What a role says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rtt {
     /// What carries the echo.
-    #[serde(default = "icmp")]
     pub protocol: Carrier,
     /// Of an echo, with Ethernet's header and FCS.
     pub frame_bytes: Option<u32>,
@@ -26,8 +28,11 @@ pub struct Rtt {
     /// Absent: until stopped.
     pub count: Option<u64>,
     /// A reply later than this is lost.
-    #[serde(default = "one_second")]
     pub timeout_ns: u64,
+}
+
+impl Role for Rtt {
+    const NAME: &str = NAME;
 }
 
 impl Rtt {
@@ -52,20 +57,13 @@ impl Rtt {
     }
 }
 
-const fn icmp() -> Carrier {
-    Carrier::Icmp
-}
-
-const fn one_second() -> u64 {
-    1_000_000_000
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(text: &str) -> Rtt {
-        serde_json::from_str(text).unwrap()
+        testing::of(text).unwrap()
     }
 
     #[test]
@@ -87,6 +85,6 @@ mod tests {
     fn what_no_end_could_play_is_named() {
         let own = read(r#"{"interval_ns": 1, "timeout_ns": 0}"#);
         assert_eq!(own.check().unwrap_err().to_string(), "timeout_ns must be above 0");
-        assert!(serde_json::from_str::<Rtt>(r#"{"interval_ns": 1, "protocol": "tcp"}"#).is_err());
+        assert!(testing::of::<Rtt>(r#"{"interval_ns": 1, "protocol": "tcp"}"#).is_err());
     }
 }

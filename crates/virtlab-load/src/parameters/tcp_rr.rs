@@ -1,6 +1,6 @@
 //! `tcp_rr`: one request, one response, one at a time, over one TCP connection.
 
-use super::{CongestionControl, OutOfRange, holdable, positive};
+use super::{CongestionControl, OutOfRange, Role, holdable, positive};
 use serde::{Deserialize, Serialize};
 
 /// As a Plan calls it.
@@ -13,10 +13,8 @@ pub struct TcpRr {
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,
     /// Of a request.
-    #[serde(default = "one")]
     pub request_bytes: u64,
     /// Of its response.
-    #[serde(default = "one")]
     pub response_bytes: u64,
     /// SO_SNDBUF; absent: the system's.
     pub send_buffer_bytes: Option<u64>,
@@ -24,6 +22,10 @@ pub struct TcpRr {
     pub receive_buffer_bytes: Option<u64>,
     /// Absent: the system's.
     pub congestion_control: Option<CongestionControl>,
+}
+
+impl Role for TcpRr {
+    const NAME: &str = NAME;
 }
 
 impl TcpRr {
@@ -39,23 +41,20 @@ impl TcpRr {
     }
 }
 
-const fn one() -> u64 {
-    1
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     #[test]
     fn a_request_and_its_response_are_a_byte_each_unless_said() {
-        let own: TcpRr = serde_json::from_str("{}").unwrap();
+        let own: TcpRr = testing::of("{}").unwrap();
         assert_eq!((own.request_bytes, own.response_bytes, own.check()), (1, 1, Ok(())));
     }
 
     #[test]
     fn what_no_end_could_play_is_named() {
-        let own: TcpRr = serde_json::from_str(r#"{"response_bytes": 0}"#).unwrap();
+        let own: TcpRr = testing::of(r#"{"response_bytes": 0}"#).unwrap();
         assert_eq!(own.check().unwrap_err().to_string(), "response_bytes must be above 0");
     }
 }

@@ -1,6 +1,6 @@
 //! `tcp_stream`: bytes over one or more TCP connections as fast as they go, one way.
 
-use super::{CongestionControl, OutOfRange, holdable, positive};
+use super::{CongestionControl, OutOfRange, Role, holdable, positive};
 use serde::{Deserialize, Serialize};
 
 /// As a Plan calls it.
@@ -16,7 +16,6 @@ pub struct TcpStream {
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,
     /// Of one write.
-    #[serde(default = "sixteen_kib")]
     pub message_bytes: u64,
     /// SO_SNDBUF; absent: the system's.
     pub send_buffer_bytes: Option<u64>,
@@ -25,14 +24,15 @@ pub struct TcpStream {
     /// Absent: the system's.
     pub congestion_control: Option<CongestionControl>,
     /// Connections.
-    #[serde(default = "one")]
     pub streams: u16,
     /// Without Nagle's algorithm.
-    #[serde(default)]
     pub no_delay: bool,
     /// Between two rows of a connection.
-    #[serde(default = "tenth_of_a_second")]
     pub interval_ns: u64,
+}
+
+impl Role for TcpStream {
+    const NAME: &str = NAME;
 }
 
 impl TcpStream {
@@ -49,24 +49,13 @@ impl TcpStream {
     }
 }
 
-const fn sixteen_kib() -> u64 {
-    16 << 10
-}
-
-const fn one() -> u16 {
-    1
-}
-
-const fn tenth_of_a_second() -> u64 {
-    100_000_000
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(text: &str) -> TcpStream {
-        serde_json::from_str(text).unwrap()
+        testing::of(text).unwrap()
     }
 
     #[test]
@@ -87,6 +76,6 @@ mod tests {
         ] {
             assert_eq!(read(text).check().unwrap_err().name, name, "{text}");
         }
-        assert!(serde_json::from_str::<TcpStream>(r#"{"colour": 1}"#).is_err());
+        assert!(testing::of::<TcpStream>(r#"{"colour": 1}"#).is_err());
     }
 }

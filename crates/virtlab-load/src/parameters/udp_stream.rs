@@ -1,9 +1,12 @@
 //! `udp_stream`: numbered datagrams one way, at a rate or as fast as the sender can.
 
-use super::{OutOfRange, PacketError, positive, with_header};
+use super::{OutOfRange, PacketError, Role, positive, with_header};
 use crate::schedule::{Arrivals, Schedule};
 use crate::size::{IpVersion, PacketSize, SizeRequest, Transport};
 use serde::Deserialize;
+
+/// As a Plan calls it.
+pub const NAME: &str = "udp_stream";
 
 /// What a role says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -29,6 +32,10 @@ pub struct UdpStream {
     pub send_buffer_bytes: Option<u64>,
     /// SO_RCVBUF, likewise.
     pub receive_buffer_bytes: Option<u64>,
+}
+
+impl Role for UdpStream {
+    const NAME: &str = NAME;
 }
 
 impl UdpStream {
@@ -74,10 +81,11 @@ impl UdpStream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn read(text: &str) -> UdpStream {
-        serde_json::from_str(text).unwrap()
+        testing::of(text).unwrap()
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::input::{Finding, Role, finding, unreachable, version_of};
 use crate::ip::Message;
 use crate::network::{Network, STREAM_SOCKET_BYTES};
 use std::collections::{BTreeMap, VecDeque};
-use virtlab_load::parameters::CongestionControl;
+use virtlab_load::parameters::{Buffers, CongestionControl};
 use virtlab_tcp::{Algorithm, Buffer, Connection, Kind, Options, Segment, full_bytes};
 
 /// Bytes with which the testbed's client says which flow a connection is; they are not counted.
@@ -25,9 +25,7 @@ const OVERTAKEN: u64 = 1 << 16;
 /// What a role says of its connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wishes {
-    pub congestion_control: CongestionControl,
-    pub send_buffer_bytes: Option<u64>,
-    pub receive_buffer_bytes: Option<u64>,
+    pub buffers: Buffers,
     pub no_delay: bool,
 }
 
@@ -104,14 +102,14 @@ impl Flow {
         let segment_bytes = full_bytes(mtu_bytes, ip_header_bytes, true);
         let options = Options {
             segment_bytes,
-            algorithm: match wishes.congestion_control {
+            algorithm: match wishes.buffers.congestion_control.unwrap_or_default() {
                 CongestionControl::Cubic => Algorithm::Cubic,
                 CongestionControl::NewReno => Algorithm::NewReno,
             },
             nagle: !wishes.no_delay,
             ecn: network.speaks_ecn(index),
-            send_buffer: fixed(wishes.send_buffer_bytes, 4 << 20),
-            receive_buffer: fixed(wishes.receive_buffer_bytes, 3 << 20),
+            send_buffer: fixed(wishes.buffers.send_bytes, 4 << 20),
+            receive_buffer: fixed(wishes.buffers.receive_bytes, 3 << 20),
             ..Options::default()
         };
         let port = 30_000 + 100 * index as u32 + number;

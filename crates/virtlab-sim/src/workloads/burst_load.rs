@@ -12,7 +12,7 @@ use crate::workloads::workload::{Counters, Kind, SOCKET_BYTES, Workload, finding
 use serde_json::Value;
 use virtlab_load::Transport;
 use virtlab_load::burst::{self, MAXIMUM_DATAGRAM_BYTES, OriginSide};
-use virtlab_load::parameters::BurstLoad as Parameters;
+use virtlab_load::parameters::burst_load::{BurstLoad as Parameters, NAME};
 use virtlab_wire::Nanos;
 
 /// Replies still on their way at the end are awaited this long.
@@ -55,7 +55,7 @@ struct Answers {
 
 /// How a role of it is made.
 pub const KIND: Kind = Kind {
-    name: "burst_load",
+    name: NAME,
     make: |index, role, network| Ok(Box::new(BurstLoad::new(index, role, network)?)),
     tags: false,
 };

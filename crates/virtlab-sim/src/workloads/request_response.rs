@@ -157,12 +157,7 @@ impl RequestResponse {
 
     /// Prepares one more connection.
     fn link(&mut self, thinking: Times, network: &mut Network) -> Result<usize, Finding> {
-        let wishes = Wishes {
-            congestion_control: self.own.congestion_control.unwrap_or_default(),
-            send_buffer_bytes: self.own.send_buffer_bytes,
-            receive_buffer_bytes: self.own.receive_buffer_bytes,
-            no_delay: true,
-        };
+        let wishes = Wishes { buffers: self.own.buffers(), no_delay: true };
         let place = self.links.len();
         let flow = Flow::new(self.role, place as u32, &self.ends, wishes, network)?;
         self.links.push(Link {

@@ -7,9 +7,8 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{RttRow, SentRow, Table};
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse, unreachable, version_of};
-use serde_json::Value;
 use virtlab_load::Transport;
-use virtlab_load::parameters::Rtt as Parameters;
+use virtlab_load::parameters::rtt::{NAME, Rtt as Parameters};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 
@@ -18,7 +17,7 @@ const GRACE_NS: u64 = 30_000_000;
 
 /// How a role of it is made.
 pub const KIND: Kind = Kind {
-    name: "rtt",
+    name: NAME,
     make: |index, role, network| Ok(Box::new(Rtt::new(index, role, network)?)),
     tags: false,
 };
@@ -193,8 +192,6 @@ impl Workload for Rtt {
     fn stop(&mut self, network: &mut Network) {
         self.wind_up(network.now_ns + GRACE_NS, network);
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

@@ -9,10 +9,10 @@ use crate::samples::Table;
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse, unreachable};
 use core::net::IpAddr;
 use serde::Deserialize;
-use serde_json::Value;
 use virtlab_load::Transport;
 use virtlab_load::histogram::Histogram;
 use virtlab_load::meters::Jitter;
+use virtlab_load::parameters;
 use virtlab_load::random::Stream;
 use virtlab_load::schedule::Schedule;
 use virtlab_load::size::IpVersion;
@@ -29,6 +29,10 @@ struct Parameters {
     hosts: Vec<IpAddr>,
 }
 
+impl parameters::Role for Parameters {
+    const NAME: &str = "scatter";
+}
+
 struct Host {
     schedule: Schedule,
     choice: Stream,
@@ -40,7 +44,7 @@ struct Host {
 
 /// How a role of it is made.
 pub const KIND: Kind = Kind {
-    name: "scatter",
+    name: <Parameters as parameters::Role>::NAME,
     make: |index, role, network| Ok(Box::new(Scatter::new(index, role, network)?)),
     tags: false,
 };
@@ -154,8 +158,6 @@ impl Workload for Scatter {
         self.plan(side, network);
     }
 
-    fn expire(&mut self, _side: usize, _network: &mut Network) {}
-
     fn take(&mut self, message: Message, network: &mut Network) {
         self.count(message, network.now_ns);
     }
@@ -171,8 +173,6 @@ impl Workload for Scatter {
     fn stop(&mut self, _network: &mut Network) {
         self.stopped = true;
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.stopped || self.sending == 0

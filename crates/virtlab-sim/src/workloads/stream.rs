@@ -13,7 +13,7 @@ use crate::workloads::workload::{
 };
 use serde_json::Value;
 use virtlab_load::meters::{Jitter, Sequence};
-use virtlab_load::parameters::{RawStream, UdpStream};
+use virtlab_load::parameters::{RawStream, UdpStream, raw_stream, udp_stream};
 use virtlab_load::schedule::{Arrivals, Schedule};
 use virtlab_load::{Split, Transport};
 use virtlab_wire::Nanos;
@@ -33,14 +33,14 @@ struct Ways {
 
 /// How a role of datagrams is made.
 pub const DATAGRAMS: Kind = Kind {
-    name: "udp_stream",
+    name: udp_stream::NAME,
     make: |index, role, network| Ok(Box::new(Stream::udp(index, role, network)?)),
     tags: false,
 };
 
 /// How a role of whole frames is made.
 pub const FRAMES: Kind = Kind {
-    name: "raw_stream",
+    name: raw_stream::NAME,
     make: |index, role, network| Ok(Box::new(Stream::raw(index, role, network)?)),
     tags: true,
 };

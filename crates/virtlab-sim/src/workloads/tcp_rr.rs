@@ -7,7 +7,6 @@ use crate::network::Network;
 use crate::samples::{Table, TransactionRow};
 use crate::tcp::{Flow, GREETING_BYTES, Wishes};
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
-use serde_json::Value;
 use virtlab_load::parameters::tcp_rr::{NAME, TcpRr as Parameters};
 
 /// How a role of it is made.
@@ -33,12 +32,7 @@ impl TcpRr {
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
         own.check().map_err(|error| finding(role, &error.to_string()))?;
-        let wishes = Wishes {
-            congestion_control: own.congestion_control.unwrap_or_default(),
-            send_buffer_bytes: own.send_buffer_bytes,
-            receive_buffer_bytes: own.receive_buffer_bytes,
-            no_delay: true,
-        };
+        let wishes = Wishes { buffers: own.buffers(), no_delay: true };
         let flow = Flow::new(index, 0, role, wishes, network)?;
         Ok(Self { role: index, own, flow, began_ns: None, answered: 0, finished: false, rows: Vec::new() })
     }
@@ -105,8 +99,6 @@ impl Workload for TcpRr {
     fn stop(&mut self, _network: &mut Network) {
         self.finished = true;
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

@@ -10,7 +10,6 @@ use crate::network::Network;
 use crate::samples::{IntervalRow, Table};
 use crate::tcp::{Flow, GREETING_BYTES, Wishes};
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
-use serde_json::Value;
 use virtlab_load::parameters::tcp_stream::{NAME, TcpStream as Parameters};
 
 /// An end of a connection as sampled before.
@@ -57,12 +56,7 @@ impl TcpStream {
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
         own.check().map_err(|error| finding(role, &error.to_string()))?;
-        let wishes = Wishes {
-            congestion_control: own.congestion_control.unwrap_or_default(),
-            send_buffer_bytes: own.send_buffer_bytes,
-            receive_buffer_bytes: own.receive_buffer_bytes,
-            no_delay: own.no_delay,
-        };
+        let wishes = Wishes { buffers: own.buffers(), no_delay: own.no_delay };
         let stream = |flow| Stream { flow, greeted: false, written: 0, rest: 0, before: [None; 2] };
         let streams: Result<Vec<Stream>, Finding> = (0..u32::from(own.streams))
             .map(|number| Flow::new(index, number, role, wishes, network).map(stream))
@@ -226,8 +220,6 @@ impl Workload for TcpStream {
     fn stop(&mut self, network: &mut Network) {
         self.finish(network);
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

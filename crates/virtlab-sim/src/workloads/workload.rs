@@ -5,9 +5,9 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::Table;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use virtlab_load::histogram::Histogram;
+use virtlab_load::parameters;
 
 pub use crate::input::{finding, unreachable, version_of};
 pub use crate::network::{SOCKET_BYTES, STREAM_SOCKET_BYTES};
@@ -35,7 +35,7 @@ pub trait Workload: Send {
     /// An instant that the workload planned.
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network);
     /// Looks whether its waiting is over.
-    fn expire(&mut self, side: usize, network: &mut Network);
+    fn expire(&mut self, _side: usize, _network: &mut Network) {}
     /// Whether a process takes the message, not the kernel: then it has to be woken first.
     fn wakes(&self, _message: &Message) -> bool {
         false
@@ -52,8 +52,8 @@ pub trait Workload: Send {
     fn path_changed(&mut self, _side: usize, _network: &mut Network) {}
     /// No more requests; it finishes when the replies under way have come, or soon.
     fn stop(&mut self, network: &mut Network);
-    /// A parameter changes.
-    fn set(&mut self, parameter: &str, value: &Value, network: &mut Network);
+    /// A tunable parameter changes.
+    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
     /// Whether the client's side is over.
     fn finished(&self) -> bool;
     /// Samples, and counters.
@@ -69,7 +69,6 @@ pub trait Workload: Send {
 }
 
 /// The workload's own parameters, strictly.
-pub fn parse<T: DeserializeOwned>(role: &Role) -> Result<T, Finding> {
-    serde_json::from_value(Value::Object(role.parameters.clone()))
-        .map_err(|error| finding(role, &error.to_string()))
+pub fn parse<T: parameters::Role>(role: &Role) -> Result<T, Finding> {
+    parameters::read(&role.parameters).map_err(|error| finding(role, &error.to_string()))
 }

@@ -18,7 +18,7 @@ PRIORITY_MAX = 7  # TC_HTB_NUMPRIO - 1
 
 
 def class_options(values: Values) -> dict[str, int]:
-    """A class as Linux is told it."""
+    """A class as Linux gets it."""
     rate, burst_bytes = int(values["rate_bit_per_s"]), int(values.get("burst_bytes", BURST_BYTES))
     return {
         "rate_bit_per_s": rate,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import COUNT, DSCP, DURATION, POSITIVE_DURATION, SIZE, choice
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, usual
+from virtlab.catalogue.kinds import COUNT, DURATION, POSITIVE_DURATION, SIZE, choice
 from virtlab.catalogue.measures import LOAD, PROBE, SEARCH
+from virtlab.catalogue.sockets import CODE_POINT
 from virtlab.units import Size
 
 STREAM_MAX_BYTES = 65_535 - 20 - 8
@@ -56,24 +57,24 @@ BURST_LOAD = Workload(
             required=True, tunable=True
         ),
         Parameter("period", POSITIVE_DURATION, "period_ns", "time between bursts", "10 ms"),
-        Parameter("streams", COUNT, "streams", "number of streams that share a burst", 1),
-        Parameter("protocol", choice("udp", "icmp"), "protocol", "what carries the bursts", "udp"),
+        Parameter("streams", COUNT, "streams", "number of streams that share a burst", SHARED),
+        Parameter("protocol", choice("udp", "icmp"), "protocol", "what carries the bursts", SHARED),
         Parameter(
-            "direction", choice("one_way", "request_reply"), "direction", "does the far end send each burst back?", "one_way"
+            "direction", choice("one_way", "request_reply"), "direction", "does the far end send each burst back?", SHARED
         ),
-        Parameter("origin", choice("from", "to", "both"), "origin", "which end originates bursts", "from"),
+        Parameter("origin", choice("from", "to", "both"), "origin", "which end originates bursts", SHARED),
         Parameter(
             "phase", choice("fixed", "spread", "random"), "phase",
-            "of the streams: all at once, spread over the period, or random per run", "fixed",
+            "of the streams: all at once, spread over the period, or random per run", SHARED,
         ),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
-        Parameter("phase_offset", DURATION, "phase_ns", "the first burst after the start", "0 ns"),
+        CODE_POINT,
+        Parameter("phase_offset", DURATION, "phase_ns", "the first burst after the start", SHARED),
     ),
     streams={"burst/1": "from"},
     metrics=PROBE | SEARCH | LOAD | {
         "loss", "burst_time", "achieved_burst", "pacing_error", "late_bursts",
     },
-    transport=lambda values: values.get("protocol", "udp"),
+    transport=lambda values: values.get("protocol", usual("burst_load", "protocol")),
     duration_ns=lambda _: None,
     rows=_rows,
     check=_check,

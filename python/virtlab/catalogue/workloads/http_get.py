@@ -10,21 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import (
-    ARRIVALS,
-    COUNT,
-    DSCP,
-    FLAG,
-    POSITIVE_DURATION,
-    POSITIVE_SIZE,
-    REQUEST_RATE,
-    SIZE,
-    Kind,
-    choice,
-    shown,
-)
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
+from virtlab.catalogue.kinds import ARRIVALS, COUNT, FLAG, POSITIVE_DURATION, REQUEST_RATE, SIZE, Kind, shown
 from virtlab.catalogue.measures import PROBE, SEARCH
+from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
 
 CONNECTIONS_MAX = 1024
 RESPONSE_MAX_BYTES = 64 << 20
@@ -70,24 +59,22 @@ HTTP_GET = Workload(
     part="measure",
     parameters=(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which requests are due", "10 s"),
-        Parameter("connections", COUNT, "connections", "on each there is one request at a time", 1),
-        Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request", default=True),
-        Parameter("path", PATH, "path", "target of the requests", "/"),
-        Parameter("response", SIZE, "response_bytes", "body of an answer", "1 KiB"),
+        Parameter("connections", COUNT, "connections", "on each there is one request at a time", SHARED),
+        Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request", SHARED),
+        Parameter("path", PATH, "path", "target of the requests", SHARED),
+        Parameter("response", SIZE, "response_bytes", "body of an answer", SHARED),
         Parameter("rate", REQUEST_RATE, "rate_per_s", "requests due per second; absent: each follows the answer before"),
         Parameter(
             "arrivals", ARRIVALS, "arrivals",
             "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
         ),
-        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without a whole answer by then is given up", "5 s"),
-        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"),
-        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "socket receive buffers; absent: the system's"),
         Parameter(
-            "congestion_control", choice("cubic", "newreno"), "congestion_control",
-            "how it answers congestion; absent: the system's",
+            "timeout", POSITIVE_DURATION, "timeout_ns", "a request without a whole answer by then is given up", SHARED
         ),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
-        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
+        *TCP_BUFFERS,
+        CONGESTION_CONTROL,
+        CODE_POINT,
+        ECN,
     ),
     streams={"transaction/1": "from"},
     metrics=PROBE | SEARCH | {"transaction_time", "transaction_rate", "request_errors"},

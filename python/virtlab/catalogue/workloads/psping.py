@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
 from virtlab.catalogue.kinds import (
     COUNT,
     COUNT_MAX,
@@ -141,14 +141,15 @@ PSPING = Workload(
         Parameter("test", choice("latency", "ping", "bandwidth"), "test", "which of PsPing's tests", "latency"),
         Parameter("protocol", choice("tcp", "udp", "icmp"), "protocol", "what carries the requests", "tcp"),
         Parameter("size", SIZE, "request_bytes", "payload of a request (-l)", "32 B"),
-        Parameter("response", POSITIVE_SIZE, "response_bytes", "payload of its answer; over UDP at least 18 B", "1 B"),
+        Parameter("response", POSITIVE_SIZE, "response_bytes", "payload of its answer; over UDP at least 18 B", SHARED),
         Parameter("count", COUNT, "count", "requests that count (-n)", 100),
         Parameter("warmup", WARMUP, "warmup", "requests before them that do not (-w)", 5),
-        Parameter("interval", DURATION, "interval_ns", "least time between two requests (-i of a ping)", "0 ns"),
+        Parameter("interval", DURATION, "interval_ns", "least time between two requests (-i of a ping)", SHARED),
         Parameter("outstanding", COUNT, "outstanding", "requests under way in a bandwidth test (-i)", 16),
-        Parameter("reverse", FLAG, "reverse", "the server sends `size` and the client `response` (-r)", default=False),
+        Parameter("reverse", FLAG, "reverse", "the server sends `size` and the client `response` (-r)", SHARED),
         Parameter(
-            "timeout", POSITIVE_DURATION, "timeout_ns", "an answer or a connection later than this is lost; TCP waits", "5 s"
+            "timeout", POSITIVE_DURATION, "timeout_ns", "an answer or a connection later than this is lost; TCP waits",
+            SHARED,
         ),
         Parameter("at_most", POSITIVE_DURATION, "limit_ns", "ends after this time, even with requests left (-n 10s)"),
         Parameter(

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
 from virtlab.catalogue.kinds import (
     ARRIVALS,
     COUNT,
-    DSCP,
     DURATION,
-    FLAG,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
     RATIO,
@@ -23,6 +21,7 @@ from virtlab.catalogue.kinds import (
     choice,
 )
 from virtlab.catalogue.measures import PROBE, SEARCH
+from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
 
 CONNECTIONS_MAX = THREADS_MAX = 1024
 MESSAGE_MAX_BYTES = 64 << 20
@@ -84,7 +83,7 @@ REQUEST_RESPONSE = Workload(
             "arrivals", ARRIVALS, "arrivals",
             "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
         ),
-        Parameter("connections", COUNT, "connections", "on each there is one request at a time", 1),
+        Parameter("connections", COUNT, "connections", "on each there is one request at a time", SHARED),
         Parameter(
             "think", POSITIVE_DURATION, "think_ns", "of a client, between an answer and its next request; absent: none"
         ),
@@ -92,9 +91,9 @@ REQUEST_RESPONSE = Workload(
             "think_distribution", DISTRIBUTION, "think_distribution",
             "constant, or exponential of the same mean; absent: constant",
         ),
-        Parameter("request", POSITIVE_SIZE, "request_bytes", "of a request, with its head of 16 B", "64 B"),
-        Parameter("response", POSITIVE_SIZE, "response_bytes", "of an answer, with its head of 16 B", "1 KiB"),
-        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without its answer by then is given up", "30 s"),
+        Parameter("request", POSITIVE_SIZE, "request_bytes", "of a request, with its head of 16 B", SHARED),
+        Parameter("response", POSITIVE_SIZE, "response_bytes", "of an answer, with its head of 16 B", SHARED),
+        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without its answer by then is given up", SHARED),
         Parameter("deadline", POSITIVE_DURATION, "deadline_ns", "an answer after it is late; absent: none is"),
         Parameter(
             "demand", POSITIVE_DURATION, "demand_ns", "processor time that a request takes at the server, as counted work; "
@@ -108,24 +107,20 @@ REQUEST_RESPONSE = Workload(
             "demand_variation", RATIO, "demand_variation_ratio",
             "of a lognormal demand: standard deviation over mean; absent: 100 %",
         ),
-        Parameter("threads", COUNT, "threads", "of the server: requests that are served at a time", 1),
-        Parameter("backlog", COUNT, "backlog", "of the server: requests that wait for a thread, at most", 1024),
+        Parameter("threads", COUNT, "threads", "of the server: requests that are served at a time", SHARED),
+        Parameter("backlog", COUNT, "backlog", "of the server: requests that wait for a thread, at most", SHARED),
         Parameter(
             "full", choice("reject", "wait"), "full",
-            "of the server: what comes beyond its backlog is refused, or waits, too", "reject",
+            "of the server: what comes beyond its backlog is refused, or waits, too", SHARED,
         ),
         Parameter(
             "pause", POSITIVE_DURATION, "pause_ns", "of the server: for how long it serves nothing, once; absent: never"
         ),
         Parameter("pause_after", DURATION, "pause_after_ns", "from the first request to that pause; absent: at once"),
-        Parameter("send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"),
-        Parameter("receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "socket receive buffers; absent: the system's"),
-        Parameter(
-            "congestion_control", choice("cubic", "newreno"), "congestion_control",
-            "how it answers congestion; absent: the system's (simulator: cubic)",
-        ),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
-        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
+        *TCP_BUFFERS,
+        CONGESTION_CONTROL,
+        CODE_POINT,
+        ECN,
     ),
     streams={"response/1": "from"},
     metrics=PROBE | SEARCH | {

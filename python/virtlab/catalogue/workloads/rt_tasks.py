@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
 from virtlab.catalogue.kinds import (
     COUNT,
     DURATION,
@@ -192,11 +192,11 @@ RT_TASKS = Workload(
         Parameter("period", POSITIVE_DURATION, "period_ns", "of the guest's budget", "10 ms"),
         Parameter("budget", POSITIVE_DURATION, "budget_ns", "CPU time of the guest each period", required=True),
         Parameter(
-            "overhead", DURATION, "overhead_ns", "of the budget, lost at each start (`virtlab rt overhead`)", "0 ns"
+            "overhead", DURATION, "overhead_ns", "of the budget, lost at each start (`virtlab rt overhead`)", SHARED
         ),
         Parameter("policy", choice("rm", "dm", "given"), "policy", "priorities inside the guest", "rm"),
         Parameter("server", choice("deadline", "quota"), "server", "what gives the budget", "deadline"),
-        Parameter("competitors", COMPETITORS, "competitors", "other reservations that use theirs up", []),
+        Parameter("competitors", COMPETITORS, "competitors", "other reservations that use theirs up", SHARED),
         Parameter("phases", COUNT, "phases", "points of the guest's period at which all tasks are released", 8),
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it lasts", "2 s"),
     ),

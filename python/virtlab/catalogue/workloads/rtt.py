@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
-from virtlab.catalogue.kinds import ARRIVALS, COUNT, DSCP, POSITIVE_DURATION, choice
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, size_of, size_parameter, usual
+from virtlab.catalogue.kinds import ARRIVALS, COUNT, POSITIVE_DURATION, choice
 from virtlab.catalogue.measures import PACKETS, PROBE, SEARCH
+from virtlab.catalogue.sockets import CODE_POINT
 
 SIZE_MAX_BYTES = 65_500
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -49,8 +50,8 @@ RTT = Workload(
     meaning="round-trip time of requests on an open-loop schedule",
     part="measure",
     parameters=(
-        Parameter("protocol", choice("icmp", "udp"), "protocol", "what carries the echo", "icmp"),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        Parameter("protocol", choice("icmp", "udp"), "protocol", "what carries the echo", SHARED),
+        CODE_POINT,
         size_parameter("84 B ip_packet"),
         Parameter("interval", POSITIVE_DURATION, "interval_ns", "time between intended send times", "100 ms"),
         Parameter(
@@ -61,12 +62,12 @@ RTT = Workload(
         ),
         Parameter("count", COUNT, "count", "number of requests", 100),
         Parameter(
-            "timeout", POSITIVE_DURATION, "timeout_ns", "a reply later than this counts as lost", "1 s"
+            "timeout", POSITIVE_DURATION, "timeout_ns", "a reply later than this counts as lost", SHARED
         ),
     ),
     streams={"sent/1": "from", "rtt/1": "from"},
     metrics=PROBE | SEARCH | PACKETS | {"rtt", "path_rtt", "pacing_error", "warm_up"},
-    transport=lambda values: values.get("protocol", "icmp"),
+    transport=lambda values: values.get("protocol", usual("rtt", "protocol")),
     duration_ns=_duration_ns,
     rows=_rows,
     check=_check,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
+from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE
 from virtlab.catalogue.measures import PROBE, SEARCH
+from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
 
 TRANSACTION_GUESS_NS = 50_000  # of an estimate
 
@@ -24,25 +25,12 @@ TCP_RR = Workload(
     part="measure",
     parameters=(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it lasts", "10 s"),
-        Parameter("request", POSITIVE_SIZE, "request_bytes", "bytes of a request", "1 B"),
-        Parameter("response", POSITIVE_SIZE, "response_bytes", "bytes of a response", "1 B"),
-        Parameter(
-            "send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket send buffers; absent: the system's"
-        ),
-        Parameter(
-            "receive_buffer",
-            POSITIVE_SIZE,
-            "receive_buffer_bytes",
-            "socket receive buffers; absent: the system's",
-        ),
-        Parameter(
-            "congestion_control",
-            choice("cubic", "newreno"),
-            "congestion_control",
-            "how it answers congestion; absent: the system's (simulator: cubic)",
-        ),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
-        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
+        Parameter("request", POSITIVE_SIZE, "request_bytes", "bytes of a request", SHARED),
+        Parameter("response", POSITIVE_SIZE, "response_bytes", "bytes of a response", SHARED),
+        *TCP_BUFFERS,
+        CONGESTION_CONTROL,
+        CODE_POINT,
+        ECN,
     ),
     streams={"transaction/1": "from"},
     metrics=PROBE | SEARCH | {"transaction_time", "transaction_rate"},

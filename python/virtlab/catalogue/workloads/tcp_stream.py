@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import COUNT, DSCP, FLAG, POSITIVE_DURATION, POSITIVE_SIZE, choice
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, usual
+from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, POSITIVE_SIZE
 from virtlab.catalogue.measures import PROBE, SEARCH
+from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
 
-INTERVAL_NS = 100_000_000  # of progress rows
+INTERVAL_NS: int = usual("tcp_stream", "interval_ns")  # of progress rows
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
@@ -24,26 +25,13 @@ TCP_STREAM = Workload(
     part="measure",
     parameters=(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
-        Parameter("message", POSITIVE_SIZE, "message_bytes", "bytes per send call", "16 KiB"),
-        Parameter(
-            "send_buffer",
-            POSITIVE_SIZE,
-            "send_buffer_bytes",
-            "socket buffer of the sender; absent: the system's",
-        ),
-        Parameter(
-            "receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: the system's"
-        ),
-        Parameter("streams", COUNT, "streams", "number of connections", 1),
-        Parameter(
-            "congestion_control",
-            choice("cubic", "newreno"),
-            "congestion_control",
-            "how it answers congestion; absent: the system's (simulator: cubic)",
-        ),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
-        Parameter("ecn", FLAG, "ecn", "packets may be marked instead of dropped (RFC 3168); absent: no"),
-        Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", default=False),
+        Parameter("message", POSITIVE_SIZE, "message_bytes", "bytes per send call", SHARED),
+        *TCP_BUFFERS,
+        Parameter("streams", COUNT, "streams", "number of connections", SHARED),
+        CONGESTION_CONTROL,
+        CODE_POINT,
+        ECN,
+        Parameter("no_delay", FLAG, "no_delay", "switches Nagle's algorithm off", SHARED),
     ),
     streams={"interval/1": "to"},
     metrics=PROBE | SEARCH | {"srtt", "goodput", "fairness", "retransmits", "congestion_window"},

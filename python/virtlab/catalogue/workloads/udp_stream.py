@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
-from virtlab.catalogue.kinds import ARRIVALS, DSCP, POSITIVE_DURATION, POSITIVE_SIZE, RATE
+from virtlab.catalogue.kinds import ARRIVALS, POSITIVE_DURATION, POSITIVE_SIZE, RATE
 from virtlab.catalogue.measures import STREAM
+from virtlab.catalogue.sockets import CODE_POINT
 
 PAYLOAD_MAX_BYTES = 65_535 - 20 - 8
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
@@ -47,7 +48,7 @@ UDP_STREAM = Workload(
     part="measure",
     parameters=(
         Parameter("rate", RATE, "rate_bit_per_s", "of IP packets; absent: as fast as possible", tunable=True),
-        Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways"),
+        CODE_POINT,
         Parameter(
             "arrivals",
             ARRIVALS,

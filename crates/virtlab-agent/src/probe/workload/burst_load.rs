@@ -20,16 +20,17 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use std::net::SocketAddr;
 use virtlab_load::burst::{self, MAXIMUM_DATAGRAM_BYTES, OriginSide};
-use virtlab_load::parameters::{BurstLoad as Parameters, Carrier};
+use virtlab_load::parameters::Carrier;
+use virtlab_load::parameters::burst_load::{BurstLoad as Parameters, NAME};
 use virtlab_load::size::IpVersion;
 use virtlab_wire::Nanos;
 
 /// In the table of workloads.
-pub const KIND: Kind = Kind::of("burst_load", prepare);
+pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
     let (local, peer) = (arming.local.ip("local")?, arming.peer.ip("peer")?);
     let (replies, icmp) = (parameters.replies(), parameters.protocol == Carrier::Icmp);

@@ -9,7 +9,7 @@
 //! One thread at either end looks after all connections, none of which it waits for alone.
 
 use super::http::{self, Answer, HEAD_MOST_BYTES};
-use super::tcp::{self, Buffers};
+use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::live::Tally;
@@ -30,6 +30,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use virtlab_load::Histogram;
+use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::http_get::{HttpGet as Parameters, NAME};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
@@ -49,19 +50,13 @@ pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
-    let buffers = Buffers {
-        send_bytes: parameters.send_buffer_bytes,
-        receive_bytes: parameters.receive_buffer_bytes,
-        congestion_control: parameters.congestion_control,
-    };
+    let buffers = parameters.buffers();
     let idle = arming.common.idle;
     match arming.side {
         Side::Client => {
-            let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-            let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
-            let local = SocketAddr::new(arming.local.ip("local")?, 0);
+            let (local, peer) = arming.ends()?;
             let request = http::request(&parameters.path, peer, parameters.keep_alive);
             let schedule = parameters
                 .rate_per_s

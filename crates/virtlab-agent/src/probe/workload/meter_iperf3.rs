@@ -37,7 +37,7 @@ const NOT_SERVED: [&str; 4] =
 
 /// Prepares either end of a UDP stream.
 pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: UdpStream = parse(arming.own.clone())?;
+    let parameters: UdpStream = parse(&arming.own)?;
     parameters.check().context("parameters")?;
     anyhow::ensure!(
         parameters.arrivals == Arrivals::Constant && !parameters.keep_sent,
@@ -67,7 +67,7 @@ pub fn prepare_udp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
 
 /// Prepares either end of a TCP stream.
 pub fn prepare_tcp(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: TcpStream = parse(arming.own.clone())?;
+    let parameters: TcpStream = parse(&arming.own)?;
     parameters.check().context("parameters")?;
     anyhow::ensure!(
         parameters.interval_ns == INTERVAL_NS,
@@ -110,7 +110,7 @@ fn prepare(
         vec!["-J".into(), "-B".into(), local.to_string(), "-i".into(), "0.1".into()];
     let port = match arming.side {
         Side::Server => free_port(SocketAddr::new(local, arming.local.port.unwrap_or(0)))?,
-        Side::Client => arming.peer.port.context("peer.port is missing; arm the server first")?,
+        Side::Client => arming.peer_port()?,
     };
     arguments.extend(["-p".to_owned(), port.to_string()]);
     match arming.side {

@@ -23,7 +23,7 @@ const LEAST_PAYLOAD_BYTES: u32 = 16;
 
 /// Prepares either end; the far kernel answers.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
     if parameters.protocol != Carrier::Icmp {
         bail!("parameters.meter: ping measures protocol icmp only; use meter virtlab for udp");

@@ -27,13 +27,15 @@ mod tcp_stream;
 mod udp_stream;
 
 use super::endpoint::Endpoint;
-use super::parameters::{self, Common, Meter};
+use super::parameters::{Common, Meter};
 use super::report::Report;
 use super::run::Run;
 use super::socket::{keep_stamping, with_code_point};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::net::SocketAddr;
+use virtlab_load::parameters::Role;
 
 /// Which end of a role this guest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -62,6 +64,25 @@ pub struct Arming<'a> {
     pub peer: Endpoint,
     /// For everything drawn at random.
     pub seed: u64,
+}
+
+impl Arming<'_> {
+    /// Where the server listens.
+    ///
+    /// # Errors
+    /// When it is not armed.
+    fn peer_port(&self) -> anyhow::Result<u16> {
+        self.peer.port.context("peer.port is missing; arm the server first")
+    }
+
+    /// Of the client's sockets: its own address with any port, and the server's.
+    ///
+    /// # Errors
+    /// When an end has no address, or the server is not armed.
+    fn ends(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
+        let peer = SocketAddr::new(self.peer.ip("peer")?, self.peer_port()?);
+        Ok((SocketAddr::new(self.local.ip("local")?, 0), peer))
+    }
 }
 
 /// A prepared workload.
@@ -218,7 +239,10 @@ impl Workload for StandBy {
     }
 }
 
-/// Reads the parameters of a workload; see [`parameters::parse`].
-fn parse<T: serde::de::DeserializeOwned>(own: Map<String, Value>) -> anyhow::Result<T> {
-    parameters::parse(own)
+/// The workload's own parameters.
+///
+/// # Errors
+/// When one is unknown, missing or of the wrong kind; the message names it.
+fn parse<T: Role>(own: &Map<String, Value>) -> anyhow::Result<T> {
+    virtlab_load::parameters::read(own).context("parameters")
 }

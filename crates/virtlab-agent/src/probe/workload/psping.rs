@@ -7,7 +7,7 @@
 //! sizes of request and answer. A row per request; those of the warm-up have numbers below 0, those never answered
 //! end at -1.
 
-use super::tcp::{self, Buffers};
+use super::tcp;
 use super::tcp_rr::{answerer, flags_of};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse, psping_udp, rtt};
 use crate::clock;
@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use virtlab_load::Transport;
+use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::psping::{Asked, NAME, Psping, Test};
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::RequestRow;
@@ -36,7 +37,7 @@ pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Psping = parse(arming.own.clone())?;
+    let parameters: Psping = parse(&arming.own)?;
     let asked = parameters.asked().context("parameters")?;
     if parameters.protocol == Transport::Icmp {
         return prepare_icmp(arming, &parameters);
@@ -47,9 +48,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return answerer(&arming, Buffers::default(), asked.sizes.0, asked.sizes.1);
     }
-    let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-    let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
-    let local = SocketAddr::new(arming.local.ip("local")?, 0);
+    let (local, peer) = arming.ends()?;
     if parameters.test == Test::Ping {
         return Ok(Prepared::fixed(Connector { asked, local, peer }));
     }

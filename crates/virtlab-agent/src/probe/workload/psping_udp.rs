@@ -12,7 +12,6 @@ use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use virtlab_load::parameters::psping::Asked;
 use virtlab_wire::Nanos;
@@ -30,9 +29,7 @@ pub fn prepare(arming: &Arming<'_>, asked: Asked) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(Reflector::prepare(arming, Some(asked.sizes.1 as usize))?));
     }
-    let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-    let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
-    let local = SocketAddr::new(arming.local.ip("local")?, 0);
+    let (local, peer) = arming.ends()?;
     let fd = socket::udp(local, false).with_context(|| format!("cannot bind UDP {local}"))?;
     socket::connect(&fd, peer).with_context(|| format!("cannot reach {peer}"))?;
     socket::set_buffer(&fd, true, 8 << 20)?;

@@ -55,11 +55,11 @@ const MOST_UDP_FLOWS: u16 = u16::MAX - FIRST_SOURCE_PORT;
 type Parameters = RawStream<String>;
 
 /// In the table of workloads.
-pub const KIND: Kind = Kind::of("raw_stream", prepare);
+pub const KIND: Kind = Kind::of(raw_stream::NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     let split = parameters.split().context("parameters")?;
     parameters.check(arming.local.mtu_bytes).context("parameters")?;
     ensure!(
@@ -191,7 +191,7 @@ fn udp_fronts(arming: &Arming<'_>, parameters: &Parameters, split: &Split) -> an
     let local = arming.local.mac("local")?;
     let source = ipv4(arming.local.ip("local")?, "local")?;
     let destination = ipv4(arming.peer.ip("peer")?, "peer")?;
-    let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+    let port = arming.peer_port()?;
     let via = parameters.via.iter().map(|mac| parse_mac(mac)).collect::<anyhow::Result<Vec<_>>>();
     let via = via.context("parameters.via")?;
     let tag_bytes = if parameters.priority.is_some() { TAG_BYTES as u32 } else { 0 };

@@ -24,7 +24,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
     }
-    let parameters: RtTasks = parse(arming.own.clone())?;
+    let parameters: RtTasks = parse(&arming.own)?;
     parameters.check()?;
     Ok(Prepared::fixed(Guest { parameters }))
 }

@@ -29,7 +29,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use virtlab_load::meters::{Arrival, Sequence};
-use virtlab_load::parameters::{Carrier, Rtt as Parameters};
+use virtlab_load::parameters::Carrier;
+use virtlab_load::parameters::rtt::{NAME, Rtt as Parameters};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
@@ -41,11 +42,11 @@ const GRACE: Nanos = Nanos(30_000_000);
 const PENDING_STAMPS: usize = 1024;
 
 /// In the table of workloads.
-pub const KIND: Kind = Kind { meters: &[(Meter::Ping, meter_ping::prepare)], ..Kind::of("rtt", prepare) };
+pub const KIND: Kind = Kind { meters: &[(Meter::Ping, meter_ping::prepare)], ..Kind::of(NAME, prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
     match (arming.side, parameters.protocol) {
         (Side::Client, _) => Ok(Prepared::fixed(Client::prepare(&arming, parameters)?)),
@@ -88,7 +89,7 @@ impl Client {
                 (sockets.sender, sockets.receiver, format, SocketAddr::new(peer, 0))
             }
             Carrier::Udp => {
-                let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
+                let port = arming.peer_port()?;
                 let (sender, receiver) = udp_pair(SocketAddr::new(local, 0), SocketAddr::new(peer, port))?;
                 (sender, receiver, Format::Udp, SocketAddr::new(peer, port))
             }

@@ -11,12 +11,12 @@ use crate::probe::expected::{Otherwise, known, only_from};
 use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use virtlab_load::parameters::CongestionControl;
+use virtlab_load::parameters::{Buffers, CongestionControl};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 
@@ -24,17 +24,6 @@ use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 const CONNECT_PATIENCE: Nanos = Nanos(5_000_000_000);
 /// A blocked call returns after this, to see whether it should stop.
 const TIMEOUT_US: i64 = 20_000;
-
-/// What a socket is told before its handshake: buffers and congestion control; absent: the system's.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Buffers {
-    /// SO_SNDBUF.
-    pub send_bytes: Option<u64>,
-    /// SO_RCVBUF.
-    pub receive_bytes: Option<u64>,
-    /// TCP_CONGESTION; absent: the system's.
-    pub congestion_control: Option<CongestionControl>,
-}
 
 /// Sets it and reads it back.
 fn set_congestion_control(fd: &OwnedFd, wanted: CongestionControl) -> anyhow::Result<()> {
@@ -74,29 +63,17 @@ fn set_congestion_control(fd: &OwnedFd, wanted: CongestionControl) -> anyhow::Re
     Ok(())
 }
 
-impl Buffers {
-    fn apply(self, fd: &OwnedFd) -> anyhow::Result<()> {
-        if let Some(congestion_control) = self.congestion_control {
-            set_congestion_control(fd, congestion_control)?;
-        }
-        for (receive, name, bytes) in [
-            (false, "send_buffer_bytes", self.send_bytes),
-            (true, "receive_buffer_bytes", self.receive_bytes),
-        ] {
-            let Some(bytes) = bytes else { continue };
-            let bytes = usize::try_from(bytes).with_context(|| format!("parameters.{name}"))?;
-            let granted =
-                socket::set_buffer(fd, receive, bytes).with_context(|| format!("parameters.{name}"))?;
-            if granted < bytes {
-                let limit = if receive { "rmem_max" } else { "wmem_max" };
-                bail!(
-                    "parameters.{name}: {bytes} B were requested and {granted} B granted; raise net.core.{limit} on the \
-                     machine or request less"
-                );
-            }
-        }
-        Ok(())
+/// Tells a socket what it has to know before its handshake.
+fn apply(buffers: Buffers, fd: &OwnedFd) -> anyhow::Result<()> {
+    if let Some(congestion_control) = buffers.congestion_control {
+        set_congestion_control(fd, congestion_control)?;
     }
+    for (receive, bytes) in [(false, buffers.send_bytes), (true, buffers.receive_bytes)] {
+        if let Some(bytes) = bytes {
+            socket::require_buffer(fd, receive, bytes)?;
+        }
+    }
+    Ok(())
 }
 
 /// A listening socket of a role's server, and the peer whose connections alone it takes.
@@ -118,7 +95,7 @@ pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(Listener
         filtered => filtered?,
     }
     socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
-    buffers.apply(&fd)?;
+    apply(buffers, &fd)?;
     socket::bind(&fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
     // SAFETY: listen takes a descriptor and a number.
     socket::check(unsafe { libc::listen(fd.as_raw_fd(), 1024) })?;
@@ -188,7 +165,7 @@ pub fn accept(run: &Run, listener: &Listener) -> anyhow::Result<Option<(OwnedFd,
 /// When a buffer is not granted or the kernel has no way there.
 pub fn dial(local: SocketAddr, peer: SocketAddr, buffers: Buffers) -> anyhow::Result<OwnedFd> {
     let fd = socket::open(socket::family(&peer), libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
-    buffers.apply(&fd)?;
+    apply(buffers, &fd)?;
     // A port is chosen with the peer, so that as many connections may end within a minute as there are pairs of ports.
     socket::set_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1i32)?;
     socket::bind(&fd, local).with_context(|| format!("cannot bind TCP {local}"))?;
@@ -216,7 +193,7 @@ pub fn connect(
     let begun = clock::raw();
     let fd = loop {
         let fd = socket::open(socket::family(&peer), libc::SOCK_STREAM, 0)?;
-        buffers.apply(&fd)?;
+        apply(buffers, &fd)?;
         socket::bind(&fd, local).with_context(|| format!("cannot bind TCP {local}"))?;
         // The kernel's own patience is minutes; SO_SNDTIMEO bounds connect(2), too.
         socket::set_timeout(&fd, libc::SO_SNDTIMEO, 1_000_000)?;

@@ -4,7 +4,7 @@
 //! off: with one transaction under way it changes nothing but requests of several segments, whose last one it would hold
 //! back for the receiver's delayed acknowledgement.
 
-use super::tcp::{self, Buffers};
+use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
@@ -15,6 +15,7 @@ use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::net::SocketAddr;
+use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::tcp_rr::{NAME, TcpRr as Parameters};
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::TransactionRow;
@@ -24,19 +25,13 @@ pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
-    let buffers = Buffers {
-        send_bytes: parameters.send_buffer_bytes,
-        receive_bytes: parameters.receive_buffer_bytes,
-        congestion_control: parameters.congestion_control,
-    };
+    let buffers = parameters.buffers();
     let idle = arming.common.idle;
     match arming.side {
         Side::Client => {
-            let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-            let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
-            let local = SocketAddr::new(arming.local.ip("local")?, 0);
+            let (local, peer) = arming.ends()?;
             Ok(Prepared::fixed(Client { parameters, local, peer, buffers, idle }))
         }
         Side::Server => answerer(&arming, buffers, parameters.request_bytes, parameters.response_bytes),

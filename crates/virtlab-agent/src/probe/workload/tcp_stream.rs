@@ -4,7 +4,7 @@
 //! whatever comes. Every 100 ms each end keeps a row per connection: the client what it wrote, with TCP_INFO, the server
 //! what it read. An end fills its own columns and leaves the other's at 0. Goodput is what the server read.
 
-use super::tcp::{self, Buffers, Info};
+use super::tcp::{self, Info};
 use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::tcp_stream::{NAME, TcpStream as Parameters};
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::IntervalRow;
@@ -30,18 +31,12 @@ pub const KIND: Kind =
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
-    let local = SocketAddr::new(arming.local.ip("local")?, 0);
-    let buffers = Buffers {
-        send_bytes: parameters.send_buffer_bytes,
-        receive_bytes: parameters.receive_buffer_bytes,
-        congestion_control: parameters.congestion_control,
-    };
+    let buffers = parameters.buffers();
     match arming.side {
         Side::Client => {
-            let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-            let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
+            let (local, peer) = arming.ends()?;
             Ok(Prepared::fixed(Client { parameters, local, peer, buffers }))
         }
         Side::Server => {

@@ -19,9 +19,8 @@ use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use virtlab_load::parameters::UdpStream as Parameters;
+use virtlab_load::parameters::udp_stream::{NAME, UdpStream as Parameters};
 use virtlab_load::schedule::Schedule;
 use virtlab_load::{PacketSize, Split};
 use virtlab_wire::Nanos;
@@ -34,11 +33,11 @@ const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// In the table of workloads.
 pub const KIND: Kind =
-    Kind { meters: &[(Meter::Iperf3, meter_iperf3::prepare_udp)], ..Kind::of("udp_stream", prepare) };
+    Kind { meters: &[(Meter::Iperf3, meter_iperf3::prepare_udp)], ..Kind::of(NAME, prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     let peer = arming.peer.ip("peer")?;
     parameters.check().context("parameters")?;
     let size = parameters.size(version_of(peer), arming.local.mtu_bytes).context("parameters")?;
@@ -70,9 +69,7 @@ struct Sender {
 
 impl Sender {
     fn prepare(arming: &Arming<'_>, parameters: &Parameters, size: PacketSize) -> anyhow::Result<Self> {
-        let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-        let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
-        let local = SocketAddr::new(arming.local.ip("local")?, 0);
+        let (local, peer) = arming.ends()?;
         let socket = socket::udp(local, false).with_context(|| format!("cannot bind UDP {local}"))?;
         socket::connect(&socket, peer).with_context(|| format!("cannot reach {peer}"))?;
         let buffer_bytes = buffer(&socket, false, parameters.send_buffer_bytes, SEND_BUFFER_BYTES)?;
@@ -102,20 +99,12 @@ impl Sender {
     }
 }
 
-/// Sets a socket's buffer and returns what the kernel granted. A wish of the file is granted or refused: the kernel would
-/// cut it to its own limit without a word where this process may not go beyond.
+/// Sets a socket's buffer and returns what the kernel granted. A wish of the file is granted or refused.
 fn buffer(socket: &OwnedFd, receive: bool, wanted: Option<u64>, usual: usize) -> anyhow::Result<usize> {
-    let granted = socket::set_buffer(socket, receive, wanted.map_or(usual, |bytes| bytes as usize))?;
-    if let Some(bytes) = wanted {
-        let (name, limit) =
-            if receive { ("receive_buffer", "rmem_max") } else { ("send_buffer", "wmem_max") };
-        anyhow::ensure!(
-            granted as u64 / 2 >= bytes,
-            "parameters.{name}: {bytes} B were requested, {} B granted; raise net.core.{limit}, or request less",
-            granted / 2
-        );
+    match wanted {
+        Some(bytes) => socket::require_buffer(socket, receive, bytes),
+        None => Ok(socket::set_buffer(socket, receive, usual)?),
     }
-    Ok(granted)
 }
 
 impl Workload for Sender {

@@ -8,7 +8,6 @@ use crate::network::Network;
 use crate::samples::{RequestRow, Table};
 use crate::tcp::{Flow, Wishes};
 use crate::workloads::workload::{Counters, Workload};
-use serde_json::Value;
 use virtlab_load::parameters::psping::Asked;
 use virtlab_wire::Nanos;
 
@@ -122,8 +121,6 @@ impl Workload for Connects {
     fn stop(&mut self, _network: &mut Network) {
         self.finished = true;
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

@@ -8,7 +8,6 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{RequestRow, Table};
 use crate::workloads::workload::{Counters, SOCKET_BYTES, Workload, unreachable};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use virtlab_load::Transport;
 use virtlab_load::parameters::psping::Asked;
@@ -114,8 +113,6 @@ impl Workload for Datagrams {
         self.go_on(network);
     }
 
-    fn expire(&mut self, _side: usize, _network: &mut Network) {}
-
     fn wakes(&self, _message: &Message) -> bool {
         true
     }
@@ -139,8 +136,6 @@ impl Workload for Datagrams {
     fn stop(&mut self, _network: &mut Network) {
         self.finished = true;
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

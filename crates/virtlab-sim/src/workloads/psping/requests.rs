@@ -11,7 +11,6 @@ use crate::network::Network;
 use crate::samples::{RequestRow, Table};
 use crate::tcp::{Flow, GREETING_BYTES, Wishes};
 use crate::workloads::workload::{Counters, Workload};
-use serde_json::Value;
 use std::collections::VecDeque;
 use virtlab_load::parameters::psping::Asked;
 use virtlab_wire::Nanos;
@@ -131,8 +130,6 @@ impl Workload for Requests {
         self.flow.pump(side, network);
     }
 
-    fn expire(&mut self, _side: usize, _network: &mut Network) {}
-
     fn take(&mut self, message: Message, network: &mut Network) {
         let was_open = self.flow.end(0).is_open();
         let side = self.flow.take(message, network);
@@ -149,8 +146,6 @@ impl Workload for Requests {
     fn stop(&mut self, _network: &mut Network) {
         self.finished = true;
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

@@ -11,7 +11,6 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{RtJobRow, RtSupplyRow, Table};
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
-use serde_json::Value;
 use supply::{Supply, asked_ppm, supply};
 use virtlab_load::parameters::rt_tasks::{NAME, RtTasks as Parameters};
 
@@ -215,8 +214,6 @@ impl Workload for RtTasks {
             self.play(network.now_ns - self.start_ns);
         }
     }
-
-    fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
 
     fn finished(&self) -> bool {
         self.finished

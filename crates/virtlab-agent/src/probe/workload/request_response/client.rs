@@ -5,7 +5,7 @@
 //! thread looks after all connections, none of which it waits for alone.
 
 use super::super::Workload;
-use super::super::tcp::{self, Buffers};
+use super::super::tcp;
 use super::message::{HEAD, Head, Incoming, Kind};
 use super::readiness::Readiness;
 use crate::clock;
@@ -25,6 +25,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use virtlab_load::Histogram;
+use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::request_response::{Ending, RATE, RequestResponse as Parameters, Times};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;

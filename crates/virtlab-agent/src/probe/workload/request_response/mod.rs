@@ -8,12 +8,11 @@ mod message;
 mod readiness;
 mod server;
 
-use super::tcp::{self, Buffers};
+use super::tcp;
 use super::{Arming, Kind, Prepared, Side, parse};
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde_json::Value;
-use std::net::SocketAddr;
 use virtlab_load::parameters::request_response::{NAME, RATE, RequestResponse as Parameters};
 
 /// In the table of workloads.
@@ -21,19 +20,13 @@ pub const KIND: Kind = Kind::of(NAME, prepare);
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Parameters = parse(arming.own.clone())?;
+    let parameters: Parameters = parse(&arming.own)?;
     parameters.check().context("parameters")?;
-    let buffers = Buffers {
-        send_bytes: parameters.send_buffer_bytes,
-        receive_bytes: parameters.receive_buffer_bytes,
-        congestion_control: parameters.congestion_control,
-    };
+    let buffers = parameters.buffers();
     let (idle, seed) = (arming.common.idle, arming.seed);
     let workload: Box<dyn super::Workload> = match arming.side {
         Side::Client => {
-            let port = arming.peer.port.context("peer.port is missing; arm the server first")?;
-            let peer = SocketAddr::new(arming.peer.ip("peer")?, port);
-            let local = SocketAddr::new(arming.local.ip("local")?, 0);
+            let (local, peer) = arming.ends()?;
             Box::new(client::Client { parameters, local, peer, buffers, idle, seed })
         }
         Side::Server => {

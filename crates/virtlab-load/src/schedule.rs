@@ -20,7 +20,7 @@ pub enum Schedule {
     Paced {
         /// Bits that count against the rate.
         packet_bits: u64,
-        /// Of those bits.
+        /// Rate of those bits.
         rate_bit_per_s: u64,
     },
     /// `rate_pps` packets per second, evenly.

@@ -44,7 +44,7 @@ pub struct Split {
     flows: u16,
     /// Turns taken so far, of equal flows.
     turn: u64,
-    /// Of unequal flows.
+    /// The turns of unequal flows.
     unequal: Option<Unequal>,
     /// Which flows take turns here: every so many, from the first on.
     first: u16,

@@ -159,7 +159,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// Of a discipline that is nothing else.
+    /// A declaration with the name alone.
     pub(crate) const fn of(name: &'static str) -> Self {
         Self {
             name,

@@ -21,7 +21,7 @@ pub struct Headers {
     pub source: Option<IpAddr>,
     /// Whither.
     pub destination: Option<IpAddr>,
-    /// Of TCP, UDP and SCTP, not of fragments.
+    /// The source port of TCP, UDP and SCTP; fragments have none.
     pub source_port: Option<u16>,
     /// As above.
     pub destination_port: Option<u16>,

@@ -20,7 +20,7 @@ pub struct NetemOptions {
     pub loss_ratio: f64,
     /// Packets that may be held (`limit`).
     pub limit_packets: u64,
-    /// Of the draws.
+    /// Seed of the draws.
     pub seed: u64,
 }
 
@@ -34,7 +34,7 @@ impl Default for NetemOptions {
 #[derive(Debug)]
 pub struct Netem {
     options: NetemOptions,
-    /// Of 2^32 draws, how many lose their packet.
+    /// The number of draws among 2^32 that lose their packet.
     lost_of_all: u64,
     waiting: VecDeque<(Nanos, Packet)>,
     bytes: u64,

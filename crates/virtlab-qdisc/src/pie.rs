@@ -50,7 +50,7 @@ pub struct PieOptions {
     pub ecn: bool,
     /// Short packets are dropped less often (`bytemode`).
     pub by_bytes: bool,
-    /// Of the draws.
+    /// Seed of the draws.
     pub seed: u64,
 }
 

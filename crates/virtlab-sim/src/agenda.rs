@@ -23,7 +23,7 @@ pub enum Due {
         role: usize,
         /// 0 client, 1 server.
         side: usize,
-        /// Of the side.
+        /// The side's generation.
         generation: u32,
     },
     /// A side of a role looks whether its waiting is over.

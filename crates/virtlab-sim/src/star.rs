@@ -20,7 +20,7 @@ use virtlab_load::histogram::Histogram;
 
 /// Between two packets of a host.
 pub const GAP_NS: u64 = 246_080;
-/// Of a packet that meets no other.
+/// Delay of a packet that meets no other.
 pub const DELAY_NS: u64 = 244_160;
 const PACKET_BYTES: u32 = 1500;
 const MOST_HOSTS: u32 = 4096;

@@ -33,9 +33,9 @@ pub struct Told {
     pub acked: u32,
     /// Whether the front moved.
     pub advanced: bool,
-    /// Round trip of the first packet of those acknowledged in order, and of the last.
+    /// Round-trip time of the first packet of those acknowledged in order.
     pub rtt_ns: Option<u64>,
-    /// Of the last.
+    /// Round-trip time of the last of them.
     pub newest_rtt_ns: Option<u64>,
 }
 

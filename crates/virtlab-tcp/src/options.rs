@@ -13,7 +13,7 @@ pub enum Algorithm {
 /// A socket buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Of this many bytes of payload, for good.
+    /// This many bytes of payload, for good.
     Fixed(u64),
     /// Grows with the flow up to this many bytes.
     Grows(u64),

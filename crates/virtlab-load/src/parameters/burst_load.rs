@@ -29,7 +29,7 @@ pub struct BurstLoad {
     pub origin: OriginSide,
     /// How the streams' bursts stand to each other.
     pub phase: Phase,
-    /// Of the first burst, within the period.
+    /// Instant of the first burst within the period.
     pub phase_ns: u64,
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,

@@ -131,7 +131,7 @@ impl From<Carrier> for Transport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} {what}")]
 pub struct OutOfRange {
-    /// Of the parameter.
+    /// The parameter's name.
     pub name: &'static str,
     /// What is wrong with its value.
     pub what: Cow<'static, str>,

@@ -25,7 +25,7 @@ pub struct RawStream<Guest> {
     pub duration_ns: Option<u64>,
     /// Absent: as many as there are shares, else forwarders, else one.
     pub flows: Option<u16>,
-    /// Of the rate, one per flow; absent: equal.
+    /// Shares of the rate, one per flow; absent: equal.
     pub shares: Option<Vec<f64>>,
     /// How many threads send; absent: one.
     pub threads: Option<u16>,
@@ -110,7 +110,7 @@ impl<Guest> RawStream<Guest> {
     }
 }
 
-/// Of the rate, first and when it changes.
+/// Checks the rate, first and when it changes.
 ///
 /// # Errors
 /// When nothing is ever due.

@@ -62,11 +62,11 @@ pub struct Competitor {
 pub struct RtTasks {
     /// Played.
     pub tasks: Vec<Task>,
-    /// Of the guest.
+    /// Period of the guest's budget.
     pub period_ns: u64,
     /// Processor time of the guest each period.
     pub budget_ns: u64,
-    /// Of the budget, lost at each start.
+    /// The part of the budget that is lost at each start.
     pub overhead_ns: u64,
     /// Inside the guest.
     pub policy: Policy,

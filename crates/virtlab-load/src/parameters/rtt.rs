@@ -14,11 +14,11 @@ pub const NAME: &str = "rtt";
 pub struct Rtt {
     /// What carries the echo.
     pub protocol: Carrier,
-    /// Of an echo, with Ethernet's header and FCS.
+    /// Size of an echo with Ethernet's header and FCS.
     pub frame_bytes: Option<u32>,
-    /// Of an echo, with the IP header.
+    /// Size of an echo with the IP header.
     pub ip_packet_bytes: Option<u32>,
-    /// Of an echo, behind all headers.
+    /// Size of an echo behind all headers.
     pub payload_bytes: Option<u32>,
     /// Between two intended instants; 0: each request follows the reply before it.
     pub interval_ns: u64,

@@ -12,9 +12,9 @@ pub const NAME: &str = "tcp_rr";
 pub struct TcpRr {
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,
-    /// Of a request.
+    /// Bytes of a request.
     pub request_bytes: u64,
-    /// Of its response.
+    /// Bytes of its response.
     pub response_bytes: u64,
     /// SO_SNDBUF; absent: the system's.
     pub send_buffer_bytes: Option<u64>,

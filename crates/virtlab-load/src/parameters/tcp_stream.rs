@@ -15,7 +15,7 @@ const LEAST_INTERVAL_NS: u64 = 1_000_000;
 pub struct TcpStream {
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,
-    /// Of one write.
+    /// Bytes of one write.
     pub message_bytes: u64,
     /// SO_SNDBUF; absent: the system's.
     pub send_buffer_bytes: Option<u64>,

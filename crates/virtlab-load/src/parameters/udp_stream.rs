@@ -12,13 +12,13 @@ pub const NAME: &str = "udp_stream";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpStream {
-    /// Of IP packets; absent: as fast as possible.
+    /// Rate of IP packets; absent: as fast as possible.
     pub rate_bit_per_s: Option<u64>,
-    /// Of a datagram, with Ethernet's header and FCS.
+    /// Size of a datagram with Ethernet's header and FCS.
     pub frame_bytes: Option<u32>,
-    /// Of a datagram, with the IP header.
+    /// Size of a datagram with the IP header.
     pub ip_packet_bytes: Option<u32>,
-    /// Of a datagram, behind all headers.
+    /// Size of a datagram behind all headers.
     pub payload_bytes: Option<u32>,
     /// Absent: until stopped.
     pub duration_ns: Option<u64>,
@@ -45,7 +45,7 @@ impl UdpStream {
         self.rate_bit_per_s.map_or(Ok(()), Self::check_rate)
     }
 
-    /// Of the rate, first and when it changes.
+    /// Checks the rate, first and when it changes.
     ///
     /// # Errors
     /// When nothing is ever due.

@@ -28,14 +28,14 @@ use virtlab_wire::ethernet::wire_bytes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
-    /// Of every packet.
+    /// Cost of every packet.
     pub packet_ns: u64,
-    /// Of every byte of it, in picoseconds.
+    /// Cost of every byte of it, in picoseconds.
     pub byte_ps: u64,
 }
 
 impl Cost {
-    /// Of one frame.
+    /// The cost of one frame.
     #[must_use]
     pub fn of(self, bytes: u32) -> u64 {
         self.packet_ns + u64::from(bytes) * self.byte_ps / 1000
@@ -68,7 +68,7 @@ impl Quantiles {
     }
 }
 
-/// Of a guest.
+/// Costs of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestCosts {
@@ -93,7 +93,7 @@ pub struct GuestCosts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forwarding {
-    /// Of every frame.
+    /// Cost of every frame.
     pub cost: Cost,
     /// Until it begins with a frame that comes while it sleeps.
     pub rouse_ns: u64,
@@ -113,7 +113,7 @@ pub struct Forwarding {
     pub own: bool,
 }
 
-/// Of a vNIC.
+/// Costs of a vNIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VnicCosts {
@@ -126,7 +126,7 @@ pub struct VnicCosts {
     pub together: bool,
 }
 
-/// Of whatever realises links and physical switches.
+/// Costs of what realises links and physical switches.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FabricCosts {
@@ -159,7 +159,7 @@ pub struct Busy {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
-    /// Of the named streams.
+    /// Seed of the named streams.
     pub seed: u64,
     /// That processes share.
     pub processors: usize,

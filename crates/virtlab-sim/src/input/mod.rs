@@ -79,7 +79,7 @@ pub struct Resolution {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
-    /// Of the named streams of when they do.
+    /// Seed of the named streams that draw when they speak.
     pub seed: u64,
     /// Places of virtual switches that are interfaces themselves.
     pub bridges: Vec<usize>,
@@ -163,7 +163,7 @@ pub enum On {
 pub struct Uplink {
     /// Name of the port of the fabric.
     pub port: String,
-    /// Of the wire.
+    /// Rate of the wire.
     pub rate_bit_per_s: u64,
     /// Frames that may wait.
     pub limit_packets: u32,
@@ -242,7 +242,7 @@ pub struct RoleEnd {
     pub vnic: usize,
     /// Its address; a workload below IP needs none.
     pub address: Option<IpAddr>,
-    /// Of its named random streams.
+    /// Seed of its named random streams.
     pub seed: u64,
 }
 

@@ -15,7 +15,7 @@ use virtlab_load::size::IpVersion;
 
 /// Of a fragment of version 6, beside the header that every packet has.
 const FRAGMENT_HEADER_BYTES: u32 = 8;
-/// Of UDP, and of an ICMP echo.
+/// Header of UDP, and of an ICMP echo.
 pub const TRANSPORT_BYTES: u32 = 8;
 /// Hops that a packet may take; Linux's default.
 pub const HOPS: u8 = 64;

@@ -10,7 +10,7 @@ use virtlab_fabric::Mac;
 
 /// Bytes of frames that a socket may have waiting in its vNIC: the system's default send buffer.
 pub const SOCKET_BYTES: u64 = 212_992;
-/// Of a socket that streams.
+/// Buffer of a socket that streams.
 pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
 
 /// How a role's side sends.
@@ -27,7 +27,7 @@ pub struct Socket {
     pub room: Room,
     pub way: Way,
     pub counted: bool,
-    /// Of the header that stands before the payload.
+    /// Length of the header before the payload.
     pub transport_bytes: u32,
 }
 

@@ -13,7 +13,7 @@ pub struct Connections {
     pub others: bool,
 }
 
-/// Of `peer`, and of others, to `port`.
+/// The connections to `port`: those of `peer`, and those of others.
 pub fn at(port: u16, peer: IpAddr) -> Connections {
     let lists = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     listed(&lists.into_iter().flatten().collect::<String>(), port, peer)

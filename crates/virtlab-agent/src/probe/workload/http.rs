@@ -15,7 +15,7 @@ const FIELDS_MOST: usize = 64;
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Of its head; a GET has nothing else.
+    /// Length of its head; a GET has nothing else.
     pub bytes: usize,
     /// Whether it is a GET.
     pub is_get: bool,
@@ -28,7 +28,7 @@ pub struct Request {
 /// Head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of its head.
+    /// Length of its head.
     pub bytes: usize,
     /// 200 and so on.
     pub status: u16,

@@ -102,7 +102,7 @@ struct Incoming {
     /// Octets, until the head is whole.
     octets: Vec<u8>,
     head: Option<Answer>,
-    /// Of its body, still to come.
+    /// Octets of its body that are still to come.
     left: u64,
 }
 
@@ -400,7 +400,7 @@ impl Asking<'_> {
 /// One connection of the server.
 struct Asker {
     fd: OwnedFd,
-    /// Of requests that are not answered yet.
+    /// Octets of requests that are not answered yet.
     octets: Vec<u8>,
     /// Of the answer: its head, and how much of its body, still to go.
     head: Vec<u8>,

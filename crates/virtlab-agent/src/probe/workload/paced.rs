@@ -60,9 +60,9 @@ pub struct Stream {
     pub tune: (&'static str, Box<dyn Fn(u64) -> Schedule + Send>),
     /// How long.
     pub duration: Nanos,
-    /// How it waits.
+    /// The way it waits.
     pub pacer: Pacer,
-    /// Whose turn it is.
+    /// The flow of each packet.
     pub split: Split,
     /// Bytes that each packet counts.
     pub packet_bytes: u64,

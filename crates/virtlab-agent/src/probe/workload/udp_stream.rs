@@ -26,9 +26,9 @@ use virtlab_load::{PacketSize, Split};
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 
-/// Of a receiver that is told nothing: the meter is not to be what loses.
+/// Receive buffer of a role that does not set one: the meter is not to be what loses.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// Of a sender that is told nothing.
+/// Send buffer of a role that does not set one.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// In the table of workloads.

@@ -107,7 +107,7 @@ pub struct Nic {
     /// The virtual switch or the port of the fabric where it is plugged in.
     pub bridge: Option<usize>,
     pub port: Option<PortId>,
-    /// Of one that pushes back.
+    /// The token bucket of a vNIC that pushes back.
     pub bucket: Option<Bucket>,
     pub licence: Option<Licence>,
     pub queue: Queue,

@@ -13,7 +13,7 @@ struct Host {
     reassembly: Reassembly,
     /// Its addresses.
     own: Vec<Number>,
-    /// Of a guest that forwards frames.
+    /// The bridge of a guest that forwards frames.
     bridging: Option<Bridging>,
 }
 

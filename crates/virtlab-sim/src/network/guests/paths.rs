@@ -12,7 +12,7 @@ use virtlab_load::size::IpVersion;
 
 /// Linux's `mtu_expires` and `route.mtu_expires`.
 const BELIEVED_NS: u64 = 600_000_000_000;
-/// Of IPv4.
+/// The least path MTU of IPv4 that a guest believes in.
 const LEAST_BELIEVED_BYTES: u32 = 552;
 
 /// What guests know of paths.

@@ -22,10 +22,10 @@ from tests.process.receivers import free_port, get, hearing, influxdb, prometheu
 
 from virtlab.cli.main import main
 from virtlab.experiment.templates import template
-from virtlab.report import as_json
 from virtlab.report.exchange.push.destination import Destination
 from virtlab.report.exchange.push.numbers import Number, numbers_of
 from virtlab.report.gather.dataset import gather
+from virtlab.report.gather.model import Quantity
 from virtlab.results import Dataset
 
 ROOT = Path(__file__).parents[2]
@@ -67,12 +67,13 @@ def without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
-def estimates(dataset: Path) -> dict[tuple[str, str], float]:
-    """The means of `probe.rtt.median` and others by path and setting, as the report has them, in the report's units."""
+def estimates(dataset: Path) -> dict[tuple[Quantity, str], float]:
+    """The means of every quantity by setting, as the report has them, in the report's units."""
     return {
-        (row["path"], row["point"]["switches"]): row["estimate"]["point"]
-        for row in as_json(Dataset.open(dataset))["estimates"]
-        if row["estimate"]
+        (result.quantity, cell.point["switches"]): cell.estimate.point
+        for result in gather(Dataset.open(dataset), curves=False).results
+        for cell in result.cells
+        if cell.estimate is not None
     }
 
 
@@ -88,13 +89,10 @@ def all_numbers(path: Path) -> list[Number]:
 def test_the_numbers_are_the_estimates_of_the_report_in_base_units(dataset: Path) -> None:
     numbers = all_numbers(dataset)
     assert len(told(numbers)) == len(numbers) > 500
-    for (path, switches), point in estimates(dataset).items():
-        role, metric, statistic = path.rsplit(".", 2)
-        labels = {"role": role, "statistic": statistic, "factor_switches": switches}
-        found = [
-            one for one in numbers if one.words == (metric,) and labels.items() <= one.labels.items()
-        ]  # fmt: skip
-        assert [one.value * one.unit.size for one in found] == [pytest.approx(point, rel=1e-12)], path
+    for (of, switches), point in estimates(dataset).items():
+        labels = {"role": of.role, "statistic": of.statistic, "factor_switches": switches}
+        found = [one for one in numbers if one.words == (of.metric,) and labels.items() <= one.labels.items()]
+        assert [one.value * one.unit.size for one in found] == [pytest.approx(point, rel=1e-12)], of.path
     verdicts = [one for one in numbers if one.name == "virtlab_claim"]
     assert len(verdicts) == 9
     assert {

@@ -72,8 +72,9 @@ def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: 
 
 def _key(path: str, measured: Measured) -> _Key:
     """Levels count by what they say: `30000 B` and `30 kB` are one."""
-    levels = ((name, level_number(level) or level) for name, level in sorted(measured.levels.items()))
-    return path, tuple(levels), measured.links
+    numbers = ((name, level, level_number(level)) for name, level in sorted(measured.levels.items()))
+    levels = tuple((name, level if number is None else number) for name, level, number in numbers)
+    return path, levels, measured.links
 
 
 def _steps(points: Sequence[Point], alpha: float) -> list[Step]:

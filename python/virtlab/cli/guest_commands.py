@@ -56,8 +56,8 @@ class Executed:
 def _quoted(word: str) -> str:
     """A word as a shell takes it, on one line: nothing of a file can look like another line of what it executes.
 
-    >>> print(_quoted("a b"), _quoted("print(1)\\nprint(2)"))
-    'a b' $'print(1)\\nprint(2)'
+    >>> _quoted("a b"), _quoted("one\\ntwo")
+    ("'a b'", "$'one\\\\ntwo'")
     """
     if word.isprintable():
         return shlex.quote(word)

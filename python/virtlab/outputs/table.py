@@ -7,9 +7,12 @@ import io
 
 from virtlab.outputs.unreadable import SHOWN, UnreadableError, finite
 
+CELL_MAX = 1 << 17  # characters
+
 
 def values(text: str, column: str, delimiter: str) -> list[float]:
     """The numbers of a column, from the second row on. UnreadableError with the line."""
+    csv.field_size_limit(CELL_MAX)  # one for all readers of this process
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     found: list[float] = []
     try:

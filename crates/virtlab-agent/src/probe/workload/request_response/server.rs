@@ -172,10 +172,6 @@ impl Workload for Server {
         Some(self.port)
     }
 
-    fn counts_on_us(&self) -> bool {
-        false
-    }
-
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
         let works = self.parameters.demand_ns > 0;

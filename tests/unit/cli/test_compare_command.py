@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -84,6 +85,24 @@ def test_a_baseline_stands_for_its_dataset(datasets: Path, capsys: pytest.Captur
         told.append(json.loads(capsys.readouterr().out)["changes"])
     assert codes == [1, 1]
     assert told[0] == told[1]
+
+
+@pytest.mark.slow
+def test_two_datasets_of_one_name_are_told_apart_by_their_paths(
+    datasets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (datasets / "before").mkdir()
+    (datasets / "before" / "a.results").symlink_to(datasets / "again.results")
+    capsys.readouterr()
+    forms = ["--margin", "20 %", "--junit", "p.xml", "--markdown", "p.md"]
+    for old, names in (
+        ("before/a.results", ["a.results", "before/a.results"]),
+        ("again.results", ["a.results", "again.results"]),
+    ):
+        assert virtlab("compare", old, "a.results", *forms) in {0, 4}
+        heading = capsys.readouterr().out.splitlines()[0]
+        assert re.findall(r"[\w/]+\.results", heading) == names
+        assert re.findall(r"[\w/]+\.results", (datasets / "p.md").read_text().splitlines()[0]) == names
 
 
 def test_mistakes_of_the_command_line_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

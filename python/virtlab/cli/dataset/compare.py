@@ -102,17 +102,24 @@ def compare(
     if junit is not None or markdown is not None:
         from virtlab.report.exchange.cases import of_changes
 
-        write_cases(of_changes(changes), junit, markdown)
+        write_cases(of_changes(changes, *_names(changes, old, new)), junit, markdown)
     if as_json:
         say(json_text(as_values(changes), indent=2, allow_nan=False))
     else:
-        _show(changes)
+        _show(changes, *_names(changes, old, new))
         if save_baseline is not None:
             say(f"baseline: {save_baseline}")
     raise typer.Exit(changes.exit_code)
 
 
-def _show(changes: Changes) -> None:
+def _names(changes: Changes, old: Path, new: Path) -> tuple[str, str]:
+    """What the two are called: their names, or the paths that were given if both have the same name."""
+    if changes.old.name == changes.new.name:
+        return str(old), str(new)
+    return changes.old.name, changes.new.name
+
+
+def _show(changes: Changes, old_name: str, new_name: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -123,7 +130,7 @@ def _show(changes: Changes) -> None:
     old, new = changes.old, changes.new
     out.print(
         Text(
-            f"{new.name} ({new.runs} runs, {new.created[:10]}) against {old.name} ({old.runs} runs, {old.created[:10]})"
+            f"{new_name} ({new.runs} runs, {new.created[:10]}) against {old_name} ({old.runs} runs, {old.created[:10]})"
         )
     )
     for note in changes.notes:

@@ -74,8 +74,8 @@ def of_mistakes(file: str, mistakes: Sequence[str], summary: Sequence[str] = ())
     return Cases(file, tuple(cases or sound), tuple(summary))
 
 
-def of_changes(changes: Changes) -> Cases:
-    """A case per comparison."""
+def of_changes(changes: Changes, old_name: str, new_name: str) -> Cases:
+    """A case per comparison, under a title that names the two."""
     cases = []
     for row in changes.rows:
         outcome: Outcome = (
@@ -83,7 +83,7 @@ def of_changes(changes: Changes) -> Cases:
         )
         name = f"{row.path} at {words(row.levels)}"
         cases.append(Case(row.path, name, outcome, row.finding, sentence(row), shown(row)))
-    title = f"{changes.new.name} of {changes.new.created[:10]} against {changes.old.name} of {changes.old.created[:10]}"
+    title = f"{new_name} of {changes.new.created[:10]} against {old_name} of {changes.old.created[:10]}"
     return Cases(title, tuple(cases), changes.notes, ("old", "new", "change"))
 
 

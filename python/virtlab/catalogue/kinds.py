@@ -8,7 +8,7 @@ the file's own sections, and give the JSON Schema of each leaf.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,24 @@ class PlacedError(ValueError):
     def __init__(self, steps: tuple[str | int, ...], text: str) -> None:
         super().__init__(text)
         self.steps = steps
+
+
+class SeveralError(ValueError):
+    """All that is wrong inside a value that is a list or mapping, each at its place."""
+
+    def __init__(self, errors: Sequence[PlacedError]) -> None:
+        super().__init__(str(errors[0]))
+        self.errors = errors
+
+
+def placed(error: ValueError) -> list[tuple[tuple[str | int, ...], str]]:
+    """The places inside a value that an error is about, and what it says of each.
+
+    >>> placed(PlacedError(("unit",), "'mz' is not a unit")), placed(ValueError("is no mapping"))
+    ([(('unit',), "'mz' is not a unit")], [((), 'is no mapping')])
+    """
+    errors = error.errors if isinstance(error, SeveralError) else [error]
+    return [(each.steps if isinstance(each, PlacedError) else (), str(each)) for each in errors]
 
 
 def shown(value: Any) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from virtlab.analysis.claims import ClaimError
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import shown
+from virtlab.experiment.declared import Mistaken, uses_mistaken
 from virtlab.experiment.experiment import DATASET_NAME, Claim, Repeat
 from virtlab.experiment.read.factors import Factor
 from virtlab.experiment.read.findings import Findings
@@ -23,7 +24,11 @@ KEYS = ("id", "title", "text", "published")  # of a claim
 
 
 def read_claims(
-    findings: Findings, factors: Mapping[str, Factor], roles: Mapping[str, str], declared: Declared
+    findings: Findings,
+    factors: Mapping[str, Factor],
+    roles: Mapping[str, str],
+    declared: Declared,
+    mistaken: Mistaken,
 ) -> tuple[Claim, ...]:
     """The section `claims`, each parsed and checked against factors, levels and roles."""
     node = findings.root.get("claims")
@@ -42,6 +47,8 @@ def read_claims(
         if claim is not None:
             claim = replace(claim, declared=declared)
             claims.append(claim)
+            if uses_mistaken(claim.text, mistaken):
+                continue
             _check_claim(position, claim, factors, roles, findings)
     return tuple(claims)
 
@@ -100,9 +107,9 @@ def _check_claim(
         findings.add(at, f"{found.what} (column {found.column} of the claim)", found.cure)
 
 
-def check_until(repeat: Repeat, roles: Mapping[str, str], findings: Findings) -> None:
+def check_until(repeat: Repeat, roles: Mapping[str, str], mistaken: Mistaken, findings: Findings) -> None:
     """The metric that ends repetition is one that a role measures."""
-    if repeat.until is None:
+    if repeat.until is None or uses_mistaken(repeat.until.metric, mistaken):
         return
     at = ("repeat", "until", "metric")
     try:

@@ -89,14 +89,14 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     name, title, seed = _heading(root, findings)
     _check_plain(root, findings)
     _check_unused(root, factors, findings)
-    declared = read_declared(findings)
+    declared, mistaken = read_declared(findings)
     repeat = _repeat(findings, declared)
     design = Design(factors, exclusions)
     if not _too_many(design, repeat, runs_max, findings):
         _resolve_all(Resolver(root, factors, mistakes), design, root, findings, declared)
     roles = _role_names(root)
-    claims = read_claims(findings, factors, roles, declared)
-    check_until(repeat, roles, findings)
+    claims = read_claims(findings, factors, roles, declared, mistaken)
+    check_until(repeat, roles, mistaken, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
         declared=declared, resolver=Resolver(root, factors, mistakes),

@@ -12,7 +12,9 @@ from virtlab.metrics.declared import NONE, Declared, keys_of, metric_of
 from virtlab.metrics.metric import Metric, Statistic
 from virtlab.metrics.registry import METRICS
 from virtlab.metrics.statistic import STATISTICS
-from virtlab.units import did_you_mean
+from virtlab.units import did_you_mean, nearest
+
+LISTED = "docs/reference/metrics.md"
 
 _PATH = re.compile(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")
 
@@ -50,7 +52,7 @@ class MetricPath:
             )
         found = metric_of(role, metric, declared)
         if found is None:
-            raise ValueError(f"'{metric}' is not a metric; {did_you_mean(metric, keys_of(role, declared))}")
+            raise ValueError(f"'{metric}' is not a metric; {_cure(role, metric, declared)}")
         if statistic not in found.statistics:
             cure = did_you_mean(statistic, found.statistics)
             raise ValueError(f"'{statistic}' is not a statistic of {metric}; {cure}")
@@ -68,6 +70,14 @@ class MetricPath:
     def unit(self) -> str:
         """The unit of the value: the metric's own, but a count for `count` and per second for `rate`."""
         return unit_of(self.declaration, STATISTICS[self.statistic])
+
+
+def _cure(role: str, metric: str, declared: Declared) -> str:
+    """What to write instead of a name that no metric has."""
+    own, all_of_them = list(declared.get(role, {})), keys_of(role, declared)
+    if own and not nearest(metric, all_of_them):
+        return f"'{role}' declares {', '.join(own)}, and {LISTED} has virtlab's own"
+    return did_you_mean(metric, all_of_them, LISTED)
 
 
 def unit_of(metric: Metric, statistic: Statistic) -> str:

@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from virtlab.metrics.declared import BETTER, base_unit
 from virtlab.outputs import histogram_log, json_path, pattern, prometheus, table
 from virtlab.outputs.unreadable import UnreadableError
-from virtlab.units import nearest
+from virtlab.units import did_you_mean, meant_unit, nearest
 from virtlab.units.scales import SCALES
 
 EXAMPLE = "{json: '$.requests[*].ms', unit: ms, better: lower}"
 ARGUMENT_MAX = 1000  # characters
 BEYOND = 1e300  # no quantity, and sums of squares overflow
+LISTED = "docs/reference/workloads.md"  # where units are
 COMMON = ("unit", "better", "meaning")
 
 
@@ -103,36 +104,66 @@ READERS: dict[str, Reader] = {
 
 
 def parse(key: str, entry: Any) -> dict[str, Any]:
-    """An entry of `metrics` as a Plan holds it. ValueError("WHAT; CURE") when something of it is wrong."""
+    """An entry of `metrics` as a Plan holds it. ValueError("WHAT; CURE") when something of it is wrong.
+
+    >>> parse("rate", {"unit": "1/s", "better": "higher", "csv": "rps"})
+    {'csv': 'rps', 'unit': '1/s', 'better': 'higher'}
+    """
+    for _, text in mistakes(key, entry):
+        raise ValueError(text)
+    reader = next(name for name in READERS if name in entry)
+    return {name: entry[name] for name in _known(reader) if name in entry}
+
+
+def _known(reader: str) -> list[str]:
+    return [reader, *COMMON, *(READERS[reader].options or {})]
+
+
+def mistakes(key: str, entry: Any) -> Iterator[tuple[str | None, str]]:
+    """All that is wrong with an entry of `metrics`: at which of its keys, None for the entry, and "WHAT; CURE"."""
     if not isinstance(entry, dict):
-        raise ValueError(f"'{key}' is no mapping; write e.g. '{EXAMPLE}'")
+        yield None, f"'{key}' is no mapping; write e.g. '{EXAMPLE}'"
+        return
     chosen = [name for name in READERS if name in entry]
     if len(chosen) != 1:
         said = " and ".join(chosen) or "none"
-        raise ValueError(
-            f"a metric is read in one way, and this names {said}; write one of {', '.join(READERS)}"
-        )
-    reader = READERS[chosen[0]]
-    known = [chosen[0], *COMMON, *(reader.options or {})]
-    for name, value in entry.items():
+        yield None, f"a metric is read in one way, and this names {said}; write one of {', '.join(READERS)}"
+    known = list(dict.fromkeys(name for one in chosen or READERS for name in _known(one)))
+    lines = {name for name, value in entry.items() if _is_line(value)}
+    for name in entry:
         if name not in known:
             cure = nearest(str(name), known) or f"it has {', '.join(known)}"
-            raise ValueError(f"unknown key '{str(name)[:40]}' of a metric; {cure}")
-        if not isinstance(value, str) or not value.strip() or len(value) > ARGUMENT_MAX:
-            raise ValueError(f"'{name}' is no line of text; write e.g. '{EXAMPLE}'")
-    missing = [name for name in ("unit", "better") if name not in entry]
-    if missing:
-        raise ValueError(f"a metric without '{missing[0]}'; write e.g. '{EXAMPLE}'")
+            yield name, f"unknown key '{str(name)[:40]}' of a metric; {cure}"
+        elif name not in lines:
+            yield name, f"'{name}' is no line of text; write e.g. '{EXAMPLE}'"
+    for name in ("unit", "better"):
+        if name not in entry:
+            yield None, f"a metric without '{name}'; write e.g. '{EXAMPLE}'"
+    if "unit" in lines and (text := _no_unit(entry["unit"])):
+        yield "unit", text
+    if "better" in lines and entry["better"] not in BETTER:
+        yield "better", f"'{entry['better'][:40]}' is no direction; write one of {', '.join(BETTER)}"
+    if len(chosen) == 1 and lines.issuperset({chosen[0], *(READERS[chosen[0]].options or {})} & entry.keys()):
+        try:
+            READERS[chosen[0]].check(key, entry)
+        except ValueError as error:
+            yield chosen[0], str(error)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= ARGUMENT_MAX
+
+
+def _no_unit(written: str) -> str:
+    """What is wrong with a unit, '' where nothing is."""
     try:
-        base_unit(entry["unit"])
+        base_unit(written)
     except ValueError as error:
         units = [unit for scales in SCALES.values() for unit in scales if unit.isascii() and unit]
-        listed = f"write one of {', '.join(units)}"
-        raise ValueError(f"{error}; {nearest(entry['unit'], units) or listed}") from None
-    if entry["better"] not in BETTER:
-        raise ValueError(f"'{entry['better'][:40]}' is no direction; write one of {', '.join(BETTER)}")
-    reader.check(key, entry)
-    return {name: entry[name] for name in known if name in entry}
+        near = meant_unit(written, units)
+        cure = f"did you mean '{near}'?" if near else did_you_mean(written, units, LISTED)
+        return f"{error}; {cure}"
+    return ""
 
 
 def read(key: str, entry: Mapping[str, Any], text: Text) -> Samples:

@@ -51,6 +51,12 @@ def discipline_mistakes(plan: Plan, arm: str) -> Iterator[Refusal]:
             yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(played(QDISCS, arm))}")
 
 
+def _refusal(path: str, reason: str, cure: str) -> Refusal:
+    """A reason that brings a cure of its own, behind a semicolon, needs no other."""
+    what, _, own = reason.partition("; ")
+    return Refusal(path, what, own or cure)
+
+
 def _at(guest: str, vnic: str) -> str:
     return f"guests.{guest}.vnics.{vnic}"
 
@@ -134,7 +140,7 @@ def _roles(plan: Plan, arm: str) -> Iterator[Refusal]:
         why = "there is no such workload" if declared is None else declared.arms.get(arm, NOT_PLAYED)
         if declared is None or why is not None:
             reason = f"the {arm} does not play {role.workload}: {why}"
-            yield Refusal(f"{path}.workload", reason, f"write one of {', '.join(played(WORKLOADS, arm))}")
+            yield _refusal(f"{path}.workload", reason, f"write one of {', '.join(played(WORKLOADS, arm))}")
             continue
         ends = [("from", role.from_)] if declared.alone else [("from", role.from_), ("to", role.to)]
         missing = [(key, guest) for key, guest in ends if guest not in guests]
@@ -178,11 +184,8 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
         declared = SERVICES.get(service.kind)
         why = "there is no such kind" if declared is None else declared.arms.get(arm, NOT_PLAYED)
         if why is not None:
-            able = played(SERVICES, arm)
-            cure = (
-                f"write one of {', '.join(able)}" if able else "run it on the testbed, or remove the services"
-            )
-            yield Refusal(f"{path}.kind", f"the {arm} does not play {service.kind}: {why}", cure)
+            cure = f"write one of {', '.join(played(SERVICES, arm))}"
+            yield _refusal(f"{path}.kind", f"the {arm} does not play {service.kind}: {why}", cure)
         elif declared is not None:
             known = {each.plan: each.required for each in declared.parameters}
             for key in service.parameters.keys() - known.keys():

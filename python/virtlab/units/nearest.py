@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+SHOWN = 24  # names that an error lists; of more only those that resemble what was written
+ALIKE = 3
+
 _USUAL = {  # spellings that tools print, and people write
     "bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s", "mb/s": "Mbit/s", "gb/s": "Gbit/s",
     "mbit": "Mbit/s", "gbit": "Gbit/s", "bytes": "B", "sec": "s", "msec": "ms", "usec": "us", "nsec": "ns",
@@ -33,11 +36,20 @@ def nearest(word: str, names: Iterable[object]) -> str:
     return f"did you mean '{near[0]}'?" if near else ""
 
 
-def did_you_mean(word: str, names: Iterable[object]) -> str:
-    """A cure for a misspelt name: the nearest one, or all of them.
+def did_you_mean(word: str, names: Iterable[object], listed: str = "") -> str:
+    """A cure for a misspelt name: the nearest one, or all of them; of many those that resemble it, and where they are
+    `listed`.
 
     >>> did_you_mean("medain", ["mean", "median"])
     "did you mean 'median'?"
+    >>> did_you_mean("ops", [f"op_{number}" for number in range(40)], "docs/reference/metrics.md")
+    'write e.g. op_9, op_8 or op_7; docs/reference/metrics.md lists all 40'
     """
     choices = [str(name) for name in names]
-    return nearest(word, choices) or f"write one of {', '.join(choices)}"
+    if near := nearest(word, choices):
+        return near
+    if len(choices) <= SHOWN:
+        return f"write one of {', '.join(choices)}"
+    alike = get_close_matches(word.lower(), choices, n=ALIKE, cutoff=0.0)
+    where = f"{listed} lists all {len(choices)}" if listed else f"there are {len(choices)}"
+    return f"write e.g. {', '.join(alike[:-1])} or {alike[-1]}; {where}"

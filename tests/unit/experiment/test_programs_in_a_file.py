@@ -87,7 +87,8 @@ def test_two_roles_may_give_one_name_to_two_quantities() -> None:
 def test_the_simulator_refuses_it_with_the_cure(own: Experiment) -> None:
     refusals = Simulator().check(plan_run(own, own.points()[0], 0))
     assert [refusal.path for refusal in refusals] == ["roles.client.workload"]
-    assert "run the file on the testbed" in refusals[0].reason
+    assert "known to its own code alone" in refusals[0].reason
+    assert refusals[0].cure == "run the file on the testbed"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_the_simulator_refuses_it_with_the_cure(own: Experiment) -> None:
         (("{h2.g1}", "{h2.g7}"), "roles.client.argv[2]", "there is no guest 'h2.g7'; did you mean 'h2.g1'?"),
         (("[client,", "[[x],"), "roles.client.argv", "is not a list of words; write e.g."),
         (("[client,", "client #"), "roles.client.argv", "is not a list of words; write e.g."),
-        (("unit: ms", "unit: mz"), "roles.client.metrics.answer_time", "'mz' is not a unit of a metric"),
+        (("unit: ms", "unit: mz"), "roles.client.metrics.answer_time.unit", "'mz' is not a unit of a metric"),
         (("served:", "Served:"), "roles.client.metrics.Served", "is not a valid name of a metric"),
         (("served:", "goodput:"), "roles.client.metrics.goodput", "is a metric of virtlab's own: goodput; give"),
         (("from: h1.g1\n", "from: h1.g1\n    as: load\n"), "roles.client.as", "program cannot be a load"),
@@ -116,3 +117,51 @@ def test_metrics_do_not_vary_with_a_factor() -> None:
     factors = "factors: {unit: [ms, us]}\n"
     (mistake, *_) = mistakes_of(FILE.replace("unit: ms", 'unit: "${unit}"') + factors)
     assert "metrics cannot vary with a factor; write them in the role itself" in mistake
+
+
+def test_all_mistakes_of_the_metrics_are_told_and_their_uses_are_not() -> None:
+    wrong = FILE.replace("unit: ms, better: lower", "unit: mz, better: less").replace("served:", "Served:")
+    places = [
+        mistake.split(": ")[1]
+        for mistake in mistakes_of(wrong.replace("client.served", "client.Served") + SEARCH)
+    ]
+    assert places == [
+        "roles.client.metrics.answer_time.unit",
+        "roles.client.metrics.answer_time.better",
+        "roles.client.metrics.Served",
+    ]
+
+
+def test_a_metric_beside_a_mistaken_one_is_still_looked_up() -> None:
+    found = mistakes_of(FILE.replace("unit: ms", "unit: mz").replace("served.mean", "served.meam"))
+    assert [mistake.split(": ")[1] for mistake in found] == [
+        "roles.client.metrics.answer_time.unit",
+        "claims[1].text",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change", [("workload: program", "workload: progam"), ("    metrics:\n", "    metrics: 3 #\n#")]
+)
+def test_a_role_that_is_wrong_as_a_whole_is_told_alone(change: tuple[str, str]) -> None:
+    text = FILE.replace(*change)
+    if change[1].endswith("#"):
+        text = "\n".join(line for line in text.splitlines() if "json:" not in line and "csv:" not in line)
+    (mistake,) = mistakes_of(text)
+    assert "roles.client" in mistake
+
+
+@pytest.mark.parametrize(
+    ("metric", "cure"),
+    [
+        (
+            "client.zzz.mean",
+            "'client' declares answer_time, served, and docs/reference/metrics.md has virtlab's own",
+        ),
+        ("load.zzz.mean", "docs/reference/metrics.md lists all"),
+    ],
+)
+def test_an_unknown_metric_is_not_answered_with_all_there_are(metric: str, cure: str) -> None:
+    (mistake,) = mistakes_of(FILE.replace("client.served.mean", metric))
+    assert cure in mistake
+    assert len(mistake) < 200

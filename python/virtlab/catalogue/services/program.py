@@ -18,5 +18,5 @@ PROGRAM = ServiceKind(
     },
     progresses={"ready": "it runs, and its check holds"},
     executes=lambda values: (tuple(values["argv"]),),
-    arms={"testbed": None, "simulator": "a simulated guest runs no programs"},
+    arms={"testbed": None, "simulator": "a simulated guest runs no programs; run the file on the testbed"},
 )

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, Kind, PlacedError, shown
+from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, Kind, PlacedError, SeveralError, shown
 from virtlab.metrics import METRICS
 from virtlab.metrics.declared import NAME
-from virtlab.outputs import EXAMPLE, READERS, parse
+from virtlab.outputs import EXAMPLE, READERS, mistakes, parse
 
 METRICS_MAX = 64
 VALUES_GUESS = 1000  # of a metric, for an estimate
@@ -47,19 +47,22 @@ def _metrics(value: Any) -> dict[str, Any]:
         raise ValueError(f"'{shown(value)}' declares no metric; write e.g. 'answer_time: {EXAMPLE}'")
     if len(value) > METRICS_MAX:
         raise ValueError(f"{len(value)} metrics are more than a role has; write at most {METRICS_MAX}")
-    found = {}
-    for key, entry in value.items():
-        if not NAME.match(str(key)):
-            cure = "begin with a small letter; use small letters, digits and _, at most 40"
-            raise PlacedError((key,), f"'{shown(key)}' is not a valid name of a metric; {cure}")
-        if key in METRICS:
-            what = f"'{key}' is a metric of virtlab's own: {METRICS[key].title()}"
-            raise PlacedError((key,), f"{what}; give the program's another name, e.g. 'client_{key}'")
-        try:
-            found[str(key)] = parse(key, entry)
-        except ValueError as error:
-            raise PlacedError((key,), str(error)) from None
-    return found
+    wrong = [found for key, entry in value.items() for found in _mistakes(key, entry)]
+    if wrong:
+        raise SeveralError(wrong)
+    return {str(key): parse(key, entry) for key, entry in value.items()}
+
+
+def _mistakes(key: Any, entry: Any) -> Iterator[PlacedError]:
+    if not NAME.match(str(key)):
+        cure = "begin with a small letter; use small letters, digits and _, at most 40"
+        yield PlacedError((key,), f"'{shown(key)}' is not a valid name of a metric; {cure}")
+        return
+    if key in METRICS:
+        what = f"'{key}' is a metric of virtlab's own: {METRICS[key].title()}"
+        yield PlacedError((key,), f"{what}; give the program's another name, e.g. 'client_{key}'")
+    for name, text in mistakes(key, entry):
+        yield PlacedError((key,) if name is None else (key, name), text)
 
 
 _TEXT = {"type": "string"}
@@ -119,6 +122,6 @@ PROGRAM = Workload(
     command=True,
     arms={
         "testbed": None,
-        "simulator": "what a program costs is known to its own code alone, so run the file on the testbed",
+        "simulator": "what a program costs is known to its own code alone; run the file on the testbed",
     },
 )  # fmt: skip

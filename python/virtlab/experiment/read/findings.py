@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from virtlab.catalogue.kinds import placed
 from virtlab.experiment.read.mistakes import Mistake, Mistakes, Watch, split_cure
 from virtlab.experiment.read.tree import Node
 
@@ -45,6 +46,11 @@ class Findings:
     def add_text(self, steps: Steps, text: str) -> None:
         """The same from one text 'WHAT; CURE'."""
         self.add(steps, *split_cure(text))
+
+    def add_error(self, steps: Steps, error: ValueError) -> None:
+        """All that a kind found wrong with the value at `steps`, each at its place in it."""
+        for inside, text in placed(error):
+            self.add_text((*steps, *inside), text)
 
 
 def _shown(steps: Steps) -> str:

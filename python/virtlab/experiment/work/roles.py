@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.declaration import Workload
-from virtlab.catalogue.kinds import FLAG, PlacedError, choice, shown
+from virtlab.catalogue.kinds import FLAG, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
+from virtlab.experiment.work.chosen import chosen
 from virtlab.metrics import Metric, declared_of
 from virtlab.units import nearest
 
@@ -82,7 +83,7 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
             at, f"'{shown(node.plain())}' is not a mapping", "write '{workload: rtt, from: h1.g1, to: h2.g1}'"
         )
         return None
-    workload = _workload(at, node, findings)
+    workload = chosen(at, node, "workload", "workload", WORKLOADS, findings, _meant)
     if workload is None:
         return None
     watch = findings.watch()
@@ -98,18 +99,6 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
         name, workload.name, common["from"], common["to"], common["as"], parameters, given,
         common["meter"], common["family"], active,
     )  # fmt: skip
-
-
-def _workload(at: Steps, node: Node, findings: Findings) -> Workload | None:
-    entry = node.get("workload")
-    if entry is None:
-        findings.add(at, "'workload' is missing", f"write one of {', '.join(WORKLOADS)}", key=True)
-        return None
-    if isinstance(entry.value, str) and entry.value in WORKLOADS:
-        return WORKLOADS[entry.value]
-    cure = _meant(str(entry.plain())) or f"write one of {', '.join(WORKLOADS)}"
-    findings.add((*at, "workload"), f"there is no workload '{shown(entry.plain())}'", cure)
-    return None
 
 
 def _meant(word: str) -> str:
@@ -203,8 +192,7 @@ def _parameters(
         try:
             values |= parameter.plan_values(written)
         except ValueError as error:
-            steps = error.steps if isinstance(error, PlacedError) else ()
-            findings.add_text((*at, parameter.name, *steps), str(error))
+            findings.add_error((*at, parameter.name), error)
             wrong = True
     return None if wrong else values
 

@@ -268,14 +268,14 @@ def _until(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) 
     if match is None:
         findings.add(at, f"'{shown(spec.until)}' is not a condition", "write e.g. 'probe.rtt.p99 > 1 ms'")
         return None
+    name, _, flow = match[1].rsplit(".", 2)[0].partition(".")
+    if name not in roles and findings.declares("roles", name):
+        return None  # its own mistake says what to mend
     try:
         path = MetricPath.parse(match[1], {role: spec.declared for role, spec in roles.items()})
         limit = parse_quantity(match[3], path.unit)
     except ValueError as error:
         findings.add_text(at, str(error))
-        return None
-    name, _, flow = path.role.partition(".")
-    if name not in roles and findings.declares("roles", name):
         return None
     if name not in roles:
         findings.add(

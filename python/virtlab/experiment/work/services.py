@@ -13,10 +13,11 @@ from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.declaration import ServiceKind
-from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, TEXT, PlacedError, shown
+from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, TEXT, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
+from virtlab.experiment.work.chosen import chosen
 from virtlab.units import nearest
 
 COMMON = ("kind", "on", "needs", "ready")
@@ -80,7 +81,7 @@ def _service(
         findings.add(at, f"'{shown(node.plain())}' is not a service", _WRITE)
         return None
     watch = findings.watch()
-    kind = _kind(at, node, findings)
+    kind = chosen(at, node, "kind", "kind of service", SERVICES, findings)
     on = _names(at, node, "on", findings)
     if "on" not in node.value:
         findings.add(at, "'on' is missing", "name its guests, e.g. h2.g1 or [h1.g1, h2.g1]", key=True)
@@ -98,18 +99,6 @@ def _service(
     ready = _ready((*at, "ready"), node.get("ready"), findings)
     parameters = _parameters(at, node, kind, findings) if kind is not None else {}
     return None if kind is None or watch.wrong else ServiceSpec(name, kind.name, on, needs, ready, parameters)
-
-
-def _kind(at: Steps, node: Node, findings: Findings) -> ServiceKind | None:
-    entry = node.get("kind")
-    if entry is None:
-        findings.add(at, "'kind' is missing", f"write one of {', '.join(SERVICES)}", key=True)
-        return None
-    if isinstance(entry.value, str) and entry.value in SERVICES:
-        return SERVICES[entry.value]
-    cure = nearest(str(entry.plain()), SERVICES) or f"write one of {', '.join(SERVICES)}"
-    findings.add((*at, "kind"), f"there is no kind of service '{shown(entry.plain())}'", cure)
-    return None
 
 
 def _names(at: Steps, node: Node, key: str, findings: Findings) -> tuple[str, ...]:
@@ -146,8 +135,7 @@ def _parameters(at: Steps, node: Node, kind: ServiceKind, findings: Findings) ->
         try:
             values |= parameter.plan_values(entry.plain() if entry is not None else parameter.default)
         except ValueError as error:
-            steps = error.steps if isinstance(error, PlacedError) else ()
-            findings.add_text((*at, parameter.name, *steps), str(error))
+            findings.add_error((*at, parameter.name), error)
     return values
 
 

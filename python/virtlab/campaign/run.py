@@ -21,6 +21,7 @@ from virtlab.plan.backend import Backend, Refusal
 from virtlab.plan.model import Plan
 from virtlab.plan.seeds import run_seed
 from virtlab.planner import plan_run
+from virtlab.planner.default_pushback import default_pushback, keep_pushback
 from virtlab.results import Dataset
 
 
@@ -37,13 +38,13 @@ class Refused:
         return f"{self.refusal.path}: {self.refusal.reason}; {self.refusal.cure}{share}"
 
 
-_first_plans: WeakKeyDictionary[Experiment, dict[tuple[int, int], Plan]] = WeakKeyDictionary()
+_first_plans: WeakKeyDictionary[Experiment, dict[tuple[object, ...], Plan]] = WeakKeyDictionary()
 
 
 def first_plan(experiment: Experiment, point: DesignPoint) -> Plan:
     """The Plan of a point's first run; kept, because what is to be refused is asked before anything is run."""
     plans = _first_plans.setdefault(experiment, {})
-    key = point.index, experiment.seed
+    key = point.index, experiment.seed, default_pushback(experiment)
     if key not in plans:
         plans[key] = plan_run(experiment, point, 0)
     return plans[key]
@@ -148,6 +149,7 @@ def run_campaign(
         seed = run_seed(experiment.seed, design[point].levels, repetition)
         return plan_of(point, 0).repeated(repetition, seed)
 
+    keep_pushback(experiment, ((record.point, record.plan) for record in dataset.runs()))
     check_identities(dataset, plan_of)
     repeat = experiment.repeat
     precision = Precision.of(dataset, repeat)

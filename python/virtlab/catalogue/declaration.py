@@ -16,6 +16,7 @@ from virtlab.units import Duration, PacketSize, Size
 
 Values = Mapping[str, Any]
 Transport = Literal["icmp", "udp", "tcp", "ethernet"]
+Pushback = Literal["uplink", "guest"]  # where frames wait for a host's wire by default
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 NOT_PLAYED = "nothing plays it there"
 SHARED: Final[Any] = object()  # a default of `defaults.json`, which the players of a Plan read, too
@@ -221,6 +222,7 @@ class Platform:
     hypervisor: str = ""  # what has to be beneath the machine: the laboratory (`--in`) that boots it
     inside: bool = False  # a laboratory machine holds all that its guests need
     inside_bytes: int = 3 << 20  # memory of a laboratory machine that a guest with a probe takes
+    pushback: Pushback = "uplink"  # where frames of its guests wait for the wire, if their host says nothing
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     @property
@@ -248,6 +250,7 @@ class VirtualSwitch:
     ports_max: int
     parameters: tuple[Parameter, ...] = ()
     process: bool = False  # a process forwards its frames, not the kernel
+    pushback: Pushback = "uplink"  # where frames of its guests wait for the wire, if its host says nothing
     interface: bool = False  # it is an interface of its host, which speaks IPv6 itself
     inside: bool = False  # the laboratory machines have it
     inside_bytes: int = (

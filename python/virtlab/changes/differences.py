@@ -23,6 +23,7 @@ Finding = Literal["better", "worse", "different", "equivalent", "undecided"]
 RUNS_LEAST = 3
 POWER = 0.95  # with which the requested runs show a difference as large as the margin
 ALARMS = frozenset({"worse", "different"})
+UNRECORDED = {"pushback": "guest"}  # what a fact was before baselines had it
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _facts(old: Baseline, new: Baseline) -> list[str]:
     if old.experiment_sha256 != new.experiment_sha256:
         notes.append("The experiment file differs; settings are matched by the levels that both have.")
     for name in dict.fromkeys([*old.facts, *new.facts]):
-        before, after = old.facts.get(name), new.facts.get(name)
+        before, after = (each.facts.get(name, UNRECORDED.get(name)) for each in (old, new))
         if before != after:
             notes.append(f"The {name} was {before or 'not recorded'}, now {after or 'not recorded'}.")
     return notes

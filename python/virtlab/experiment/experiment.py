@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from virtlab.catalogue.declaration import Pushback
 from virtlab.metrics import Declared, MetricPath
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Experiment:
         }
         self._design = design
         self._resolver = resolver
+        self.pushback: Pushback | None = None  # of hosts that say nothing of it, once it is known
         self._points: list[DesignPoint] | None = None
 
     def points(self) -> list[DesignPoint]:

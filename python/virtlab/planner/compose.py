@@ -13,7 +13,6 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
-from virtlab.experiment.read.model import HostSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
 from virtlab.experiment.work.timeline import ActionSpec
@@ -44,6 +43,7 @@ from virtlab.plan import (
     World,
 )
 from virtlab.plan.seeds import run_seed
+from virtlab.planner.default_pushback import default_pushback, pushback_of
 from virtlab.planner.routes import routes_of
 from virtlab.planner.timeline import Actions, length_ns, timeline_of, windows_of
 
@@ -54,7 +54,7 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
     """The Plan of one run. `repetition` counts from 0."""
     study = experiment.study(point)
     actions = timeline_of(study)
-    world = _world(study)
+    world = _world(study, default_pushback(experiment))
     roles = {name: _role(study, role) for name, role in study.roles.items() if role.active}
     return Plan(
         point=dict(point.levels),
@@ -72,9 +72,9 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
     )
 
 
-def _world(study: Study) -> World:
+def _world(study: Study, pushback: str) -> World:
     wiring, network = study.wiring, study.network
-    hosts = {name: _host(study, name) for name in [*wiring.hosts, *wiring.routers]}
+    hosts = {name: _host(study, name, pushback) for name in [*wiring.hosts, *wiring.routers]}
     return World(
         hosts=hosts,
         guests={
@@ -124,22 +124,16 @@ def _service(spec: ServiceSpec) -> Service:
     )
 
 
-def _host(study: Study, name: str) -> Host:
+def _host(study: Study, name: str, default: str) -> Host:
     spec = study.wiring.hosts.get(name)
     if spec is None:
         return Host()
     if not PLATFORMS[spec.platform].existing:
-        return Host.model_validate({"pushback": _pushback(study, name, spec)})
+        return Host.model_validate({"pushback": pushback_of(study, name, default)})
     uri = (spec.hypervisor or DEFAULT) if spec.domain is not None else None
     return Host(
         at=AT_EXISTING, address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri
     )
-
-
-def _pushback(study: Study, name: str, spec: HostSpec) -> str:
-    """Where frames wait for the host's wire. A guest on the port itself is its host's only one, and shares nothing."""
-    bridges = any(each.host == name and each.uplinks for each in study.wiring.bridges.values())
-    return "guest" if spec.pushback is None or (spec.pushback == "uplink" and not bridges) else spec.pushback
 
 
 def _guest(study: Study, station: Station, on: Host) -> Guest:

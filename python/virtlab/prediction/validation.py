@@ -27,6 +27,7 @@ from virtlab.experiment import DesignPoint, Experiment, load_text
 from virtlab.lazy import np
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
+from virtlab.planner.default_pushback import keep_pushback
 from virtlab.prediction.refit import Rows, rows_of
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
@@ -128,6 +129,7 @@ def validate(
     table = run_values(dataset)
     roles = experiment.role_workloads()
     records = dataset.runs("ok")
+    keep_pushback(experiment, ((record.point, record.plan) for record in records))
     notes: list[str] = []
     errors: list[Error] = []
     made = 0

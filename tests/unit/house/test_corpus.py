@@ -155,3 +155,53 @@ def test_half_a_dataset_is_finished_with_the_values_of_a_whole_one(
     finished = to_twelve_digits(values_of(dataset, capsys))
     assert not to_twelve_digits(whole["values"]) - finished
     assert to_twelve_digits(kept) < finished
+
+
+SEARCH = "search-simulator"
+
+
+def who_queues(dataset: Path) -> dict[str, set[str]]:
+    """Run -> where frames wait on its hosts."""
+    with Dataset.open(dataset) as opened:
+        return {
+            record.name: {host.pushback for host in record.plan.world.hosts.values()}
+            for record in opened.runs()
+        }
+
+
+@pytest.mark.slow
+def test_a_run_that_is_added_queues_as_those_before_it(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file says nothing of it, and hosts without a word share a queue today: not in a dataset of before."""
+    dataset = copy_of(SEARCH, place)
+    taken = "p0001-r01-a0"
+    before = json.loads((dataset / "runs" / taken / "run.json").read_text())["plan_identity"]
+    shutil.rmtree(dataset / "runs" / taken)
+    code, text = virtlab(capsys, *resume(dataset), "--json")
+    assert code == json.loads((CORPUS / SEARCH / "expected.json").read_text())["resumed"]["exit"]
+    assert json.loads(text)["runs_made"] == 1
+    assert set(who_queues(dataset)) >= {taken}
+    assert set(map(frozenset, who_queues(dataset).values())) == {frozenset({"guest"})}
+    assert json.loads((dataset / "runs" / taken / "run.json").read_text())["plan_identity"] == before
+
+
+@pytest.mark.slow
+def test_runs_of_who_queues_elsewhere_are_never_pooled(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dataset of today's default and one of before, of one file: neither takes a run of the other."""
+    before = copy_of(SEARCH, place)
+    today = place / "today.results"
+    (place / "file.yaml").write_text((before / "experiment.yaml").read_text())
+    options = ["--backend", "simulator", "--jobs", "1", "--no-report"]
+    virtlab(capsys, "run", place / "file.yaml", "--dataset", today, *options)
+    assert set(map(frozenset, who_queues(today).values())) == {frozenset({"uplink"})}
+    _, text = virtlab(capsys, "compare", before, today)
+    assert "The pushback was guest, now uplink." in " ".join(text.split())
+    shutil.rmtree(today / "runs/p0001-r01-a0")
+    shutil.copytree(before / "runs/p0001-r01-a0", today / "runs/p0001-r01-a0")
+    kept = (today / "runs/p0001-r01-a0/plan.json").read_bytes()
+    code, _ = virtlab(capsys, *resume(today))
+    assert code == 2  # it was planned differently
+    assert (today / "runs/p0001-r01-a0/plan.json").read_bytes() == kept

@@ -1,4 +1,4 @@
-"""Where frames wait for a host's wire: what the file says, else at each guest's own vNIC."""
+"""Where frames wait for a host's wire: what the file says, else what its guests and switches have by default."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def chosen(plan: Plan) -> tuple[str, list[int | None]]:
 @pytest.mark.parametrize(
     ("host", "pushback", "rate"),
     [
-        ("{guests: 2}", "guest", 10_000_000),
+        ("{guests: 2}", "uplink", None),
+        ("{guests: 2, vswitch: ovs-netdev}", "guest", 10_000_000),
         ("{guests: 2, pushback: uplink}", "uplink", None),
         ("{guests: 2, pushback: guest}", "guest", 10_000_000),
         ("{guests: 2, pushback: none}", "none", None),

@@ -17,6 +17,7 @@ LIBVIRT = Platform(
     meaning="a domain of libvirt, started for the run and reached by ssh",
     guests_max=1,
     vswitch=False,
+    pushback="guest",  # its port is the wire's
     limits=(),
     features=Features(
         type="in an operating system",

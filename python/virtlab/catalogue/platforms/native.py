@@ -7,6 +7,7 @@ NATIVE = Platform(
     meaning="the host itself: one network stack on its own port, without guest or virtual switch",
     guests_max=1,
     vswitch=False,
+    pushback="guest",  # its port is the wire's
     limits=("cpu", "memory"),
     features=Features(
         type="none",

@@ -11,6 +11,7 @@ SSH = Platform(
     meaning="a Linux host or guest that exists already, reached by ssh: Proxmox, ESXi, Hyper-V, bare metal",
     guests_max=1,
     vswitch=False,
+    pushback="guest",  # its port is the wire's
     limits=(),
     features=Features(
         type="whatever is there",

@@ -18,6 +18,7 @@ OVS_NETDEV = VirtualSwitch(
     ports_max=1024,
     parameters=(FLOW_ENTRIES,),
     process=True,
+    pushback="guest",  # its own packet socket would drop what waits there, and count it nowhere
     inside=True,
     inside_bytes=OPEN_VSWITCH_BYTES,
 )

@@ -221,7 +221,7 @@ class HostSpec(GuestSpec):
     pushback: leaves.Pushback | None = Field(
         None,
         description="where frames wait for the wire: uplink: in one queue that its guests share; guest: each guest's at "
-        "its own vNIC (the default); none: only in the link's queue",
+        "its own vNIC; none: only in the link's queue; absent: uplink where guests are behind a virtual switch that can",
     )
 
 

@@ -30,6 +30,7 @@ def baseline_of(
     facts = {name: str(manifest.machine[name]) for name in FACTS if name in manifest.machine}
     facts |= {"version of virtlab": manifest.versions.get("virtlab", "")}
     facts |= {name: value for name, value in manifest.fingerprint.items() if name == "profile"}
+    facts |= {"pushback": " and ".join(data.world.pushbacks)} if data.world.pushbacks else {}
     try:
         return _reduced(dataset, data, chosen, paths, facts)
     except ValidationError as error:

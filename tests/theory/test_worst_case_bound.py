@@ -21,14 +21,14 @@ LONGEST = MetricPath.parse("probe.rtt.max")
 
 def world(
     load: str, *, switches: int = 1, rate: str = "100 Mbit/s", more: str = "", size: str = "1500 B ip_packet",
-    queue: str = "{kind: fifo, limit: 100 packets}", extra: str = "",
+    queue: str = "{kind: fifo, limit: 100 packets}", extra: str = "", host: str = "",
 ) -> Experiment:  # fmt: skip
     return load_text(
         f"""
 version: 1
 name: worst
 hosts: 2
-host: {{guests: 3}}
+host: {{guests: 3{host}}}
 topology: {{shape: line, switches: {switches}}}
 switch: {{processing: 3 us}}
 link: {{rate: {rate}, propagation: 2 us, queue: {queue}}}
@@ -71,14 +71,20 @@ def test_no_simulated_echo_exceeds_its_bound(switches: int, load: str, more: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("queue", ["{kind: fifo, limit: 20 packets}", "{kind: fifo, limit: 3 packets}"])
-def test_full_queues_bound_an_overloaded_network(queue: str) -> None:
+@pytest.mark.parametrize("pushback", ["guest", "uplink"])
+def test_full_queues_bound_an_overloaded_network(queue: str, pushback: str) -> None:
+    """More than the wire carries: lost in the link's queue, or held back in the one that the guests share."""
     extra = (
         "  other: {workload: burst_load, from: h1.g3, to: h2.g3, burst: 60 kB, period: 5 ms, phase: random}\n"
         "  third: {workload: burst_load, from: h1.g2, to: h2.g3, burst: 60 kB, period: 10 ms, phase: random}"
     )
-    experiment = world("60 kB", switches=2, queue=queue, extra=extra, more=", phase: random")
+    experiment = world(
+        "60 kB", switches=2, queue=queue, extra=extra, more=", phase: random", host=f", pushback: {pushback}"
+    )
     table = simulate(experiment, IDEAL_PROFILE, repetitions=3)
-    assert sum(table.values(MetricPath.parse("other.loss.ratio"))) > 0  # more than the wire carries
+    lost = sum(table.values(MetricPath.parse("other.loss.ratio")))
+    late = min(table.values(MetricPath.parse("load.late_bursts.ratio")))
+    assert (lost > 0, late > 0.9) == (pushback == "guest", pushback == "uplink")
     assert max(table.values(LONGEST)) <= worst(experiment)
 
 
@@ -251,7 +257,7 @@ def test_a_stream_has_its_rate_before_its_packets_are_cut(size: int) -> None:
         ),
         ({"extra": "network: {arp: live}"}, "until addresses are known"),
         ({"extra": "network: {ipv6_noise: true}"}, "announce of IPv6"),
-        ({"size": "60000 B payload"}, "more than its vNIC lets go"),
+        ({"size": "60000 B payload", "host": ", pushback: guest"}, "more than its vNIC lets go"),
         (
             {
                 "queue": "{kind: sfq}",

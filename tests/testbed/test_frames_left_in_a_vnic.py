@@ -1,4 +1,4 @@
-"""A flood that ends before its vNIC's queue is empty leaves frames there, which the run counts as waiting, not as lost."""
+"""A flood that ends before its queue is empty leaves frames there, which the run counts as waiting, not as lost."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ FILE = """
 version: 1
 name: left
 hosts: 2
+host: {pushback: PUSHBACK}
 topology: {shape: line, switches: 1}
 link: {rate: 10 Mbit/s}
 roles:
@@ -27,14 +28,20 @@ repeat: 1
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
 
-def test_what_waits_in_the_vnic_at_the_end_is_counted_and_not_lost(tmp_path: Path) -> None:
-    dataset, _ = play(load_text(FILE), Testbed(), tmp_path / "left.results", CampaignObserver())
+@pytest.mark.parametrize(
+    ("pushback", "where"), [("guest", "guests.h1.g1.vnics.eth0"), ("uplink", "uplinks.h1.up")]
+)
+def test_what_waits_for_the_wire_at_the_end_is_counted_and_not_lost(
+    tmp_path: Path, pushback: str, where: str
+) -> None:
+    text = FILE.replace("PUSHBACK", pushback)
+    dataset, _ = play(load_text(text), Testbed(), tmp_path / "left.results", CampaignObserver())
     run = dataset.runs()[-1]  # tainted on a busy machine: counts hold there too
     (stream,) = (each for each in run.streams() if each.schema == "counter/1" and each.stream == "counters")
     rows = run.samples(stream.stream, stream.schema)
     columns = (rows[name].tolist() for name in ("mark", "entity", "counter", "value"))
     counted = {row[:3]: row[3] for row in zip(*columns, strict=True)}
-    left = counted["end", "guests.h1.g1.vnics.eth0", "backlog_packets"]
+    left = counted["end", where, "backlog_packets"]
     sent = max(
         value for (_, entity, name), value in counted.items() if name == "sent_packets" and "stream" in entity
     )

@@ -134,9 +134,10 @@ release-test: manylinux  ## what a release is made of, in dist/: the wheel, trie
 bounds: wheel  ## the lowest and the newest versions that are allowed, each in an empty environment (downloads half a gigabyte)
 	$(BIN)/python -m tools.bounds dist/virtlab-*.whl
 
-install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own
+install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
 	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)
-	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	cat requirements.lock $(if $(PICTURES),<(awk '/^vl-convert-python==/, !/\\$$/' requirements-dev.lock)) >$(HOME_OF_INSTALL)/needed.txt
+	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(HOME_OF_INSTALL)/needed.txt
 	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --no-deps dist/virtlab-*.whl
 	mkdir -p $(PREFIX)/bin
 	ln -sfn $(HOME_OF_INSTALL)/bin/virtlab $(PREFIX)/bin/virtlab

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "python" / "virtlab" / "drawing" / "vega.js.licences"
 LINKED = ("virtlab-agent", "virtlab-py")
 RULE = "-" * 100 + "\n"
 KEPT = re.compile(r"(?:licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
@@ -26,8 +27,9 @@ virtlab
 Copyright The virtlab maintainers
 Licensed under the Apache License, Version 2.0; see LICENSE.
 
-A wheel of virtlab holds two programs, the agent and the extension module, into which the libraries below are linked.
-Python packages are not inside: they are installed beside virtlab, each with its own licence.
+A wheel of virtlab holds two programs, the agent and the extension module, into which the libraries below are linked,
+and a script for the pages that it writes. Python packages are not inside: they are installed beside virtlab, each with
+its own licence.
 
 """
 SYSTEM = """\
@@ -106,6 +108,11 @@ def notice() -> str:
     parts += [f"{crate.name} {crate.version}: {crate.licence}\n" for crate in found]
     for text, members in of.items():
         parts += ["\n", RULE, ", ".join(crate.name for crate in members), "\n", RULE, text]
+    parts += [
+        "\nThe script of the pages (virtlab/drawing/vega.js)\n",
+        RULE,
+        SCRIPT.read_text(encoding="utf-8"),
+    ]
     return "".join(parts)
 
 
@@ -121,6 +128,17 @@ def sbom() -> dict[str, Any]:
         }
         for one in crates()
     ]  # fmt: skip
+    for name, licence in re.findall(r"^([\w.-]+): (\S+)$", SCRIPT.read_text(encoding="utf-8"), re.MULTILINE):
+        purl = f"pkg:npm/{name}"
+        components.append(
+            {
+                "type": "library",
+                "bom-ref": purl,
+                "name": name,
+                "purl": purl,
+                "licenses": [{"expression": licence}],
+            }
+        )
     inside = [one["bom-ref"] for one in components]
     for name, version in re.findall(
         r"^([\w.-]+)==([^\s\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE
@@ -129,7 +147,7 @@ def sbom() -> dict[str, Any]:
         components.append(
             {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
         )
-    licence = [{"license": {"id": project["license"]}}]
+    own_licence = [{"license": {"id": project["license"]}}]
     whole = {
         "type": "application",
         "bom-ref": own,
@@ -143,7 +161,7 @@ def sbom() -> dict[str, Any]:
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": {**whole, "licenses": licence}},
+        "metadata": {"component": {**whole, "licenses": own_licence}},
         "components": components,
         "dependencies": [{"ref": own, "dependsOn": [*inside, *needed]}],
     }

@@ -14,6 +14,21 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LARGEST_MB = 320  # packages that it needs, compiled, without the extras
+UNCOUNTED = {
+    "pip",
+    "setuptools",
+    "pkg_resources",
+    "_distutils_hack",
+    "virtlab",
+}  # of every environment, and ours
+
+
+def _size_of_packages(environment: Path) -> int:
+    """Bytes of the packages that virtlab needs."""
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    files = (path for path in packages.rglob("*") if path.is_file())
+    return sum(path.lstat().st_size for path in files if path.relative_to(packages).parts[0] not in UNCOUNTED)
 
 
 def main() -> int:
@@ -26,6 +41,8 @@ def main() -> int:
         pip = [binaries / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements.lock"], check=True)
         subprocess.run([*pip, "--no-deps", wheel.resolve()], check=True)
+        size_mb = _size_of_packages(place / "venv") / 1e6
+        assert size_mb <= LARGEST_MB, f"the packages take {size_mb:.0f} MB"
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
         def output(*command: str) -> str:
@@ -51,8 +68,8 @@ def main() -> int:
         asked = (str(binaries / "virtlab"), "rt", "check-published", "--sets", "10", "--json")
         checks = json.loads(output(*asked))["checks"]
         print(
-            f"wheel {wheel.name}: {version}, the agent runs, a study was written, the schema has {keys} keys, "
-            f"{len(checks)} published values and statements were checked"
+            f"wheel {wheel.name}: {version}, {size_mb:.0f} MB of packages, the agent runs, a study was written, "
+            f"the schema has {keys} keys, {len(checks)} published values and statements were checked"
         )
     return 0
 

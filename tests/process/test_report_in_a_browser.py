@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,12 @@ from virtlab.report import write_report
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
-def test_a_browser_draws_the_plots_and_runs_no_foreign_script(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pictures", [True, False])
+def test_a_browser_draws_the_plots_and_runs_no_foreign_script(
+    pictures: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not pictures:
+        monkeypatch.setitem(sys.modules, "vl_convert", None)
     page = write_report(write_dataset(tmp_path / "specimen.results", hostile=True))
     command = [
         "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",

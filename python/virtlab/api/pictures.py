@@ -1,7 +1,8 @@
-"""A plot of a report: it shows itself in a notebook, and is saved as SVG or PNG."""
+"""A plot of a report: it shows itself in a notebook, and is saved as SVG, PNG or a page."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,9 @@ from virtlab.errors import ExperimentError
 
 if TYPE_CHECKING:
     from virtlab.report.figures.figure import Figure
+
+
+HEIGHT = 480  # of the frame around a plot in a notebook, CSS pixels: the tallest plots scroll
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +26,30 @@ class Picture:
     _figure: Figure
 
     def svg(self) -> str:
-        """The picture as SVG."""
+        """The picture as SVG; MachineError without the extra `virtlab[pictures]`."""
         from virtlab.report.figures import vega
 
         return vega.svg(self._figure, titled=True)
 
     def save(self, path: str | Path) -> None:
-        """Writes `.svg` or `.png`."""
+        """Writes `.html`, which opens offline, or `.svg` or `.png`, which need the extra `virtlab[pictures]`."""
         from virtlab.report.figures import vega
 
         file = Path(path)
-        if file.suffix not in {".svg", ".png"}:
-            raise ExperimentError(str(file), "is neither .svg nor .png", "name the file so")
+        if file.suffix not in {".html", ".svg", ".png"}:
+            raise ExperimentError(str(file), "ends neither in .html nor in .svg or .png", "name the file so")
+        if file.suffix == ".html":
+            file.write_text(vega.page(self._figure), encoding="utf-8")
+            return
         svg = self.svg()
         file.write_bytes(svg.encode() if file.suffix == ".svg" else vega.png(svg))
 
     def _repr_html_(self) -> str:
-        return self.svg()
+        """SVG where it can be drawn; else a page inside the page, whose own script draws it."""
+        from virtlab import drawing
+        from virtlab.report.figures import vega
+
+        if drawing.can_draw():
+            return self.svg()
+        page = html.escape(vega.page(self._figure))
+        return f'<iframe srcdoc="{page}" title="{html.escape(self.alt)}" width="100%" height="{HEIGHT}"></iframe>'

@@ -1,4 +1,4 @@
-"""The studies' plots as Vega-Lite, written as SVG, PNG and the specification itself."""
+"""The studies' plots as Vega-Lite: the specification itself beside SVG and PNG, or a page where those cannot be drawn."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from virtlab import drawing
 from virtlab.folders import Folder
-from virtlab.lazy import vl_convert
 from virtlab.realtime.studies import Row
 
 Spec = dict[str, Any]
@@ -17,7 +17,6 @@ PLOTS = {  # part of the study -> the plots that it writes
     "scenarios": ("scenarios-mean", "scenarios-spread", "scenarios-spread-of-period", "period-bound"),
     "overhead": ("overhead-curves", "overhead-fraction", "three-lines"),
 }
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _UTILISATION = {"field": "utilisation", "title": "utilisation"}
 _OVERHEAD = {"field": "overhead", "type": "ordinal", "title": "overhead X"}
 _LIMIT = {
@@ -27,7 +26,14 @@ _LIMIT = {
 
 
 def _spec(title: str, rows: list[Row], **body: Any) -> Spec:
-    return {"$schema": _SCHEMA, "title": title, "data": {"values": rows}, "width": 220, "height": 160, **body}
+    return {
+        "$schema": drawing.SCHEMA,
+        "title": title,
+        "data": {"values": rows},
+        "width": 220,
+        "height": 160,
+        **body,
+    }
 
 
 def _axis(field: str, title: str, **more: Any) -> Spec:
@@ -219,13 +225,18 @@ def three_task_intervals(intervals: list[tuple[Fraction, Fraction]], name: str) 
 
 
 def write_plots(folder: Path, plots: dict[str, Spec]) -> list[Path]:
-    """NAME.svg, NAME.png and NAME.vl.json for each; the paths written."""
+    """NAME.vl.json for each, with NAME.svg and NAME.png, or NAME.html where those cannot be drawn; the paths written."""
     written = []
+    drawable = drawing.can_draw()
     with Folder.open(folder, make=True) as place:
         for name, spec in plots.items():
-            text = json.dumps(spec)
-            place.write(f"{name}.vl.json", text.encode())
-            place.write(f"{name}.svg", vl_convert.vegalite_to_svg(text).encode())
-            place.write(f"{name}.png", vl_convert.vegalite_to_png(text, scale=1.5))
-            written += [folder / f"{name}{suffix}" for suffix in (".svg", ".png", ".vl.json")]
+            files = {".vl.json": json.dumps(spec).encode()}
+            if drawable:
+                picture = drawing.svg(spec)
+                files |= {".svg": picture.encode(), ".png": drawing.png(picture, scale=1.5)}
+            else:
+                files |= {".html": drawing.page(spec["title"], spec).encode()}
+            for suffix, content in files.items():
+                place.write(f"{name}{suffix}", content)
+                written.append(folder / f"{name}{suffix}")
     return written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -149,7 +150,7 @@ def test_a_file_that_cannot_be_written_is_told_before_any_run(
 
 @pytest.mark.slow
 def test_a_trend_finds_the_step_and_writes_one_page_without_a_script(
-    datasets: Path, capsys: pytest.CaptureFixture[str]
+    datasets: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert virtlab("compare", "a.results", "--save-baseline", "b.json") == 0
     assert virtlab("compare", "slow.results", "--save-baseline", "s.json") == 0
@@ -171,6 +172,12 @@ def test_a_trend_finds_the_step_and_writes_one_page_without_a_script(
     assert "<script" not in page
     assert "day 5 &lt;b&gt;" in page
     assert page.count("<figure>") == told["series"]
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # nothing draws pictures: the page does
+    assert virtlab("trend", *names) == 0
+    page = (datasets / "trend.html").read_text()
+    assert page.count("<script") == 4
+    assert page.count(" data-plot=") == told["series"]
+    assert "day 5 <b>" not in page
 
 
 def test_a_trend_of_what_is_no_dataset_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

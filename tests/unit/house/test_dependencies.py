@@ -26,6 +26,7 @@ BANNED = {
     "requests",
     "distributed",
     "dask",
+    "vl-convert-python",
 }  # of the core
 TWICE = {"syn"}  # crates that are locked in two versions
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -75,7 +76,9 @@ def test_a_crate_is_locked_in_one_version() -> None:
 
 
 def test_private_parts_of_a_library_are_bounded_from_above() -> None:
-    declared = {re.split(r"[<>=]", one)[0]: one for one in PROJECT["project"]["dependencies"]}
+    extras = PROJECT["project"]["optional-dependencies"]
+    everything = [*PROJECT["project"]["dependencies"], *extras["pictures"]]
+    declared = {re.split(r"[<>=]", one)[0]: one for one in everything}
     for name, sign in (("typer", "__mro__"), ("vl-convert-python", "VEGA_LITE =")):
         uses = any(sign in path.read_text() for path in (ROOT / "python").rglob("*.py"))
         assert uses == ("<" in declared[name]), name

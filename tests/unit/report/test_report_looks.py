@@ -109,7 +109,7 @@ def test_a_verdicts_picture_says_what_it_shows() -> None:
 
 
 def test_the_page_embeds_no_number_that_json_lacks() -> None:
-    from virtlab.report.page.document import embedded
+    from virtlab.drawing import embedded
 
     assert json.loads(embedded({"a": [float("inf"), float("nan"), 1.0]})) == {"a": [None, None, 1.0]}
 

@@ -8,6 +8,7 @@ import typer
 
 from virtlab.cli.options import DatasetFolder
 from virtlab.cli.outputs import Junit, Markdown, write_cases
+from virtlab.drawing import EXTRA, can_draw
 from virtlab.terminal import console, json_text, say
 
 app = typer.Typer(add_completion=False)
@@ -17,7 +18,9 @@ app = typer.Typer(add_completion=False)
 def report(
     dataset: DatasetFolder,
     open_path: bool = typer.Option(False, "--open-path", help="print only the path of the page"),
-    figures: str = typer.Option("png,svg", help="formats of the pictures beside the page: png, svg, none"),
+    figures: str | None = typer.Option(
+        None, help=f"formats of the pictures beside the page: png, svg, none (else both, with {EXTRA})"
+    ),
     directory: Path | None = typer.Option(None, help="write there instead of DATASET/report"),
     figures_file: Path | None = typer.Option(
         None, help="the study's figures.yaml; else the one around the dataset"
@@ -46,7 +49,9 @@ def report(
     from virtlab.results import Dataset
 
     opened = Dataset.open(dataset)
-    formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
+    formats = None
+    if figures is not None:
+        formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
     data = gather(opened, figures_file=figures_file)
     if with_ or bound:
         plans = {record.point: record.plan for record in opened.runs("ok")} if bound else {}
@@ -70,3 +75,5 @@ def report(
         for line in comparison_lines(data):
             say(line)
         say(f"\nreport: {page}")
+        if formats is None and not can_draw():
+            say(f"the page draws its plots itself; for PNG and SVG beside it: pip install '{EXTRA}'")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.drawing import EXTRA, can_draw
 from virtlab.errors import ExperimentError
 from virtlab.folders import Folder
 from virtlab.terminal import say
@@ -42,7 +43,7 @@ def study(
         "realtime-vm.study"
     ),
 ) -> None:
-    """Runs a study: tables (CSV) and plots (SVG, PNG) in a folder, the findings here."""
+    """Runs a study: tables (CSV) and plots (SVG, PNG; else HTML) in a folder, the findings here."""
     from virtlab.realtime.forms import FORMS, PARTS, load_study, override
 
     if what.endswith((".yaml", ".yml")):
@@ -73,6 +74,8 @@ def study(
             "--output", f"{output} cannot be written ({error.strerror})", "name another folder"
         ) from None
     say(f"tables and plots are in {output}")
+    if not can_draw():
+        say(f"each plot is a page that draws it; for PNG and SVG: pip install '{EXTRA}'")
 
 
 def _three_task(output: Path) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from virtlab.drawing import SCHEMA
 from virtlab.report.figures.figure import Row
 from virtlab.report.gather.model import Factor, Setting
 from virtlab.report.names import REALISATION
 from virtlab.units import numeric_levels
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 WIDTH = 760  # of the plotting area, in CSS pixels
 MAXIMUM_PANELS = 12
 DESCRIBED = 8  # settings that the alternative text of a picture describes

@@ -7,15 +7,12 @@ request at all and no script but the two of this file, by their hashes.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from virtlab import __version__
+from virtlab import __version__, drawing
+from virtlab.drawing import embedded
 from virtlab.report.figures import theme, topology, vega
 from virtlab.report.figures.figure import Figure
 from virtlab.report.gather.gathered import Gathered
@@ -36,7 +33,7 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
     """
     from markupsafe import Markup
 
-    library, script = vega.javascript(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    library, script = drawing.script(), (TEMPLATES / "page.js").read_text(encoding="utf-8")
     world = topology.picture(data.world.plan) if data.world.plan else ""
     blocks = results.sections(data, figures, pictures)
     tables = [table["id"] for block in blocks for table in (*block["tables"], *block["nested"])]
@@ -50,7 +47,7 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
             origin=data.origin,
             notes=data.notes,
             version=__version__,
-            policy=_policy(library, script),
+            policy=drawing.policy(library, script),
             css=style(),
             library=Markup(library),  # noqa: S704 - the renderer's own bundle
             script=Markup(script),  # noqa: S704 - our own file
@@ -78,6 +75,7 @@ def html(data: Gathered, figures: Sequence[Figure], pictures: Mapping[str, str])
             realised=realised,
             read_back=READ_BACK,
             glossary=glossary(data.results),
+            beside=drawing.can_draw(),
         )
     )
 
@@ -103,30 +101,6 @@ def style() -> Any:
     return Markup(_css())  # noqa: S704 - our own file
 
 
-def embedded(value: Any) -> str:
-    """JSON that can stand inside a script element: no '<', '>' or '&', short numbers, nothing that JSON does
-    not know.
-
-    >>> embedded({"name": "</script>", "y": 0.1 + 0.2})
-    '{"name":"\\\\u003c/script\\\\u003e","y":0.3}'
-    """
-    text = json.dumps(_short(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _short(value: Any) -> Any:
-    """Floats with seven significant digits; infinities and not-a-number as null."""
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _short(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_short(part) for part in value]
-    return value
-
-
 def _code(text: str) -> Any:
     """Words between backticks as code; everything escaped.
 
@@ -140,18 +114,6 @@ def _code(text: str) -> Any:
         return escape(text)
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
-    )
-
-
-def _policy(*scripts: str) -> str:
-    """No request of any kind; only these scripts; `unsafe-eval` because Vega compiles its expressions."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-    )
-    return (
-        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -1,17 +1,20 @@
-"""The page of `virtlab trend`: every series over time, and the steps found. Static: it has no script at all."""
+"""The page of `virtlab trend`: every series over time, and the steps found.
+
+It is static, without any script, where its pictures can be drawn; else the report's script draws them in the page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from virtlab import __version__
+from virtlab import __version__, drawing
 from virtlab.changes import Series, Step
 from virtlab.changes.differences import words
 from virtlab.changes.steps import LEAST
 from virtlab.report.figures import vega
 from virtlab.report.figures.trend import trend_figure
-from virtlab.report.page.document import environment, style
+from virtlab.report.page.document import TEMPLATES, environment, style
 from virtlab.report.tables.table import Block, Column, number, table
 from virtlab.report.words import plural
 from virtlab.units import Display, display, interval
@@ -23,10 +26,12 @@ def trend_html(title: str, series: Sequence[Series], level: float) -> str:
     """The whole page."""
     from markupsafe import Markup
 
-    blocks = []
+    static = drawing.can_draw()
+    blocks, specs = [], {}
     for one in series:
         figure = trend_figure(one)
-        picture = Markup(vega.svg(figure, titled=False))  # noqa: S704 - the renderer escapes names
+        specs[figure.name] = figure.spec
+        picture = Markup(vega.svg(figure, titled=False)) if static else ""  # noqa: S704 - the renderer escapes names
         blocks.append(
             {
                 "id": figure.name,
@@ -44,6 +49,7 @@ def trend_html(title: str, series: Sequence[Series], level: float) -> str:
     if short:
         about += f" {short} of {plural(len(series), 'series').replace('seriess', 'series')} have fewer than {LEAST} "
         about += "datasets and were not searched."
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     datasets = {(point.created, point.name) for one in series for point in one.points}
     days = sorted(created for created, _ in datasets)
     return str(
@@ -52,7 +58,11 @@ def trend_html(title: str, series: Sequence[Series], level: float) -> str:
         .render(
             title=title,
             version=__version__,
-            policy=POLICY,
+            policy=POLICY if static else drawing.policy(drawing.script(), script),
+            library=Markup(drawing.script()),  # noqa: S704 - the renderer's own bundle
+            script=None if static else Markup(script),  # noqa: S704 - our own file
+            specs=Markup(drawing.embedded(specs)),  # noqa: S704 - no '<'
+            configs=Markup(drawing.embedded(vega.configs())),  # noqa: S704 - no '<'
             css=style(),
             facts=[("datasets", str(len(datasets))), ("from", days[0][:10]), ("to", days[-1][:10])],
             about=about,

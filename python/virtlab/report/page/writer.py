@@ -1,4 +1,4 @@
-"""Writes a report: the page, and the same plots as SVG and PNG beside it.
+"""Writes a report: the page, and, where they can be drawn, the same plots as SVG and PNG beside it.
 
 Every file appears whole (written aside, then renamed), so a report that is open in a browser is never half a
 report, and nothing is written through a link. The folder may hold pictures of the user's own: those of an earlier
@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from virtlab import drawing
 from virtlab.analysis.published import TABLE_MAX_BYTES
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.folders import Folder, read_bounded
@@ -36,7 +37,7 @@ def write_report(
     dataset: Dataset,
     directory: Path | None = None,
     *,
-    formats: Iterable[str] = FORMATS,
+    formats: Iterable[str] | None = None,
     figures_file: Path | None = None,
     published: Path | None = None,
     data: Gathered | None = None,
@@ -44,26 +45,27 @@ def write_report(
     """Writes `report.html` and `figures/` into the directory (the dataset's report folder when not given);
     the page's path.
 
-    `data` is what `gather` found, when the caller has it already. `formats` are those of the pictures (none:
-    only the page). ExperimentError when a format or figures.yaml is wrong, MachineError when the directory
-    cannot be written.
+    `data` is what `gather` found, when the caller has it already. `formats` are those of the pictures (empty:
+    only the page; not given: all that can be drawn here). ExperimentError when a format or figures.yaml is wrong,
+    MachineError when pictures cannot be drawn or the directory cannot be written.
     """
-    wanted = tuple(formats)
+    drawable = drawing.can_draw()
+    wanted = tuple(formats) if formats is not None else FORMATS if drawable else ()
     for name in wanted:
         if name not in FORMATS:
             raise ExperimentError(
                 "--figures", f"'{name}' is not a format", f"write {', '.join(FORMATS)} or none"
             )
-    with ThreadPoolExecutor(1, "virtlab-report") as beside:
-        library = beside.submit(vega.javascript)  # a second of work that needs nothing from the dataset
-        data = data or gather(dataset, figures_file=figures_file, published=published)
-        figures = figures_of(data)
-        library.result()
+    if wanted:
+        drawing.require("--figures")
+    data = data or gather(dataset, figures_file=figures_file, published=published)
+    figures = figures_of(data)
     first: dict[str, str] = {}
     for figure in figures:
         first.setdefault(figure.group, figure.name)
     leading = [figure for figure in figures if first[figure.group] == figure.name and not figure.empty]
-    text = document.html(data, figures, {figure.name: vega.svg(figure, titled=False) for figure in leading})
+    pictures = {figure.name: vega.svg(figure, titled=False) for figure in leading} if drawable else {}
+    text = document.html(data, figures, pictures)
     root, below = (directory, ()) if directory is not None else (dataset.path, (dataset.report_folder.name,))
     place = root.joinpath(*below)
     try:

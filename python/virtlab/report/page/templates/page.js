@@ -1,4 +1,5 @@
-// The page works without this script: pictures and tables stand in it. The script adds tabs, tool tips and the theme.
+// The page can be read without this script: tables stand in it, and pictures where the writer of the page could draw them.
+// The script adds tabs, tool tips and the theme.
 (() => {
   "use strict";
   const root = document.documentElement;

@@ -173,6 +173,15 @@ def test_a_block_is_of_the_role_that_was_asked_for(block: bytes, what: str) -> N
     assert noted
 
 
+def test_a_series_gives_no_leave_to_send_other_samples_under_its_name() -> None:
+    blocks = (agents.series(), agents.echoes("series", number=1))
+    spoil, noted = instead_of(is_samples, *(Said(PROBE, BLOCK, block).frame() for block in blocks))
+    reason = failed(spoil)
+    assert reason.startswith("guests.a: ")
+    assert "samples of 'series', which were not requested" in reason
+    assert noted
+
+
 def test_samples_of_one_end_do_not_come_from_another() -> None:
     foreign = Said(2, BLOCK, agents.echoes()).frame()
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.testbed.test_testbed_refusals import HERE
 
-from virtlab.errors import VirtlabError
+from virtlab.errors import AgentError, VirtlabError
 from virtlab.experiment import load
 from virtlab.plan import Guest, Host, Plan, Refusal, World
 from virtlab.planner import plan_run
@@ -270,6 +270,12 @@ def test_instants_travel_to_a_drifting_clock_and_back(
     truth = t_ns + offset + (t_ns - first) * drift / 10**6
     assert abs(clock.from_ours(t_ns) - truth) <= 2
     assert abs(clock.to_ours(clock.from_ours(t_ns)) - t_ns) <= 2
+
+
+@pytest.mark.parametrize(("offset_ns", "t_ns"), [(2**60, 0), (-(2**61), 2**60), (5, 4)])
+def test_an_instant_that_our_clock_never_shows_is_refused(offset_ns: int, t_ns: int) -> None:
+    with pytest.raises(AgentError, match=f"its instant {t_ns} ns is beyond all that our clock shows"):
+        GuestClock([Reading(10, offset_ns, 1)]).to_ours(t_ns)
 
 
 def test_the_tightest_of_several_questions_counts() -> None:

@@ -15,6 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from virtlab.agents.conversation import LARGEST
+from virtlab.errors import AgentError
+
 QUESTIONS = 32
 DRIFT_RATIO = 50e-6  # of two clocks that count the same machine's ticks by different routes
 
@@ -103,11 +106,13 @@ class GuestClock:
         return last.offset_ns + round((ours_ns - last.at_ns) * self.drift_ratio)
 
     def to_ours(self, t_ns: int) -> int:
-        """An instant of the guest as one of ours."""
+        """An instant of the guest as one of ours. AgentError for one that our clock never shows."""
         # Each step leaves the drift's part of the error before it: after three nothing is left of an hour's drift.
         ours = t_ns - self.readings[-1].offset_ns
         for _ in range(3):
             ours = t_ns - self._offset_ns(ours)
+        if not 0 <= ours < LARGEST:
+            raise AgentError("agent protocol", f"its instant {t_ns} ns is beyond all that our clock shows")
         return ours
 
     def from_ours(self, t_ns: int) -> int:

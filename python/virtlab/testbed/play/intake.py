@@ -43,13 +43,14 @@ class Blocks:
         """A block, and whether it is new. AgentError for a block that its sender must not send."""
         samples = decode_samples(message.body)
         key = (message.channel, samples.stream)
+        role = self.plan.roles.get(samples.stream)
         if (samples.stream, samples.schema) == SERIES:
             self._seen.setdefault(key, set())
-        elif key not in self._seen:
+        elif key not in self._seen or role is None:
             raise AgentError(
                 "agent protocol", f"it sends samples of '{samples.stream}', which were not requested"
             )
-        elif samples.schema not in {*WORKLOADS[self.plan.roles[samples.stream].workload].streams, SENT}:
+        elif samples.schema not in {*WORKLOADS[role.workload].streams, SENT}:
             raise AgentError(
                 "agent protocol", f"it sends {samples.schema} of '{samples.stream}', which has none"
             )

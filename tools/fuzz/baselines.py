@@ -53,7 +53,7 @@ def run_case(case: bytes) -> None:
         for old, new in ((given, SOUND), (SOUND, given)):
             changes = differences(old, new, Margins())
             json.dumps(as_values(changes), allow_nan=False)
-            told = of_changes(changes)
+            told = of_changes(changes, changes.old.name, changes.new.name)
             ElementTree.fromstring(junit(told))
             markdown(told)
         json.dumps(step_rows(trend([given, *[SOUND] * 5])), allow_nan=False)

@@ -61,6 +61,23 @@ def test_both_arms_have_the_same_requests_due_and_answer_them_all(arrivals: str)
     assert np.array_equal(due["simulator"], due["testbed"])
 
 
+def test_both_arms_draw_the_same_stages_from_the_same_seed() -> None:
+    """On a machine a request takes what its own stages take, or longer: never less, as one of other draws often would."""
+    role = (
+        "connections: 1, serial_demand: 1 ms, demand: 4 ms, subtasks: 2, demand_distribution: exponential, threads: 2, "
+        "think: 1 ms, duration: 1 s"
+    )
+    took = {}
+    for arm in ARMS:
+        rows = rows_of(arm, role)
+        assert not rows["error"].any()
+        took[arm] = rows["finished_ns"] - rows["sent_ns"]
+    both = min(len(took[arm]) for arm in ARMS)
+    assert both > 20
+    at_least = took["testbed"][:both] > 0.9 * took["simulator"][:both]
+    assert at_least.mean() > 0.95
+
+
 @pytest.mark.parametrize("arm", ARMS)
 def test_a_server_that_stands_still_cannot_hide_it(arm: str) -> None:
     """1 s of 12 s at 100 requests per second; with VIRTLAB_LONG=1 5 s of 60 s."""

@@ -72,6 +72,22 @@ def test_a_demand_takes_its_processor_time(world: pw.World, ends: tuple[pw.Probe
     assert slow.counters["requests"] > 2 * client.counters["requests"], "a quarter of the work"
 
 
+def test_stages_of_a_request_are_all_worked_off_before_its_answer(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    """However many threads there are: the serial stage, then all subtasks, none twice and none left out."""
+    for threads in (1, 2, 8):
+        client, server = played(
+            world, ends, duration_ns=300 * MS, serial_demand_ns=MS // 2, demand_ns=MS + 1, subtasks=3, threads=threads,
+            connections=4,
+        )  # fmt: skip
+        count = server.counters
+        assert client.counters["answered_requests"] == count["served_requests"] > 10
+        assert count["worked_ns"] == (MS // 2 + MS + 1) * count["served_requests"]
+        rows = client.columns["response/1"]
+        assert (rows["finished_ns"] - rows["sent_ns"]).min() > 0.6 * MS  # the serial stage and one subtask
+
+
 def test_requests_that_no_connection_was_free_for_wait_and_are_lost(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:

@@ -81,6 +81,42 @@ def test_two_threads_answer_as_m_m_2() -> None:
     held(times(rows), DEMAND_NS + waits * DEMAND_NS / (2 * (1 - load)))
 
 
+@pytest.mark.slow
+def test_k_exponential_subtasks_on_k_idle_threads_take_the_k_th_harmonic_number_of_their_mean() -> None:
+    """The longest of k exponential parts of mean m takes m (1 + 1/2 + ... + 1/k), behind the serial stage."""
+    for subtasks in (2, 5):
+        _, rows = requests(
+            serial_demand_ns=2 * MS, demand_ns=10 * MS, subtasks=subtasks, threads=subtasks,
+            demand_distribution="exponential", duration_ns=100_000 * MS,
+        )  # fmt: skip
+        harmonic = sum(1 / part for part in range(1, subtasks + 1))
+        held(times(rows), 2 * MS + 10 * MS / subtasks * harmonic)
+
+
+@pytest.mark.slow
+def test_k_exponential_subtasks_on_one_thread_answer_as_m_e_k_1() -> None:
+    """The sum of k exponential parts has Erlang's distribution, of variation 1 / sqrt(k)."""
+    load, subtasks = 0.7, 4
+    _, rows = requests(
+        rate_per_s=round(load * 1e9 / DEMAND_NS), arrivals="poisson", demand_ns=DEMAND_NS, subtasks=subtasks,
+        demand_distribution="exponential", connections=400, duration_ns=60_000 * MS,
+    )  # fmt: skip
+    held(times(rows), DEMAND_NS + DEMAND_NS * load / (1 - load) * (1 + 1 / subtasks) / 2)
+
+
+@pytest.mark.parametrize(
+    ("subtasks", "threads", "turns"), [(1, 4, 1), (4, 4, 1), (4, 3, 2), (7, 2, 4), (4, 1, 4)]
+)
+def test_constant_subtasks_take_as_many_turns_as_the_threads_need(
+    subtasks: int, threads: int, turns: int
+) -> None:
+    _, rows = requests(
+        serial_demand_ns=MS, demand_ns=28 * MS, subtasks=subtasks, threads=threads, duration_ns=300 * MS
+    )
+    expected_ns = MS + turns * 28 * MS // subtasks
+    assert np.all((times(rows) >= expected_ns) & (times(rows) < expected_ns + WAY_NS))
+
+
 def test_clients_that_think_are_as_many_as_little_s_law_says() -> None:
     _, rows = requests(connections=5, think_ns=9 * MS, demand_ns=MS // 10, duration_ns=2000 * MS)
     assert not rows["error"].any()

@@ -10,6 +10,7 @@ pub mod random;
 pub mod schedule;
 pub mod size;
 pub mod split;
+pub mod station;
 
 pub use histogram::Histogram;
 pub use size::{PacketSize, SizeRequest, Transport};

@@ -19,6 +19,8 @@ pub const HEADER_BYTES: u64 = 16;
 const CONNECTIONS_MOST: u16 = 1024;
 /// Threads of one server.
 const THREADS_MOST: u16 = 1024;
+/// Subtasks of one request.
+const SUBTASKS_MOST: u16 = 1024;
 
 /// How times are spread about their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -86,14 +88,18 @@ pub struct RequestResponse {
     pub timeout_ns: u64,
     /// An answer this long after its request was due is late; of the analysis alone.
     pub deadline_ns: Option<u64>,
-    /// Processor time that a request takes at the server, as counted work.
+    /// Processor time that a request takes at the server before its subtasks, as counted work.
+    #[serde(default)]
+    pub serial_demand_ns: u64,
+    /// Processor time that a request takes at the server, all its subtasks together, as counted work.
     #[serde(default)]
     pub demand_ns: u64,
+    /// Into which the demand is split, so that as many threads can do it at a time.
+    pub subtasks: u16,
     /// How demands are spread.
     #[serde(default)]
     pub demand_distribution: Distribution,
     /// Of a lognormal one: standard deviation over mean.
-    #[serde(default = "all")]
     pub demand_variation_ratio: f64,
     /// Of the server: requests that are served at a time.
     pub threads: u16,
@@ -127,6 +133,7 @@ impl RequestResponse {
     pub fn check(&self) -> Result<(), OutOfRange> {
         positive("connections", u64::from(self.connections))?;
         positive("threads", u64::from(self.threads))?;
+        positive("subtasks", u64::from(self.subtasks))?;
         positive("timeout_ns", self.timeout_ns)?;
         positive("work_per_s", self.work_per_s.unwrap_or(1))?;
         self.rate_per_s.map_or(Ok(()), Self::check_rate)?;
@@ -141,6 +148,9 @@ impl RequestResponse {
         }
         if self.threads > THREADS_MOST {
             return Err(OutOfRange::new("threads", "are at most 1024"));
+        }
+        if self.subtasks > SUBTASKS_MOST {
+            return Err(OutOfRange::new("subtasks", "are at most 1024"));
         }
         for (name, bytes) in [("request_bytes", self.request_bytes), ("response_bytes", self.response_bytes)]
         {
@@ -166,12 +176,35 @@ impl RequestResponse {
         Schedule::PerSecond { rate_pps: rate_per_s }.with(self.arrivals, seed)
     }
 
-    /// Demands of requests in the order in which the server begins them.
+    /// Demands of requests in the order in which the server begins them: of each subtask its share of the mean, drawn by
+    /// itself.
     #[must_use]
-    pub fn demands(&self, seed: u64) -> Times {
+    pub fn demands(&self, seed: u64) -> Vec<Times> {
+        let of_all = |part: u64| u128::from(self.demand_ns) * u128::from(part) / u128::from(self.subtasks);
+        (0..u64::from(self.subtasks))
+            .map(|part| {
+                let name = if part == 0 { "demand".to_owned() } else { format!("demand.{part}") };
+                self.work((of_all(part + 1) - of_all(part)) as u64, Stream::new(seed, &name))
+            })
+            .collect()
+    }
+
+    /// Demands of requests before their subtasks, if requests have such a stage.
+    #[must_use]
+    pub fn serial(&self, seed: u64) -> Option<Times> {
+        let mean_ns = Some(self.serial_demand_ns).filter(|mean_ns| *mean_ns > 0)?;
+        Some(self.work(mean_ns, Stream::new(seed, "serial_demand")))
+    }
+
+    fn work(&self, mean_ns: u64, stream: Stream) -> Times {
         let distribution = self.demand_distribution;
-        let stream = Stream::new(seed, "demand");
-        Times { mean_ns: self.demand_ns, distribution, variation: self.demand_variation_ratio, stream }
+        Times { mean_ns, distribution, variation: self.demand_variation_ratio, stream }
+    }
+
+    /// Whether requests take any work.
+    #[must_use]
+    pub const fn works(&self) -> bool {
+        self.demand_ns > 0 || self.serial_demand_ns > 0
     }
 
     /// Times for which one of the clients thinks.
@@ -235,10 +268,6 @@ impl Pause {
     }
 }
 
-const fn all() -> f64 {
-    1.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing;
@@ -252,7 +281,7 @@ mod tests {
     fn one_client_asks_in_turns_a_server_of_one_thread_unless_said() {
         let own = read("{}");
         assert_eq!((own.connections, own.threads, own.rate_per_s, own.check()), (1, 1, None, Ok(())));
-        assert_eq!((own.backlog, own.full, own.demands(1).draw()), (1024, Full::Reject, Nanos(0)));
+        assert_eq!((own.backlog, own.full, own.works()), (1024, Full::Reject, false));
     }
 
     #[test]
@@ -262,13 +291,14 @@ mod tests {
         assert_eq!(said(r#"{"request_bytes": 15}"#), "request_bytes has no room for its header of 16 B");
         assert_eq!(said(r#"{"connections": 1025}"#), "connections are at most 1024");
         assert_eq!(said(r#"{"threads": 0}"#), "threads must be above 0");
+        assert_eq!(said(r#"{"subtasks": 1025}"#), "subtasks are at most 1024");
     }
 
     #[test]
     fn demands_have_their_mean_and_are_those_of_the_seed() {
         let own = read(r#"{"demand_ns": 1000000, "demand_distribution": "exponential"}"#);
         let drawn = |seed| {
-            let mut demands = own.demands(seed);
+            let mut demands = own.demands(seed).remove(0);
             (0..50_000).map(|_| demands.draw().0).collect::<Vec<_>>()
         };
         let mean = drawn(1).iter().sum::<u64>() as f64 / 5e4;

@@ -1,7 +1,7 @@
 //! `request_response`: a client of an open or a closed loop, and a server whose threads serve requests in order.
 //!
-//! Client and server cost nothing but the demands, each of which has a processor of its own for as long as it takes: a
-//! server of n threads has n processors. Requests and answers cross the network over TCP, as the testbed's do. A request
+//! Client and server cost nothing but the demands, and each task of one has a processor of its own for as long as it takes:
+//! a server of n threads has n processors. Requests and answers cross the network over TCP, as the testbed's do. A request
 //! that was given up leaves its connection to another; what the server had of it is served all the same.
 
 use crate::agenda::Due;
@@ -15,9 +15,10 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use virtlab_load::parameters::request_response::{
-    Ending, Full, HEADER_BYTES, NAME, Pause, RATE, RequestResponse as Parameters, Times,
+    Ending, HEADER_BYTES, NAME, Pause, RATE, RequestResponse as Parameters, Times,
 };
 use virtlab_load::schedule::Schedule;
+use virtlab_load::station::{Done, Station, Task};
 use virtlab_wire::Nanos;
 
 /// How a role of it is made.
@@ -80,17 +81,13 @@ impl Asking {
     }
 }
 
-/// The server: threads, and what waits for them.
+/// The server: threads, and what waits for them, by its connection.
 struct Serving {
-    backlog: VecDeque<usize>,
-    /// When requests will have been served, and of which connection they are.
-    busy: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    demands: Times,
+    station: Station<usize>,
+    /// When tasks will be done, in the order in which they began.
+    busy: BinaryHeap<Reverse<(u64, u64, Task)>>,
     pause: Option<Pause>,
     begun: u64,
-    served: u64,
-    rejected: u64,
-    worked_ns: u64,
 }
 
 /// One role.
@@ -115,14 +112,10 @@ impl RequestResponse {
         own.check().map_err(|error| finding(role, &error.to_string()))?;
         let seed = role.ends[0].seed;
         let serving = Serving {
-            backlog: VecDeque::new(),
+            station: Station::new(&own, role.ends[1].seed),
             busy: BinaryHeap::new(),
-            demands: own.demands(role.ends[1].seed),
             pause: None,
             begun: 0,
-            served: 0,
-            rejected: 0,
-            worked_ns: 0,
         };
         let asking = Asking {
             schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),
@@ -275,39 +268,41 @@ impl RequestResponse {
         link.requests += 1;
         let own = self.own;
         self.serving.pause.get_or_insert_with(|| own.pause(Nanos(network.now_ns)));
-        if self.serving.busy.len() < usize::from(own.threads) {
-            self.begin(place, network);
-        } else if own.full == Full::Wait || self.serving.backlog.len() < own.backlog as usize {
-            self.serving.backlog.push_back(place);
-        } else {
-            self.serving.rejected += 1;
-            self.answer(place, HEADER_BYTES, Ending::Refused, network);
+        match self.serving.station.offer(place, self.idle()) {
+            Ok(()) => self.begin(network),
+            Err(place) => self.answer(place, HEADER_BYTES, Ending::Refused, network),
         }
     }
 
-    /// A thread begins to serve.
-    fn begin(&mut self, place: usize, network: &mut Network) {
-        let serving = &mut self.serving;
-        let demand = serving.demands.draw();
-        serving.worked_ns += demand.0;
-        serving.begun += 1;
-        let pause = serving.pause.unwrap_or_else(|| self.own.pause(Nanos::ZERO));
-        let done_ns = pause.done(Nanos(network.now_ns), demand).0;
-        serving.busy.push(Reverse((done_ns, serving.begun, place)));
-        network.agenda.plan(done_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
+    /// Threads without a task.
+    fn idle(&self) -> usize {
+        usize::from(self.own.threads) - self.serving.busy.len()
+    }
+
+    /// Idle threads begin what waits.
+    fn begin(&mut self, network: &mut Network) {
+        while self.idle() > 0
+            && let Some((task, _)) = self.serving.station.begin()
+        {
+            let serving = &mut self.serving;
+            serving.begun += 1;
+            let pause = serving.pause.unwrap_or_else(|| self.own.pause(Nanos::ZERO));
+            let done_ns = pause.done(Nanos(network.now_ns), task.work).0;
+            serving.busy.push(Reverse((done_ns, serving.begun, task)));
+            network.agenda.plan(done_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
+        }
     }
 
     /// Threads that are done answer, and turn to what waits.
     fn serve(&mut self, network: &mut Network) {
-        while let Some(&Reverse((_, _, place))) =
+        while let Some(&Reverse((_, _, task))) =
             self.serving.busy.peek().filter(|Reverse((done_ns, ..))| *done_ns <= network.now_ns)
         {
             self.serving.busy.pop();
-            self.serving.served += 1;
-            self.answer(place, self.own.response_bytes, Ending::Answered, network);
-            if let Some(next) = self.serving.backlog.pop_front() {
-                self.begin(next, network);
+            if let Done::Request(place) = self.serving.station.done(task) {
+                self.answer(place, self.own.response_bytes, Ending::Answered, network);
             }
+            self.begin(network);
         }
     }
 
@@ -443,9 +438,9 @@ impl Workload for RequestResponse {
         ];
         let server = vec![
             ("connections", self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64),
-            ("rejected_requests", self.serving.rejected),
-            ("served_requests", self.serving.served),
-            ("worked_ns", self.serving.worked_ns),
+            ("rejected_requests", self.serving.station.rejected),
+            ("served_requests", self.serving.station.served),
+            ("worked_ns", self.serving.station.worked.0),
         ];
         (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
     }

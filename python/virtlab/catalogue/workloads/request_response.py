@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
+from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, usual
 from virtlab.catalogue.kinds import (
     ARRIVALS,
     COUNT,
@@ -23,7 +23,8 @@ from virtlab.catalogue.kinds import (
 from virtlab.catalogue.measures import PROBE, SEARCH
 from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
 
-CONNECTIONS_MAX = THREADS_MAX = 1024
+NAME = "request_response"
+CONNECTIONS_MAX = THREADS_MAX = SUBTASKS_MAX = 1024
 MESSAGE_MAX_BYTES = 64 << 20
 HEADER_BYTES = 16  # of every message: its length, kind and number
 RESPONSE_GUESS_NS = 50_000  # of an estimate, beside demand and thinking
@@ -33,16 +34,22 @@ DISTRIBUTION = choice("constant", "exponential")
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     traffic_ns = min(traffic_ns, int(values["duration_ns"]))
-    turn_ns = RESPONSE_GUESS_NS + int(values.get("demand_ns", 0)) + int(values.get("think_ns", 0))
+    turn_ns = RESPONSE_GUESS_NS + sum(
+        int(values.get(key, 0)) for key in ("serial_demand_ns", "demand_ns", "think_ns")
+    )
     closed = int(values["connections"]) * traffic_ns // turn_ns
     rate = values.get("rate_per_s")
     return {"response/1": closed if rate is None else int(rate) * traffic_ns // 10**9 + 1}
 
 
+def _works(values: Values) -> bool:
+    return values.get("demand_ns") is not None or values.get("serial_demand_ns") is not None
+
+
 def _check(values: Values) -> list[tuple[str, str]]:
     found = []
-    for key, most in (("connections", CONNECTIONS_MAX), ("threads", THREADS_MAX)):
-        if int(values[key]) > most:
+    for key, most in (("connections", CONNECTIONS_MAX), ("threads", THREADS_MAX), ("subtasks", SUBTASKS_MAX)):
+        if int(values.get(key, 1)) > most:
             found.append((key, f"{values[key]} {key} are more than one role can keep; write at most {most}"))
     for key in ("request", "response"):
         size = int(values[f"{key}_bytes"])
@@ -59,8 +66,10 @@ def _check(values: Values) -> list[tuple[str, str]]:
             found.append((key, f"{what}; remove it, or the rate"))
     if closed and values.get("think_distribution") is not None and values.get("think_ns") is None:
         found.append(("think_distribution", "there is no time to think; write 'think', or remove it"))
-    if values.get("demand_distribution") is not None and values.get("demand_ns") is None:
+    if values.get("demand_distribution") is not None and not _works(values):
         found.append(("demand_distribution", "there is no demand; write 'demand', or remove it"))
+    if values.get("subtasks") is not None and values.get("demand_ns") is None:
+        found.append(("subtasks", "there is no demand to split into them; write 'demand', or remove it"))
     if values.get("demand_variation_ratio") is not None and values.get("demand_distribution") != "lognormal":
         what = "only a lognormal demand has a variation of its own"
         found.append(("demand_variation", f"{what}; write 'demand_distribution: lognormal', or remove it"))
@@ -70,7 +79,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
 
 
 REQUEST_RESPONSE = Workload(
-    name="request_response",
+    name=NAME,
     meaning="requests to a server that works for each, at a rate or from clients that think",
     part="measure",
     parameters=(
@@ -96,16 +105,25 @@ REQUEST_RESPONSE = Workload(
         Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without its answer by then is given up", SHARED),
         Parameter("deadline", POSITIVE_DURATION, "deadline_ns", "an answer after it is late; absent: none is"),
         Parameter(
+            "serial_demand", POSITIVE_DURATION, "serial_demand_ns",
+            "processor time that a request takes before its subtasks, as counted work; absent: none",
+        ),
+        Parameter(
             "demand", POSITIVE_DURATION, "demand_ns", "processor time that a request takes at the server, as counted work; "
             "absent: none",
         ),
         Parameter(
+            "subtasks", COUNT, "subtasks",
+            f"into which the demand is split, for as many threads at a time; absent: {usual(NAME, 'subtasks')}",
+        ),
+        Parameter(
             "demand_distribution", choice("constant", "exponential", "lognormal"), "demand_distribution",
-            "constant, or exponential or lognormal of the same mean; absent: constant",
+            "of the serial stage and of each subtask: constant, or exponential or lognormal of the same mean; absent: "
+            "constant",
         ),
         Parameter(
             "demand_variation", RATIO, "demand_variation_ratio",
-            "of a lognormal demand: standard deviation over mean; absent: 100 %",
+            f"of a lognormal demand: standard deviation over mean; absent: {usual(NAME, 'demand_variation_ratio'):.0%}",
         ),
         Parameter("threads", COUNT, "threads", "of the server: requests that are served at a time", SHARED),
         Parameter("backlog", COUNT, "backlog", "of the server: requests that wait for a thread, at most", SHARED),
@@ -132,5 +150,5 @@ REQUEST_RESPONSE = Workload(
     rows=_rows,
     check=_check,
     turns=lambda values: values.get("rate_per_s") is None,
-    works=lambda values: values.get("demand_ns") is not None,
+    works=_works,
 )  # fmt: skip

@@ -1,8 +1,8 @@
 //! The server: one thread reads requests, others serve them in the order in which they came.
 //!
-//! A request takes a counted amount of work, whatever else the processor does meanwhile. What comes while all threads are
-//! busy waits in a backlog; beyond its bound it is refused at once, or waits, too. A thread that has served a request writes
-//! its answer itself. This server is what is measured, so that it gets no processor is no fault of the measurement.
+//! A request takes a counted amount of work, whatever else the processor does meanwhile, in a serial stage and in subtasks
+//! that threads share. What comes while all threads are busy waits in a backlog; beyond its bound it is refused at once, or
+//! waits, too. The thread that does the last of a request writes its answer itself. This server is what is measured, so that it gets no processor is no fault of the measurement.
 
 use super::super::Workload;
 use super::super::tcp;
@@ -17,11 +17,12 @@ use crate::probe::socket::{Trouble, trouble};
 use crate::work;
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use virtlab_load::parameters::request_response::{Full, Pause, RequestResponse as Parameters, Times};
+use virtlab_load::parameters::request_response::{Pause, RequestResponse as Parameters};
+use virtlab_load::station::{Done, Station, Task};
 use virtlab_wire::Nanos;
 
 /// Read at once.
@@ -56,14 +57,11 @@ struct Job {
 
 /// What waits, for all threads.
 struct Backlog {
-    jobs: VecDeque<Job>,
-    /// Threads that wait for a job.
+    station: Station<Job>,
+    /// Threads that wait for a task.
     idle: usize,
-    demands: Times,
     pause: Option<Pause>,
     closed: bool,
-    served: u64,
-    worked: Nanos,
 }
 
 struct Shared<'a> {
@@ -83,32 +81,37 @@ impl Shared<'_> {
     fn offer(&self, job: Job) -> bool {
         let mut backlog = self.lock();
         backlog.pause.get_or_insert_with(|| self.parameters.pause(clock::raw()));
-        let waiting = backlog.jobs.len().saturating_sub(backlog.idle);
-        let all_busy = backlog.jobs.len() >= backlog.idle;
-        if all_busy && self.parameters.full == Full::Reject && waiting >= self.parameters.backlog as usize {
-            return false;
-        }
-        backlog.jobs.push_back(job);
+        let idle = backlog.idle;
+        let room = backlog.station.offer(job, idle).is_ok();
         drop(backlog);
-        self.changed.notify_one();
-        true
+        if room {
+            self.changed.notify_one();
+        }
+        room
     }
 
-    /// The next request, how long it works, and when it may not; `None` at the end.
-    fn next(&self) -> Option<(Job, Nanos, Pause)> {
+    /// The next task, and when it may not be done; `None` at the end.
+    fn next(&self) -> Option<(Task, Pause)> {
         let mut backlog = self.lock();
         loop {
             if backlog.closed {
                 return None;
             }
-            if let Some(job) = backlog.jobs.pop_front() {
-                let demand = backlog.demands.draw();
+            if let Some((task, beside)) = backlog.station.begin() {
                 let pause = backlog.pause.unwrap_or_else(|| self.parameters.pause(Nanos::ZERO));
-                return Some((job, demand, pause));
+                self.wake(beside);
+                return Some((task, pause));
             }
             backlog.idle += 1;
             backlog = self.changed.wait(backlog).unwrap_or_else(PoisonError::into_inner);
             backlog.idle -= 1;
+        }
+    }
+
+    /// So many threads, if they wait.
+    fn wake(&self, threads: usize) {
+        for _ in 0..threads {
+            self.changed.notify_one();
         }
     }
 
@@ -120,15 +123,20 @@ impl Shared<'_> {
     /// A serving thread.
     fn serve(&self) {
         let mut response = vec![0x72; self.parameters.response_bytes as usize];
-        while let Some((job, demand, pause)) = self.next() {
-            if !self.spend(demand, pause) {
+        while let Some((task, pause)) = self.next() {
+            if !self.spend(task.work, pause) {
                 return;
             }
-            {
-                let mut backlog = self.lock();
-                backlog.served += 1;
-                backlog.worked += demand;
-            }
+            let done = self.lock().station.done(task);
+            let job = match done {
+                Done::Request(job) => job,
+                // This thread does one of them itself.
+                Done::Subtasks(count) => {
+                    self.wake(count - 1);
+                    continue;
+                }
+                Done::Part => continue,
+            };
             let head =
                 Head { bytes: response.len() as u32, kind: Kind::Response, server: 0, number: job.number };
             response[..HEAD].copy_from_slice(&head.octets());
@@ -174,7 +182,7 @@ impl Workload for Server {
 
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
-        let works = self.parameters.demand_ns > 0;
+        let works = self.parameters.works();
         let shared = Shared {
             parameters: &self.parameters,
             work_per_s: self
@@ -183,17 +191,14 @@ impl Workload for Server {
                 .unwrap_or_else(|| if works { work::rate_per_s() } else { 1 }),
             run,
             backlog: Mutex::new(Backlog {
-                jobs: VecDeque::new(),
+                station: Station::new(&self.parameters, self.seed),
                 idle: 0,
-                demands: self.parameters.demands(self.seed),
                 pause: None,
                 closed: false,
-                served: 0,
-                worked: Nanos::ZERO,
             }),
             changed: Condvar::new(),
         };
-        let mut reading = Reading { shared: &shared, connections: 0, refused: 0, garbled: 0 };
+        let mut reading = Reading { shared: &shared, connections: 0, garbled: 0 };
         let outcome = std::thread::scope(|scope| {
             let begun = (0..self.parameters.threads).try_for_each(|_| {
                 let thread = std::thread::Builder::new().spawn_scoped(scope, || shared.serve());
@@ -207,11 +212,12 @@ impl Workload for Server {
             report.failure = Some(format!("{error:#}"));
         }
         report.add("connections", reading.connections);
-        report.add("rejected_requests", reading.refused);
         report.add("garbled_connections", reading.garbled);
         let backlog = shared.lock();
-        report.add("served_requests", backlog.served);
-        report.add("worked_ns", backlog.worked.0);
+        let station = &backlog.station;
+        report.add("rejected_requests", station.rejected);
+        report.add("served_requests", station.served);
+        report.add("worked_ns", station.worked.0);
         report.add("work_per_ms", if works { shared.work_per_s / 1000 } else { 0 });
         drop(backlog);
         report
@@ -222,7 +228,6 @@ impl Workload for Server {
 struct Reading<'a> {
     shared: &'a Shared<'a>,
     connections: u64,
-    refused: u64,
     garbled: u64,
 }
 
@@ -300,7 +305,6 @@ impl Reading<'_> {
         if self.shared.offer(Job { line: line.clone(), number }) {
             return;
         }
-        self.refused += 1;
         line.busy.store(false, Ordering::Release);
         let head = Head { bytes: HEAD as u32, kind: Kind::Refusal, server: 0, number };
         self.shared.write(&line.fd, &head.octets());

@@ -70,15 +70,19 @@ class Parameter:
     default: Any = None  # as a file would hold it, or `SHARED`; None: it has no default
     required: bool = False
     tunable: bool = False  # it can change while its role runs, too
+    at_start: Kind | None = (
+        None  # what a role can have from its start, where that is more than it can be set to
+    )
 
-    def plan_values(self, written: Any) -> dict[str, Any]:
+    def plan_values(self, written: Any, *, at_start: bool = False) -> dict[str, Any]:
         """Plan names and values of what the file holds; ValueError("WHAT; CURE") when it is wrong.
 
         >>> from virtlab.catalogue.kinds import DURATION
         >>> Parameter("interval", DURATION, "interval_ns", "between requests").plan_values("10 ms")
         {'interval_ns': 10000000}
         """
-        value = self.kind.parse(written)
+        kind = self.at_start if at_start and self.at_start is not None else self.kind
+        value = kind.parse(written)
         if isinstance(value, PacketSize):
             return {f"{value.layer}_bytes": value.size_bytes}
         if isinstance(value, tuple):

@@ -8,7 +8,7 @@ the file's own sections, and give the JSON Schema of each leaf.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,20 @@ def _rate(value: Any) -> int:
     )
 
 
+def _rate_or_none(value: Any) -> int:
+    return 0 if _is_zero(value, Bitrate.units) else _rate(value)
+
+
+def _is_zero(value: Any, units: Collection[str]) -> bool:
+    """Whether it is a rate of nothing, in one of the units.
+
+    >>> [_is_zero(text, Bitrate.units) for text in ("0 Mbit/s", "0", "-0 bit/s", "10 bit/s")]
+    [True, False, False, False]
+    """
+    parts = split_quantity(value) if isinstance(value, str) else None
+    return parts is not None and parts[1] in units and str(parts[0]).strip("0.") == ""
+
+
 def _duration(value: Any) -> int:
     number = Duration.parse(text_of(value, Duration.example)).ns
     return _bounded(number, value, 0, DURATION_MAX_NS, "write a time of at most 30 days, e.g. '10 ms'")
@@ -186,6 +200,7 @@ def _proper_ratio(value: Any) -> float:
     return ratio
 
 
+PACKET_UNITS = ("packet/s", "kpacket/s", "Mpacket/s")
 _PACKET_RATE = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(?:([kM]?)packet/s)\s*\Z")
 
 
@@ -199,6 +214,10 @@ def _packet_rate(value: Any) -> int:
         )
     number = round(float(match[1].replace("_", "")) * {"": 1, "k": 10**3, "M": 10**6}[match[2]])
     return _bounded(number, value, 1, 600 * 10**6, "write a rate between '1 packet/s' and '600 Mpacket/s'")
+
+
+def _packet_rate_or_none(value: Any) -> int:
+    return 0 if _is_zero(value, PACKET_UNITS) else _packet_rate(value)
 
 
 def _request_rate(value: Any) -> int:
@@ -278,11 +297,15 @@ def choice(*options: str) -> Kind:
 
 
 RATE = Kind("rate", _rate, quantity_schema(Bitrate.units, Bitrate.example), Bitrate.example)
+RATE_OR_NONE = Kind("rate, or zero", _rate_or_none, RATE.schema, RATE.example)
 PACKET_RATE = Kind(
     "packet rate",
     _packet_rate,
-    quantity_schema(["packet/s", "kpacket/s", "Mpacket/s"], "10 kpacket/s"),
+    quantity_schema(PACKET_UNITS, "10 kpacket/s"),
     "10 kpacket/s",
+)
+PACKET_RATE_OR_NONE = Kind(
+    "packet rate, or zero", _packet_rate_or_none, PACKET_RATE.schema, PACKET_RATE.example
 )
 REQUEST_RATE = Kind(
     "rate of requests",

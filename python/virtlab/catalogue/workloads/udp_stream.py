@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, size_parameter
-from virtlab.catalogue.kinds import ARRIVALS, POSITIVE_DURATION, POSITIVE_SIZE, RATE
+from virtlab.catalogue.kinds import ARRIVALS, POSITIVE_DURATION, POSITIVE_SIZE, RATE, RATE_OR_NONE
 from virtlab.catalogue.measures import STREAM
 from virtlab.catalogue.sockets import CODE_POINT
 
@@ -47,7 +47,14 @@ UDP_STREAM = Workload(
     meaning="datagrams at a rate or as fast as possible, one way",
     part="measure",
     parameters=(
-        Parameter("rate", RATE, "rate_bit_per_s", "of IP packets; absent: as fast as possible", tunable=True),
+        Parameter(
+            "rate",
+            RATE,
+            "rate_bit_per_s",
+            "of IP packets; 0 bit/s: no stream; absent: as fast as possible",
+            tunable=True,
+            at_start=RATE_OR_NONE,
+        ),
         CODE_POINT,
         Parameter(
             "arrivals",
@@ -70,6 +77,7 @@ UDP_STREAM = Workload(
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
     check=_check,
+    idle=lambda values: values.get("rate_bit_per_s") == 0,
     meters=("virtlab", "iperf3"),
     parts=True,
     pace="rate_bit_per_s",

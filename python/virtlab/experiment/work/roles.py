@@ -190,7 +190,7 @@ def _parameters(
                 wrong = True
             continue
         try:
-            values |= parameter.plan_values(written)
+            values |= parameter.plan_values(written, at_start=True)
         except ValueError as error:
             findings.add_error((*at, parameter.name), error)
             wrong = True

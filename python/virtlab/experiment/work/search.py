@@ -227,6 +227,10 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
         cure = nearest(name, roles) or f"there are {', '.join(roles) or 'none'}; write ROLE.PARAMETER"
         findings.add(at, f"there is no role '{shown(name)}'", cure)
         return None
+    if not role.active:
+        what = f"{name} is switched off or has no load, so no trial of it can be made"
+        findings.add(at, what, f"remove 'enabled' from {name}, and give it a load above zero")
+        return None
     parameter = role.declaration.parameter(key)
     inputs = [each.name for each in role.declaration.parameters if _is_input(each, role)]
     listed = f"{role.workload} has {', '.join(inputs) or 'none'}"

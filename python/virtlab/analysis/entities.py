@@ -1,6 +1,8 @@
 """Series and counters of hosts, guests, links and switches to values of a run.
 
-A series is summed up over the window; a counter by how much it rose from the window's first mark to its last.
+A series is summed up over the window; a counter by how much it rose from the window's first mark to its last. A share
+or rate is of the time since the sample before: it counts if that lies in the window, which it may leave by a tenth of a
+second, so that seconds before or after the load do not count as its own. Where none lies so, those do that end inside.
 Where several roles measure one after another, hosts have CPU values of the window of each, too (`ROLE.host.cpu0`).
 Only metrics of the registry become values; what a backend adds beyond it stays in the samples.
 """
@@ -21,6 +23,10 @@ COUNTERS = {
     "softnet_drops": ("dropped", "softnet_drops", "softnet_dropped"),
     "drops": ("drops", "rx_dropped", "tx_dropped", "dropped_packets"),
 }
+AT_INSTANTS = frozenset(
+    {"memory_available", "memory_used", "backlog", "backlog_packets"}
+)  # all else is over intervals
+EDGE_NS = 100_000_000
 USED = frozenset({"packets", "residence_ns", "start_ns"}).union(*COUNTERS.values())
 
 
@@ -45,18 +51,38 @@ def _tests(record: RunRecord) -> list[str]:
 
 def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, *, during: str = "") -> None:
     """Values of each entity in a window; `during` a role, the processors of the hosts alone, as ROLE.ENTITY."""
-    inside = (rows["t_ns"] >= low) & (rows["t_ns"] <= high)
-    names = np.array(
-        [f"{entity}\0{metric}" for entity, metric in zip(rows["entity"], rows["metric"], strict=True)],
-        dtype=object,
-    )
-    for name in dict.fromkeys(names[inside].tolist()):
-        entity, metric = name.split("\0")
+    for (entity, metric), at in _by_name(rows).items():
         if during and (metric != "cpu" or not entity.startswith("host.")):
             continue
         if metric in METRICS and METRICS[metric].of == "entity":
-            out.role = f"{during}.{entity}" if during else entity
-            out.distribution(metric, rows["value"][inside & (names == name)])
+            found = at[_inside(rows["t_ns"][at], low, high, over=metric not in AT_INSTANTS)]
+            if found.size:
+                out.role = f"{during}.{entity}" if during else entity
+                out.distribution(metric, rows["value"][found])
+
+
+def _by_name(rows: dict[str, NDArray[Any]]) -> dict[tuple[str, str], NDArray[Any]]:
+    """Entity and metric -> places of their rows in the order of time; names in the order in which they first appear."""
+    names = [f"{entity}\0{metric}" for entity, metric in zip(rows["entity"], rows["metric"], strict=True)]
+    codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    coded = np.fromiter((codes[name] for name in names), dtype=np.int64, count=len(names))
+    order = np.lexsort((rows["t_ns"], coded))
+    parts = np.split(order, np.cumsum(np.bincount(coded, minlength=len(codes)))[:-1]) if codes else []
+    return {
+        (entity, metric): part
+        for name, part in zip(codes, parts, strict=True)
+        for entity, _, metric in [name.partition("\0")]
+    }
+
+
+def _inside(t_ns: NDArray[Any], low: int, high: int, *, over: bool) -> NDArray[Any]:
+    """Which samples count in a window; `over`: each is of the time since the one before it."""
+    ends: NDArray[Any] = (t_ns >= low) & (t_ns <= high)
+    if not over or t_ns.size < 2:
+        return ends
+    begins = np.concatenate(([2 * t_ns[0] - t_ns[1]], t_ns[:-1]))
+    whole = ends & (begins >= low - EDGE_NS)
+    return whole if whole.any() else ends
 
 
 def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> None:

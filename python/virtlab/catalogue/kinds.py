@@ -317,6 +317,12 @@ DURATION = Kind(
     "time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example
 )
 POSITIVE_DURATION = Kind("time above zero", _positive_duration, DURATION.schema, "10 ms")
+PERIOD_OR_OFF = Kind(
+    "time above zero, or off",
+    lambda value: 0 if value == "off" else _positive_duration(value),
+    {"anyOf": [DURATION.schema, {"const": "off"}]},
+    "1 s",
+)
 SIZE = Kind("size", _size, quantity_schema(Size.units, Size.example), Size.example)
 POSITIVE_SIZE = Kind("size above zero", _positive_size, SIZE.schema, Size.example)
 PACKET_SIZE = Kind(

@@ -59,7 +59,7 @@ def page() -> str:
         ("Tested after searches", BENCHMARKS),
         ("Hard deadlines", DEADLINES),
         ("Health", HEALTH),
-        ("Machines, as other tools tell", MACHINES),
+        ("Machines beside the load", MACHINES),
         ("Programs of your own", PROGRAMS),
     ):
         parts.append(f"\n## {title}\n")

@@ -60,7 +60,7 @@ HEALTH = by_key(
     ),
     Metric(
         "run_queue_delay", "ns", "lower", "Time tasks waited on a run queue, per second of wall time.",
-        "/proc/PID/schedstat", _SAMPLED, "entity", "run-queue delay",
+        "/proc/PID/schedstat, /proc/schedstat", _SAMPLED, "entity", "run-queue delay",
     ),
     Metric(
         "memory_available", "bytes", "higher",

@@ -1,7 +1,7 @@
-"""Metrics of machines and guests as their own tools report them: memory, network interfaces, disks.
+"""Metrics of machines and guests beside the load: processors, memory, network interfaces, disks.
 
-Our own telemetry has counters of interfaces and disks; these are rates over the tool's interval: of imported results, and of
-domains of Xen, which xentop watches.
+They are rates and shares over an interval: of our own telemetry, of domains of Xen, which xentop watches, and of imported
+results. Of network interfaces our own telemetry has counters.
 """
 
 from __future__ import annotations
@@ -13,12 +13,30 @@ _SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
 MACHINES = by_key(
     Metric(
         "cpu_share", "ratio", "lower",
-        "Busy share of all processors of a guest together, 0 to 1 however many they are; `cpu` of a guest counts them.",
-        "vCenter cpu.usage", _SAMPLED, "entity", "share of its CPUs",
+        "Busy share of all processors that a guest may use, by its number, mask and quota; 0 to 1 however many they are; "
+        "`cpu` of a guest counts them.",
+        "/proc/PID/schedstat; vCenter cpu.usage", _SAMPLED, "entity", "share of its CPUs",
     ),
     Metric(
-        "memory_used", "bytes", "lower", "Memory that an entity uses, as its tool counts it.",
-        "sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, "entity", "memory used",
+        "host_cpu_share", "ratio", "lower",
+        "Busy share of all processors of the machine that a guest's processes, or its virtual machine with all threads, "
+        "took; `cpu_share` is of those that the guest may use.",
+        "/proc/PID/schedstat", _SAMPLED, "entity", "share of the host's CPUs",
+    ),
+    Metric(
+        "throttled", "ratio", "lower",
+        "Share of time for which a guest's quota held its processes back, summed over processors.",
+        "cpu.stat of its control group", _SAMPLED, "entity", "throttled",
+    ),
+    Metric(
+        "context_switches", "1/s", "lower",
+        "How often a processor turned to another thread, per second: of a guest, how often to one of its own.",
+        "/proc/stat ctxt; /proc/PID/schedstat", _SAMPLED, "entity", "context switches",
+    ),
+    Metric(
+        "memory_used", "bytes", "lower",
+        "Memory that an entity uses, as its tool counts it; of processes of a guest: what they have resident.",
+        "/proc/PID/statm; sar kbmemused; xentop MEM(k); esxtop, vCenter: consumed", _SAMPLED, "entity", "memory used",
     ),
     Metric(
         "network_received", "bit/s", "neither",
@@ -31,23 +49,34 @@ MACHINES = by_key(
         "sar -n DEV; xentop -n, RX; esxtop; vCenter", _SAMPLED, "entity", "sent",
     ),
     Metric(
-        "disk_read", "byte/s", "neither", "What was read from a disk per second of the tool's interval.",
-        "iostat; esxtop; vCenter", _SAMPLED, "entity", "disk read",
+        "disk_reads", "1/s", "neither", "Reads of a disk that ended, per second.", "/proc/diskstats", _SAMPLED,
+        "entity", "disk reads",
     ),
     Metric(
-        "disk_written", "byte/s", "neither", "What was written to a disk per second of the tool's interval.",
-        "iostat; esxtop; vCenter", _SAMPLED, "entity", "disk written",
+        "disk_writes", "1/s", "neither", "Writes of a disk that ended, per second.", "/proc/diskstats", _SAMPLED,
+        "entity", "disk writes",
     ),
     Metric(
-        "disk_read_time", "ns", "lower", "Mean time of a read in the tool's interval, queueing included.",
-        "iostat r_await; esxtop; vCenter", _SAMPLED, "entity", "time of a read",
+        "disk_read", "byte/s", "neither",
+        "What was read from a disk, or from all disks by a guest's processes, per second of the interval.",
+        "/proc/diskstats; /proc/PID/io; iostat; esxtop; vCenter", _SAMPLED, "entity", "disk read",
     ),
     Metric(
-        "disk_write_time", "ns", "lower", "Mean time of a write in the tool's interval, queueing included.",
-        "iostat w_await; esxtop; vCenter", _SAMPLED, "entity", "time of a write",
+        "disk_written", "byte/s", "neither",
+        "What was written to a disk, or to all disks by a guest's processes, per second of the interval.",
+        "/proc/diskstats; /proc/PID/io; iostat; esxtop; vCenter", _SAMPLED, "entity", "disk written",
     ),
     Metric(
-        "disk_busy", "ratio", "lower", "Share of the interval in which a disk had a request.", "iostat %util",
+        "disk_read_time", "ns", "lower", "Mean time of a read in the interval, queueing included.",
+        "/proc/diskstats; iostat r_await; esxtop; vCenter", _SAMPLED, "entity", "time of a read",
+    ),
+    Metric(
+        "disk_write_time", "ns", "lower", "Mean time of a write in the interval, queueing included.",
+        "/proc/diskstats; iostat w_await; esxtop; vCenter", _SAMPLED, "entity", "time of a write",
+    ),
+    Metric(
+        "disk_busy", "ratio", "lower", "Share of the interval in which a disk had a request.",
+        "/proc/diskstats; iostat %util",
         _SAMPLED, "entity", "disk busy",
     ),
 )  # fmt: skip

@@ -335,10 +335,15 @@ class SeriesRequest(Noun):
 
 
 class Collect(Noun):
-    """What is kept: sample streams of roles, series, counters at both ends of each window."""
+    """What is kept: sample streams of roles, series, counters at both ends of each window.
+
+    `telemetry_ns`: how often a backend samples what its processors, memory and disks do beside the load, where `series`
+    does not say; 0 = not at all.
+    """
 
     packets: tuple[str, ...] = ()
     series: tuple[SeriesRequest, ...] = ()
+    telemetry_ns: int = Field(default=1_000_000_000, ge=0)
     counters: tuple[str, ...] = ()
 
 

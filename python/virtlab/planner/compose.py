@@ -272,6 +272,7 @@ def _collect(study: Study) -> Collect:
         series=tuple(
             SeriesRequest(source=source, every_ns=every) for source, every in study.collect.series.items()
         ),
+        telemetry_ns=study.collect.telemetry,
         counters=tuple(study.collect.counters),
     )
 

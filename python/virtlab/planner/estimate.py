@@ -24,6 +24,7 @@ TRIAL_NS = 300_000_000  # arming, draining and collecting of one trial of a sear
 MLR_SUMS = 3  # an MLRsearch makes about so many duration sums of traffic
 SEGMENT_BYTES = 1448  # of payload in a frame of TCP with time stamps
 HEADER_BYTES = 66  # Ethernet, IP and TCP before it
+TELEMETRY_ROWS = 10  # at every look: of the machine, and of each guest
 RUN_BYTES = 60_000  # Plan, record, log, counters
 
 
@@ -58,6 +59,10 @@ def estimate(study: Study) -> Cost:
     disk_bytes += sum(
         BLOCKS["series/1"].disk_bytes * 4 * (traffic_ns // every) for every in study.collect.series.values()
     )
+    if study.collect.telemetry:
+        looks = traffic_ns // study.collect.telemetry
+        each = TELEMETRY_ROWS * (1 + len(study.wiring.stations))
+        disk_bytes += BLOCKS["series/1"].disk_bytes * each * looks
     return Cost(time_ns, disk_bytes)
 
 

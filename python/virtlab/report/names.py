@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 OfMetric = Literal["ecdf", "series", "runs", "histogram", "buckets", "recurrence", "table"]
+OfProcessing = Literal["over time", "by load"]
 OfSearch = Literal["search", "trials", "tests"]
 ByLoad = Literal["latency", "latency quantiles", "frame loss"]
 _OTHER = re.compile(r"[^a-z0-9]+")
@@ -96,6 +97,15 @@ def by_load(what: ByLoad, role: str) -> str:
     'frame-loss-of-flows-by-load'
     """
     return slug(f"{what} of {role} by load")
+
+
+def processing(share: str, what: OfProcessing) -> str:
+    """The name of a plot of the share of processors: of the host's, or of those that guests may use.
+
+    >>> processing("host", "over time"), processing("guests", "by load")
+    ('cpu-of-host-over-time', 'cpu-of-guests-by-load')
+    """
+    return slug(f"cpu of {share} {what}")
 
 
 def search_section(role: str) -> str:

@@ -27,10 +27,11 @@ from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.play.actions import actions
-from virtlab.testbed.play.series import sampling_refusals
+from virtlab.testbed.play.series import TELEMETRY, sampling_refusals
 from virtlab.testbed.services.service import services
 
-SERIES = ("host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics")
+LEAST_PERIOD_NS = 1_000_000
+SERIES = (*TELEMETRY, "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 
@@ -300,10 +301,12 @@ def _collect(plan: Plan, findings: Findings) -> Iterator[Refusal]:
                 "is not a series of this testbed",
                 f"there are {', '.join(SERIES)}",
             )
-        elif series.every_ns < 1_000_000:
+        elif series.every_ns < LEAST_PERIOD_NS:
             yield Refusal(
                 f"collect.series.{series.source}", "cannot be sampled so often", "write at least 1 ms"
             )
+    if 0 < plan.collect.telemetry_ns < LEAST_PERIOD_NS:
+        yield Refusal("collect.telemetry", "cannot be sampled so often", "write at least 1 ms, or off")
     for group in plan.collect.counters:
         if group not in COUNTERS:
             yield Refusal(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from virtlab.units.numbers import show_number
 from virtlab.units.quantities import Bitrate, Duration, PacketSize, Ratio, Size
-from virtlab.units.scales import SCALES, SHOWN
+from virtlab.units.scales import SCALES, SHOWN, parse_quantity
 
 _ALIASES = {"B": "bytes"}
 WANTED_DIGITS = 6  # of an interval that somebody wrote down, and that no sample limits
@@ -115,6 +115,8 @@ def numeric_levels(levels: Iterable[str]) -> tuple[list[float], str] | None:
 
     >>> numeric_levels(["0 B", "30 kB"])
     ([0.0, 30000.0], 'B')
+    >>> numeric_levels(["500 request/s", "2 krequest/s"])
+    ([500.0, 2000.0], '1/s')
     >>> numeric_levels(["1", "2"]), numeric_levels(["short", "long"])
     (([1.0, 2.0], ''), None)
     """
@@ -129,6 +131,7 @@ def numeric_levels(levels: Iterable[str]) -> tuple[list[float], str] | None:
         (lambda text: Bitrate.parse(text).bit_per_s, "bit/s"),
         (lambda text: Ratio.parse(text).ratio, "ratio"),
         (lambda text: PacketSize.parse(text).size_bytes, "B"),
+        (lambda text: parse_quantity(text, "1/s"), "1/s"),
     )
     for parse, unit in parsers:
         try:

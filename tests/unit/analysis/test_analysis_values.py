@@ -519,7 +519,7 @@ def test_requests_count_from_when_they_were_due_and_those_without_an_answer_as_l
 
 def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     series = {
-        "t_ns": START + np.arange(10, dtype=np.int64) * SECOND,
+        "t_ns": START + np.arange(1, 11, dtype=np.int64) * SECOND,
         "entity": np.array(["h1"] * 10, object),
         "metric": np.array(["cpu"] * 10, object),
         "value": np.linspace(0.1, 1.0, 10),
@@ -534,6 +534,35 @@ def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     assert values_of(record, "h1")["cpu.mean"] == pytest.approx(0.55)
     assert values_of(record, "l1.ab")["drops.total"] == 7
     assert values_of(record, "l1.ab")["residence.mean"] == 3_000
+
+
+def test_a_second_that_began_before_the_window_is_no_second_of_it(tmp_path: Path) -> None:
+    half = SECOND // 2
+    t_ns = START + half + np.arange(-1, 10, dtype=np.int64) * SECOND
+    series = {
+        "t_ns": np.tile(t_ns, 2),
+        "entity": np.array(["guests.a"] * 22, object),
+        "metric": np.array(["cpu_share"] * 11 + ["memory_used"] * 11, object),
+        "value": np.tile(np.array([0.0, 0.2, *[0.8] * 9]), 2),
+    }
+    record = record_of(tmp_path, plan_with(RTT), {("series", "series/1"): series})
+    found = values_of(record, "guests.a")
+    assert found["cpu_share.mean"] == pytest.approx(0.8), (
+        "the half second before the window was not its load's"
+    )
+    assert found["memory_used.min"] == pytest.approx(0.2), "at an instant in it there is as much as there is"
+    assert found["memory_used.max"] == pytest.approx(0.8)
+
+
+def test_a_window_without_a_whole_second_has_the_one_that_ends_in_it(tmp_path: Path) -> None:
+    series = {
+        "t_ns": START + SECOND // 2 + np.array([-10, 0, 30], dtype=np.int64) * SECOND,
+        "entity": np.array(["guests.a"] * 3, object),
+        "metric": np.array(["cpu"] * 3, object),
+        "value": np.array([0.1, 0.4, 0.9]),
+    }
+    record = record_of(tmp_path, plan_with(RTT), {("series", "series/1"): series})
+    assert values_of(record, "guests.a")["cpu.mean"] == pytest.approx(0.4)
 
 
 def test_a_packet_costs_what_all_processors_did_while_it_was_sent(tmp_path: Path) -> None:

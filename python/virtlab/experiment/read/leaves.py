@@ -15,6 +15,7 @@ from virtlab.catalogue.kinds import (
     FLAG,
     LIMIT,
     LOSS_RATIO,
+    PERIOD_OR_OFF,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
     PROPER_RATIO,
@@ -209,6 +210,7 @@ Rate = Annotated[int, *_types(RATE)]
 Time = Annotated[int, *_types(DURATION)]
 PositiveTime = Annotated[int, *_types(POSITIVE_DURATION)]
 PositiveBytes = Annotated[int, *_types(POSITIVE_SIZE)]
+PeriodOrOff = Annotated[int, *_types(PERIOD_OR_OFF)]
 Share = Annotated[float, *_types(RATIO)]
 ProperShare = Annotated[float, *_types(PROPER_RATIO)]
 LossShare = Annotated[float, *_types(LOSS_RATIO)]

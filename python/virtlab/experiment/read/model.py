@@ -339,6 +339,10 @@ class CollectSpec(Part):
     series: dict[str, leaves.PositiveTime] = Field(
         {"host.cpu": 100_000_000}, description="series, and how often"
     )
+    telemetry: leaves.PeriodOrOff = Field(
+        1_000_000_000,
+        description="how often processors, memory and disks are sampled where series does not say, or off",
+    )
     counters: list[leaves.Text] = Field(
         ["vnics", "links", "softnet"], description="counters read at both ends"
     )

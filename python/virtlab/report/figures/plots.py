@@ -23,6 +23,7 @@ from virtlab.report.figures.histograms import histogram_figure
 from virtlab.report.figures.intervals import interval_figure
 from virtlab.report.figures.load import load_figures
 from virtlab.report.figures.panels import main_factor
+from virtlab.report.figures.processing import processing_figures
 from virtlab.report.figures.runs import runs_figure
 from virtlab.report.figures.searches import search_figure
 from virtlab.report.gather.fairness import NAME, FairnessAxis
@@ -56,6 +57,7 @@ def figures_of(data: Gathered) -> list[Figure]:
         *(course_figure(one) for one in data.samples.courses),
         *class_figures(data),
         *([cores] if cores is not None else []),
+        *processing_figures(data),
     ]
 
 

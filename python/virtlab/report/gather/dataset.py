@@ -25,6 +25,7 @@ from virtlab.report.gather.gathered import Design, Gathered, Origin, Samples, So
 from virtlab.report.gather.goals import goal_notes, luck_notes, with_goals
 from virtlab.report.gather.histograms import histograms_of
 from virtlab.report.gather.model import Factor, RunRow
+from virtlab.report.gather.processing import courses_of
 from virtlab.report.gather.published import overlays
 from virtlab.report.gather.pushback import own_drops, pushbacks
 from virtlab.report.gather.queues import in_flight_notes, queues
@@ -116,6 +117,7 @@ def gather(
                 *curves_of(db, results, settings, figures.plots),
                 recurring_of(db, results, settings, repeat.confidence),
                 histograms_of(db, used, results, settings),
+                courses_of(db, used, settings),
             )
             queued, classes = queues(db, used, settings)
             quality = conditions.link_quality(db, used)

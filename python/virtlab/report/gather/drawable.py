@@ -23,6 +23,7 @@ from virtlab.realtime.forms import load_study
 from virtlab.realtime.plots import PLOTS
 from virtlab.report import names
 from virtlab.report.gather.fairness import axis_of_experiment
+from virtlab.report.gather.processing import SHARES
 from virtlab.report.gather.samples import SAMPLED
 from virtlab.report.gather.selection import RECURRING, bucketed
 from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CORES_PLOT, Measured, expected_names
@@ -75,6 +76,10 @@ def names_of_experiment(path: Path) -> dict[str, str]:
         found |= {CLASS_WAITS_PLOT: "waits of classes", CLASS_DROPS_PLOT: "drops of classes"}
     if "host.cpu" in study.collect.series:
         found[CORES_PLOT] = "processors of the host during each test"
+    if study.collect.telemetry:
+        for share, (_, words) in SHARES.items():
+            found[names.processing(share, "over time")] = f"processors over time, share {words}"
+            found[names.processing(share, "by load")] = f"processors against the load, share {words}"
     return found if axis is None else expected_names(values, axis.names(factors)) | found
 
 

@@ -23,6 +23,7 @@ from virtlab.report.gather.model import (
     SettingKey,
     Verdict,
 )
+from virtlab.report.gather.processing import Course
 from virtlab.report.gather.recurrence import Recurring
 from virtlab.report.gather.searches import Searched
 
@@ -62,6 +63,7 @@ class Samples:
     courses: tuple[Sampled, ...] = ()
     recurring: tuple[Recurring, ...] = ()
     histograms: tuple[Histogram, ...] = ()
+    processing: tuple[Course, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

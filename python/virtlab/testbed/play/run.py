@@ -104,7 +104,7 @@ class Pass:
             if self.lowered.soft_switch is not None:
                 self.control.call("reset", {}, channel=SWITCH)
             self._sample(
-                [{"source": each.source, "every_ns": each.every_ns} for each in self.plan.collect.series]
+                [{"source": each.source, "every_ns": each.every_ns} for each in sampling.wanted(self.plan)]
             )
             self.counting.ends(BEGIN)
             self._note_deaths()
@@ -189,7 +189,7 @@ class Pass:
                 self.sides[name] = self.probes.arm(name, role, parameters[name], self.trial.seed)
 
     def _sample(self, sources: list[dict[str, Any]]) -> None:
-        if self.plan.collect.series:
+        if sampling.wanted(self.plan):
             for columns in self.guests.sample(self.plan.collect.series if sources else ()):
                 self.sink.block("series", "series/1", columns)
             sampling.ask(self.control, self.plan, self.lowered, self.guests, sources)

@@ -1,11 +1,11 @@
 """Whom series are asked of: the leader of the world, and leaders of guests with a kernel of their own, each for its
 machine.
 
-A machine that we boot has what runs on it sampled from outside, by this machine's kernel; inside it only its memory
-is looked at, which no other knows. A host that exists already is its own machine: all its series are its
-kernel's, under `guests.NAME`. Its samples wait there until the series end, since their way here may be the network
-that is measured. Where every guest is such a host, nothing of the experiment runs on this machine, whose processors
-and memory are no one's.
+A machine that we boot has what runs on it sampled from outside, by this machine's kernel. Its own kernel samples what
+no other knows: its memory, and as telemetry its processors (`guests.NAME.cpuN`, with the steal that it sees) and disks.
+A host that exists already is its own machine: all its series are its kernel's, under `guests.NAME`. Its samples wait
+there until the series end, since their way here may be the network that is measured. Where every guest is such a
+host, nothing of the experiment runs on this machine, whose processors and memory are no one's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
-from virtlab.plan import Plan, Refusal
+from virtlab.plan import Plan, Refusal, SeriesRequest
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
 from virtlab.testbed.platforms.guests import Guests
 
 OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
+OF_GUESTS = "guest.cpu"
 OF_VCPUS = "guest.vcpus"
+TELEMETRY = ("host.cpu", OF_GUESTS, OF_VCPUS, "memory", "disk")  # sampled beside every load
+INSIDE = ("host.cpu", "memory", "disk")  # of those, what machines have of their own
 END_TIMEOUT_S = 300.0  # what was held comes before the answer, over whatever network there is
 Sources = Sequence[Mapping[str, Any]]
+
+
+def wanted(plan: Plan) -> list[SeriesRequest]:
+    """The series of a Plan, and the telemetry that it does not name.
+
+    Virtual processors are threads only where a guest has a kernel of its own. What runs on a hypervisor is no process of
+    the kernel beside it.
+    """
+    if not plan.collect.telemetry_ns:
+        return list(plan.collect.series)
+    platforms = [PLATFORMS[guest.platform] for guest in plan.world.guests.values()]
+    nobodys = {each.source for each in plan.collect.series}
+    if all(platform.shares_kernel or platform.existing for platform in platforms):
+        nobodys.add(OF_VCPUS)
+    if any(platform.hypervisor for platform in platforms):
+        nobodys |= {OF_GUESTS, OF_VCPUS}
+    more = [
+        SeriesRequest(source=source, every_ns=plan.collect.telemetry_ns)
+        for source in TELEMETRY
+        if source not in nobodys
+    ]
+    return [*plan.collect.series, *more]
 
 
 def elsewhere(plan: Plan) -> bool:
@@ -36,7 +61,12 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
     if not elsewhere(plan):
         control.call("sample", {"sources": list(sources)})
     inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
-    machines = any(each.source in OF_EACH_KERNEL for each in plan.collect.series)
+    if sources and (every_ns := plan.collect.telemetry_ns):
+        asked_for = {each["source"] for each in inside}
+        inside += [{"source": one, "every_ns": every_ns} for one in INSIDE if one not in asked_for]
+    machines = bool(plan.collect.telemetry_ns) or any(
+        each.source in OF_EACH_KERNEL for each in plan.collect.series
+    )
     asked: list[tuple[str, Mapping[str, Any], int]] = []
     for name, reach in guests.alive().items():
         if PLATFORMS[plan.world.guests[name].platform].existing:

@@ -2,12 +2,15 @@
 //!
 //! A series row is (instant, entity, metric, value); shares are over the time since the sample before. `run_queue_delay`
 //! is the time that threads waited for a processor, in ns per second.
-//! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes) and `NAMESPACE/INTERFACE`.
+//! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes),
+//! `NAMESPACE/INTERFACE` and the names of disks.
 
 use crate::clock;
 use crate::leader::kernel::links::{LinkState, links};
 use crate::leader::kernel::queueing::{Queueing, qdiscs};
+use crate::leader::machine::disks;
 use crate::leader::machine::memory::Memory;
+use crate::leader::machine::usage::{self, Family};
 use crate::leader::machine::vcpus;
 use crate::leader::request::Series;
 use crate::leader::world::namespaces::World;
@@ -26,7 +29,8 @@ const MOST_HELD_BYTES: usize = 64 << 20;
 const TICK_NS: f64 = 1e7;
 
 /// Sources that can be sampled.
-const SOURCES: [&str; 7] = ["host.cpu", "guest.cpu", "guest.vcpus", "memory", "softnet", "qdisc", "vnics"];
+const SOURCES: [&str; 8] =
+    ["host.cpu", "guest.cpu", "guest.vcpus", "memory", "disk", "softnet", "qdisc", "vnics"];
 
 struct Due {
     source: String,
@@ -42,6 +46,7 @@ type Rows = Vec<(Nanos, String, &'static str, f64)>;
 pub struct Sampler {
     due: Vec<Due>,
     before: BTreeMap<String, (Nanos, Vec<f64>)>,
+    families: BTreeMap<String, Family>,
     number: u64,
     hold: bool,
     /// What waits for the end of the series: rows of a block that is not full yet, and blocks.
@@ -65,6 +70,7 @@ impl Sampler {
             }
         }
         self.before.clear();
+        self.families.clear();
         self.number = 0;
         self.hold = hold;
         self.due = sources
@@ -110,6 +116,7 @@ impl Sampler {
                 "guest.cpu" => self.guest_cpu(&children, &mut rows),
                 "guest.vcpus" => self.guest_vcpus(&children, &mut rows),
                 "memory" => self.memory(&mut rows),
+                "disk" => self.disk(&mut rows),
                 "softnet" => softnet(&mut rows),
                 "qdisc" => drop(qdisc(world, &mut rows)),
                 _ => drop(vnics(world, &mut rows)),
@@ -179,22 +186,81 @@ impl Sampler {
                 rows.push((now, cpu, "steal", change[7] / total));
             }
         }
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        if let Some(switches) = context_switches(&stat)
+            && let Some((elapsed, change)) = self.change("host.switches", now, vec![switches])
+        {
+            rows.push((now, "cpu".to_owned(), "context_switches", change[0].max(0.0) / elapsed * 1e9));
+        }
+        // Not every kernel keeps it.
+        let waits = fs::read_to_string("/proc/schedstat").unwrap_or_default();
+        for (cpu, waited_ns) in waits.lines().filter_map(waited) {
+            if let Some((elapsed, change)) = self.change(&format!("host.waits.{cpu}"), now, vec![waited_ns]) {
+                rows.push((now, cpu, "run_queue_delay", change[0].max(0.0) / elapsed * 1e9));
+            }
+        }
     }
 
     fn guest_cpu(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
-        let mut usage: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        let mut started: BTreeMap<&str, Vec<Pid>> = BTreeMap::new();
         for (namespace, pid) in children {
-            let (run, wait) = scheduled(*pid);
-            let sum = usage.entry(namespace).or_insert_with(|| vec![0.0; 2]);
-            sum[0] += run;
-            sum[1] += wait;
+            started.entry(namespace).or_default().push(*pid);
         }
-        let now = clock::raw();
-        for (namespace, values) in usage {
-            if let Some((elapsed, change)) = self.change(&format!("guest.{namespace}"), now, values) {
-                rows.push((now, namespace.to_owned(), "cpu", change[0].max(0.0) / elapsed));
-                rows.push((now, namespace.to_owned(), "run_queue_delay", change[1].max(0.0) / elapsed * 1e9));
+        self.families.retain(|namespace, _| started.contains_key(&namespace[..]));
+        let processors = online();
+        for (namespace, pids) in started {
+            let usage = self.families.entry(namespace.to_owned()).or_default().look(&pids);
+            let now = clock::raw();
+            let mut row = |metric, value| rows.push((now, namespace.to_owned(), metric, value));
+            row("memory_used", usage.resident_bytes as f64);
+            let scheduled = usage.scheduled.map(|value| value as f64).to_vec();
+            if let Some((elapsed, change)) = self.change(&format!("guest.{namespace}"), now, scheduled) {
+                let used = change[0].max(0.0) / elapsed;
+                row("cpu", used);
+                row("host_cpu_share", used / processors);
+                // Of a virtual machine, only its virtual processors' threads are the guest's own: `guest_vcpus`.
+                if !pids.iter().any(|pid| vcpus::is_machine(*pid)) {
+                    row("cpu_share", used / usage.processors.unwrap_or(processors));
+                }
+                row("run_queue_delay", change[1].max(0.0) / elapsed * 1e9);
+                row("context_switches", change[2].max(0.0) / elapsed * 1e9);
             }
+            if let Some(held_ns) = usage.throttled_ns
+                && let Some((elapsed, change)) =
+                    self.change(&format!("throttled.{namespace}"), now, vec![held_ns as f64])
+            {
+                row("throttled", change[0].max(0.0) / elapsed);
+            }
+            if let Some(bytes) = usage.disk
+                && let Some((elapsed, change)) =
+                    self.change(&format!("io.{namespace}"), now, bytes.map(|bytes| bytes as f64).to_vec())
+            {
+                row("disk_read", change[0].max(0.0) / elapsed * 1e9);
+                row("disk_written", change[1].max(0.0) / elapsed * 1e9);
+            }
+        }
+    }
+
+    fn disk(&mut self, rows: &mut Rows) {
+        let now = clock::raw();
+        for (name, disk) in disks::now() {
+            let values = [&disk.reads[..], &disk.writes[..], &[disk.busy_ns]].concat();
+            let values = values.into_iter().map(|value| value as f64).collect();
+            let Some((elapsed, change)) = self.change(&format!("disk.{name}"), now, values) else { continue };
+            let mut row = |metric, value: f64| rows.push((now, name.clone(), metric, value.max(0.0)));
+            let per_s = 1e9 / elapsed;
+            for (each, [operations, bytes, time]) in [
+                (&change[..3], ["disk_reads", "disk_read", "disk_read_time"]),
+                (&change[3..6], ["disk_writes", "disk_written", "disk_write_time"]),
+            ] {
+                row(operations, each[0] * per_s);
+                row(bytes, each[1] * per_s);
+                // Without an operation there is no time of one.
+                if each[0] > 0.0 {
+                    row(time, each[2] / each[0]);
+                }
+            }
+            row("disk_busy", change[6] / elapsed);
         }
     }
 
@@ -217,14 +283,23 @@ impl Sampler {
 
     fn guest_vcpus(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
         for (namespace, pid) in children {
-            for (thread, (ran, waited)) in vcpus::of(*pid) {
+            let (mut used, mut machine) = (0.0, 0.0);
+            for (thread, scheduled) in vcpus::of(*pid) {
                 let (now, entity) = (clock::raw(), format!("{namespace}/{thread}"));
-                let key = format!("thread.{entity}");
-                let Some((elapsed, change)) = self.change(&key, now, vec![ran as f64, waited as f64]) else {
+                let values = scheduled.map(|value| value as f64).to_vec();
+                let Some((elapsed, change)) = self.change(&format!("thread.{entity}"), now, values) else {
                     continue;
                 };
+                if thread != vcpus::IO {
+                    (used, machine) = (used + change[0].max(0.0) / elapsed, machine + 1.0);
+                }
                 rows.push((now, entity.clone(), "cpu", change[0].max(0.0) / elapsed));
-                rows.push((now, entity, "run_queue_delay", change[1].max(0.0) / elapsed * 1e9));
+                rows.push((now, entity.clone(), "run_queue_delay", change[1].max(0.0) / elapsed * 1e9));
+                rows.push((now, entity, "context_switches", change[2].max(0.0) / elapsed * 1e9));
+            }
+            if machine > 0.0 {
+                let may_use = usage::processors(*pid).map_or(machine, |quota| quota.min(machine));
+                rows.push((clock::raw(), (*namespace).to_owned(), "cpu_share", used / may_use));
             }
         }
     }
@@ -283,7 +358,7 @@ impl Sampler {
                 }
                 "guests" => {
                     for (namespace, pid) in children {
-                        for (thread, (ran, waited)) in vcpus::of(*pid) {
+                        for (thread, [ran, waited, _]) in vcpus::of(*pid) {
                             rows.push(json!([format!("{namespace}/{thread}"), "cpu_ns", ran]));
                             rows.push(json!([format!("{namespace}/{thread}"), "run_queue_delay_ns", waited]));
                         }
@@ -341,23 +416,21 @@ fn processor_ticks() -> Vec<(String, Vec<f64>)> {
         .collect()
 }
 
-/// Time that the threads of a process and of all that it started ran and waited for a processor, ns. What a container
-/// runs is started by its runtime, so is its descendant.
-fn scheduled(pid: Pid) -> (f64, f64) {
-    let mut sum = (0.0, 0.0);
-    let mut family = vec![pid.as_raw()];
-    while let Some(pid) = family.pop() {
-        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        for thread in threads.flatten() {
-            let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
-            family.extend(read("children").split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
-            let times: Vec<f64> = read("schedstat").split_whitespace().flat_map(str::parse).collect();
-            if let [ran, waited, ..] = times[..] {
-                sum = (sum.0 + ran, sum.1 + waited);
-            }
-        }
-    }
-    sum
+/// Processors that are in use.
+fn online() -> f64 {
+    (processor_ticks().len().max(2) - 1) as f64
+}
+
+/// Context switches since boot, in /proc/stat.
+fn context_switches(stat: &str) -> Option<f64> {
+    stat.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
+}
+
+/// A line `cpuN` of /proc/schedstat: the eighth number is the time that tasks waited for that processor, ns.
+fn waited(line: &str) -> Option<(String, f64)> {
+    let mut words = line.split_whitespace();
+    let name = words.next().filter(|name| name.starts_with("cpu"))?;
+    Some((name.to_owned(), words.nth(7)?.parse().ok()?))
 }
 
 fn softnet_counts() -> Vec<(String, u64, u64, u64)> {
@@ -443,6 +516,13 @@ mod tests {
         let mut sampler = Sampler::default();
         sampler.begin(&[Series { source: "host.cpu".into(), every_ns: 1_000_000 }], hold, Nanos(0)).unwrap();
         sampler
+    }
+
+    #[test]
+    fn switches_and_waits_of_the_machine_are_read() {
+        assert_eq!(context_switches("cpu 1 2\nctxt 42\n"), Some(42.0));
+        assert_eq!(waited("cpu3 0 0 0 0 0 0 700 90 5"), Some(("cpu3".to_owned(), 90.0)));
+        assert_eq!(["domain0 1", "cpu3 1 2", "version 17"].map(waited), [None, None, None]);
     }
 
     #[test]

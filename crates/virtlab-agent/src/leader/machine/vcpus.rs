@@ -4,12 +4,21 @@
 //! waited for a processor comes from its `schedstat`; steal as the guest sees it is 0 under emulation. All other
 //! threads of the process (emulated devices, its main loop) are `io`.
 
+use crate::leader::machine::usage::{Scheduled, times};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A thread's time on a processor and in a run queue, ns.
-pub type Scheduled = (u64, u64);
+/// All threads of a virtual machine that are no virtual processor.
+pub const IO: &str = "io";
+
+/// Whether a process runs a virtual machine.
+pub fn is_machine(pid: Pid) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        processor(fs::read_to_string(thread.path().join("comm")).unwrap_or_default().trim()).is_some()
+    })
+}
 
 /// By thread name of the Plan: `vcpu0`, `vcpu1`, ..., `io`. Empty when the process is no virtual machine.
 pub fn of(pid: Pid) -> BTreeMap<String, Scheduled> {
@@ -20,9 +29,9 @@ pub fn of(pid: Pid) -> BTreeMap<String, Scheduled> {
         let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
         let name = processor(read("comm").trim()).map(|number| format!("vcpu{number}"));
         virtual_machine |= name.is_some();
-        if let Some((ran, waited)) = times(&read("schedstat")) {
-            let sum = found.entry(name.unwrap_or_else(|| "io".to_owned())).or_default();
-            *sum = (sum.0 + ran, sum.1 + waited);
+        if let Some(scheduled) = times(&read("schedstat")) {
+            let sum = found.entry(name.unwrap_or_else(|| IO.to_owned())).or_default();
+            sum.iter_mut().zip(scheduled).for_each(|(sum, value)| *sum += value);
         }
     }
     if virtual_machine { found } else { BTreeMap::new() }
@@ -50,11 +59,6 @@ fn processor(name: &str) -> Option<u32> {
     name.strip_prefix("CPU ")?.split_once('/')?.0.parse().ok()
 }
 
-fn times(schedstat: &str) -> Option<Scheduled> {
-    let mut words = schedstat.split_whitespace().map(str::parse::<u64>);
-    Some((words.next()?.ok()?, words.next()?.ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,7 +67,7 @@ mod tests {
     fn qemus_threads_are_known_by_name() {
         assert_eq!(processor("CPU 12/TCG"), Some(12));
         assert_eq!([processor("CPU 0"), processor("worker"), processor("CPU x/KVM")], [None; 3]);
-        assert_eq!(times("120 34 5\n"), Some((120, 34)));
+        assert_eq!(times("120 34 5\n"), Some([120, 34, 5]));
     }
 
     #[test]

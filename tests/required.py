@@ -87,6 +87,12 @@ def _receivers() -> str | None:
     return missing()
 
 
+def _oracles() -> str | None:
+    from tests.parity.test_oracles import LACKING
+
+    return f"{', '.join(LACKING)} are not here" if LACKING else None
+
+
 def _by_files() -> None:
     """Its tests alone know: any skip of theirs is one of it."""
 
@@ -103,6 +109,7 @@ CAPABILITIES = {
     "dask": Capability((), _dask),
     "receivers": Capability((), _receivers),
     "shells": Capability((), _shells),
+    "oracles": Capability((), _oracles),
 }
 
 

@@ -1,17 +1,35 @@
-"""Writes requirements-dev.lock: the project's dependencies and its `dev` group, pinned with hashes."""
+"""Writes requirements-dev.lock and requirements-oracles.lock: groups of dependencies, pinned with hashes.
 
+The first has the project's dependencies and its `dev` group; the second has its `oracles`, in versions that go with it.
+"""
+
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
-project = tomllib.loads(Path("pyproject.toml").read_text())
-wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
-with tempfile.NamedTemporaryFile("w", suffix=".in") as source:
-    source.write("\n".join(wanted))
-    source.flush()
-    options = "-q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate"
-    pins = "--strip-extras --allow-unsafe --generate-hashes -o requirements-dev.lock"
-    command = [sys.executable, "-m", "piptools", "compile", *options.split(), *pins.split(), source.name]
-    subprocess.run(command, check=True)
+
+def compiled(wanted: list[str], lock: Path, constraint: Path | None = None) -> None:
+    """Pins what is wanted, and what that needs, in the lock file."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, within = Path(folder, "wanted.in"), Path(folder, "within.txt")
+        source.write_text("\n".join(wanted))
+        options = (
+            "-q --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate"
+        )
+        pins = f"--strip-extras --allow-unsafe --generate-hashes -o {lock}"
+        command = [sys.executable, "-m", "piptools", "compile", *options.split(), *pins.split()]
+        if constraint is not None:
+            within.write_text("\n".join(re.findall(r"^\S+==[^\s\\]+", constraint.read_text(), re.MULTILINE)))
+            command += ["-c", str(within)]
+        subprocess.run([*command, str(source)], check=True)
+
+
+if __name__ == "__main__":
+    declared = tomllib.loads(Path("pyproject.toml").read_text())
+    groups = declared["dependency-groups"]
+    development = Path("requirements-dev.lock")
+    compiled(declared["project"]["dependencies"] + groups["dev"], development)
+    compiled(groups["oracles"], Path("requirements-oracles.lock"), development)

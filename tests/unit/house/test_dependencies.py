@@ -28,6 +28,7 @@ BANNED = {
     "dask",
     "vl-convert-python",
 }  # of the core
+OF_A_TEST_ALONE = {"pingouin"}  # GPL-3.0: a test on demand imports it, and nothing of it is passed on
 TWICE = {"syn"}  # crates that are locked in two versions
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CRATES = [crate for crate in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"] if "source" in crate]
@@ -38,7 +39,7 @@ def pins(file: str) -> dict[str, str]:
 
 
 def test_every_locked_package_has_hashes_and_comes_from_the_index() -> None:
-    for file in ("requirements.lock", "requirements-dev.lock"):
+    for file in ("requirements.lock", "requirements-dev.lock", "requirements-oracles.lock"):
         text = (ROOT / file).read_text().replace("\\\n", " ")
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
         assert len(lines) == len(pins(file))
@@ -47,13 +48,26 @@ def test_every_locked_package_has_hashes_and_comes_from_the_index() -> None:
             assert "://" not in line, line
 
 
+def test_packages_that_two_lock_files_share_are_locked_in_one_version() -> None:
+    core, development, oracles = map(
+        pins, ("requirements.lock", "requirements-dev.lock", "requirements-oracles.lock")
+    )
+    for one, other in ((core, development), (development, oracles)):
+        shared = set(one) & set(other)
+        assert "numpy" in shared
+        assert {name: one[name] for name in shared} == {name: other[name] for name in shared}
+
+
 def test_the_core_is_free_of_what_is_banned() -> None:
     assert set(pins("requirements.lock")) & BANNED == set()
 
 
 def test_every_locked_package_has_a_licence_that_lets_it_be_used() -> None:
     wrong = []
-    for name in pins("requirements-dev.lock"):
+    for name in {
+        **pins("requirements-dev.lock"),
+        **pins("requirements-oracles.lock"),
+    }.keys() - OF_A_TEST_ALONE:
         try:
             meta = importlib.metadata.metadata(name)
         except importlib.metadata.PackageNotFoundError:

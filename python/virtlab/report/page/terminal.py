@@ -5,6 +5,7 @@ Names come from files and guests, so nothing is taken as markup.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Result, Verdict
 from virtlab.report.gather.selection import leads, primary
+from virtlab.report.page.fitting import Column, Fitted
 from virtlab.report.tables.comparison import numbers_of
 from virtlab.report.tables.recurrence import recurrence_rows
 from virtlab.report.words import plural, verdict_kind
@@ -71,7 +73,6 @@ def _verdicts(verdicts: tuple[Verdict, ...]) -> Any:
 def _estimates(data: Gathered) -> Any:
     """One row per setting, one column per key quantity; what was the same in all runs is said below."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     varied: list[tuple[Result, Display]] = []
@@ -91,25 +92,18 @@ def _estimates(data: Gathered) -> Any:
             varied.append((result, shown))
     if not varied:
         return Group(*constant) if constant else Text("No run has a value yet.", style="yellow")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left")
-    split = len(data.realisations) > 1
-    for name in [*data.design.varying, *(["links"] if split else [])]:
-        table.add_column(Text(name), no_wrap=True)
-    for result, shown in varied:
-        role, _, rest = result.quantity.path.partition(".")
-        lines = [role, rest, shown.unit]
-        table.add_column(Text("\n".join(lines)), justify="right", no_wrap=True)
     cells = varied[0][0].cells
-    for at, cell in enumerate(cells[:ROWS]):
-        row = [cell.point.get(name, "") for name in data.design.varying] + (
-            [cell.realisation] if split else []
-        )
-        row += [
-            _plus_minus(result.cells[at], shown) if at < len(result.cells) else "" for result, shown in varied
-        ]
-        table.add_row(*(Text(part) for part in row))
-    if len(cells) > ROWS:
-        table.caption = f"{len(cells) - ROWS} more settings are in the report"
+    names = [
+        Column(name, [cell.point.get(name, "") for cell in cells[:ROWS]]) for name in data.design.varying
+    ]
+    if len(data.realisations) > 1:
+        names.append(Column("links", [cell.realisation for cell in cells[:ROWS]]))
+    values = [
+        Column(_heading(result, shown), [_plus_minus(cell, shown) for cell in _as_many(result, cells[:ROWS])])
+        for result, shown in varied
+    ]
+    left = len(cells) - ROWS
+    table = Fitted(names, values, f"{left} more settings are in the report" if left > 0 else "")
     counts = sorted({len(cell.values) for cell in cells})
     level = next((cell.estimate.level for cell in cells if cell.estimate), 0.95)
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -122,8 +116,20 @@ def _estimates(data: Gathered) -> Any:
     return Group(table, about, *goals, *constant)
 
 
-def _plus_minus(cell: Cell, shown: Display) -> str:
+def _heading(result: Result, shown: Display) -> str:
+    role, _, rest = result.quantity.path.partition(".")
+    return f"{role}\n{rest}\n{shown.unit}"
+
+
+def _as_many(result: Result, rows: Sequence[Cell]) -> list[Cell | None]:
+    """A cell for each row; None where it has none of its own."""
+    return [result.cells[at] if at < len(result.cells) else None for at in range(len(rows))]
+
+
+def _plus_minus(cell: Cell | None, shown: Display) -> str:
     """'0.548 ± 0.009', with the digits that the interval supports."""
+    if cell is None:
+        return ""
     estimate = cell.estimate
     if estimate is None:
         return "no value"

@@ -56,3 +56,31 @@ def test_predict_answers_every_metric_that_is_named(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, [str(file), *asked, "--repetitions", "2", "--draws", "0", "--json"])
     assert run.exit_code == 0, run.output
     assert [one["metric"] for one in json.loads(run.stdout)["predictions"]] == metrics
+
+
+def test_predict_answers_where_a_load_is_there_and_says_where_it_is_not(tmp_path: Path) -> None:
+    from virtlab.cli.prediction.predict import app
+
+    file = tmp_path / "loads.yaml"
+    file.write_text(
+        "version: 1\nname: loads\nhosts: 2\ntopology: line\nlink: {rate: 100 Mbit/s}\n"
+        "factors: {rate: [0 bit/s, 20 Mbit/s]}\nroles:\n"
+        "  probe: {workload: rtt, from: h1.g1, to: h2.g1, count: 10, interval: 10 ms}\n"
+        '  load: {workload: udp_stream, as: load, from: h1.g1, to: h2.g1, rate: "${rate}"}\n'
+    )
+
+    def told(*more: str) -> tuple[int, list[str]]:
+        run = CliRunner().invoke(app, [str(file), *more, "--repetitions", "2", "--draws", "0"])
+        return run.exit_code, run.output.splitlines()[1:]
+
+    code, lines = told()
+    assert code == 0
+    assert [line.partition(": ")[0] for line in lines if "load.goodput" not in line] == [
+        "rate = 0 bit/s", "rate = 20 Mbit/s",
+    ]  # fmt: skip
+    assert ["20 Mbit/s: load.goodput.mean" in line for line in lines if "load.goodput" in line] == [True]
+    code, lines = told("--metric", "load.goodput.mean")
+    assert code == 0
+    assert lines[0] == "rate = 0 bit/s: load.goodput.mean: no value"
+    code, _ = told("--metric", "load.goodput.mean", "--points", "rate=0 bit/s")
+    assert code != 0

@@ -110,6 +110,10 @@ def predicted(
 
     table = simulate(experiment, costs, points=[point.index for point in points], repetitions=repetitions)
     paths = asked or [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
+    indices = {point.index for point in points}
+    for one in asked:
+        if not any(row.value is not None for row in table.of(one).values() if row.point in indices):
+            raise ExperimentError(str(one), "has no value in the simulation", "name another metric")
     found, lines = [], []
     for point in points:
         unsure: list[Mapping[MetricPath, float]] = []
@@ -121,8 +125,9 @@ def predicted(
                 row.repetition: row.value for row in table.of(one).values() if row.point == point.index
             }
             values = [value for _, value in sorted(by_repetition.items()) if value is not None]
-            if not values:
-                raise ExperimentError(str(one), "has no value in the simulation", "name another metric")
+            if not values:  # of a role that is not there at this point: a load of zero
+                lines += [f"{_levels(point.levels)}{one}: no value"] if one in asked else []
+                continue
             shifts = [
                 each[one] - nominal
                 for at, each in enumerate(unsure)

@@ -98,12 +98,12 @@ def _estimates(data: Gathered) -> Any:
     ]
     if len(data.realisations) > 1:
         names.append(Column("links", [cell.realisation for cell in cells[:ROWS]]))
-    values = [
+    columns = [
         Column(_heading(result, shown), [_plus_minus(cell, shown) for cell in _as_many(result, cells[:ROWS])])
         for result, shown in varied
     ]
     left = len(cells) - ROWS
-    table = Fitted(names, values, f"{left} more settings are in the report" if left > 0 else "")
+    table = Fitted(names, columns, f"{left} more settings are in the report" if left > 0 else "")
     counts = sorted({len(cell.values) for cell in cells})
     level = next((cell.estimate.level for cell in cells if cell.estimate), 0.95)
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

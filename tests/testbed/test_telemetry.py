@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import container_world
+import machine_world
 import pytest
 import testbed_world as worlds
 
@@ -86,6 +88,40 @@ def test_a_quota_is_what_a_guest_may_use_and_holds_it_back() -> None:
     for cpu, own in zip(found["guests.g2", "cpu"], found["guests.g2", "cpu_share"], strict=True):
         assert own == pytest.approx(cpu / 0.2)
     assert max(found["guests.g2", "throttled"]) > 0, "it wanted twice as much"
+
+
+@pytest.mark.skipif(container_world.missing() is not None, reason=str(container_world.missing()))
+@pytest.mark.timeout(300)
+def test_a_container_is_what_its_runtime_started() -> None:
+    world = container_world.containers(
+        worlds.one_host(2), "g2", **({"cpu_quota_ratio": 0.2} if GROUPS else {})
+    )
+    found = told(loaded(world, telemetry_ns=100 * MS))
+    assert max(found["guests.g2", "cpu"]) > 0.05, "it worked"
+    assert max(found["guests.g2", "memory_used"]) > 1 << 20
+    if GROUPS:
+        for cpu, own in zip(found["guests.g2", "cpu"], found["guests.g2", "cpu_share"], strict=True):
+            assert own == pytest.approx(cpu / 0.2)
+        assert max(found["guests.g2", "throttled"]) > 0, "it wanted twice as much"
+
+
+@pytest.mark.skipif(machine_world.missing() is not None, reason=str(machine_world.missing()))
+@pytest.mark.timeout(600)
+def test_a_machine_is_seen_from_outside_by_its_threads_and_from_inside_by_its_kernel() -> None:
+    world = machine_world.machines(worlds.one_host(2), "g2", vcpus=2)
+    found = told(loaded(world, telemetry_ns=100 * MS))
+    outside = [found[f"guests.g2.vcpu{number}", "cpu"] for number in (0, 1)]
+    assert max(max(values) for values in outside) > 0.05, "it worked"
+    share = found["guests.g2", "cpu_share"]
+    assert max(share) <= 1.1, "of two virtual processors"
+    assert share[1] == pytest.approx((outside[0][1] + outside[1][1]) / 2, abs=0.02)
+    assert max(found["guests.g2", "host_cpu_share"]) > 0
+    for processor in ("cpu", "cpu0", "cpu1"):
+        for metric in ("cpu", "steal"):
+            assert all(0 <= value <= 1 for value in found[f"guests.g2.{processor}", metric])
+    assert max(found["guests.g2.cpu", "cpu"]) > 0.05
+    assert max(found["guests.g2.cpu", "context_switches"]) > 0
+    assert min(found["guests.g2.memory", "memory_available"]) > 0
 
 
 def test_telemetry_is_off_where_the_plan_says_so_and_series_are_as_it_says() -> None:

@@ -13,7 +13,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test release-test bounds oracles install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -137,6 +137,16 @@ bounds: wheel  ## the lowest and the newest versions that are allowed, each in a
 oracles: setup  ## statistics beside statsmodels and pingouin, Parquet files beside pyarrow and polars (downloads half a gigabyte)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-oracles.lock
 	VIRTLAB_TEST_REQUIRE=oracles $(BIN)/python -m pytest -v tests/parity/test_oracles.py
+
+ALARMS ?= target/alarms
+
+alarms: setup  ## how often `compare` is wrong, over 400 short real runs beside a busy neighbour (resumes; RUNS= ALARMS=FOLDER)
+	$(BIN)/python -m tools.alarms record $(ALARMS) --runs $(or $(RUNS),400)
+	$(BIN)/python -m tools.alarms judge $(ALARMS)
+	$(BIN)/python -m tools.alarms live $(ALARMS)
+
+demos: setup  ## how often `virtlab demo --real` decides every claim beside two processor hogs (RUNS=)
+	$(BIN)/python -m tools.demos --runs $(or $(RUNS),20)
 
 install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
 	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)

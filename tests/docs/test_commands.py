@@ -3,7 +3,8 @@
 A block ```console holds lines `$ COMMAND`; other lines are what it prints, for people. A comment before the block says
 what is special: `<!-- exit: 2 -->` (the exit code, 0 unless said), `<!-- file: NAME -->` before a ```yaml block writes the
 block to that file. `make` targets are resolved (`make -n`), since CI runs them itself. A page whose claims stay undecided
-because other work tainted runs is followed again from its beginning, three times at most.
+because other work tainted runs is followed again from its beginning, three times at most. What a page shows of an output,
+or as a picture, is compared too (`shown.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.docs import shown
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -44,6 +46,10 @@ class Piece:
     def exit_code(self) -> int:
         match = re.search(r"exit:\s*(\d+)", self.note)
         return int(match[1]) if match else 0
+
+    def said(self, key: str) -> str | None:
+        match = re.search(rf"{key}:\s*([^;]+)", self.note)
+        return match[1].strip() if match else None
 
     @property
     def commands(self) -> list[str]:
@@ -93,6 +99,7 @@ def follow(page: Path, folder: Path) -> None:
         if piece.file:
             (folder / piece.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / piece.file).write_text(piece.text)
+        outputs = ""
         for command in piece.commands:
             where = ROOT if command.startswith("make ") else folder
             line = re.sub(r"^make ", "make -n ", command)
@@ -109,6 +116,14 @@ def follow(page: Path, folder: Path) -> None:
             if done.returncode == UNDECIDED != piece.exit_code and " tainted (" in done.stderr + done.stdout:
                 raise SpoiltError(said)
             assert done.returncode == piece.exit_code, said
+            outputs += done.stdout or done.stderr
+        if how := piece.said("shows"):
+            if shown.WRITING:
+                shown.written(page, piece.text, outputs)
+            else:
+                assert (wrong := shown.differs(how, piece.text, outputs)) is None, wrong
+        if note := piece.said("picture"):
+            assert (wrong := shown.picture(page, note, folder)) is None, wrong
 
 
 def test_commands_are_only_written_where_they_are_run() -> None:

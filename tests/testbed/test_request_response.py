@@ -88,6 +88,20 @@ def test_stages_of_a_request_are_all_worked_off_before_its_answer(
         assert (rows["finished_ns"] - rows["sent_ns"]).min() > 0.6 * MS  # the serial stage and one subtask
 
 
+def test_what_is_under_the_lock_is_done_by_one_thread_at_a_time(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    common: dict[str, Any] = {"duration_ns": 400 * MS, "demand_ns": 4 * MS, "threads": 4, "connections": 4}
+    _, free = played(world, ends, **common)
+    assert free.counters["lock_wait_ns"] == 0
+    client, server = played(world, ends, lock_ratio=1.0, **common)
+    count = server.counters
+    assert client.counters["answered_requests"] == count["served_requests"] > 10
+    # Of four requests under way three wait, or are on their way.
+    assert count["lock_wait_ns"] > 4 * MS * count["served_requests"]
+    assert count["served_requests"] < 1.3 * 400 / 4
+
+
 def test_requests_that_no_connection_was_free_for_wait_and_are_lost(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:

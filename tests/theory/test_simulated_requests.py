@@ -117,6 +117,29 @@ def test_constant_subtasks_take_as_many_turns_as_the_threads_need(
     assert np.all((times(rows) >= expected_ns) & (times(rows) < expected_ns + WAY_NS))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("distribution", "variation"), [("exponential", 1.0), ("constant", 0.0)])
+@pytest.mark.parametrize("threads", [1, 3, 16])
+def test_a_server_whose_work_is_all_under_its_lock_is_m_m_1_or_m_d_1_of_any_threads(
+    threads: int, distribution: str, variation: float
+) -> None:
+    load = 0.7
+    outcome, rows = requests(
+        rate_per_s=round(load * 1e9 / DEMAND_NS), arrivals="poisson", demand_ns=DEMAND_NS, lock_ratio=1.0,
+        demand_distribution=distribution, connections=400, threads=threads, duration_ns=60_000 * MS,
+    )  # fmt: skip
+    assert outcome.status == "ok", outcome.reasons
+    held(times(rows), DEMAND_NS + DEMAND_NS * load / (1 - load) * (1 + variation**2) / 2)
+
+
+@pytest.mark.parametrize(("share", "rate"), [(1.0, 100), (0.5, 200), (0.25, 400), (0.1, 800)])
+def test_a_lock_bounds_the_rate_by_what_is_done_under_it(share: float, rate: float) -> None:
+    """Of 10 ms a share under the lock: at most 1 / (share * 10 ms), and at most 8 threads / 10 ms."""
+    _, rows = requests(connections=16, threads=8, demand_ns=10 * MS, lock_ratio=share, duration_ns=2000 * MS)
+    assert not rows["error"].any()
+    assert (rows["intended_ns"].size - 16) / 2 == pytest.approx(rate, rel=0.02)  # but those at the beginning
+
+
 def test_clients_that_think_are_as_many_as_little_s_law_says() -> None:
     _, rows = requests(connections=5, think_ns=9 * MS, demand_ns=MS // 10, duration_ns=2000 * MS)
     assert not rows["error"].any()

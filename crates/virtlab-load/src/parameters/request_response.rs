@@ -101,6 +101,9 @@ pub struct RequestResponse {
     pub demand_distribution: Distribution,
     /// Of a lognormal one: standard deviation over mean.
     pub demand_variation_ratio: f64,
+    /// Of the work of each task: what is done under the one lock of the server.
+    #[serde(default)]
+    pub lock_ratio: f64,
     /// Of the server: requests that are served at a time.
     pub threads: u16,
     /// Of the server: requests that wait for a thread, at most.
@@ -139,6 +142,9 @@ impl RequestResponse {
         self.rate_per_s.map_or(Ok(()), Self::check_rate)?;
         if !(self.demand_variation_ratio > 0.0 && self.demand_variation_ratio <= 1024.0) {
             return Err(OutOfRange::new("demand_variation_ratio", "is above 0 and at most 1024"));
+        }
+        if !(0.0..=1.0).contains(&self.lock_ratio) {
+            return Err(OutOfRange::new("lock_ratio", "is at least 0 and at most 1"));
         }
         if self.think_distribution == Distribution::Lognormal {
             return Err(OutOfRange::new("think_distribution", "is constant or exponential"));
@@ -199,6 +205,12 @@ impl RequestResponse {
     fn work(&self, mean_ns: u64, stream: Stream) -> Times {
         let distribution = self.demand_distribution;
         Times { mean_ns, distribution, variation: self.demand_variation_ratio, stream }
+    }
+
+    /// Of a task's work what is done under the lock, at its end.
+    #[must_use]
+    pub fn locked(&self, work: Nanos) -> Nanos {
+        Nanos((work.0 as f64 * self.lock_ratio).round() as u64)
     }
 
     /// Whether requests take any work.
@@ -292,6 +304,7 @@ mod tests {
         assert_eq!(said(r#"{"connections": 1025}"#), "connections are at most 1024");
         assert_eq!(said(r#"{"threads": 0}"#), "threads must be above 0");
         assert_eq!(said(r#"{"subtasks": 1025}"#), "subtasks are at most 1024");
+        assert_eq!(said(r#"{"lock_ratio": 1.5}"#), "lock_ratio is at least 0 and at most 1");
     }
 
     #[test]

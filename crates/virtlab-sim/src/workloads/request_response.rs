@@ -10,16 +10,15 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{ResponseRow, Table};
 use crate::tcp::{Flow, Wishes};
+use crate::workloads::serving::Serving;
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use virtlab_load::parameters::request_response::{
-    Ending, HEADER_BYTES, NAME, Pause, RATE, RequestResponse as Parameters, Times,
+    Ending, HEADER_BYTES, NAME, RATE, RequestResponse as Parameters, Times,
 };
 use virtlab_load::schedule::Schedule;
-use virtlab_load::station::{Done, Station, Task};
-use virtlab_wire::Nanos;
 
 /// How a role of it is made.
 pub const KIND: Kind = Kind {
@@ -81,15 +80,6 @@ impl Asking {
     }
 }
 
-/// The server: threads, and what waits for them, by its connection.
-struct Serving {
-    station: Station<usize>,
-    /// When tasks will be done, in the order in which they began.
-    busy: BinaryHeap<Reverse<(u64, u64, Task)>>,
-    pause: Option<Pause>,
-    begun: u64,
-}
-
 /// One role.
 pub struct RequestResponse {
     role: usize,
@@ -99,6 +89,8 @@ pub struct RequestResponse {
     links: Vec<Link>,
     asking: Asking,
     serving: Serving,
+    /// When the server is asked next.
+    serving_ns: Option<u64>,
     planned_ns: Option<u64>,
     finished: bool,
     ended: [u64; 5],
@@ -111,12 +103,6 @@ impl RequestResponse {
         let own: Parameters = parse(role)?;
         own.check().map_err(|error| finding(role, &error.to_string()))?;
         let seed = role.ends[0].seed;
-        let serving = Serving {
-            station: Station::new(&own, role.ends[1].seed),
-            busy: BinaryHeap::new(),
-            pause: None,
-            begun: 0,
-        };
         let asking = Asking {
             schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),
             origin_ns: 0,
@@ -135,7 +121,8 @@ impl RequestResponse {
             seed,
             links: Vec::new(),
             asking,
-            serving,
+            serving: Serving::new(own, role.ends[1].seed),
+            serving_ns: None,
             planned_ns: None,
             finished: false,
             ended: [0; 5],
@@ -266,44 +253,26 @@ impl RequestResponse {
             return;
         }
         link.requests += 1;
-        let own = self.own;
-        self.serving.pause.get_or_insert_with(|| own.pause(Nanos(network.now_ns)));
-        match self.serving.station.offer(place, self.idle()) {
-            Ok(()) => self.begin(network),
-            Err(place) => self.answer(place, HEADER_BYTES, Ending::Refused, network),
+        if let Err(place) = self.serving.offer(place, network.now_ns) {
+            self.answer(place, HEADER_BYTES, Ending::Refused, network);
         }
-    }
-
-    /// Threads without a task.
-    fn idle(&self) -> usize {
-        usize::from(self.own.threads) - self.serving.busy.len()
-    }
-
-    /// Idle threads begin what waits.
-    fn begin(&mut self, network: &mut Network) {
-        while self.idle() > 0
-            && let Some((task, _)) = self.serving.station.begin()
-        {
-            let serving = &mut self.serving;
-            serving.begun += 1;
-            let pause = serving.pause.unwrap_or_else(|| self.own.pause(Nanos::ZERO));
-            let done_ns = pause.done(Nanos(network.now_ns), task.work).0;
-            serving.busy.push(Reverse((done_ns, serving.begun, task)));
-            network.agenda.plan(done_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
-        }
+        self.plan_serving(network);
     }
 
     /// Threads that are done answer, and turn to what waits.
     fn serve(&mut self, network: &mut Network) {
-        while let Some(&Reverse((_, _, task))) =
-            self.serving.busy.peek().filter(|Reverse((done_ns, ..))| *done_ns <= network.now_ns)
-        {
-            self.serving.busy.pop();
-            if let Done::Request(place) = self.serving.station.done(task) {
-                self.answer(place, self.own.response_bytes, Ending::Answered, network);
-            }
-            self.begin(network);
+        while let Some(place) = self.serving.serve(network.now_ns) {
+            self.answer(place, self.own.response_bytes, Ending::Answered, network);
         }
+        self.plan_serving(network);
+    }
+
+    fn plan_serving(&mut self, network: &mut Network) {
+        let next_ns = self.serving.next_ns();
+        if let Some(at_ns) = next_ns.filter(|_| next_ns != self.serving_ns) {
+            network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
+        }
+        self.serving_ns = next_ns;
     }
 
     fn answer(&mut self, place: usize, bytes: u64, ending: Ending, network: &mut Network) {
@@ -441,6 +410,7 @@ impl Workload for RequestResponse {
             ("rejected_requests", self.serving.station.rejected),
             ("served_requests", self.serving.station.served),
             ("worked_ns", self.serving.station.worked.0),
+            ("lock_wait_ns", self.serving.lock_wait_ns),
         ];
         (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
     }

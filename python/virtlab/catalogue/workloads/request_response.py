@@ -68,6 +68,10 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("think_distribution", "there is no time to think; write 'think', or remove it"))
     if values.get("demand_distribution") is not None and not _works(values):
         found.append(("demand_distribution", "there is no demand; write 'demand', or remove it"))
+    if float(values.get("lock_ratio") or 0) > 1:
+        found.append(("lock", "no more than all of the work can be done under the lock; write at most '100 %'"))
+    if values.get("lock_ratio") is not None and not _works(values):
+        found.append(("lock", "there is no demand to do under it; write 'demand', or remove it"))
     if values.get("subtasks") is not None and values.get("demand_ns") is None:
         found.append(("subtasks", "there is no demand to split into them; write 'demand', or remove it"))
     if values.get("demand_variation_ratio") is not None and values.get("demand_distribution") != "lognormal":
@@ -124,6 +128,10 @@ REQUEST_RESPONSE = Workload(
         Parameter(
             "demand_variation", RATIO, "demand_variation_ratio",
             f"of a lognormal demand: standard deviation over mean; absent: {usual(NAME, 'demand_variation_ratio'):.0%}",
+        ),
+        Parameter(
+            "lock", RATIO, "lock_ratio",
+            "of the server: the share of all its work that one thread at a time does, under a lock; absent: none",
         ),
         Parameter("threads", COUNT, "threads", "of the server: requests that are served at a time", SHARED),
         Parameter("backlog", COUNT, "backlog", "of the server: requests that wait for a thread, at most", SHARED),

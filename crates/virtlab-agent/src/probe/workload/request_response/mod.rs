@@ -4,6 +4,7 @@
 //! from when they were due. Without a rate each connection is a client that waits for its answer, thinks, and asks again.
 
 mod client;
+mod lock;
 mod message;
 mod readiness;
 mod server;

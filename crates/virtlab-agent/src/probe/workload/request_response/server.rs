@@ -6,6 +6,7 @@
 
 use super::super::Workload;
 use super::super::tcp;
+use super::lock::Lock;
 use super::message::{HEAD, Head, Incoming, Kind};
 use super::readiness::Readiness;
 use crate::clock;
@@ -62,6 +63,8 @@ struct Backlog {
     idle: usize,
     pause: Option<Pause>,
     closed: bool,
+    /// Times for which threads waited for the lock.
+    lock_wait: Nanos,
 }
 
 struct Shared<'a> {
@@ -70,16 +73,17 @@ struct Shared<'a> {
     run: &'a Run,
     backlog: Mutex<Backlog>,
     changed: Condvar,
+    lock: Lock,
 }
 
 impl Shared<'_> {
-    fn lock(&self) -> MutexGuard<'_, Backlog> {
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a request in; false where there is no room for it.
     fn offer(&self, job: Job) -> bool {
-        let mut backlog = self.lock();
+        let mut backlog = self.backlog();
         backlog.pause.get_or_insert_with(|| self.parameters.pause(clock::raw()));
         let idle = backlog.idle;
         let room = backlog.station.offer(job, idle).is_ok();
@@ -92,7 +96,7 @@ impl Shared<'_> {
 
     /// The next task, and when it may not be done; `None` at the end.
     fn next(&self) -> Option<(Task, Pause)> {
-        let mut backlog = self.lock();
+        let mut backlog = self.backlog();
         loop {
             if backlog.closed {
                 return None;
@@ -116,7 +120,7 @@ impl Shared<'_> {
     }
 
     fn close(&self) {
-        self.lock().closed = true;
+        self.backlog().closed = true;
         self.changed.notify_all();
     }
 
@@ -124,10 +128,12 @@ impl Shared<'_> {
     fn serve(&self) {
         let mut response = vec![0x72; self.parameters.response_bytes as usize];
         while let Some((task, pause)) = self.next() {
-            if !self.spend(task.work, pause) {
-                return;
-            }
-            let done = self.lock().station.done(task);
+            let Some(lock_wait) = self.spend(task.work, pause) else { return };
+            let done = {
+                let mut backlog = self.backlog();
+                backlog.lock_wait = backlog.lock_wait + lock_wait;
+                backlog.station.done(task)
+            };
             let job = match done {
                 Done::Request(job) => job,
                 // This thread does one of them itself.
@@ -145,8 +151,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Works; false when the role was stopped.
-    fn spend(&self, demand: Nanos, pause: Pause) -> bool {
+    /// Works, first without the lock; how long it waited for that, or `None` when the role was stopped.
+    fn spend(&self, demand: Nanos, pause: Pause) -> Option<Nanos> {
         let goes_on = || {
             while let Some(end) = pause.holds(clock::raw()) {
                 if self.run.stopped() {
@@ -156,8 +162,23 @@ impl Shared<'_> {
             }
             !self.run.stopped()
         };
+        let work = |time: Nanos| work::work(work::units_of(time.0, self.work_per_s), goes_on);
+        let locked = self.parameters.locked(demand);
         // A request without any demand does not pass a pause either.
-        goes_on() && work::work(work::units_of(demand.0, self.work_per_s), goes_on)
+        if !goes_on() || !work(demand.since(locked)) {
+            return None;
+        }
+        if locked == Nanos::ZERO {
+            return Some(Nanos::ZERO);
+        }
+        let begun = clock::raw();
+        if !self.lock.take(|| self.run.stopped()) {
+            return None;
+        }
+        let waited = clock::raw().since(begun);
+        let done = work(locked);
+        self.lock.give();
+        done.then_some(waited)
     }
 
     /// Writes an answer. A client that is gone gets none, and reports that itself.
@@ -195,8 +216,10 @@ impl Workload for Server {
                 idle: 0,
                 pause: None,
                 closed: false,
+                lock_wait: Nanos::ZERO,
             }),
             changed: Condvar::new(),
+            lock: Lock::default(),
         };
         let mut reading = Reading { shared: &shared, connections: 0, garbled: 0 };
         let outcome = std::thread::scope(|scope| {
@@ -213,11 +236,12 @@ impl Workload for Server {
         }
         report.add("connections", reading.connections);
         report.add("garbled_connections", reading.garbled);
-        let backlog = shared.lock();
+        let backlog = shared.backlog();
         let station = &backlog.station;
         report.add("rejected_requests", station.rejected);
         report.add("served_requests", station.served);
         report.add("worked_ns", station.worked.0);
+        report.add("lock_wait_ns", backlog.lock_wait.0);
         report.add("work_per_ms", if works { shared.work_per_s / 1000 } else { 0 });
         drop(backlog);
         report

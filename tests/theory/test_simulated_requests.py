@@ -140,6 +140,18 @@ def test_a_lock_bounds_the_rate_by_what_is_done_under_it(share: float, rate: flo
     assert (rows["intended_ns"].size - 16) / 2 == pytest.approx(rate, rel=0.02)  # but those at the beginning
 
 
+@pytest.mark.slow
+def test_an_empirical_demand_answers_as_m_g_1_of_its_samples() -> None:
+    load, samples = 0.7, np.array([0.2, 0.4, 0.4, 3.0]) * MS
+    variation = samples.std() / samples.mean()
+    _, rows = requests(
+        rate_per_s=round(load * 1e9 / samples.mean()), arrivals="poisson", demand_distribution="empirical",
+        demand_samples_ns=[int(sample) for sample in samples], connections=400, duration_ns=100_000 * MS,
+    )  # fmt: skip
+    assert samples.mean() == DEMAND_NS
+    held(times(rows), DEMAND_NS + DEMAND_NS * load / (1 - load) * (1 + variation**2) / 2)
+
+
 def test_clients_that_think_are_as_many_as_little_s_law_says() -> None:
     _, rows = requests(connections=5, think_ns=9 * MS, demand_ns=MS // 10, duration_ns=2000 * MS)
     assert not rows["error"].any()

@@ -4,6 +4,7 @@ use super::{CongestionControl, OutOfRange, Role, holdable, positive};
 use crate::random::Stream;
 use crate::schedule::{Arrivals, Schedule};
 use serde::Deserialize;
+use std::sync::Arc;
 use virtlab_wire::Nanos;
 
 /// As a Plan calls it.
@@ -19,6 +20,8 @@ pub const HEADER_BYTES: u64 = 16;
 const CONNECTIONS_MOST: u16 = 1024;
 /// Threads of one server.
 const THREADS_MOST: u16 = 1024;
+/// Samples of an empirical demand.
+const SAMPLES_MOST: usize = 10_000;
 /// Subtasks of one request.
 const SUBTASKS_MOST: u16 = 1024;
 
@@ -33,6 +36,8 @@ pub enum Distribution {
     Exponential,
     /// Independent, of a given ratio of standard deviation to mean.
     Lognormal,
+    /// Independent, each one of given times.
+    Empirical,
 }
 
 /// What a server does with a request that finds its backlog full.
@@ -62,7 +67,7 @@ pub enum Ending {
 }
 
 /// What a role says.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestResponse {
     /// For which requests are due; absent: until stopped.
@@ -101,6 +106,9 @@ pub struct RequestResponse {
     pub demand_distribution: Distribution,
     /// Of a lognormal one: standard deviation over mean.
     pub demand_variation_ratio: f64,
+    /// Of an empirical one: times from which each is drawn.
+    #[serde(default)]
+    pub demand_samples_ns: Vec<u64>,
     /// Of the work of each task: what is done under the one lock of the server.
     #[serde(default)]
     pub lock_ratio: f64,
@@ -146,7 +154,15 @@ impl RequestResponse {
         if !(0.0..=1.0).contains(&self.lock_ratio) {
             return Err(OutOfRange::new("lock_ratio", "is at least 0 and at most 1"));
         }
-        if self.think_distribution == Distribution::Lognormal {
+        let empirical = self.demand_distribution == Distribution::Empirical;
+        if empirical == self.demand_samples_ns.is_empty() || self.demand_samples_ns.len() > SAMPLES_MOST {
+            let what = "are 1 to 10000 of an empirical demand, and of no other";
+            return Err(OutOfRange::new("demand_samples_ns", what));
+        }
+        if empirical && self.demand_ns > 0 {
+            return Err(OutOfRange::new("demand_ns", "is not given beside demand_samples_ns"));
+        }
+        if !matches!(self.think_distribution, Distribution::Constant | Distribution::Exponential) {
             return Err(OutOfRange::new("think_distribution", "is constant or exponential"));
         }
         if self.connections > CONNECTIONS_MOST {
@@ -186,16 +202,22 @@ impl RequestResponse {
     /// itself.
     #[must_use]
     pub fn demands(&self, seed: u64) -> Vec<Times> {
-        let of_all = |part: u64| u128::from(self.demand_ns) * u128::from(part) / u128::from(self.subtasks);
-        (0..u64::from(self.subtasks))
+        let samples: Arc<[u64]> = self.demand_samples_ns.clone().into();
+        (0..self.subtasks)
             .map(|part| {
                 let name = if part == 0 { "demand".to_owned() } else { format!("demand.{part}") };
-                self.work((of_all(part + 1) - of_all(part)) as u64, Stream::new(seed, &name))
+                let share = Share { part, of: self.subtasks };
+                let stream = Stream::new(seed, &name);
+                match self.demand_distribution {
+                    Distribution::Empirical => Times::Empirical { samples: samples.clone(), share, stream },
+                    _ => self.work(share.of(self.demand_ns), stream),
+                }
             })
             .collect()
     }
 
-    /// Demands of requests before their subtasks, if requests have such a stage.
+    /// Demands of requests before their subtasks, if requests have such a stage. Beside an empirical demand they are all
+    /// alike.
     #[must_use]
     pub fn serial(&self, seed: u64) -> Option<Times> {
         let mean_ns = Some(self.serial_demand_ns).filter(|mean_ns| *mean_ns > 0)?;
@@ -203,8 +225,8 @@ impl RequestResponse {
     }
 
     fn work(&self, mean_ns: u64, stream: Stream) -> Times {
-        let distribution = self.demand_distribution;
-        Times { mean_ns, distribution, variation: self.demand_variation_ratio, stream }
+        let variation = self.demand_variation_ratio;
+        Times::Spread { mean_ns, distribution: self.demand_distribution, variation, stream }
     }
 
     /// Of a task's work what is done under the lock, at its end.
@@ -215,8 +237,8 @@ impl RequestResponse {
 
     /// Whether requests take any work.
     #[must_use]
-    pub const fn works(&self) -> bool {
-        self.demand_ns > 0 || self.serial_demand_ns > 0
+    pub fn works(&self) -> bool {
+        self.demand_ns > 0 || self.serial_demand_ns > 0 || !self.demand_samples_ns.is_empty()
     }
 
     /// Times for which one of the clients thinks.
@@ -224,7 +246,7 @@ impl RequestResponse {
     pub fn thinking(&self, seed: u64, client: u16) -> Times {
         let distribution = self.think_distribution;
         let stream = Stream::new(seed, &format!("think.{client}"));
-        Times { mean_ns: self.think_ns, distribution, variation: 1.0, stream }
+        Times::Spread { mean_ns: self.think_ns, distribution, variation: 1.0, stream }
     }
 
     /// Where the server pauses, once the first request has come.
@@ -235,23 +257,56 @@ impl RequestResponse {
     }
 }
 
-/// Times of a mean and a distribution, one after another.
+/// One of equal parts of a time, which together are all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    part: u16,
+    of: u16,
+}
+
+impl Share {
+    fn of(self, whole_ns: u64) -> u64 {
+        let until = |part: u16| u128::from(whole_ns) * u128::from(part) / u128::from(self.of);
+        (until(self.part + 1) - until(self.part)) as u64
+    }
+}
+
+/// Times, one after another.
 #[derive(Clone, Debug)]
-pub struct Times {
-    mean_ns: u64,
-    distribution: Distribution,
-    variation: f64,
-    stream: Stream,
+pub enum Times {
+    /// About a mean.
+    Spread {
+        /// Of all.
+        mean_ns: u64,
+        /// How.
+        distribution: Distribution,
+        /// Of a lognormal distribution: standard deviation over mean.
+        variation: f64,
+        /// Where they are drawn from.
+        stream: Stream,
+    },
+    /// Each a part of a sample, all samples as likely.
+    Empirical {
+        /// What was measured.
+        samples: Arc<[u64]>,
+        /// Of each.
+        share: Share,
+        /// Where they are drawn from.
+        stream: Stream,
+    },
 }
 
 impl Times {
     /// The next.
     pub fn draw(&mut self) -> Nanos {
-        match self.distribution {
-            Distribution::Constant => Nanos(self.mean_ns),
-            Distribution::Exponential => Nanos(self.stream.exponential(self.mean_ns as f64) as u64),
-            Distribution::Lognormal => {
-                Nanos(self.stream.lognormal(self.mean_ns as f64, self.variation) as u64)
+        match self {
+            Self::Spread { mean_ns, distribution, variation, stream } => match distribution {
+                Distribution::Constant | Distribution::Empirical => Nanos(*mean_ns),
+                Distribution::Exponential => Nanos(stream.exponential(*mean_ns as f64) as u64),
+                Distribution::Lognormal => Nanos(stream.lognormal(*mean_ns as f64, *variation) as u64),
+            },
+            Self::Empirical { samples, share, stream } => {
+                Nanos(share.of(samples[stream.below(samples.len() as u64) as usize]))
             }
         }
     }
@@ -318,6 +373,26 @@ mod tests {
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "{mean}");
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
+    }
+
+    #[test]
+    fn an_empirical_demand_is_one_of_its_samples_each_as_often() {
+        let own = read(
+            r#"{"demand_distribution": "empirical", "demand_samples_ns": [10, 20, 20, 90], "subtasks": 2}"#,
+        );
+        own.check().unwrap();
+        let mut demands = own.demands(1);
+        let drawn: Vec<u64> = (0..40_000).map(|_| demands[0].draw().0).collect();
+        let often = |time| drawn.iter().filter(|each| **each == time).count() as f64 / 4e4;
+        assert!(
+            (often(5) - 0.25).abs() < 0.01
+                && (often(10) - 0.5).abs() < 0.01
+                && (often(45) - 0.25).abs() < 0.01
+        );
+        let said = |text| read(text).check().unwrap_err().to_string();
+        let bounds = "demand_samples_ns are 1 to 10000 of an empirical demand, and of no other";
+        assert_eq!(said(r#"{"demand_distribution": "empirical"}"#), bounds);
+        assert_eq!(said(r#"{"demand_samples_ns": [1]}"#), bounds);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl RequestResponse {
         let mut made = Self {
             role: index,
             ends: role.clone(),
-            own,
+            own: own.clone(),
             seed,
             links: Vec::new(),
             asking,
@@ -128,8 +128,8 @@ impl RequestResponse {
             ended: [0; 5],
             rows: Vec::new(),
         };
-        for number in 0..own.connections {
-            let thinking = own.thinking(seed, number);
+        for number in 0..made.own.connections {
+            let thinking = made.own.thinking(seed, number);
             made.link(thinking, network)?;
         }
         Ok(made)

@@ -8,6 +8,7 @@ its next request (closed loop). The server is virtlab's own: threads that serve 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, usual
 from virtlab.catalogue.kinds import (
@@ -18,7 +19,10 @@ from virtlab.catalogue.kinds import (
     POSITIVE_SIZE,
     RATIO,
     REQUEST_RATE,
+    Kind,
+    PlacedError,
     choice,
+    shown,
 )
 from virtlab.catalogue.measures import PROBE, SEARCH
 from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
@@ -30,20 +34,56 @@ HEADER_BYTES = 16  # of every message: its length, kind and number
 RESPONSE_GUESS_NS = 50_000  # of an estimate, beside demand and thinking
 CLOSED_ONLY = {"think_ns": "think", "think_distribution": "think_distribution"}
 DISTRIBUTION = choice("constant", "exponential")
+SAMPLES_MAX = 10_000
+SAMPLES_EXAMPLE = "[0.8 ms, 1.2 ms, 9 ms]"
+EMPIRICAL = "empirical"
+
+
+def _samples(value: Any) -> list[int]:
+    if not isinstance(value, list):
+        raise ValueError(f"'{shown(value)}' is not a list of times; write e.g. '{SAMPLES_EXAMPLE}'")
+    if not 1 <= len(value) <= SAMPLES_MAX:
+        raise ValueError(f"{len(value)} samples are too few or too many; write 1 to {SAMPLES_MAX}")
+    times = []
+    for place, sample in enumerate(value):
+        try:
+            times.append(DURATION.parse(sample))
+        except ValueError as error:
+            raise PlacedError((place,), str(error)) from None
+    return times
+
+
+SAMPLES = Kind(
+    "list of times", _samples,
+    {"type": "array", "minItems": 1, "maxItems": SAMPLES_MAX, "items": DURATION.schema}, SAMPLES_EXAMPLE,
+)  # fmt: skip
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     traffic_ns = min(traffic_ns, int(values["duration_ns"]))
-    turn_ns = RESPONSE_GUESS_NS + sum(
-        int(values.get(key, 0)) for key in ("serial_demand_ns", "demand_ns", "think_ns")
-    )
+    samples = values.get("demand_samples_ns", [0])
+    turn_ns = RESPONSE_GUESS_NS + sum(samples) // len(samples)
+    turn_ns += sum(int(values.get(key, 0)) for key in ("serial_demand_ns", "demand_ns", "think_ns"))
     closed = int(values["connections"]) * traffic_ns // turn_ns
     rate = values.get("rate_per_s")
     return {"response/1": closed if rate is None else int(rate) * traffic_ns // 10**9 + 1}
 
 
 def _works(values: Values) -> bool:
-    return values.get("demand_ns") is not None or values.get("serial_demand_ns") is not None
+    return any(values.get(key) is not None for key in ("serial_demand_ns", "demand_ns", "demand_samples_ns"))
+
+
+def _empirical(values: Values) -> list[tuple[str, str]]:
+    empirical, sampled = values.get("demand_distribution") == EMPIRICAL, "demand_samples_ns" in values
+    if empirical and not sampled:
+        what = "an empirical demand is drawn from samples"
+        return [("demand_distribution", f"{what}; write 'demand_samples: {SAMPLES_EXAMPLE}'")]
+    if sampled and not empirical:
+        what = "only an empirical demand has samples"
+        return [("demand_samples", f"{what}; write 'demand_distribution: {EMPIRICAL}', or remove them")]
+    if sampled and values.get("demand_ns") is not None:
+        return [("demand", "an empirical demand has the mean of its samples; remove 'demand'")]
+    return []
 
 
 def _check(values: Values) -> list[tuple[str, str]]:
@@ -69,11 +109,12 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if values.get("demand_distribution") is not None and not _works(values):
         found.append(("demand_distribution", "there is no demand; write 'demand', or remove it"))
     if float(values.get("lock_ratio") or 0) > 1:
-        found.append(("lock", "no more than all of the work can be done under the lock; write at most '100 %'"))
+        found.append(("lock", "all of the work is the most that can be done under it; write at most '100 %'"))
     if values.get("lock_ratio") is not None and not _works(values):
         found.append(("lock", "there is no demand to do under it; write 'demand', or remove it"))
-    if values.get("subtasks") is not None and values.get("demand_ns") is None:
+    if values.get("subtasks") is not None and {"demand_ns", "demand_samples_ns"}.isdisjoint(values):
         found.append(("subtasks", "there is no demand to split into them; write 'demand', or remove it"))
+    found += _empirical(values)
     if values.get("demand_variation_ratio") is not None and values.get("demand_distribution") != "lognormal":
         what = "only a lognormal demand has a variation of its own"
         found.append(("demand_variation", f"{what}; write 'demand_distribution: lognormal', or remove it"))
@@ -121,13 +162,17 @@ REQUEST_RESPONSE = Workload(
             f"into which the demand is split, for as many threads at a time; absent: {usual(NAME, 'subtasks')}",
         ),
         Parameter(
-            "demand_distribution", choice("constant", "exponential", "lognormal"), "demand_distribution",
-            "of the serial stage and of each subtask: constant, or exponential or lognormal of the same mean; absent: "
-            "constant",
+            "demand_distribution", choice("constant", "exponential", "lognormal", EMPIRICAL), "demand_distribution",
+            "of the serial stage and of each subtask: constant, exponential or lognormal of the same mean, or drawn from "
+            "samples; absent: constant",
         ),
         Parameter(
             "demand_variation", RATIO, "demand_variation_ratio",
             f"of a lognormal demand: standard deviation over mean; absent: {usual(NAME, 'demand_variation_ratio'):.0%}",
+        ),
+        Parameter(
+            "demand_samples", SAMPLES, "demand_samples_ns",
+            "of an empirical demand: measured processor times, each as likely; absent: none",
         ),
         Parameter(
             "lock", RATIO, "lock_ratio",

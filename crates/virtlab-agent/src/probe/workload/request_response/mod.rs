@@ -25,6 +25,7 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     parameters.check().context("parameters")?;
     let buffers = parameters.buffers();
     let (idle, seed) = (arming.common.idle, arming.seed);
+    let check = if parameters.rate_per_s.is_some() { check_value } else { check_closed };
     let workload: Box<dyn super::Workload> = match arming.side {
         Side::Client => {
             let (local, peer) = arming.ends()?;
@@ -36,7 +37,6 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             Box::new(server::Server { parameters, listener, port, idle, seed })
         }
     };
-    let check = if parameters.rate_per_s.is_some() { check_value } else { check_closed };
     Ok(Prepared { workload, check: Box::new(check) })
 }
 

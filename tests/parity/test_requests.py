@@ -78,6 +78,19 @@ def test_both_arms_draw_the_same_stages_from_the_same_seed() -> None:
     assert at_least.mean() > 0.95
 
 
+def test_writes_are_refused_where_there_are_no_disks() -> None:
+    experiment = load_text(
+        FILE.replace("ROLE", "write: 4 KiB, write_mode: fsync, connections: 2, duration: 200 ms")
+    )
+    plan = plan_run(experiment, next(iter(experiment.points())), 0)
+    (refusal,) = backend_of("simulator").check(plan)
+    assert (refusal.path, refusal.cure) == (
+        "roles.clients.write_bytes",
+        "remove 'write', or run it on the testbed",
+    )
+    assert backend_of("testbed").check(plan) == []
+
+
 @pytest.mark.parametrize("arm", ARMS)
 def test_a_server_that_stands_still_cannot_hide_it(arm: str) -> None:
     """1 s of 12 s at 100 requests per second; with VIRTLAB_LONG=1 5 s of 60 s."""

@@ -102,6 +102,37 @@ def test_what_is_under_the_lock_is_done_by_one_thread_at_a_time(
     assert count["served_requests"] < 1.3 * 400 / 4
 
 
+@pytest.mark.parametrize("mode", ["buffered", "fsync", "throttled"])
+def test_every_request_is_written_before_its_answer(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe], mode: str
+) -> None:
+    """Also beyond the 64 MiB after which the file is overwritten."""
+    client, server = played(
+        world, ends, duration_ns=300 * MS, threads=2, connections=4, write_bytes=3 << 20, write_mode=mode
+    )
+    count = server.counters
+    assert client.counters["answered_requests"] == count["served_requests"] == count["writes"] > 0
+    assert count["written_bytes"] == count["writes"] * (3 << 20)
+    assert count["idle_writes"] == 0
+    assert count["write_ns"] > 0
+    if mode == "throttled":
+        assert count["throttled_ns"] > 0.5 * count["write_ns"]
+    else:
+        assert count["throttled_ns"] == 0
+
+
+def test_a_server_without_requests_writes_as_often_as_it_is_to(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    _, server = played(
+        world, ends, duration_ns=500 * MS, think_ns=400 * MS, write_bytes=100, idle_write_ns=20 * MS
+    )
+    count = server.counters
+    assert 2 <= count["idle_writes"] <= 500  # of 10 s
+    assert count["writes"] == count["idle_writes"] + count["served_requests"]
+    assert count["written_bytes"] == 100 * count["writes"]
+
+
 def test_requests_that_no_connection_was_free_for_wait_and_are_lost(
     world: pw.World, ends: tuple[pw.Probe, pw.Probe]
 ) -> None:

@@ -40,6 +40,19 @@ pub enum Distribution {
     Empirical,
 }
 
+/// How a server writes to its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteMode {
+    /// To the kernel, which takes it to the disk later.
+    #[default]
+    Buffered,
+    /// To the disk, before the answer.
+    Fsync,
+    /// To the disk, one write at a time, and each as long after the one before as that took.
+    Throttled,
+}
+
 /// What a server does with a request that finds its backlog full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -112,6 +125,15 @@ pub struct RequestResponse {
     /// Of the work of each task: what is done under the one lock of the server.
     #[serde(default)]
     pub lock_ratio: f64,
+    /// Of the server: what it writes to a file of its own for each request, after its work.
+    #[serde(default)]
+    pub write_bytes: u64,
+    /// How.
+    #[serde(default)]
+    pub write_mode: WriteMode,
+    /// It writes as much where it has not for so long, requests or not.
+    #[serde(default)]
+    pub idle_write_ns: u64,
     /// Of the server: requests that are served at a time.
     pub threads: u16,
     /// Of the server: requests that wait for a thread, at most.
@@ -174,6 +196,7 @@ impl RequestResponse {
         if self.subtasks > SUBTASKS_MOST {
             return Err(OutOfRange::new("subtasks", "are at most 1024"));
         }
+        holdable("write_bytes", self.write_bytes)?;
         for (name, bytes) in [("request_bytes", self.request_bytes), ("response_bytes", self.response_bytes)]
         {
             holdable(name, bytes)?;

@@ -102,6 +102,11 @@ impl RequestResponse {
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
         own.check().map_err(|error| finding(role, &error.to_string()))?;
+        if own.write_bytes > 0 {
+            let what = "simulated guests have no disks, so what a write takes is unknown";
+            let cure = "remove 'write', or run it on the testbed";
+            return Err(Finding::new(format!("roles.{}.write_bytes", role.name), what, cure));
+        }
         let seed = role.ends[0].seed;
         let asking = Asking {
             schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),

@@ -118,6 +118,11 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if values.get("demand_variation_ratio") is not None and values.get("demand_distribution") != "lognormal":
         what = "only a lognormal demand has a variation of its own"
         found.append(("demand_variation", f"{what}; write 'demand_distribution: lognormal', or remove it"))
+    for key, plan in (("write_mode", "write_mode"), ("idle_write", "idle_write_ns")):
+        if values.get(plan) is not None and values.get("write_bytes") is None:
+            found.append((key, "nothing is written; write e.g. 'write: 4 KiB', or remove it"))
+    if int(values.get("write_bytes", 0)) > MESSAGE_MAX_BYTES:
+        found.append(("write", "it is more than one write takes; write at most '64 MiB'"))
     if values.get("pause_after_ns") is not None and values.get("pause_ns") is None:
         found.append(("pause_after", "there is no pause; write 'pause', or remove it"))
     return found
@@ -177,6 +182,19 @@ REQUEST_RESPONSE = Workload(
         Parameter(
             "lock", RATIO, "lock_ratio",
             "of the server: the share of all its work that one thread at a time does, under a lock; absent: none",
+        ),
+        Parameter(
+            "write", POSITIVE_SIZE, "write_bytes",
+            "of the server: what it writes to a file of its own for each request; absent: nothing",
+        ),
+        Parameter(
+            "write_mode", choice("buffered", "fsync", "throttled"), "write_mode",
+            "to the kernel (buffered), to the disk (fsync), or to the disk in at most half of the time (throttled); absent: "
+            "buffered",
+        ),
+        Parameter(
+            "idle_write", POSITIVE_DURATION, "idle_write_ns",
+            "of the server: it writes as much where it has not for so long, requests or not; absent: it does not",
         ),
         Parameter("threads", COUNT, "threads", "of the server: requests that are served at a time", SHARED),
         Parameter("backlog", COUNT, "backlog", "of the server: requests that wait for a thread, at most", SHARED),

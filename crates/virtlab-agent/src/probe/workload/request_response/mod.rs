@@ -8,6 +8,7 @@ mod lock;
 mod message;
 mod readiness;
 mod server;
+mod writer;
 
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, parse};
@@ -34,7 +35,8 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
         Side::Server => {
             let (listener, port) = tcp::listen(&arming, buffers)?;
             fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-            Box::new(server::Server { parameters, listener, port, idle, seed })
+            let writer = writer::Writer::new(&parameters)?;
+            Box::new(server::Server { parameters, listener, port, idle, seed, writer })
         }
     };
     Ok(Prepared { workload, check: Box::new(check) })

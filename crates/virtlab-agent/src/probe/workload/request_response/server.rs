@@ -9,6 +9,7 @@ use super::super::tcp;
 use super::lock::Lock;
 use super::message::{HEAD, Head, Incoming, Kind};
 use super::readiness::Readiness;
+use super::writer::Writer;
 use crate::clock;
 use crate::probe::pacing::sleep;
 use crate::probe::parameters::Idle;
@@ -41,6 +42,7 @@ pub struct Server {
     pub port: u16,
     pub idle: Idle,
     pub seed: u64,
+    pub writer: Option<Writer>,
 }
 
 /// A connection, of which a reading and a serving thread know.
@@ -65,6 +67,8 @@ struct Backlog {
     closed: bool,
     /// Times for which threads waited for the lock.
     lock_wait: Nanos,
+    /// What kept the server from writing.
+    failure: Option<anyhow::Error>,
 }
 
 struct Shared<'a> {
@@ -74,6 +78,7 @@ struct Shared<'a> {
     backlog: Mutex<Backlog>,
     changed: Condvar,
     lock: Lock,
+    writer: Option<&'a Writer>,
 }
 
 impl Shared<'_> {
@@ -131,7 +136,7 @@ impl Shared<'_> {
             let Some(lock_wait) = self.spend(task.work, pause) else { return };
             let done = {
                 let mut backlog = self.backlog();
-                backlog.lock_wait = backlog.lock_wait + lock_wait;
+                backlog.lock_wait += lock_wait;
                 backlog.station.done(task)
             };
             let job = match done {
@@ -143,6 +148,9 @@ impl Shared<'_> {
                 }
                 Done::Part => continue,
             };
+            if !self.store() {
+                return;
+            }
             let head =
                 Head { bytes: response.len() as u32, kind: Kind::Response, server: 0, number: job.number };
             response[..HEAD].copy_from_slice(&head.octets());
@@ -181,6 +189,27 @@ impl Shared<'_> {
         done.then_some(waited)
     }
 
+    /// Writes what a request writes to the server's file; false when the role ends.
+    fn store(&self) -> bool {
+        match self.writer.map(|writer| writer.write(|| self.over())) {
+            None => true,
+            Some(Ok(done)) => done,
+            Some(Err(error)) => {
+                self.fail(error);
+                false
+            }
+        }
+    }
+
+    /// Whether the role was stopped, or has failed.
+    fn over(&self) -> bool {
+        self.run.stopped() || self.backlog().closed
+    }
+
+    fn fail(&self, error: anyhow::Error) {
+        self.backlog().failure.get_or_insert(error);
+    }
+
     /// Writes an answer. A client that is gone gets none, and reports that itself.
     fn write(&self, fd: &OwnedFd, mut octets: &[u8]) {
         while !octets.is_empty() && !self.run.stopped() {
@@ -217,9 +246,11 @@ impl Workload for Server {
                 pause: None,
                 closed: false,
                 lock_wait: Nanos::ZERO,
+                failure: None,
             }),
             changed: Condvar::new(),
             lock: Lock::default(),
+            writer: self.writer.as_ref(),
         };
         let mut reading = Reading { shared: &shared, connections: 0, garbled: 0 };
         let outcome = std::thread::scope(|scope| {
@@ -227,7 +258,14 @@ impl Workload for Server {
                 let thread = std::thread::Builder::new().spawn_scoped(scope, || shared.serve());
                 thread.map(|_| ()).context("cannot start a thread of the server")
             });
-            let outcome = begun.and_then(|()| reading.until_stopped(&self));
+            let idle = begun.and_then(|()| {
+                let Some(writer) = shared.writer else { return Ok(()) };
+                let write =
+                    || writer.write_when_idle(|| shared.over()).unwrap_or_else(|error| shared.fail(error));
+                let thread = std::thread::Builder::new().spawn_scoped(scope, write);
+                thread.map(|_| ()).context("cannot start the thread that writes without a request")
+            });
+            let outcome = idle.and_then(|()| reading.until_stopped(&self));
             shared.close();
             outcome
         });
@@ -242,6 +280,13 @@ impl Workload for Server {
         report.add("served_requests", station.served);
         report.add("worked_ns", station.worked.0);
         report.add("lock_wait_ns", backlog.lock_wait.0);
+        if let Some(counts) = shared.writer.map(Writer::counts) {
+            report.add("writes", counts.writes);
+            report.add("idle_writes", counts.idle_writes);
+            report.add("written_bytes", counts.bytes);
+            report.add("write_ns", counts.time.0);
+            report.add("throttled_ns", counts.throttled.0);
+        }
         report.add("work_per_ms", if works { shared.work_per_s / 1000 } else { 0 });
         drop(backlog);
         report
@@ -262,6 +307,9 @@ impl Reading<'_> {
         let mut lines: BTreeMap<u64, (Arc<Line>, Incoming)> = BTreeMap::new();
         let mut inbox = vec![0; PIECE_BYTES];
         while !self.shared.run.stopped() {
+            if let Some(error) = self.shared.backlog().failure.take() {
+                return Err(error);
+            }
             for number in readiness.wait(GLANCE, server.idle)? {
                 if number == LISTENER {
                     self.welcome(server, &readiness, &mut lines)?;

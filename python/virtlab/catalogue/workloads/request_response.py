@@ -106,7 +106,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
             found.append((key, f"{what}; remove it, or the rate"))
     if closed and values.get("think_distribution") is not None and values.get("think_ns") is None:
         found.append(("think_distribution", "there is no time to think; write 'think', or remove it"))
-    if values.get("demand_distribution") is not None and not _works(values):
+    if values.get("demand_distribution") not in (None, EMPIRICAL) and not _works(values):
         found.append(("demand_distribution", "there is no demand; write 'demand', or remove it"))
     if float(values.get("lock_ratio") or 0) > 1:
         found.append(("lock", "all of the work is the most that can be done under it; write at most '100 %'"))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from tests.unit.simulator.test_simulator_takes_every_file import ELSEWHERE
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS
+from virtlab.catalogue.declaration import Declared
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
 
 PAGE = Path(__file__).parents[3] / "docs/reference/simulator.md"
-KINDS = {
+KINDS: Mapping[str, Mapping[str, Declared]] = {
     "workload": WORKLOADS, "platform": PLATFORMS, "virtual switch": VSWITCHES, "discipline": QDISCS,
     "action": ACTIONS, "service": SERVICES,
 }  # fmt: skip

@@ -109,7 +109,9 @@ lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -q -- -D warnings
 
-bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the same call
+bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the same call; installs the peers
+	@$(PYTHON) tools/check_tools.py --install --benches
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-benches.lock
 	$(BIN)/python benches/run.py
 
 wheel: agent $(VENV)/.needed  ## a wheel in dist/, agent inside

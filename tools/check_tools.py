@@ -3,7 +3,8 @@
 What is needed and missing is installed when this machine is Debian or Ubuntu and we are root (or sudo asks nothing),
 after it was said what; with NO_INSTALL=1, and elsewhere, it is named with the cure, and the exit code is 3. What is
 only useful is named and no error, and left out with `--needed`. With `--platforms` also what virtual machines, containers,
-switches and routers are made with: several hundred MB that the demonstration does without.
+switches and routers are made with: several hundred MB that the demonstration does without. With `--benches` also peers of
+the benchmarks.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ TOOLS = (
     Tool("sockperf", "sockperf", "is a peer of the benchmarks", needed=False),
     Tool("ethtool", "ethtool", "is a cross-check in the tests of the soft switch", needed=False),
     Tool("iproute2", "ip", "is a peer of the benchmarks and a cross-check in the tests", needed=False),
+)
+BENCHES = (
+    Tool("netsniff-ng", "trafgen", "is a peer of the benchmarks", needed=False),
+    Tool("util-linux", "taskset", "gives a peer of the benchmarks a processor of its own", needed=False),
+    Tool("g++", "g++", "compiles what ns-3 plays in the benchmarks", needed=False),
 )
 PLATFORMS = (
     Tool("qemu-system-x86", "qemu-system-x86_64", "runs virtual machines", needed=False),
@@ -147,7 +153,9 @@ def toolchains() -> list[str]:
 
 def main() -> int:
     """Prints a line per problem; 0 when building can begin."""
-    wanted = TOOLS + PLATFORMS if "--platforms" in sys.argv[1:] else TOOLS
+    wanted = TOOLS
+    wanted += PLATFORMS if "--platforms" in sys.argv[1:] else ()
+    wanted += BENCHES if "--benches" in sys.argv[1:] else ()
     if "--needed" in sys.argv[1:]:
         wanted = tuple(tool for tool in wanted if tool.needed)
     if "--install" in sys.argv[1:] and os.environ.get("NO_INSTALL", "") in {"", "0"}:

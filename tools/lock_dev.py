@@ -1,6 +1,7 @@
-"""Writes requirements-dev.lock and requirements-oracles.lock: groups of dependencies, pinned with hashes.
+"""Writes requirements-dev.lock, requirements-oracles.lock and requirements-benches.lock: groups, pinned with hashes.
 
-The first has the project's dependencies and its `dev` group; the second has its `oracles`, in versions that go with it.
+The first has the project's dependencies and its `dev` group; the others have `oracles` and `benches`, in versions that go
+with it.
 """
 
 import re
@@ -32,4 +33,5 @@ if __name__ == "__main__":
     groups = declared["dependency-groups"]
     development = Path("requirements-dev.lock")
     compiled(declared["project"]["dependencies"] + groups["dev"], development)
-    compiled(groups["oracles"], Path("requirements-oracles.lock"), development)
+    for group in ("oracles", "benches"):
+        compiled(groups[group], Path(f"requirements-{group}.lock"), development)

@@ -31,6 +31,12 @@ BANNED = {
 OF_A_TEST_ALONE = {"pingouin"}  # GPL-3.0: a test on demand imports it, and nothing of it is passed on
 TWICE = {"syn"}  # crates that are locked in two versions
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-oracles.lock",
+    "requirements-benches.lock",
+)
 CRATES = [crate for crate in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"] if "source" in crate]
 
 
@@ -39,7 +45,7 @@ def pins(file: str) -> dict[str, str]:
 
 
 def test_every_locked_package_has_hashes_and_comes_from_the_index() -> None:
-    for file in ("requirements.lock", "requirements-dev.lock", "requirements-oracles.lock"):
+    for file in LOCKS:
         text = (ROOT / file).read_text().replace("\\\n", " ")
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
         assert len(lines) == len(pins(file))
@@ -67,6 +73,7 @@ def test_every_locked_package_has_a_licence_that_lets_it_be_used() -> None:
     for name in {
         **pins("requirements-dev.lock"),
         **pins("requirements-oracles.lock"),
+        **pins("requirements-benches.lock"),
     }.keys() - OF_A_TEST_ALONE:
         try:
             meta = importlib.metadata.metadata(name)

@@ -93,6 +93,11 @@ def _oracles() -> str | None:
     return f"{', '.join(LACKING)} are not here" if LACKING else None
 
 
+def _programs() -> str | None:
+    servers = ("redis-server", "redis-benchmark", "nginx", "wrk")
+    return next((f"no {name}: apt install" for name in servers if shutil.which(name) is None), None)
+
+
 def _by_files() -> None:
     """Its tests alone know: any skip of theirs is one of it."""
 
@@ -110,6 +115,7 @@ CAPABILITIES = {
     "receivers": Capability((), _receivers),
     "shells": Capability((), _shells),
     "oracles": Capability((), _oracles),
+    "programs": Capability(("howto_programs",), _programs),
 }
 
 

@@ -81,6 +81,10 @@ PLATFORMS = (
     Tool(
         "prometheus-node-exporter", "prometheus-node-exporter", "reads text files in the tests", needed=False
     ),
+    Tool("redis-server", "redis-server", "is a server in the how-to of programs under test", needed=False),
+    Tool("redis-tools", "redis-benchmark", "loads that server", needed=False),
+    Tool("nginx-light", "nginx", "is a server in the how-to of programs under test", needed=False),
+    Tool("wrk", "wrk", "loads that server", needed=False),
     Tool("influxdb", "influxd", "receives numbers in the tests", needed=False),
 )
 

@@ -1,10 +1,11 @@
-"""The how-to about programs under test: its study runs as it stands, and its server serves."""
+"""The how-to about programs under test: its studies run as they stand, and their servers serve."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,41 +15,70 @@ from virtlab.cli.main import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "test-a-program.md"
 LINES_MAX = 25
-PROGRAMS = ("redis-server", "redis-benchmark")
-lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+FOUND_HERE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of the page, what it needs, and what a run of it leaves."""
+
+    name: str
+    programs: tuple[str, ...]
+    packages: str
+    served: tuple[str, bytes]  # an artefact and a text in it
+    asked: bytes  # in the client's output
+
+
+STUDIES = (
+    Study(
+        "redis",
+        ("redis-server", "redis-benchmark"),
+        "redis-server redis-tools",
+        ("service-store-h2.g1.log", b"Ready to accept connections"),
+        b'"SET",',
+    ),
+    Study(
+        "nginx", ("nginx", "wrk"), "nginx-light wrk", ("clients.out", b"8080/index.html"), b"Requests/sec:"
+    ),
+)
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
 
-def study() -> str:
+def text_of(study: Study) -> str:
     found = re.search(
-        r"<!-- file: redis.yaml -->\n```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+        rf"<!-- file: {study.name}.yaml -->\n```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
     assert found is not None
     return found[1]
 
 
-def test_the_study_is_short() -> None:
-    assert len(study().splitlines()) <= LINES_MAX
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_the_study_is_short(study: Study) -> None:
+    assert len(text_of(study).splitlines()) <= LINES_MAX
 
 
-@pytest.mark.skipif(
-    bool(lacking), reason=f"no {' and no '.join(lacking)}: apt install redis-server redis-tools"
-)
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 @pytest.mark.timeout(300)
-def test_the_study_loads_the_server_that_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study_loads_the_server_that_it_starts(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in study.programs:
+        if shutil.which(program, path=FOUND_HERE) is None:
+            pytest.skip(f"no {program}: apt install {study.packages}")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", FOUND_HERE)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    Path("redis.yaml").write_text(study().replace("repeat: 3", "repeat: 1"))
+    text = re.sub("^repeat: .*\n", "", text_of(study), flags=re.MULTILINE) + "repeat: 1\n"
+    Path("study.yaml").write_text(text)
     with pytest.raises(SystemExit) as ended:
-        main(["run", "redis.yaml", "--allow-exec", "--no-report"])
-    assert ended.value.code in {
-        0,
-        1,
-        4,
-    }  # of one run of each point, on a machine that does other work, no verdict
-    runs = [json.loads(path.read_text()) for path in Path("redis.results/runs").glob("*/run.json")]
+        main(["run", "study.yaml", "--allow-exec", "--no-report"])
+    # Of one run of each point, on a machine that does other work, there is no verdict.
+    assert ended.value.code in {0, 1, 4}
+    runs = [json.loads(path.read_text()) for path in Path(f"{study.name}.results/runs").glob("*/run.json")]
+    assert runs
     assert {run["status"] for run in runs} <= {"ok", "tainted"}, runs
+    artefact, served = study.served
     for run in runs:
-        kept = Path("redis.results/runs") / run["run"] / "artefacts"
-        assert b"Ready to accept connections" in (kept / "service-store-h2.g1.log").read_bytes()
-        assert b'"SET",' in (kept / "clients.out").read_bytes()
+        kept = Path(f"{study.name}.results/runs") / run["run"] / "artefacts"
+        assert served in (kept / artefact).read_bytes()
+        assert study.asked in (kept / "clients.out").read_bytes()

@@ -71,6 +71,15 @@ def test_a_service_that_is_ready_is_reached_from_another_guest() -> None:
     assert ("services.web/b", "start_ns") in counted
 
 
+def test_a_host_without_guests_serves() -> None:
+    web = program(HTTP, ready={"port": 8080, "http": "/", "timeout_ns": 30_000_000_000})
+    again = {"id": "again", "do": "call", "service": "web", "op": "restart"}
+    ask = exec_([PYTHON, "-c", GET]) | {"after": {"event": "again.done"}}
+    outcome, sink = played({"web": web}, again, ask, world=worlds.native())
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["ask.out"] == b"200\n"
+
+
 def test_services_start_once_what_they_need_is_ready() -> None:
     late = shell("sleep 0.5; echo up; sleep 1000", ready={"line": "up"})
     after = program(FOREVER, on="a", needs=["late"], ready={"argv": ["test", "-e", "/proc/self"]})
@@ -104,6 +113,19 @@ def test_a_program_finds_its_files_where_it_begins() -> None:
     outcome, sink = played({"web": web}, exec_([PYTHON, "-c", get]))
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert b"hello from a file" in sink.artefacts["ask.out"]
+
+
+def test_words_of_a_service_refer_to_addresses_and_ports() -> None:
+    said = 'echo "$@" "$WEB"; sleep 1000'
+    words = ["sh", "-c", said, "sh", "{on}", "{web.address}:{web.port}", "{other}"]
+    world = worlds.bridged()
+    told = program(
+        words, on="a", needs=["web"], environment={"WEB": "{web.port}"},
+        ready={"argv": ["test", "{on}", "=", "10.0.0.1"]},
+    )  # fmt: skip
+    outcome, sink = played({"web": program(HTTP, ready={"port": 8080}), "told": told}, world=world)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["service-told-a.log"] == b"10.0.0.1 10.0.0.2:8080 {other} 8080\n"
 
 
 def test_one_service_may_be_on_several_guests() -> None:

@@ -123,16 +123,16 @@ class Resolver:
         roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits", "search")}
         guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
-        if network is not None:
-            self._once(
-                "reach",
-                (*NETWORK, "roles"),
-                point,
-                lambda own, _: check_roles(network[0], network[2], roles, own),
-            )
         services = self._once(
             "services", (*NETWORK, "services"), point, lambda own, _: read_services(own, guests)
         )
+        if network is not None:
+            self._once(
+                "reach",
+                (*NETWORK, "roles", "services"),
+                point,
+                lambda own, _: check_roles(network[0], network[2], roles, services, own),
+            )
         checked = set(roles) if network is not None else set()
         self._once(
             "guests", ("hosts", "host", "roles"), point, lambda own, at: self._guests(own, at, checked)

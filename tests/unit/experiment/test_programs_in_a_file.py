@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from virtlab.catalogue.references import replaced
 from virtlab.experiment import Experiment, FileMistakesError, load_text
 from virtlab.planner import plan_run
+from virtlab.planner.addresses import resolved
 from virtlab.simulator import Simulator
 
 FILE = """
@@ -165,3 +167,47 @@ def test_an_unknown_metric_is_not_answered_with_all_there_are(metric: str, cure:
     (mistake,) = mistakes_of(FILE.replace("client.served.mean", metric))
     assert cure in mistake
     assert len(mistake) < 200
+
+
+SERVED = FILE.replace(
+    "roles:",
+    """services:
+  web: {kind: program, on: h2.g1, argv: [server, "{on}"], environment: {AT: "{h1.g1}"}, ready: {port: 8080}}
+  mute: {kind: program, on: h2.g1, argv: [server, "{web.address}", "{a}", "{web.port}"]}
+roles:""",
+).replace('"{h2.g1}",', '"{web.address}:{web.port}",')
+
+
+def test_words_may_refer_to_services() -> None:
+    experiment = load_text(SERVED)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    assert "{web.address}:{web.port}" in plan.roles["client"].parameters["argv"]
+    names = ["h1.g1", "web.address", "web.port"]
+    found = resolved(plan, ["on", *names], "h2.g1", {"on": "h2.g1"})
+    address = {name: guest.vnics["eth0"].ip[0].split("/")[0] for name, guest in plan.world.guests.items()}
+    assert found == {
+        "on": address["h2.g1"], "h1.g1": address["h1.g1"], "web.address": address["h2.g1"], "web.port": "8080",
+    }  # fmt: skip
+    assert replaced("{web.address}:{web.port}{a}", found) == f"{address['h2.g1']}:8080{{a}}"
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "expected"),
+    [
+        (("{web.address}:{web.port}", "{mute.port}"), "roles.client.argv[2]", "'mute' has no port; say the 'port'"),
+        (("{web.address}:{web.port}", "{web.prot}"), "roles.client.argv[2]", "a service has no 'prot'; write {web.address}"),
+        (('server, "{on}"', 'server, "{h3.g1}"'), "services.web.argv[1]", "there is no guest 'h3.g1'; did you mean"),
+        (('AT: "{h1.g1}"', 'AT: "{h1.g7}"'), "services.web.environment.AT", "there is no guest 'h1.g7'"),
+        (('"{web.address}", "{a}"', '"{wbe.address}", "{a}"'), "services.mute.argv[1]", "did you mean 'web.address'?"),
+    ],
+)  # fmt: skip
+def test_a_reference_to_nothing_is_a_mistake(change: tuple[str, str], place: str, expected: str) -> None:
+    assert change[0] in SERVED
+    (mistake,) = mistakes_of(SERVED.replace(*change))
+    assert f"{place}:" in mistake
+    assert expected in mistake
+
+
+def test_a_service_that_is_wrong_itself_is_told_alone() -> None:
+    (mistake,) = mistakes_of(SERVED.replace('on: h2.g1, argv: [server, "{on}"]', "on: h2.g1, argv: server"))
+    assert "services.web.argv" in mistake

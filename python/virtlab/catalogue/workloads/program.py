@@ -1,12 +1,10 @@
 """`program`: a program of the user's own runs in a guest, and its metrics come from what it prints.
 
-The words of `argv` may name addresses in braces, `{to}`, `{from}` or a guest's own name: `{h2.g1}`. They stay in the Plan,
-since the addresses of hosts that exist already are known in a run only. All other braces are the program's.
+The words of `argv` may refer to addresses and ports (`catalogue.references`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,28 +16,6 @@ from virtlab.outputs import EXAMPLE, READERS, mistakes, parse
 
 METRICS_MAX = 64
 VALUES_GUESS = 1000  # of a metric, for an estimate
-ADDRESS = re.compile(r"\{(to|from|[A-Za-z][\w-]*\.[\w-]+)\}")
-ENDS = ("to", "from")
-
-
-def addressed(argv: list[str]) -> Iterator[tuple[int, str]]:
-    """Place of a word in `argv`, and whose address it names.
-
-    >>> list(addressed(["curl", "http://{to}:80/{h2.g1}", '{"a": 1}']))
-    [(1, 'to'), (1, 'h2.g1')]
-    """
-    for place, word in enumerate(argv):
-        for match in ADDRESS.finditer(word):
-            yield place, match[1]
-
-
-def with_addresses(argv: list[str], addresses: Mapping[str, str]) -> list[str]:
-    """The words with every address in its place.
-
-    >>> with_addresses(["curl", "http://{to}:80/"], {"to": "10.0.0.2"})
-    ['curl', 'http://10.0.0.2:80/']
-    """
-    return [ADDRESS.sub(lambda match: addresses[match[1]], word) for word in argv]
 
 
 def _metrics(value: Any) -> dict[str, Any]:
@@ -109,7 +85,7 @@ PROGRAM = Workload(
     part="measure",
     parameters=(
         Parameter(
-            "argv", ARGV, "argv", "the command: program and arguments, with addresses as {to}, {h2.g1}", required=True
+            "argv", ARGV, "argv", "program and arguments, with addresses as {to}, {h2.g1}, {web.address}", required=True
         ),
         Parameter("metrics", OUTPUT, "metrics", "what its output holds, by name; absent: its time alone"),
         Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "one that runs longer is ended, and the run fails", "1 min"),

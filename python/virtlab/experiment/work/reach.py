@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue import PLATFORMS, below_ip
-from virtlab.catalogue.workloads.program import ENDS, addressed
+from virtlab.catalogue.references import ROLE_ENDS
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.model import NetworkSpec
+from virtlab.experiment.work.references import check_references
 from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.work.services import ServiceSpec
 from virtlab.experiment.world.topology import Wiring, root
 from virtlab.units import nearest
 
@@ -16,7 +18,11 @@ ETHERNET_BYTES = 18  # header and checksum
 
 
 def check_roles(
-    wiring: Wiring, network: NetworkSpec, roles: Mapping[str, RoleSpec], findings: Findings
+    wiring: Wiring,
+    network: NetworkSpec,
+    roles: Mapping[str, RoleSpec],
+    services: Mapping[str, ServiceSpec],
+    findings: Findings,
 ) -> None:
     """Adds every mistake of roles that the network decides."""
     joined = _joined(wiring)
@@ -36,7 +42,9 @@ def check_roles(
             findings.add(("roles", name, "to"), f"'{role.target}' would talk to itself", "name another guest")
             continue
         if role.declaration.command:
-            _check_addresses(name, role, wiring, findings)
+            at = ("roles", name, "argv")
+            ports = [(each.name, each.has_port) for each in services.values()]
+            check_references(at, role.parameters["argv"], ROLE_ENDS, wiring.stations, ports, findings)
         ends = [wiring.stations[guest] for guest in (role.source, role.target)]
         domains = [{attachment.domain for attachment in end.vnics.values()} for end in ends]
         if not {root(joined, domain) for domain in domains[0]} & {
@@ -55,17 +63,6 @@ def check_roles(
             findings.add(("roles", name, "workload"), what, cure)
         _check_family(name, role, network, findings)
         _check_frame(name, role, network, findings)
-
-
-def _check_addresses(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:
-    """Guests whose addresses a command names exist."""
-    for place, whose in addressed(role.parameters["argv"]):
-        if whose not in ENDS and whose not in wiring.stations:
-            cure = (
-                nearest(whose, [*ENDS, *wiring.stations])
-                or "name a guest of the file, or an end of the role: {to}"
-            )
-            findings.add(("roles", name, "argv", place), f"there is no guest '{whose}'", cure)
 
 
 def _check_forwarders(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:

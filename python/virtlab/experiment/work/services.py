@@ -7,17 +7,19 @@ other in a circle would never begin, which is found here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.declaration import ServiceKind
 from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, TEXT, shown
+from virtlab.catalogue.references import SERVICE_ENDS
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.chosen import chosen
+from virtlab.experiment.work.references import check_references
 from virtlab.units import nearest
 
 COMMON = ("kind", "on", "needs", "ready")
@@ -43,6 +45,17 @@ class ServiceSpec:
         """The catalogue's entry."""
         return SERVICES[self.kind]
 
+    @property
+    def has_port(self) -> bool:
+        """Whether its check says which port it serves at."""
+        return self.ready is not None and "port" in self.ready
+
+    def words(self) -> Iterator[tuple[Steps, list[str]]]:
+        """Words that may refer to addresses and ports, each list with its place in the file."""
+        at: Steps = ("services", self.name)
+        yield (*at, "argv"), list(self.parameters.get("argv", ()))
+        yield (*at, "ready", "argv"), list((self.ready or {}).get("argv", ()))
+
     def commands(self) -> tuple[tuple[str, ...], ...]:
         """What its guests execute of the file."""
         check = self.ready.get("argv") if self.ready is not None else None
@@ -66,6 +79,13 @@ def read_services(findings: Findings, guests: Sequence[str] | None) -> dict[str,
         if service is not None:
             found[name] = service
     _check_needs(found, findings)
+    ports = [(each.name, each.has_port) for each in found.values()]
+    for each in found.values():
+        for at, words in each.words():
+            check_references(at, words, SERVICE_ENDS, guests, ports, findings)
+        for variable, text in each.parameters.get("environment", {}).items():
+            at = ("services", each.name, "environment")
+            check_references(at, [text], SERVICE_ENDS, guests, ports, findings, key=variable)
     return found
 
 

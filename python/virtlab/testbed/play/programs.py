@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from virtlab.agents import Notice
 from virtlab.agents.conversation import one_line
-from virtlab.catalogue.workloads.program import addressed, with_addresses
+from virtlab.catalogue.references import ROLE_ENDS, referred, replaced
 from virtlab.errors import GuestError
 from virtlab.lazy import np
 from virtlab.outputs import MOST_BYTES, UnreadableError, read_output
 from virtlab.plan import Plan, Role
-from virtlab.planner.ends import role_ends
+from virtlab.planner.addresses import resolved
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.play.actions.action import Playing
@@ -46,7 +46,7 @@ class Programs:
     def begin(self, name: str, action: str, timeline: Timeline) -> None:
         """Starts a role's program, with the addresses that its words name."""
         role = self.trial.plan.roles[name]
-        argv = with_addresses(role.parameters["argv"], addresses(self.trial.plan, name, role))
+        argv = words(self.trial.plan, name, role)
         channel = launch(
             self.trial, action, f"roles.{name}", str(role.from_), argv, timeline, output_bytes=MOST_BYTES + 1
         )
@@ -116,19 +116,17 @@ class Programs:
         self.trial.reasons.append(f"roles.{each.role}: {program}: {what}; {cure}")
 
 
-def addresses(plan: Plan, name: str, role: Role) -> dict[str, str]:
-    """The addresses that a command's words name, as its guest reaches them. GuestError where a guest has no such address."""
-    found = {}
-    for _, whose in addressed(role.parameters["argv"]):
-        own = whose in {"from", role.from_}
-        other = role.to if own or whose == "to" else whose
-        ends = role_ends(plan, role.model_copy(update={"to": other}))
-        address = ends[0 if own else 1].address if ends is not None else None
-        if address is None:
-            what = f"{role.from_} has no address in common with {other}"
-            raise GuestError(f"roles.{name}.argv", what, "give both guests IPv4 or both IPv6")
-        found[whose] = str(address.ip)
-    return found
+def words(plan: Plan, name: str, role: Role) -> list[str]:
+    """The words of a role's command, with addresses as its guest reaches them. GuestError if one is missing."""
+    argv = role.parameters["argv"]
+    ends = {"from": role.from_, "to": role.to}
+    try:
+        references = [reference for _, reference in referred(argv, ROLE_ENDS)]
+        found = resolved(plan, references, str(role.from_), ends, role.parameters.get("family"))
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise GuestError(f"roles.{name}.argv", what, cure) from None
+    return [replaced(word, found) for word in argv]
 
 
 def _end_of(command: Command) -> str:

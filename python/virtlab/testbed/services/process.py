@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtlab.agents import Data
+from virtlab.catalogue.references import SERVICE_ENDS, referred, replaced
 from virtlab.errors import GuestError
 from virtlab.plan import Ready, Service
+from virtlab.planner.addresses import resolved
 from virtlab.planner.ends import interfaces
 from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command
@@ -60,9 +62,11 @@ class Process:
     def launch(self) -> None:
         """Starts it, for the first time or again. GuestError where it cannot be executed."""
         invocation = services.of(self.service.kind).invocation(self.name, self.service)
-        command = self.all_guests.command(
-            self.guest, self.channel, invocation.argv, environment=dict(invocation.environment)
+        environment = dict(
+            zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
         )
+        argv = [*invocation.before, *self._resolved(invocation.argv)]
+        command = self.all_guests.command(self.guest, self.channel, argv, environment=environment)
         control = self.all_guests.control
         control.forget_end(self.channel)
         self.output.begin()
@@ -74,6 +78,17 @@ class Process:
         control.data(self.channel, b"")  # it reads nothing
         self.begun_s, self.ready_ns, self.down, self.said = time.monotonic(), None, False, ""
         self.next_try_s, self.stale = 0.0, self.check is not None
+
+    def _resolved(self, words: Sequence[str]) -> list[str]:
+        """Words with what they refer to. GuestError where its guest reaches no such address."""
+        plan = self.all_guests.plan
+        references = [reference for _, reference in referred(words, SERVICE_ENDS)]
+        try:
+            found = resolved(plan, references, self.guest, {"on": self.guest})
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            raise GuestError(self.where, what, cure) from None
+        return [replaced(word, found) for word in words]
 
     def _hear(self, data: Data) -> None:
         self.output.take(data.content)
@@ -134,7 +149,8 @@ class Process:
 
     def _try(self, ready: Ready, channel: int) -> Command | None:
         """Starts a check; None where that is refused."""
-        command = self.all_guests.command(self.guest, channel, ready.argv or self._question(ready))
+        words = self._resolved(ready.argv) or self._question(ready)
+        command = self.all_guests.command(self.guest, channel, words)
         control = self.all_guests.control
         control.listen(channel, command.take)
         try:

@@ -22,11 +22,11 @@ WRITE = (
 
 def _invocation(name: str, service: Service) -> Invocation:
     values = service.parameters
-    argv, files = tuple(values["argv"]), dict(values.get("files", {}))
-    if files:
+    before: tuple[str, ...] = ()
+    if files := dict(values.get("files", {})):
         written = [word for file, text in files.items() for word in (file, text)]
-        argv = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--", *argv)
-    return Invocation(argv, dict(values.get("environment", {})))
+        before = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--")
+    return Invocation(tuple(values["argv"]), dict(values.get("environment", {})), before)
 
 
 def _refusals(path: str, service: Service, platform: Platform) -> Iterator[Refusal]:

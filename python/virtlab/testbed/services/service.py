@@ -14,8 +14,9 @@ from virtlab.testbed.kinds.registry import Registry
 class Invocation:
     """A command that serves until it is killed."""
 
-    argv: tuple[str, ...]
+    argv: tuple[str, ...]  # the file's own words, which may refer to addresses
     environment: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()  # what executes those words
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from virtlab.experiment.read.model import (
     LinkSpec,
     NetworkSpec,
     RouterSpec,
-    SearchSpec,
     SwitchSpec,
     TimingSpec,
     TopologySpec,
@@ -39,6 +38,7 @@ from virtlab.experiment.world.topology import Wiring, check_ends, wire
 from virtlab.units import nearest, show_count
 
 if TYPE_CHECKING:
+    from virtlab.experiment.read.search_model import SearchSpec
     from virtlab.experiment.work.search import SearchFor
 
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")

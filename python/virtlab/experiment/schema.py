@@ -17,7 +17,8 @@ from virtlab.catalogue.qdiscs import FIFO
 from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
-from virtlab.experiment.read.model import SECTIONS, RepeatSpec, TestsSpec
+from virtlab.experiment.read.model import SECTIONS, RepeatSpec
+from virtlab.experiment.read.search_model import SearchSpec, TestsSpec
 from virtlab.experiment.work.services import PORT_MAX
 from virtlab.experiment.world.classes import CONDITIONS
 
@@ -62,7 +63,7 @@ def json_schema() -> Schema:
             "description": "combinations to leave out: factor -> level or list of levels",
         },
     }  # fmt: skip
-    for name, kind in SECTIONS.items():
+    for name, kind in {**SECTIONS, "search": SearchSpec}.items():
         properties[name] = _or_reference(_section(name, kind, definitions)) | {
             "description": DESCRIPTIONS[name]
         }

@@ -23,7 +23,16 @@ def validate_section(name: str, findings: Findings) -> Any:
     node = findings.root.get(name)
     if node is None or node.value is None:
         return None
-    return validated((name,), node.plain(), SECTIONS[name], findings, adapter=name)
+    return validated((name,), node.plain(), section_type(name), findings, adapter=name)
+
+
+def section_type(name: str) -> Any:
+    """What a section holds."""
+    if name == "search":
+        from virtlab.experiment.read.search_model import SearchSpec
+
+        return SearchSpec
+    return SECTIONS[name]
 
 
 def validated(at: Steps, value: Any, kind: Any, findings: Findings, *, adapter: str) -> Any:

@@ -17,7 +17,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read.findings import Findings
-from virtlab.experiment.read.model import TestsSpec
+from virtlab.experiment.read.search_model import TestsSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
 from virtlab.units import Ratio, nearest

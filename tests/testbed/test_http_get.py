@@ -143,7 +143,14 @@ def test_connections_that_break_are_counted_and_made_anew(
         ("b'HTTP/1.1 200 OK\\r\\nContent-Length: 7\\r\\n\\r\\n7 bytes'", "7 B where 1024 B"),
         ("b'HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\n\\r\\nmuch'", "octets follow the answer"),
         ("b'HTTP/1.1 200 OK\\r\\nContent-Length: -1\\r\\n\\r\\n'", "Content-Length is no number"),
-        ("b'HTTP/1.1 200 OK\\r\\n\\r\\n'", "does not say its length"),
+        (
+            "b'HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\nContent-Length: 2\\r\\n\\r\\n'",
+            "is said twice, differently",
+        ),
+        (
+            "b'HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nx'",
+            "the size of a chunk cannot be read",
+        ),
         ("b'SSH-2.0-OpenSSH\\r\\n'", "cannot be read"),
     ],
 )

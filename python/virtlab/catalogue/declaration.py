@@ -92,6 +92,17 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class AtService:
+    """How a role may end at a service instead of a server of virtlab's own."""
+
+    speaks: Callable[[Values], str]  # the protocol that the service has to speak, too
+    without: Callable[
+        [Values], Mapping[str, str]
+    ]  # parameters, by their names in the file, that such a role does not have -> why
+    only: Callable[[Values], list[tuple[str, str]]]  # (parameter, why) of values that other roles cannot have
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A workload: what the file may say of it, what it measures, and what it costs."""
 
@@ -142,6 +153,7 @@ class Workload:
     quota_us: Callable[[Values], tuple[int, int] | None] = lambda _: (
         None
     )  # CPU quota and period that its guest needs
+    at_service: AtService | None = None  # None: its far end is always virtlab's own
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def __post_init__(self) -> None:
@@ -301,6 +313,7 @@ class ServiceKind:
     executes: Callable[[Values], tuple[tuple[str, ...], ...]] = lambda _: (
         ()
     )  # commands of the file that its guests execute
+    speaks: frozenset[str] = frozenset()  # protocols that a client can ask it in
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
 

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from virtlab.catalogue.declaration import Parameter
-from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_SIZE, choice
+from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_SIZE, Kind, choice, shown
+
+PORT_MAX = 65_535
+
+
+def _port(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= PORT_MAX:
+        raise ValueError(f"'{shown(value)}' is not a TCP port; write a number from 1 to {PORT_MAX}")
+    return value
+
+
+PORT = Kind("port", _port, {"type": "integer", "minimum": 1, "maximum": PORT_MAX}, "8080")
+SERVICE_PORT = Parameter(
+    "port", PORT, "port", "of the service at which it ends; absent: the one of its 'ready'"
+)
 
 CODE_POINT = Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways")
 TCP_BUFFERS = (

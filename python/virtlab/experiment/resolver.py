@@ -27,6 +27,7 @@ from virtlab.experiment.read.model import (
 )
 from virtlab.experiment.read.sections import merged, validate_section
 from virtlab.experiment.read.tree import Node
+from virtlab.experiment.work.ends import with_ends
 from virtlab.experiment.work.reach import check_roles
 from virtlab.experiment.work.roles import RoleSpec, read_roles
 from virtlab.experiment.work.services import ServiceSpec, read_services
@@ -126,6 +127,13 @@ class Resolver:
         services = self._once(
             "services", (*NETWORK, "services"), point, lambda own, _: read_services(own, guests)
         )
+        checked = set(roles) if network is not None else set()
+        roles = self._once(
+            "ends",
+            (*NETWORK, "roles", "services"),
+            point,
+            lambda own, _: with_ends(roles, services, guests, own),
+        )
         if network is not None:
             self._once(
                 "reach",
@@ -133,7 +141,6 @@ class Resolver:
                 point,
                 lambda own, _: check_roles(network[0], network[2], roles, services, own),
             )
-        checked = set(roles) if network is not None else set()
         self._once(
             "guests", ("hosts", "host", "roles"), point, lambda own, at: self._guests(own, at, checked)
         )
@@ -143,7 +150,7 @@ class Resolver:
         )  # fmt: skip
         self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
         search = self._once(
-            "search", (*NETWORK, "roles", "search"), point,
+            "search", (*NETWORK, "roles", "services", "search"), point,
             lambda own, _: _search(own, typed["search"], roles, network[0] if network else None),
         )  # fmt: skip
         if network is None or len(self.mistakes):

@@ -15,11 +15,11 @@ from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import ARGV, DURATION, FLAG, LIMIT, POSITIVE_DURATION, TEXT
 from virtlab.catalogue.qdiscs import FIFO
 from virtlab.catalogue.queueing import QueueDiscipline
+from virtlab.catalogue.sockets import PORT
 from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec
 from virtlab.experiment.read.search_model import SearchSpec, TestsSpec
-from virtlab.experiment.work.services import PORT_MAX
 from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -266,7 +266,9 @@ def _role() -> Schema:
         common: Schema = {
             "workload": {"const": name, "description": workload.meaning},
             "from": guest,
-            "to": guest,
+            "to": guest
+            if workload.at_service is None
+            else {"type": "string", "description": "a guest, e.g. h1.g1, or a service"},
             "as": _or_reference(
                 {"enum": ["measure", "load"], "description": f"its part; default {workload.part}"}
             ),
@@ -322,11 +324,10 @@ def _ready() -> Schema:
         "every": _or_reference({**POSITIVE_DURATION.schema, "description": "how often; default 100 ms"}),
         "timeout": _or_reference({**POSITIVE_DURATION.schema, "description": "for how long; default 30 s"}),
     }
-    port = {"type": "integer", "minimum": 1, "maximum": PORT_MAX}
     path = {"type": "string", "pattern": "^/[!-~]*$"}
     checks: list[tuple[str, Schema]] = [
         ("port", {
-            "port": _or_reference({**port, "description": "TCP port of its guest that accepts a connection"}),
+            "port": _or_reference({**PORT.schema, "description": "TCP port of its guest that accepts a connection"}),
             "http": _or_reference({**path, "description": "path that it answers with a status below 400"}),
         }),
         ("line", {"line": _or_reference({**TEXT.schema, "description": "text that a line of its output holds"})}),

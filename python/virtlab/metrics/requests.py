@@ -34,6 +34,16 @@ REQUESTS = by_key(
         "response time above the deadline", _SHARE, "role", "late requests",
     ),
     Metric(
+        "failed_requests", "ratio", "lower",
+        "Requests that the service answered with an error, over HTTP a status of 400 or more; absent of other protocols.",
+        "RFC 9110, 15.5 and 15.6", _SHARE, "role", "failed requests",
+    ),
+    Metric(
+        "retries", "ratio", "lower",
+        "Tries beyond the first of each request, per request; absent where the role has no `retries`.",
+        "counted by the client over its whole time", _SHARE, "role", "retries",
+    ),
+    Metric(
         "lost_requests", "ratio", "lower", "Requests given up without an answer, `timeout` after they were due.",
         "the client's time-out", _SHARE, "role", "lost requests",
     ),

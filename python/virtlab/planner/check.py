@@ -12,6 +12,7 @@ from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, W
 from virtlab.catalogue.actions import CALL, EXEC, SET, playable
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.catalogue.kinds import SIZE
+from virtlab.catalogue.sockets import PORT_MAX
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.ports import queues
@@ -142,13 +143,20 @@ def _roles(plan: Plan, arm: str) -> Iterator[Refusal]:
             reason = f"the {arm} does not play {role.workload}: {why}"
             yield _refusal(f"{path}.workload", reason, f"write one of {', '.join(played(WORKLOADS, arm))}")
             continue
-        ends = [("from", role.from_)] if declared.alone else [("from", role.from_), ("to", role.to)]
+        outside = declared.at_service is not None and role.to is None and "address" in role.parameters
+        ends = (
+            [("from", role.from_)] if declared.alone or outside else [("from", role.from_), ("to", role.to)]
+        )
         missing = [(key, guest) for key, guest in ends if guest not in guests]
         for key, guest in missing:
             reason = "no guest is named" if guest is None else f"there is no guest '{guest}'"
             yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
         if not missing and len(ends) > 1:
             yield from _pair(path, plan, role)
+        if outside and not missing:
+            yield from _outside(path, plan, role)
+        if declared.at_service is not None and (service := role.parameters.get("service")) is not None:
+            yield from _at_service(path, plan, role, service)
 
 
 def _pair(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
@@ -170,6 +178,36 @@ def _pair(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
         reason = f"its two ends are isolated from each other on {here.vswitch}"
         yield Refusal(path, reason, "write 'isolate: false' at one of them")
     yield from via_mistakes(path, plan, role)
+
+
+def _outside(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
+    """What keeps a role from ending at an address outside."""
+    platform = PLATFORMS.get(plan.world.guests[str(role.from_)].platform)
+    if platform is None or not platform.existing:
+        reason = f"{role.from_} is in a private world, which has no way out"
+        yield Refusal(f"{path}.address", reason, "let 'from' be a host that exists already, or name a guest")
+    try:
+        ip_address(str(role.parameters["address"]))
+    except ValueError as error:
+        yield Refusal(f"{path}.address", str(error), "write an IP address")
+    yield from _port(path, role)
+
+
+def _port(path: str, role: Role) -> Iterator[Refusal]:
+    port = role.parameters.get("port")
+    if not isinstance(port, int) or not 1 <= port <= PORT_MAX:
+        yield Refusal(f"{path}.port", f"{port!r} is not a port of a service", f"write 1 to {PORT_MAX}")
+
+
+def _at_service(path: str, plan: Plan, role: Role, service: object) -> Iterator[Refusal]:
+    """What keeps a role from ending at a service."""
+    known = plan.world.services.get(str(service))
+    if known is None:
+        yield Refusal(f"{path}.service", f"there is no service '{service}'", "name a service of the Plan")
+    elif role.to not in known.on:
+        reason = f"'{service}' is not on {role.to}"
+        yield Refusal(f"{path}.to", reason, f"write {' or '.join(known.on)}")
+    yield from _port(path, role)
 
 
 def _services(plan: Plan, arm: str) -> Iterator[Refusal]:

@@ -243,6 +243,8 @@ def _role(study: Study, role: RoleSpec) -> Role:
         parameters["meter"] = role.meter
     if role.family is not None:
         parameters["family"] = role.family
+    if role.service is not None:
+        parameters["service"] = role.service
     own = study.search is not None and study.search.role == role.name
     trial = {"duration_ns", study.search.parameter} if own and study.search is not None else set()
     tunable = role.declaration.tunable.keys() | trial

@@ -28,7 +28,7 @@ from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
-    {"family", "meter", "pacing", "idle", "histogram_buckets", "histogram_edges_ns"}
+    {"family", "meter", "pacing", "idle", "port", "histogram_buckets", "histogram_edges_ns"}
 )
 
 

@@ -205,7 +205,7 @@ def _marked_beside(plan: Plan, role: Role) -> str | None:
     """A TCP role with ECN that shares a guest with this one, which has none."""
     if WORKLOADS[role.workload].transport(role.parameters) != "tcp" or role.parameters.get("ecn"):
         return None
-    own = {role.from_, role.to}
+    own = {role.from_, role.to} - {None}
     return next(
         (
             name

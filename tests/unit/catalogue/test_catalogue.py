@@ -52,6 +52,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
         "truth value": True,
         "802.1p priority": 5,
         "weight": 2,
+        "port": 8080,
     }  # these are no text in a file
     example = parameter.kind.example
     written = YAML(typ="safe").load(example) if example.startswith(("[", "{")) else example
@@ -62,7 +63,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     assert (
         bare
         or parameter.kind.name
-        in {"choice", "count", "truth value", "DSCP", "802.1p priority", "weight", "path", "command"}
+        in {"choice", "count", "truth value", "DSCP", "802.1p priority", "weight", "path", "command", "port"}
         or parameter.kind.name.startswith(("list", "split"))
     )
 

@@ -1,7 +1,7 @@
 //! What the control thread and a role's threads share: start gate, stop flag, wake-ups, tunable values.
 
 use super::live::{self, Tally};
-use super::pacing::Pacer;
+use super::pacing::{Pacer, Pacing};
 use super::report::Report;
 use super::spool::Budget;
 use super::watchdog::Watchdog;
@@ -118,6 +118,12 @@ impl Run {
         };
         drop(phase);
         pacer.wait_until(at, &self.stop).then_some(at)
+    }
+
+    /// Sleeps until the start; from when on requests are due, or `None` when it was stopped before.
+    pub fn begun(&self) -> Option<Nanos> {
+        let start = self.wait_for_start(Pacer::new(Pacing::Sleep))?;
+        Some(clock::raw().max(start))
     }
 
     /// Waits until the role is stopped.

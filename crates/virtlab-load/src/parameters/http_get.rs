@@ -1,14 +1,11 @@
 //! `http_get`: GET requests over HTTP/1.1 and their answers, on one or more connections.
 
-use super::{CongestionControl, OutOfRange, Role, holdable, positive};
+use super::{CongestionControl, OutOfRange, Role, connections, holdable, positive, request_target};
 use crate::schedule::Arrivals;
 use serde::Deserialize;
 
 /// As a Plan calls it.
 pub const NAME: &str = "http_get";
-
-/// Connections of one role.
-const CONNECTIONS_MOST: u16 = 1024;
 
 /// What a role says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -22,6 +19,8 @@ pub struct HttpGet {
     pub keep_alive: bool,
     /// Target of the requests.
     pub path: String,
+    /// Whose answers are as long as it makes them; absent: a server of ours.
+    pub service: Option<String>,
     /// Body of the answer.
     pub response_bytes: u64,
     /// Requests due per second, whatever has been answered; absent: each follows the answer before.
@@ -47,21 +46,11 @@ impl HttpGet {
     /// # Errors
     /// The first parameter that no end could play.
     pub fn check(&self) -> Result<(), OutOfRange> {
-        positive("connections", u64::from(self.connections))?;
         positive("timeout_ns", self.timeout_ns)?;
         positive("rate_per_s", self.rate_per_s.unwrap_or(1))?;
         holdable("response_bytes", self.response_bytes)?;
-        if self.connections > CONNECTIONS_MOST {
-            return Err(OutOfRange::new("connections", "are at most 1024"));
-        }
-        let plain = self.path.bytes().all(|byte| byte.is_ascii_graphic());
-        if !self.path.starts_with('/') || !plain || self.path.len() > 1024 {
-            return Err(OutOfRange::new(
-                "path",
-                "begins with '/' and has at most 1024 visible ASCII characters",
-            ));
-        }
-        Ok(())
+        connections(self.connections)?;
+        request_target(&self.path)
     }
 }
 

@@ -57,6 +57,26 @@ pub fn read<T: Role>(given: &Map<String, Value>) -> serde_json::Result<T> {
     serde_json::from_value(Value::Object(all))
 }
 
+/// Connections of one role.
+const CONNECTIONS_MOST: u16 = 1024;
+
+fn connections(count: u16) -> Result<(), OutOfRange> {
+    positive("connections", u64::from(count))?;
+    if count > CONNECTIONS_MOST {
+        return Err(OutOfRange::new("connections", "are at most 1024"));
+    }
+    Ok(())
+}
+
+/// Of a GET, as HTTP's first line can hold it.
+fn request_target(path: &str) -> Result<(), OutOfRange> {
+    let plain = path.bytes().all(|byte| byte.is_ascii_graphic());
+    if !path.starts_with('/') || !plain || path.len() > 1024 {
+        return Err(OutOfRange::new("path", "begins with '/' and has at most 1024 visible ASCII characters"));
+    }
+    Ok(())
+}
+
 /// What a role says of its TCP sockets; absent: the system's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Buffers {

@@ -1,6 +1,6 @@
 //! `request_response`: requests to a server that spends a demand of processor time on each, open or closed loop.
 
-use super::{CongestionControl, OutOfRange, Role, holdable, positive};
+use super::{CongestionControl, OutOfRange, Role, connections, holdable, positive, request_target};
 use crate::random::Stream;
 use crate::schedule::{Arrivals, Schedule};
 use serde::Deserialize;
@@ -16,8 +16,6 @@ pub const RATE: &str = "rate_per_s";
 /// Octets at the head of every request and response: length, kind, status, server, number.
 pub const HEADER_BYTES: u64 = 16;
 
-/// Connections of one role.
-const CONNECTIONS_MOST: u16 = 1024;
 /// Threads of one server.
 const THREADS_MOST: u16 = 1024;
 /// Samples of an empirical demand.
@@ -77,6 +75,22 @@ pub enum Ending {
     Broken = 3,
     /// Without an answer when the role was stopped.
     Open = 4,
+    /// Answered that it failed: over HTTP by a status of 400 or more.
+    Failed = 5,
+}
+
+/// In how many ways a request can end.
+pub const ENDINGS: usize = 6;
+
+/// In which words client and server speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Ours: a head that says how long a message is.
+    #[default]
+    Tcp,
+    /// GET over HTTP/1.1.
+    Http,
 }
 
 /// What a role says.
@@ -90,6 +104,15 @@ pub struct RequestResponse {
     /// How those are spaced.
     #[serde(default)]
     pub arrivals: Arrivals,
+    /// What is spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// The service at which the role ends; absent: a server of ours.
+    pub service: Option<String>,
+    /// Target of requests over HTTP; absent: '/'.
+    pub path: Option<String>,
+    /// Whether a connection carries more than one request over HTTP; absent: it does.
+    pub keep_alive: Option<bool>,
     /// On each there is one request at a time.
     pub connections: u16,
     /// Of a client without a rate, between an answer and its next request.
@@ -104,6 +127,11 @@ pub struct RequestResponse {
     pub response_bytes: u64,
     /// A request without a whole answer this long after it was due is given up.
     pub timeout_ns: u64,
+    /// Tries of a request beyond its first.
+    #[serde(default)]
+    pub retries: u16,
+    /// From the begin of a try to the next, unless it was answered.
+    pub retry_after_ns: Option<u64>,
     /// An answer this long after its request was due is late; of the analysis alone.
     pub deadline_ns: Option<u64>,
     /// Processor time that a request takes at the server before its subtasks, as counted work.
@@ -164,10 +192,14 @@ impl RequestResponse {
     /// # Errors
     /// The first parameter that no end could play.
     pub fn check(&self) -> Result<(), OutOfRange> {
-        positive("connections", u64::from(self.connections))?;
+        connections(self.connections)?;
         positive("threads", u64::from(self.threads))?;
         positive("subtasks", u64::from(self.subtasks))?;
         positive("timeout_ns", self.timeout_ns)?;
+        positive("retry_after_ns", self.retry_after_ns.unwrap_or(1))?;
+        if (self.retries > 0) != self.retry_after_ns.is_some() {
+            return Err(OutOfRange::new("retries", "and retry_after_ns are given together"));
+        }
         positive("work_per_s", self.work_per_s.unwrap_or(1))?;
         self.rate_per_s.map_or(Ok(()), Self::check_rate)?;
         if !(self.demand_variation_ratio > 0.0 && self.demand_variation_ratio <= 1024.0) {
@@ -187,8 +219,12 @@ impl RequestResponse {
         if !matches!(self.think_distribution, Distribution::Constant | Distribution::Exponential) {
             return Err(OutOfRange::new("think_distribution", "is constant or exponential"));
         }
-        if self.connections > CONNECTIONS_MOST {
-            return Err(OutOfRange::new("connections", "are at most 1024"));
+        self.path.as_deref().map_or(Ok(()), request_target)?;
+        if self.protocol == Protocol::Http && self.service.is_none() {
+            return Err(OutOfRange::new(
+                "protocol",
+                "http is spoken with services, and the role ends at none",
+            ));
         }
         if self.threads > THREADS_MOST {
             return Err(OutOfRange::new("threads", "are at most 1024"));

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use virtlab_load::parameters::request_response::{
-    Ending, HEADER_BYTES, NAME, RATE, RequestResponse as Parameters, Times,
+    ENDINGS, Ending, HEADER_BYTES, NAME, RATE, RequestResponse as Parameters, Times,
 };
 use virtlab_load::schedule::Schedule;
 
@@ -32,6 +32,9 @@ pub const KIND: Kind = Kind {
 struct Asked {
     intended_ns: u64,
     sent_ns: u64,
+    /// When this try began, and how many may follow.
+    begun_ns: u64,
+    left: u16,
     number: u64,
 }
 
@@ -40,6 +43,8 @@ struct Link {
     flow: Flow,
     /// Of the client.
     asked: Option<Asked>,
+    /// What is asked again on it.
+    again: Option<Asked>,
     thinking: Times,
     /// Whether the client has left it to another.
     left: bool,
@@ -59,11 +64,14 @@ struct Asking {
     /// When requests were due for which no connection was free yet, and connections without a request.
     waiting: VecDeque<u64>,
     free: VecDeque<usize>,
-    /// Connections whose client thinks, and until when.
+    /// Connections whose client thinks, or asks again, and until when.
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
-    /// When requests under way are given up, in order: the instant, the connection, the request.
-    patience: VecDeque<(u64, usize, u64)>,
+    /// When requests under way are given up, or asked again: the instant, the connection, the try.
+    patience: BinaryHeap<Reverse<(u64, usize, u64)>>,
     asked: u64,
+    retries: u64,
+    /// Requests that are asked again later.
+    retrying: usize,
 }
 
 impl Asking {
@@ -93,7 +101,7 @@ pub struct RequestResponse {
     serving_ns: Option<u64>,
     planned_ns: Option<u64>,
     finished: bool,
-    ended: [u64; 5],
+    ended: [u64; ENDINGS],
     rows: Vec<ResponseRow>,
 }
 
@@ -107,6 +115,12 @@ impl RequestResponse {
             let cure = "remove 'write', or run it on the testbed";
             return Err(Finding::new(format!("roles.{}.write_bytes", role.name), what, cure));
         }
+        if let Some(service) = &own.service {
+            let what =
+                format!("it ends at the service '{service}', and clients of services are not modelled");
+            let cure = "run it on the testbed, or let it end at a guest";
+            return Err(Finding::new(format!("roles.{}.to", role.name), &what, cure));
+        }
         let seed = role.ends[0].seed;
         let asking = Asking {
             schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),
@@ -116,8 +130,10 @@ impl RequestResponse {
             waiting: VecDeque::new(),
             free: VecDeque::new(),
             thinking: BinaryHeap::new(),
-            patience: VecDeque::new(),
+            patience: BinaryHeap::new(),
             asked: 0,
+            retries: 0,
+            retrying: 0,
         };
         let mut made = Self {
             role: index,
@@ -130,7 +146,7 @@ impl RequestResponse {
             serving_ns: None,
             planned_ns: None,
             finished: false,
-            ended: [0; 5],
+            ended: [0; ENDINGS],
             rows: Vec::new(),
         };
         for number in 0..made.own.connections {
@@ -148,6 +164,7 @@ impl RequestResponse {
         self.links.push(Link {
             flow,
             asked: None,
+            again: None,
             thinking,
             left: false,
             requests: 0,
@@ -180,25 +197,27 @@ impl RequestResponse {
         while let Some(&Reverse((from_ns, place))) =
             self.asking.thinking.peek().filter(|Reverse((from_ns, _))| *from_ns <= now_ns)
         {
-            if from_ns >= self.asking.end_ns {
-                break;
-            }
             self.asking.thinking.pop();
-            self.ask(place, from_ns, network);
+            if let Some(asked) = self.links[place].again.take() {
+                self.asking.retrying -= 1;
+                self.ask(place, asked, network);
+            } else if from_ns < self.asking.end_ns {
+                self.ask_first(place, from_ns, network);
+            }
         }
         self.asking.note_due(now_ns);
         while let Some(&intended_ns) = self.asking.waiting.front() {
             let Some(place) = self.asking.free.pop_front() else { break };
             self.asking.waiting.pop_front();
-            self.ask(place, intended_ns, network);
+            self.ask_first(place, intended_ns, network);
         }
         let end_ns = self.asking.end_ns;
         let thinks = self.asking.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
         let instants = [
             self.asking.next(),
-            thinks.filter(|from_ns| *from_ns < end_ns),
+            thinks.filter(|from_ns| *from_ns < end_ns || self.asking.retrying > 0),
             self.asking.waiting.front().map(|intended_ns| intended_ns.saturating_add(self.own.timeout_ns)),
-            self.asking.patience.front().map(|(at_ns, ..)| *at_ns),
+            self.asking.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
         ];
         let shaking = !open && now_ns < end_ns && self.links.iter().any(|link| !link.flow.end(0).is_open());
         match instants.into_iter().flatten().min() {
@@ -211,28 +230,53 @@ impl RequestResponse {
         }
     }
 
-    fn ask(&mut self, place: usize, intended_ns: u64, network: &mut Network) {
+    fn ask_first(&mut self, place: usize, intended_ns: u64, network: &mut Network) {
+        let now_ns = network.now_ns;
+        let left = self.own.retries;
+        let asked = Asked { intended_ns, sent_ns: now_ns, begun_ns: now_ns, left, number: 0 };
+        self.ask(place, asked, network);
+    }
+
+    /// A try begins; it leaves once its connection is there.
+    fn ask(&mut self, place: usize, asked: Asked, network: &mut Network) {
         let number = self.asking.asked;
         self.asking.asked += 1;
-        self.asking.patience.push_back((intended_ns.saturating_add(self.own.timeout_ns), place, number));
+        let asked = Asked { begun_ns: network.now_ns, number, ..asked };
+        let end_ns = asked.intended_ns.saturating_add(self.own.timeout_ns);
+        self.asking.patience.push(Reverse((self.next_try(asked).unwrap_or(end_ns), place, number)));
         let link = &mut self.links[place];
-        link.asked = Some(Asked { intended_ns, sent_ns: network.now_ns, number });
-        link.flow.write(0, self.own.request_bytes, network);
+        link.asked = Some(asked);
+        if link.flow.end(0).is_open() {
+            link.flow.write(0, self.own.request_bytes, network);
+        }
+    }
+
+    /// When a request is asked again, unless this try is answered; `None` after the last.
+    fn next_try(&self, asked: Asked) -> Option<u64> {
+        let at_ns = asked.begun_ns.saturating_add(self.own.retry_after_ns?);
+        let end_ns = asked.intended_ns.saturating_add(self.own.timeout_ns);
+        (asked.left > 0 && at_ns < end_ns).then_some(at_ns)
     }
 
     /// Requests whose time is over: they are not waited for any more.
     fn give_up(&mut self, network: &mut Network) {
         let now_ns = network.now_ns;
-        while let Some(&(at_ns, place, number)) = self.asking.patience.front() {
+        while let Some(&Reverse((at_ns, place, number))) = self.asking.patience.peek() {
             match self.links[place].asked.filter(|asked| asked.number == number) {
                 None => {}
                 Some(_) if at_ns > now_ns => break,
                 Some(asked) => {
-                    self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, Ending::Lost);
-                    self.replace(place, network);
+                    let again = self.next_try(asked).is_some();
+                    let place = self.replace(place, network);
+                    if again {
+                        self.asking.retries += 1;
+                        self.ask(place, Asked { left: asked.left - 1, ..asked }, network);
+                    } else {
+                        self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, Ending::Lost);
+                    }
                 }
             }
-            self.asking.patience.pop_front();
+            self.asking.patience.pop();
         }
         while let Some(&intended_ns) =
             self.asking.waiting.front().filter(|at_ns| at_ns.saturating_add(self.own.timeout_ns) <= now_ns)
@@ -243,12 +287,13 @@ impl RequestResponse {
     }
 
     /// A new connection instead of one whose request was given up.
-    fn replace(&mut self, place: usize, network: &mut Network) {
+    fn replace(&mut self, place: usize, network: &mut Network) -> usize {
         let link = &mut self.links[place];
         (link.asked, link.left) = (None, true);
         let thinking = link.thinking.clone();
         let new = self.link(thinking, network).expect("both ends had a connection before");
         self.links[new].flow.connect(network);
+        new
     }
 
     /// What the server has whole of a connection is taken in.
@@ -296,9 +341,18 @@ impl RequestResponse {
             return;
         };
         link.answer = None;
-        let think = link.thinking.draw();
         let Some(asked) = link.asked.take().filter(|_| bytes > 0) else { return };
         let now_ns = network.now_ns;
+        if ending != Ending::Answered
+            && let Some(at_ns) = self.next_try(asked)
+        {
+            self.asking.retries += 1;
+            self.asking.retrying += 1;
+            self.links[place].again = Some(Asked { left: asked.left - 1, ..asked });
+            self.asking.thinking.push(Reverse((at_ns.max(now_ns), place)));
+            return;
+        }
+        let think = self.links[place].thinking.draw();
         self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, ending);
         self.is_free(place, now_ns.saturating_add(think.0));
     }
@@ -354,7 +408,11 @@ impl Workload for RequestResponse {
         let was_open = self.links[place].flow.end(0).is_open();
         let side = self.links[place].flow.take(message, network);
         if !was_open && self.links[place].flow.end(0).is_open() {
-            self.is_free(place, network.now_ns);
+            if self.links[place].asked.is_some() {
+                self.links[place].flow.write(0, self.own.request_bytes, network);
+            } else {
+                self.is_free(place, network.now_ns);
+            }
             self.go_on(network);
         }
         if side == 1 {
@@ -372,7 +430,7 @@ impl Workload for RequestResponse {
         }
         let now_ns = network.now_ns;
         self.asking.note_due(now_ns);
-        let sent = self.links.iter().filter_map(|link| link.asked);
+        let sent = self.links.iter().filter_map(|link| link.asked.or(link.again));
         let sent: Vec<_> = sent.map(|asked| (asked.intended_ns, Some(asked.sent_ns))).collect();
         let unsent =
             std::mem::take(&mut self.asking.waiting).into_iter().map(|intended_ns| (intended_ns, None));
@@ -397,7 +455,7 @@ impl Workload for RequestResponse {
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
-        let [answered, refused, lost, broken, open] = self.ended;
+        let [answered, refused, lost, broken, open, failed] = self.ended;
         let sent = self.rows.iter().filter(|row| row.sent_ns >= 0).count() as u64;
         let client = vec![
             ("requests", self.ended.iter().sum()),
@@ -406,7 +464,9 @@ impl Workload for RequestResponse {
             ("lost_requests", lost),
             ("broken_requests", broken),
             ("open_requests", open),
-            ("sent_bytes", sent * self.own.request_bytes),
+            ("failed_requests", failed),
+            ("retries", self.asking.retries),
+            ("sent_bytes", (sent + self.asking.retries) * self.own.request_bytes),
             ("received_bytes", answered * self.own.response_bytes + refused * HEADER_BYTES),
             ("send_errors", 0),
         ];

@@ -2,7 +2,8 @@
 
 Requests count in the window in which they were due. One that was given up, or was open at the end, enters the response
 times with the time that it had waited: it would have taken longer, so a statistic that reaches it is a lower bound, and
-leaving it out would hide just the slowest. Refused and broken requests have no response time, and are counted apart.
+leaving it out would hide just the slowest. Refused, failed and broken requests have no response time, and are counted
+apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
 from virtlab.lazy import NDArray
 
-ANSWERED, REFUSED, LOST, BROKEN, OPEN = range(5)  # as `error` of response/1 says it
+ANSWERED, REFUSED, LOST, BROKEN, OPEN, FAILED = range(6)  # as `error` of response/1 says it
 NONE_DUE = "no request was due in the window"
 
 
@@ -36,7 +37,11 @@ def values(context: RoleContext) -> None:
             out.absent(metric, why if count else NONE_DUE)
     _rates(context, rows["finished_ns"][answered], due)
     found = {
-        "refused_requests": REFUSED,
+        **(
+            {"failed_requests": FAILED}
+            if context.parameter("protocol") == "http"
+            else {"refused_requests": REFUSED}
+        ),
         "lost_requests": LOST,
         "censored_requests": OPEN,
         "request_errors": BROKEN,
@@ -50,7 +55,21 @@ def values(context: RoleContext) -> None:
     for metric, number in shares.items():
         out.add(metric, "ratio", number / count if count else None, count, NONE_DUE)
         out.add(metric, "count", number if count else None, count, NONE_DUE)
+    _retries(context)
     health.values(context)
+
+
+def _retries(context: RoleContext) -> None:
+    """Tries beyond the first, which have no rows: the client's count over its whole time."""
+    out, counters = context.out, context.counters
+    if context.parameter("retries") is None:
+        out.absent("retries", "the role has no retries")
+    elif "retries" not in counters:
+        out.absent("retries", health.NOT_COUNTED)
+    else:
+        count, requests = counters["retries"], counters["requests"]
+        out.add("retries", "ratio", count / requests if requests else None, requests, NONE_DUE)
+        out.add("retries", "count", count, requests)
 
 
 def _rates(context: RoleContext, answers: NDArray[Any], due: NDArray[Any]) -> None:

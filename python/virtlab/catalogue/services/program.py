@@ -18,5 +18,6 @@ PROGRAM = ServiceKind(
     },
     progresses={"ready": "it runs, and its check holds"},
     executes=lambda values: (tuple(values["argv"]),),
+    speaks=frozenset({"http"}),
     arms={"testbed": None, "simulator": "a simulated guest runs no programs; run the file on the testbed"},
 )

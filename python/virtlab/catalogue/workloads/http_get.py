@@ -1,4 +1,4 @@
-"""`http_get`: GET requests over HTTP/1.1 and their answers, virtlab's own client and server.
+"""`http_get`: GET requests over HTTP/1.1 and their answers: virtlab's own client, its own server or a service.
 
 On each connection there is one request at a time. Without `rate` each follows the answer before (a closed loop); with it
 requests are due by a schedule, whatever has been answered, and their time counts from when they were due (open loop).
@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
+from virtlab.catalogue.declaration import SHARED, AtService, Parameter, Values, Workload
 from virtlab.catalogue.kinds import ARRIVALS, COUNT, FLAG, POSITIVE_DURATION, REQUEST_RATE, SIZE, Kind, shown
 from virtlab.catalogue.measures import PROBE, SEARCH
-from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
+from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, SERVICE_PORT, TCP_BUFFERS
 
 CONNECTIONS_MAX = 1024
 RESPONSE_MAX_BYTES = 64 << 20
@@ -62,6 +62,7 @@ HTTP_GET = Workload(
         Parameter("connections", COUNT, "connections", "on each there is one request at a time", SHARED),
         Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request", SHARED),
         Parameter("path", PATH, "path", "target of the requests", SHARED),
+        SERVICE_PORT,
         Parameter("response", SIZE, "response_bytes", "body of an answer", SHARED),
         Parameter("rate", REQUEST_RATE, "rate_per_s", "requests due per second; absent: each follows the answer before"),
         Parameter(
@@ -84,5 +85,10 @@ HTTP_GET = Workload(
     check=_check,
     endless=True,
     turns=lambda values: values.get("rate_per_s") is None,
+    at_service=AtService(
+        speaks=lambda _: "http",
+        without=lambda _: {"response": "the service's answers are as long as it makes them"},
+        only=lambda _: [],
+    ),
     arms={"testbed": None, "simulator": "heads of requests and connections that come and go are not modelled"},
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 With `rate` requests are due by a schedule, whatever has been answered (open loop): their time counts from when they were
 due, so a server that stands still cannot hide it. Without, each connection is a client that thinks between an answer and
-its next request (closed loop). The server is virtlab's own: threads that serve in order, and a bounded backlog.
+its next request (closed loop). The server is virtlab's own, threads that serve in order and a bounded backlog, unless
+the role ends at a service.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, usual
+from virtlab.catalogue.declaration import SHARED, AtService, Parameter, Values, Workload, usual
 from virtlab.catalogue.kinds import (
     ARRIVALS,
     COUNT,
     DURATION,
+    FLAG,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
     RATIO,
@@ -25,7 +27,8 @@ from virtlab.catalogue.kinds import (
     shown,
 )
 from virtlab.catalogue.measures import PROBE, SEARCH
-from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
+from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, SERVICE_PORT, TCP_BUFFERS
+from virtlab.catalogue.workloads.http_get import PATH
 
 NAME = "request_response"
 CONNECTIONS_MAX = THREADS_MAX = SUBTASKS_MAX = 1024
@@ -57,6 +60,37 @@ SAMPLES = Kind(
     "list of times", _samples,
     {"type": "array", "minItems": 1, "maxItems": SAMPLES_MAX, "items": DURATION.schema}, SAMPLES_EXAMPLE,
 )  # fmt: skip
+HTTP = "http"
+RETRIES_MAX = 1000
+RETRY = {"retries": "retries", "retry_after": "retry_after_ns"}
+OF_HTTP = ("path", "keep_alive")
+OF_OUR_SERVER = (
+    "response", "serial_demand", "demand", "subtasks", "demand_distribution", "demand_variation", "demand_samples", "lock",
+    "write", "write_mode", "idle_write", "threads", "backlog", "full", "pause", "pause_after",
+)  # fmt: skip
+
+
+def _over_http(values: Values) -> bool:
+    return values.get("protocol") == HTTP
+
+
+def _without(values: Values) -> Mapping[str, str]:
+    """Parameters that a role has not that ends at a service."""
+    why = "it is of virtlab's own server, and the role ends at a service"
+    return dict.fromkeys(OF_OUR_SERVER, why) | (
+        {"request": "a GET over HTTP is its head alone"} if _over_http(values) else {}
+    )
+
+
+def _never(values: Values) -> frozenset[str]:
+    """Metrics that such a role cannot have."""
+    none = {"refused_requests" if _over_http(values) else "failed_requests"}
+    return frozenset(none if values.get("retries") is not None else {*none, "retries"})
+
+
+def _only_at_services(values: Values) -> list[tuple[str, str]]:
+    why = "virtlab's own server speaks its own protocol; let the role end at a service ('to: SERVICE'), or take http_get"
+    return [("protocol", why)] if _over_http(values) else []
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
@@ -123,6 +157,14 @@ def _check(values: Values) -> list[tuple[str, str]]:
             found.append((key, "nothing is written; write e.g. 'write: 4 KiB', or remove it"))
     if int(values.get("write_bytes", 0)) > MESSAGE_MAX_BYTES:
         found.append(("write", "it is more than one write takes; write at most '64 MiB'"))
+    for key, other in (("retries", "retry_after"), ("retry_after", "retries")):
+        if values.get(RETRY[key]) is not None and values.get(RETRY[other]) is None:
+            found.append((key, f"without '{other}' no request is asked again; write '{other}', or remove it"))
+    if int(values.get("retries", 0)) > RETRIES_MAX:
+        found.append(("retries", f"a request is asked again {RETRIES_MAX} times at most; write fewer"))
+    for key in OF_HTTP:
+        if values.get(key) is not None and not _over_http(values):
+            found.append((key, "it is of HTTP; write 'protocol: http', or remove it"))
     if values.get("pause_after_ns") is not None and values.get("pause_ns") is None:
         found.append(("pause_after", "there is no pause; write 'pause', or remove it"))
     return found
@@ -142,6 +184,13 @@ REQUEST_RESPONSE = Workload(
             "arrivals", ARRIVALS, "arrivals",
             "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
         ),
+        Parameter(
+            "protocol", choice("tcp", HTTP), "protocol",
+            "virtlab's own over TCP, or GET over HTTP/1.1 to a service; absent: tcp",
+        ),
+        SERVICE_PORT,
+        Parameter("path", PATH, "path", "target of requests over HTTP; absent: '/'"),
+        Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request over HTTP; absent: it does"),
         Parameter("connections", COUNT, "connections", "on each there is one request at a time", SHARED),
         Parameter(
             "think", POSITIVE_DURATION, "think_ns", "of a client, between an answer and its next request; absent: none"
@@ -153,6 +202,13 @@ REQUEST_RESPONSE = Workload(
         Parameter("request", POSITIVE_SIZE, "request_bytes", "of a request, with its head of 16 B", SHARED),
         Parameter("response", POSITIVE_SIZE, "response_bytes", "of an answer, with its head of 16 B", SHARED),
         Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "a request without its answer by then is given up", SHARED),
+        Parameter(
+            "retries", COUNT, "retries", "tries of a request beyond its first, counted apart from requests; absent: none"
+        ),
+        Parameter(
+            "retry_after", POSITIVE_DURATION, "retry_after_ns",
+            "from the begin of a try to the next, where no answer came or it was refused, failed or broken",
+        ),
         Parameter("deadline", POSITIVE_DURATION, "deadline_ns", "an answer after it is late; absent: none is"),
         Parameter(
             "serial_demand", POSITIVE_DURATION, "serial_demand_ns",
@@ -214,12 +270,16 @@ REQUEST_RESPONSE = Workload(
     streams={"response/1": "from"},
     metrics=PROBE | SEARCH | {
         "response_time", "client_wait", "request_rate", "answer_rate", "refused_requests", "late_requests", "lost_requests",
-        "censored_requests", "request_errors",
+        "censored_requests", "request_errors", "failed_requests", "retries",
     },
     transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
     rows=_rows,
     check=_check,
     turns=lambda values: values.get("rate_per_s") is None,
+    never=_never,
+    at_service=AtService(
+        speaks=lambda values: str(values.get("protocol", "tcp")), without=_without, only=_only_at_services
+    ),
     works=_works,
 )  # fmt: skip

@@ -29,14 +29,17 @@ def check_roles(
     for name, role in roles.items():
         known = True
         ends_named = (("from", role.source), ("to", role.target))
-        for key, guest in ends_named[:1] if role.declaration.alone else ends_named:
+        for key, guest in ends_named if role.target else ends_named[:1]:
             if guest not in wiring.stations:
                 known = False
                 stations = list(wiring.stations)
                 listed = f"there are {', '.join(stations[:8])}{', ...' if len(stations) > 8 else ''}"
                 cure = nearest(guest, stations) or listed
                 findings.add(("roles", name, key), f"there is no guest '{guest}'", cure)
-        if not known or role.declaration.alone:
+        if not known:
+            continue
+        if not role.target:
+            _check_outside(name, role, wiring, findings)
             continue
         if role.source == role.target:
             findings.add(("roles", name, "to"), f"'{role.target}' would talk to itself", "name another guest")
@@ -63,6 +66,15 @@ def check_roles(
             findings.add(("roles", name, "workload"), what, cure)
         _check_family(name, role, network, findings)
         _check_frame(name, role, network, findings)
+
+
+def _check_outside(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:
+    """Only a guest that is a host already reaches what is outside."""
+    platform = wiring.stations[role.source].platform
+    if not role.declaration.alone and not PLATFORMS[platform].existing:
+        what = f"{role.source} is in a private world, which has no way out"
+        cure = "let 'from' be a host that exists already ('platform: ssh'), or run the server as a service"
+        findings.add(("roles", name, "to"), what, cure)
 
 
 def _check_forwarders(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:

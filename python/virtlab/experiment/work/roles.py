@@ -24,7 +24,7 @@ COMMON = ("workload", "from", "to", "as", "meter", "family", "enabled")
 class RoleSpec:
     """A role of one design point; `parameters` carry their Plan names and SI values.
 
-    `target` is empty if the workload sends no traffic.
+    `target` is empty if the workload sends no traffic, or sends it to an address outside.
     """
 
     name: str
@@ -37,6 +37,7 @@ class RoleSpec:
     meter: str = "virtlab"
     family: str | None = None
     active: bool = True
+    service: str | None = None  # at which it ends, on the guest `target`
 
     @property
     def declaration(self) -> Workload:

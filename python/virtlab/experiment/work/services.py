@@ -15,6 +15,7 @@ from virtlab.catalogue import SERVICES
 from virtlab.catalogue.declaration import ServiceKind
 from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, TEXT, shown
 from virtlab.catalogue.references import SERVICE_ENDS
+from virtlab.catalogue.sockets import PORT
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
@@ -23,7 +24,6 @@ from virtlab.experiment.work.references import check_references
 from virtlab.units import nearest
 
 COMMON = ("kind", "on", "needs", "ready")
-PORT_MAX = 65_535
 READY = ("port", "http", "line", "argv", "every", "timeout")
 _WRITE = "write e.g. 'db: {kind: program, on: h2.g1, argv: [redis-server], ready: {port: 6379}}'"
 _HTTP = re.compile(r"/[!-~]*\Z")
@@ -188,9 +188,7 @@ def _of_ready(key: str, written: Any) -> dict[str, Any]:
     """One key of a check, by its Plan name. KeyError of an unknown one, ValueError("WHAT; CURE")."""
     match key:
         case "port":
-            if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= PORT_MAX:
-                raise ValueError(f"'{shown(written)}' is not a TCP port; write a number from 1 to {PORT_MAX}")
-            return {key: written}
+            return {key: PORT.parse(written)}
         case "http":
             if not isinstance(written, str) or not _HTTP.match(written):
                 raise ValueError(f"'{shown(written)}' is not a path; write e.g. '/' or '/health?full=1'")

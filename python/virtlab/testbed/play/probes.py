@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.plan.seeds import stream_seed
-from virtlab.planner.ends import RoleEnd, next_hop_mac, role_ends, via_macs
+from virtlab.planner.ends import RoleEnd, interfaces, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import PROBES
@@ -19,7 +20,7 @@ from virtlab.testbed.platforms.guests import Guests
 
 CURE_PROBE = "see whether that guest has memory left for it, and its console"
 NOT_OF_THE_PROBE = frozenset(
-    {"family", "histogram_buckets", "histogram_edges_ns", "ecn"}
+    {"family", "histogram_buckets", "histogram_edges_ns", "ecn", "port", "address"}
 )  # of the testbed, of the report
 
 
@@ -79,7 +80,11 @@ class Probes:
         return self.channels[guest]
 
     def arm(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> list[Side]:
-        """Arms both ends of a role (one, if it has one), the server first. GuestError when an end refuses."""
+        """Arms both ends of a role (one, if it has one or ends at a service), the server first. GuestError when an end
+        refuses.
+        """
+        if role.to is None and "address" in role.parameters:
+            return [self._arm_outside(name, role, parameters, seed)]
         if role.to is None:
             return [self._arm_alone(name, role, parameters, seed)]
         ends = role_ends(self.plan, role)
@@ -91,8 +96,9 @@ class Probes:
             )
         client, server = ends
         armed: list[Side] = []
-        port: int | None = None
-        for end, other, side in ((server, client, "server"), (client, server, "client")):
+        port: int | None = role.parameters.get("port")
+        both = ((server, client, "server"), (client, server, "client"))
+        for end, other, side in both[1:] if role.parameters.get("service") else both:
             channel = self.channel(end.guest)
             peer = self._endpoint(other, end)
             if side == "client" and port is not None:
@@ -117,19 +123,41 @@ class Probes:
             armed.append(Side(name, side, end.guest, channel))
         return armed
 
-    def _arm_alone(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
-        """Arms a role that sends no traffic."""
-        guest = str(role.from_)
-        channel = self.channel(guest)
+    def _arm_outside(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
+        """Arms the client of a role whose server is an address outside. GuestError when it refuses."""
+        guest, address = str(role.from_), ip_address(role.parameters["address"])
+        entry = self.plan.world.guests[guest]
+        own = next((each for each in interfaces(entry) if each[2].version == address.version), None)
+        if own is None:
+            what = f"guest {guest} has no IPv{address.version} address to reach {address} from"
+            raise GuestError(f"roles.{name}", what, "name an address of its IP version")
+        vnic, port, source = own
+        here = RoleEnd(guest, vnic, port.mac, port.mtu_bytes, source)
+        there = {"vnic": self.lowered.vnics[guest, vnic].link, "mac": port.mac, "mtu_bytes": port.mtu_bytes}
+        said = {key: value for key, value in parameters.items() if key not in NOT_OF_THE_PROBE}
         request = {
-            "role": name, "side": "client", "workload": role.workload, "parameters": dict(parameters),
-            "local": {}, "peer": {}, "seed": stream_seed(seed, name, "client"),
+            "role": name, "side": "client", "workload": role.workload, "parameters": {**said, "service": str(address)},
+            "local": self._endpoint(here, here, local=True),
+            "peer": {**there, "address": str(address), "port": role.parameters["port"]},
+            "seed": stream_seed(seed, name, "client"),
         }  # fmt: skip
+        return self._armed_client(name, guest, request)
+
+    def _armed_client(self, name: str, guest: str, request: Mapping[str, Any]) -> Side:
+        channel = self.channel(guest)
         try:
             self.control.call("arm", request, channel=channel)
         except RefusedError as error:
             raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}", error.cure) from error
         return Side(name, "client", guest, channel)
+
+    def _arm_alone(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
+        """Arms a role that sends no traffic."""
+        request = {
+            "role": name, "side": "client", "workload": role.workload, "parameters": dict(parameters),
+            "local": {}, "peer": {}, "seed": stream_seed(seed, name, "client"),
+        }  # fmt: skip
+        return self._armed_client(name, str(role.from_), request)
 
     def _work_per_s(self, guest: str) -> int:
         """Units of counted work that a processor does in a second, measured once and outside guests: by the leader of the

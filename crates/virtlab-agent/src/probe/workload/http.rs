@@ -1,8 +1,7 @@
-//! HTTP/1.1 (RFC 9112) as a load needs it: GET requests without a body, answers whose length their head says.
+//! HTTP/1.1 (RFC 9112) as a load needs it: GET requests without a body, and the heads of their answers.
 //!
 //! Bytes in, heads out; no sockets and no time. httparse reads the heads. All that the other end sends is bounded: a head
-//! by its octets and fields, a body by the number in its head, and a body is never kept. What cannot be read is refused
-//! with one reason.
+//! by its octets and fields, and a body is never kept (`http_answer`). What cannot be read is refused with one reason.
 
 use anyhow::{Context, bail, ensure};
 use httparse::{EMPTY_HEADER, Header, Status};
@@ -25,15 +24,26 @@ pub struct Request {
     pub closes: bool,
 }
 
+/// How long a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// So many octets.
+    Length(u64),
+    /// As its chunks say.
+    Chunks,
+    /// Until the connection ends.
+    End,
+}
+
 /// Head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Length of its head.
+pub struct Head {
+    /// Its length.
     pub bytes: usize,
     /// 200 and so on.
     pub status: u16,
-    /// That follow the head.
-    pub body_bytes: u64,
+    /// Of what follows it.
+    pub body: Framing,
     /// Whether the connection ends with it.
     pub closes: bool,
 }
@@ -64,7 +74,8 @@ pub fn read_request(octets: &[u8]) -> anyhow::Result<Option<Request>> {
     let mut fields = [EMPTY_HEADER; FIELDS_MOST];
     let mut parsed = httparse::Request::new(&mut fields);
     let Some(bytes) = whole(parsed.parse(octets), octets.len(), "request")? else { return Ok(None) };
-    ensure!(length_of(parsed.headers)?.unwrap_or(0) == 0, "the request has a body");
+    let body = framing(parsed.headers)?.unwrap_or(Framing::Length(0));
+    ensure!(body == Framing::Length(0), "the request has a body");
     Ok(Some(Request {
         bytes,
         is_get: parsed.method == Some("GET"),
@@ -76,18 +87,20 @@ pub fn read_request(octets: &[u8]) -> anyhow::Result<Option<Request>> {
 /// The head of the answer that these octets begin with; `None` when it is not whole yet.
 ///
 /// # Errors
-/// When they can never become an answer whose length is known.
-pub fn read_answer(octets: &[u8]) -> anyhow::Result<Option<Answer>> {
+/// When they can never become an answer.
+pub fn read_answer(octets: &[u8]) -> anyhow::Result<Option<Head>> {
     let mut fields = [EMPTY_HEADER; FIELDS_MOST];
     let mut parsed = httparse::Response::new(&mut fields);
     let Some(bytes) = whole(parsed.parse(octets), octets.len(), "answer")? else { return Ok(None) };
     let status = parsed.code.unwrap_or_default();
-    let said = length_of(parsed.headers)?;
-    let body_bytes = match status {
-        100..=199 | 204 | 304 => 0, // RFC 9112, 6.3
-        _ => said.context("the answer does not say its length")?,
+    ensure!(status != 101, "the answer switches to another protocol, which was not requested");
+    let said = framing(parsed.headers)?;
+    let body = match status {
+        100..=199 | 204 | 304 => Framing::Length(0), // RFC 9112, 6.3
+        _ => said.unwrap_or(Framing::End),
     };
-    Ok(Some(Answer { bytes, status, body_bytes, closes: closes(parsed.headers, parsed.version) }))
+    let closes = body == Framing::End || closes(parsed.headers, parsed.version);
+    Ok(Some(Head { bytes, status, body, closes }))
 }
 
 /// Length of a head that is whole.
@@ -107,19 +120,27 @@ fn whole(parsed: httparse::Result<usize>, held: usize, what: &str) -> anyhow::Re
     Ok(bytes)
 }
 
-/// What Content-Length says; an error when it says several things, or when the body is framed otherwise.
-fn length_of(fields: &[Header<'_>]) -> anyhow::Result<Option<u64>> {
+/// What a head says of its body, if anything; an error when it says several things.
+fn framing(fields: &[Header<'_>]) -> anyhow::Result<Option<Framing>> {
     let mut found = None;
     for field in fields {
-        ensure!(!field.name.eq_ignore_ascii_case("Transfer-Encoding"), "the body is not framed by a length");
-        if field.name.eq_ignore_ascii_case("Content-Length") {
+        let said = if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
+            let chunked = field.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            ensure!(chunked, "the body has a transfer encoding that was not requested");
+            Framing::Chunks
+        } else if field.name.eq_ignore_ascii_case("Content-Length") {
             let digits = !field.value.is_empty() && field.value.iter().all(u8::is_ascii_digit);
             let said =
                 std::str::from_utf8(field.value).ok().filter(|_| digits).and_then(|text| text.parse().ok());
-            let said: u64 = said.context("Content-Length is no number")?;
-            ensure!(found.is_none_or(|before| before == said), "Content-Length is said twice, differently");
-            found = Some(said);
-        }
+            Framing::Length(said.context("Content-Length is no number")?)
+        } else {
+            continue;
+        };
+        ensure!(
+            found.is_none_or(|before| before == said),
+            "the length of the body is said twice, differently"
+        );
+        found = Some(said);
     }
     Ok(found)
 }
@@ -161,7 +182,7 @@ mod tests {
     fn what_a_server_writes_a_client_reads() {
         for (status, closes) in [(200, false), (404, false), (400, true)] {
             let octets = answer_head(status, 1234, closes);
-            let expected = Answer { bytes: octets.len(), status, body_bytes: 1234, closes };
+            let expected = Head { bytes: octets.len(), status, body: Framing::Length(1234), closes };
             assert_eq!(read_answer(&octets).unwrap(), Some(expected));
         }
     }
@@ -178,23 +199,30 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_missing_wrong_or_said_twice_is_refused() {
+    fn a_length_that_is_wrong_or_said_twice_is_refused() {
         let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n").into_bytes();
-        assert_eq!(reason(&head("")), "the answer does not say its length");
         for wrong in ["-1", "+1", "1e3", "", "99999999999999999999"] {
             assert_eq!(reason(&head(&format!("Content-Length: {wrong}\r\n"))), "Content-Length is no number");
         }
-        let twice = head("Content-Length: 1\r\ncontent-length: 2\r\n");
-        assert_eq!(reason(&twice), "Content-Length is said twice, differently");
-        let chunked = head("Transfer-Encoding: chunked\r\n");
-        assert_eq!(reason(&chunked), "the body is not framed by a length");
+        let twice = "the length of the body is said twice, differently";
+        assert_eq!(reason(&head("Content-Length: 1\r\ncontent-length: 2\r\n")), twice);
+        assert_eq!(reason(&head("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n")), twice);
+        let packed = head("Transfer-Encoding: gzip, chunked\r\n");
+        assert_eq!(reason(&packed), "the body has a transfer encoding that was not requested");
         assert!(read_request(b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n").is_err());
+        assert!(read_request(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
     }
 
     #[test]
-    fn answers_that_never_have_a_body_need_no_length() {
-        let read = read_answer(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap().unwrap();
-        assert_eq!((read.status, read.body_bytes), (204, 0));
+    fn an_answer_without_a_length_ends_with_its_connection_unless_it_has_no_body() {
+        let read = |text: &str| read_answer(text.as_bytes()).unwrap().unwrap();
+        let none = read("HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!((none.status, none.body, none.closes), (204, Framing::Length(0), false));
+        let open = read("HTTP/1.1 200 OK\r\n\r\n");
+        assert_eq!((open.body, open.closes), (Framing::End, true));
+        let chunks = read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!((chunks.body, chunks.closes), (Framing::Chunks, false));
+        assert!(reason(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").starts_with("the answer switches"));
     }
 
     proptest! {

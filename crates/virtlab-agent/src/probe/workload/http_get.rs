@@ -1,19 +1,19 @@
-//! `http_get`: GET requests over HTTP/1.1 and their answers, from a client of ours to a server of ours.
+//! `http_get`: GET requests over HTTP/1.1 and their answers, from a client of ours to a server of ours or to a service.
 //!
 //! On each connection there is one request at a time. In a closed loop each follows the answer before; with a rate they are
 //! due by a schedule, whatever has been answered, wait for a connection that is free, and their time counts from when they
 //! were due. Every request ends in one of these: answered with 200, answered otherwise, timed out, failed with its
-//! connection, or still open when the role was stopped; all are counted. An answer that HTTP or the role forbids ends the
-//! role, since both ends are ours.
+//! connection, or still open when the role was stopped; all are counted. An answer that HTTP forbids ends the role, and one
+//! of another length than a server of ours was told.
 //!
 //! One thread at either end looks after all connections, none of which it waits for alone.
 
-use super::http::{self, Answer, HEAD_MOST_BYTES};
+use super::http::{self, HEAD_MOST_BYTES};
+use super::http_answer::{Answer, Incoming};
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
 use crate::probe::live::Tally;
-use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -90,43 +90,12 @@ struct Connection {
     sent: usize,
     /// What came of the answer.
     answer: Incoming,
+    /// Octets that have come of it.
+    received: u64,
     /// From when on it may carry a request.
     free: Nanos,
     /// Whether something can be done without waiting.
     ready: bool,
-}
-
-/// An answer on its way in.
-#[derive(Default)]
-struct Incoming {
-    /// Octets, until the head is whole.
-    octets: Vec<u8>,
-    head: Option<Answer>,
-    /// Octets of its body that are still to come.
-    left: u64,
-}
-
-impl Incoming {
-    fn clear(&mut self) {
-        self.octets.clear();
-        self.head = None;
-    }
-
-    /// More octets; the answer's head, once the answer is whole. An error is the other end's fault.
-    fn take(&mut self, octets: &[u8]) -> anyhow::Result<Option<Answer>> {
-        let mut body = octets;
-        if self.head.is_none() {
-            let before = self.octets.len();
-            self.octets.extend_from_slice(&octets[..octets.len().min(HEAD_MOST_BYTES - before)]);
-            let Some(head) = http::read_answer(&self.octets)? else { return Ok(None) };
-            body = &octets[head.bytes - before..];
-            (self.head, self.left) = (Some(head), head.body_bytes);
-        }
-        let came = body.len() as u64;
-        ensure!(came <= self.left, "octets follow the answer, which has its length already");
-        self.left -= came;
-        Ok(self.head.filter(|_| self.left == 0))
-    }
 }
 
 /// How a request ended.
@@ -139,8 +108,8 @@ enum Ended {
 impl Connection {
     /// A request that was due then.
     fn ask(&mut self, due: Nanos) {
-        (self.asked, self.sent, self.ready) = (Some(due), 0, true);
-        self.answer.clear();
+        (self.asked, self.sent, self.ready, self.received) = (Some(due), 0, true, 0);
+        self.answer = Incoming::default();
     }
 
     /// Nothing is under way any more; without its socket where `ends`.
@@ -173,10 +142,14 @@ impl Connection {
         }
         loop {
             match tcp::read(fd, piece, 0) {
-                Ok(0) => return Ok(Some(Ended::Broken)),
+                Ok(0) => return Ok(Some(self.answer.end().map_or(Ended::Broken, Ended::Answered))),
                 Ok(count) => {
-                    if let Some(answer) = self.answer.take(&piece[..count])? {
-                        return Ok(Some(Ended::Answered(answer)));
+                    self.received += count as u64;
+                    let mut octets = &piece[..count];
+                    let whole = self.answer.take(&mut octets)?;
+                    ensure!(octets.is_empty(), "octets follow the answer, which has its length already");
+                    if let Some(whole) = whole {
+                        return Ok(Some(Ended::Answered(whole)));
                     }
                 }
                 Err(error) if trouble(&error) == Trouble::Again => return Ok(None),
@@ -241,10 +214,7 @@ struct Client {
 impl Workload for Client {
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
-        let Some(start) = run.wait_for_start(Pacer::new(Pacing::Sleep)) else {
-            return report;
-        };
-        let begun = clock::raw().max(start);
+        let Some(begun) = run.begun() else { return report };
         let end = self.parameters.duration_ns.map_or(Nanos::MAX, |duration| begun + Nanos(duration));
         let mut asking = Asking {
             client: &self,
@@ -346,6 +316,7 @@ impl Asking<'_> {
                 Some(Ended::Answered(answer)) => {
                     let fd = connection.fd.as_ref();
                     self.waits.dealt_with(now, || fd.and_then(tcp::since_data));
+                    self.count.received_bytes += connection.received;
                     self.answered(flow, asked, finished, answer)?;
                     connection.rest(finished, answer.closes || !self.client.parameters.keep_alive);
                 }
@@ -355,14 +326,14 @@ impl Asking<'_> {
 
     /// A whole answer.
     fn answered(&mut self, flow: usize, asked: Nanos, finished: Nanos, answer: Answer) -> anyhow::Result<()> {
-        self.count.received_bytes += answer.bytes as u64 + answer.body_bytes;
         if answer.status != 200 {
             self.count.status_errors += 1;
             return Ok(());
         }
-        let wanted = self.client.parameters.response_bytes;
+        let own = &self.client.parameters;
+        let wanted = own.response_bytes;
         ensure!(
-            answer.body_bytes == wanted,
+            own.service.is_some() || answer.body_bytes == wanted,
             "the answer has {} B where {wanted} B were requested",
             answer.body_bytes
         );

@@ -9,6 +9,7 @@ mod burst_origin;
 mod connections;
 mod echo;
 mod http;
+mod http_answer;
 mod http_get;
 mod meter_iperf3;
 mod meter_ping;

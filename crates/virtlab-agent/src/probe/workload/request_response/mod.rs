@@ -1,9 +1,12 @@
-//! `request_response`: requests over TCP to a server of ours that spends processor time on each.
+//! `request_response`: requests to a server of ours that spends processor time on each, or to a service.
 //!
 //! A client with a rate is an open loop: requests are due by a schedule, whatever has been answered, and their time counts
 //! from when they were due. Without a rate each connection is a client that waits for its answer, thinks, and asks again.
 
+mod calendar;
 mod client;
+mod exchange;
+mod ledger;
 mod lock;
 mod message;
 mod readiness;

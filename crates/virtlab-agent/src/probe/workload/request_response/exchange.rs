@@ -1,0 +1,136 @@
+//! A request and its answer on a connection, in the protocol of the role: ours, or HTTP/1.1.
+
+use super::super::http;
+use super::super::http_answer;
+use super::message::{self, HEAD, Head, Kind};
+use anyhow::{Context, ensure};
+use std::net::SocketAddr;
+use virtlab_load::parameters::request_response::{Ending, Protocol, RequestResponse as Parameters};
+
+/// From which status on an answer over HTTP says that the request failed.
+const STATUS_FAILED: u16 = 400;
+
+/// A whole answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub ending: Ending,
+    /// Place of the server that answered; below 0 where none served the request.
+    pub server: i32,
+    /// Of what was requested.
+    pub bytes: u64,
+    /// Whether the connection ends with it.
+    pub closes: bool,
+}
+
+/// The octets of requests.
+pub struct Requests {
+    octets: Vec<u8>,
+    numbered: bool,
+    /// Tries so far.
+    count: u64,
+}
+
+impl Requests {
+    /// To a server there.
+    pub fn new(own: &Parameters, peer: SocketAddr) -> Self {
+        let numbered = own.protocol == Protocol::Tcp;
+        let octets = if numbered {
+            vec![0x52; own.request_bytes as usize]
+        } else {
+            http::request(own.path.as_deref().unwrap_or("/"), peer, own.keep_alive.unwrap_or(true))
+        };
+        Self { octets, numbered, count: 0 }
+    }
+
+    pub const fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Of a try that begins.
+    pub const fn next_number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Those of one request.
+    pub fn numbered(&mut self, number: u64) -> &[u8] {
+        if self.numbered {
+            let head = Head { bytes: self.octets.len() as u32, kind: Kind::Request, server: 0, number };
+            self.octets[..HEAD].copy_from_slice(&head.octets());
+        }
+        &self.octets
+    }
+}
+
+/// An answer of which a part has come.
+pub enum Incoming {
+    Own(message::Incoming),
+    Http(http_answer::Incoming),
+}
+
+impl Incoming {
+    /// Nothing yet.
+    pub fn new(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Tcp => Self::Own(message::Incoming::new()),
+            Protocol::Http => Self::Http(http_answer::Incoming::default()),
+        }
+    }
+
+    /// Takes all octets that came since the request of that number; the answer, once it is whole. An error is the other
+    /// end's fault.
+    pub fn take(
+        &mut self,
+        mut octets: &[u8],
+        number: Option<u64>,
+        own: &Parameters,
+    ) -> anyhow::Result<Option<Answer>> {
+        let whole = match self {
+            Self::Own(incoming) => {
+                let whole = incoming.take(&mut octets).context("the server answers otherwise")?;
+                whole.map(|head| read(head, number, own)).transpose()?
+            }
+            Self::Http(incoming) => {
+                let whole = incoming.take(&mut octets).context("the service answers otherwise")?;
+                whole.map(|answer| read_http(answer, number)).transpose()?
+            }
+        };
+        ensure!(octets.is_empty(), "octets follow the answer, which has its length already");
+        Ok(whole)
+    }
+
+    /// The connection has ended; the answer that is whole by that.
+    pub fn end(&mut self, number: Option<u64>) -> anyhow::Result<Option<Answer>> {
+        match self {
+            Self::Own(_) => Ok(None),
+            Self::Http(incoming) => incoming.end().map(|answer| read_http(answer, number)).transpose(),
+        }
+    }
+}
+
+const UNASKED: &str = "an answer came to a request that was not asked on its connection";
+
+fn read(head: Head, number: Option<u64>, own: &Parameters) -> anyhow::Result<Answer> {
+    ensure!(number == Some(head.number), UNASKED);
+    ensure!(head.kind != Kind::Request, "a request came where an answer was due");
+    let bytes = u64::from(head.bytes);
+    let refused = head.kind == Kind::Refusal;
+    let wanted = if refused { HEAD as u64 } else { own.response_bytes };
+    ensure!(
+        bytes == wanted || (own.service.is_some() && !refused),
+        "the answer has {bytes} B where {wanted} B were requested"
+    );
+    Ok(match refused {
+        true => Answer { ending: Ending::Refused, server: -1, bytes, closes: false },
+        false => Answer { ending: Ending::Answered, server: i32::from(head.server), bytes, closes: false },
+    })
+}
+
+fn read_http(answer: http_answer::Answer, number: Option<u64>) -> anyhow::Result<Answer> {
+    ensure!(number.is_some(), UNASKED);
+    let (bytes, closes) = (answer.body_bytes, answer.closes);
+    Ok(match answer.status {
+        STATUS_FAILED.. => Answer { ending: Ending::Failed, server: -1, bytes, closes },
+        _ => Answer { ending: Ending::Answered, server: 0, bytes, closes },
+    })
+}

@@ -1,0 +1,91 @@
+//! How requests ended: a row for each, and their counts.
+
+use super::exchange::Answer;
+use crate::probe::live::Tally;
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::spool::Spool;
+use std::sync::Arc;
+use virtlab_load::Histogram;
+use virtlab_load::parameters::request_response::{ENDINGS, Ending};
+use virtlab_wire::Nanos;
+use virtlab_wire::rows::ResponseRow;
+
+/// A request that was due then, and when its first octets left.
+#[derive(Clone, Copy)]
+pub struct Due {
+    pub intended: Nanos,
+    pub sent: Option<Nanos>,
+}
+
+/// Of one client.
+pub struct Ledger {
+    rows: Spool<ResponseRow>,
+    tally: Arc<Tally>,
+    pub pacing: Histogram,
+    /// By how they ended.
+    ended: [u64; ENDINGS],
+    /// Tries beyond the first of each request.
+    pub retries: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+impl Ledger {
+    /// Empty.
+    pub fn new(run: &Run) -> Self {
+        Self {
+            rows: Spool::new(&run.budget),
+            tally: run.tally(),
+            pacing: Histogram::default(),
+            ended: [0; ENDINGS],
+            retries: 0,
+            sent_bytes: 0,
+            received_bytes: 0,
+        }
+    }
+
+    /// One that came back.
+    pub fn answered(&mut self, due: Due, finished: Nanos, answer: Answer) {
+        self.row(due, finished, answer.server, answer.ending);
+        if answer.ending == Ending::Answered {
+            self.tally.seen(answer.bytes);
+            self.tally.took(finished.since(due.intended).0);
+        }
+    }
+
+    /// One that did not.
+    pub fn unanswered(&mut self, due: Due, finished: Nanos, ending: Ending) {
+        self.row(due, finished, -1, ending);
+    }
+
+    fn row(&mut self, due: Due, finished: Nanos, server: i32, ending: Ending) {
+        self.ended[ending as usize] += 1;
+        self.rows.push(ResponseRow {
+            intended_ns: due.intended.0 as i64,
+            sent_ns: due.sent.map_or(-1, |sent| sent.0 as i64),
+            finished_ns: finished.0 as i64,
+            entry: 0,
+            served_by: server,
+            error: ending as i32,
+        });
+    }
+
+    /// All of it.
+    pub fn close(self, report: &mut Report) {
+        let [answered, refused, lost, broken, open, failed] = self.ended;
+        report.add("requests", self.ended.iter().sum());
+        report.add("answered_requests", answered);
+        report.add("refused_requests", refused);
+        report.add("lost_requests", lost);
+        report.add("broken_requests", broken);
+        report.add("open_requests", open);
+        report.add("failed_requests", failed);
+        report.add("retries", self.retries);
+        report.add("sent_bytes", self.sent_bytes);
+        report.add("received_bytes", self.received_bytes);
+        report.add("send_errors", 0);
+        report.pacing.merge(&self.pacing);
+        report.table(self.rows);
+    }
+}

@@ -1,0 +1,137 @@
+"""Roles that end at a service: its guest and port take the place of a server of virtlab's own.
+
+A role names the service as its `to`, or an address with a port outside of all that is declared. The parameters of
+virtlab's own server, and what else such a role does not have, are refused where the file states them, and left out of
+the Plan otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+from virtlab.catalogue.kinds import shown
+from virtlab.catalogue.sockets import PORT
+from virtlab.catalogue.workloads.request_response import HTTP
+from virtlab.experiment.read.findings import Findings
+from virtlab.experiment.work.roles import RoleSpec
+from virtlab.experiment.work.services import ServiceSpec
+
+OUTSIDE = re.compile(r"\[(?P<v6>[^]]+)\]:(?P<six>.*)|(?P<v4>[\d.]+):(?P<four>.*)")
+
+
+def with_ends(
+    roles: Mapping[str, RoleSpec],
+    services: Mapping[str, ServiceSpec],
+    guests: Container[str] | None,
+    findings: Findings,
+) -> dict[str, RoleSpec]:
+    """The roles, each with the guest at which it ends. Those with mistakes are left out; their mistakes are added.
+
+    `guests`: those that there are; None where that is unknown.
+    """
+    found = {}
+    for name, role in roles.items():
+        watch = findings.watch()
+        is_guest = guests is not None and role.target in guests
+        if is_guest and findings.declares("services", role.target):
+            what = f"'{role.target}' is a guest and a service"
+            findings.add(("roles", name, "to"), what, "give the service another name")
+        elif (outside := OUTSIDE.fullmatch(role.target)) is not None:
+            ended = _outside(role, outside, findings)
+        elif is_guest or not findings.declares("services", role.target):
+            ended = _at_guest(role, findings)
+        elif role.target in services:
+            ended = _at_service(role, services[role.target], findings)
+        else:
+            continue  # the service's own mistake says what to mend
+        if not watch.wrong:
+            found[name] = ended
+    return found
+
+
+def _at_guest(role: RoleSpec, findings: Findings) -> RoleSpec:
+    """A role whose far end is virtlab's own."""
+    if role.declaration.at_service is None:
+        return role
+    at = ("roles", role.name)
+    for key, text in role.declaration.at_service.only(role.parameters):
+        findings.add_text((*at, key), text)
+    if "port" in role.given:
+        what = "virtlab's own server has a port that its system chose"
+        findings.add(
+            (*at, "port"), what, "remove it, or let the role end at a service ('to: SERVICE')", key=True
+        )
+    return role
+
+
+def _outside(role: RoleSpec, named: re.Match[str], findings: Findings) -> RoleSpec:
+    """A role whose far end is a server that the file does not declare."""
+    at = ("roles", role.name)
+    traits = role.declaration.at_service
+    if traits is None:
+        findings.add((*at, "to"), f"{role.workload} measures guests, not addresses", "name a guest")
+        return role
+    if traits.speaks(role.parameters) != HTTP:
+        what = "nothing outside answers in virtlab's own protocol"
+        findings.add((*at, "to"), what, "write 'protocol: http', or name a guest or a service")
+    _refuse_unfit(role, findings)
+    if "port" in role.given:
+        findings.add((*at, "port"), "the address has its port already", "remove it", key=True)
+    try:
+        address = ip_address(named["v6"] or named["v4"])
+        written = named["six"] or named["four"]
+        port = PORT.parse(int(written) if written.isdigit() else written)
+    except ValueError as error:
+        what = str(error).partition(";")[0]
+        findings.add(
+            (*at, "to"),
+            f"'{shown(role.target)}': {what}",
+            "write e.g. '192.0.2.7:8080' or '[2001:db8::7]:80'",
+        )
+        return role
+    if role.family not in {None, f"ipv{address.version}"}:
+        findings.add((*at, "family"), f"{address} is no {role.family} address", "remove 'family'")
+    return replace(role, target="", parameters={**_fit(role), "address": str(address), "port": port})
+
+
+def _refuse_unfit(role: RoleSpec, findings: Findings) -> None:
+    """Parameters in the file that a role has not that ends at no server of virtlab's own."""
+    assert role.declaration.at_service is not None
+    unfit = role.declaration.at_service.without(role.parameters)
+    for key in sorted(role.given & unfit.keys()):
+        findings.add(("roles", role.name, key), unfit[key], "remove it", key=True)
+
+
+def _fit(role: RoleSpec) -> dict[str, Any]:
+    """Its parameters without those."""
+    assert role.declaration.at_service is not None
+    unfit = role.declaration.at_service.without(role.parameters)
+    plan_names = {each.plan for each in role.declaration.parameters if each.name in unfit}
+    return {key: value for key, value in role.parameters.items() if key not in plan_names}
+
+
+def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> RoleSpec:
+    at = ("roles", role.name)
+    traits = role.declaration.at_service
+    if traits is None:
+        what = f"'{service.name}' is a service, and {role.workload} measures guests"
+        findings.add((*at, "to"), what, f"name its guest, {service.on[0]}")
+        return role
+    if len(service.on) > 1:
+        what = f"'{service.name}' is on {len(service.on)} guests, and a role ends at one"
+        findings.add((*at, "to"), what, "let it be on one, and declare a service for each other")
+    protocol = traits.speaks(role.parameters)
+    if protocol not in service.declaration.speaks:
+        able = " or ".join(sorted(service.declaration.speaks))
+        what = f"a service of kind {service.kind} does not speak virtlab's own protocol over {protocol}"
+        findings.add((*at, "to"), what, f"write 'protocol: {able}'" if able else "name a guest")
+    _refuse_unfit(role, findings)
+    port = role.parameters.get("port", service.ready and service.ready.get("port"))
+    if port is None:
+        what = f"'{service.name}' does not say its port"
+        findings.add((*at, "to"), what, "write 'port' here, or 'ready: {port: ...}' of the service")
+    return replace(role, target=service.on[0], service=service.name, parameters={**_fit(role), "port": port})

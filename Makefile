@@ -127,8 +127,9 @@ manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for g
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
 
-release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment, sources, a bill of materials, checksums
+release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, sources, a bill of materials, checksums
 	$(PYTHON) tools/test_wheel.py dist
+	$(PYTHON) -m tools.test_installers dist
 	$(BIN)/maturin sdist -o dist
 	$(BIN)/python -m tools.inside --sbom dist/virtlab.cdx.json
 	cd dist && sha256sum -- *.whl *.tar.gz *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS

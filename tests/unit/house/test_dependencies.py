@@ -36,6 +36,7 @@ LOCKS = (
     "requirements-dev.lock",
     "requirements-oracles.lock",
     "requirements-benches.lock",
+    "requirements-installers.lock",
 )
 CRATES = [crate for crate in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"] if "source" in crate]
 

@@ -1,0 +1,110 @@
+"""Installs a wheel by pip, uv and pipx, each in an empty place, and asks it: `python -m tools.test_installers dist`.
+
+What the wheel needs comes from the index, in the versions of `requirements.lock`, as whoever installs it would get it.
+Prints how long it took from the packages to the first simulated verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VERDICT_MOST_S = 15.0  # a goal, printed beside what was measured
+Installer = Callable[[Path, Path, Path, Path], Path]
+
+
+def by_pip(place: Path, wheel: Path, within: Path, _tools: Path) -> Path:
+    """`python -m venv`, then `pip install`."""
+    venv.create(place / "venv", with_pip=True)
+    python = place / "venv" / "bin" / "python"
+    _run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", within, wheel])
+    return python.with_name("virtlab")
+
+
+def by_uv(place: Path, wheel: Path, within: Path, tools: Path) -> Path:
+    """`uv venv`, then `uv pip install`; no Python is downloaded."""
+    uv = [tools / "uv", "--quiet", "--no-config", "--no-python-downloads"]
+    _run([*uv, "venv", "--python", sys.executable, place / "venv"])
+    python = place / "venv" / "bin" / "python"
+    _run([*uv, "pip", "install", "--python", python, "--compile-bytecode", "-c", within, wheel])
+    return python.with_name("virtlab")
+
+
+def by_pipx(place: Path, wheel: Path, within: Path, tools: Path) -> Path:
+    """`pipx install`, with a home and a folder of commands of its own."""
+    own = {
+        "PIPX_HOME": str(place / "home"),
+        "PIPX_BIN_DIR": str(place / "bin"),
+        "PIPX_MAN_DIR": str(place / "man"),
+    }
+    given = f"--pip-args=-q -c {within}"
+    command = [tools / "pipx", "install", "--quiet", "--python", sys.executable, given, wheel]
+    _run(command, **own)
+    return place / "bin" / "virtlab"
+
+
+INSTALLERS: dict[str, Installer] = {"pip": by_pip, "uv": by_uv, "pipx": by_pipx}
+
+
+def main() -> int:
+    """0 when every installed command answers; the failing command's error otherwise."""
+    (wheel,) = Path(sys.argv[1]).resolve().glob("*.whl")
+    with tempfile.TemporaryDirectory(prefix="virtlab-installers-") as folder:
+        base = Path(folder)
+        venv.create(base / "tools", with_pip=True)
+        tools = base / "tools" / "bin"
+        lock = ROOT / "requirements-installers.lock"
+        _run(
+            [
+                tools / "python",
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+                "--require-hashes",
+                "-r",
+                lock,
+            ]
+        )
+        within = base / "constraints.txt"
+        pins = re.findall(r"^[\w.-]+==[^\s\\]+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+        within.write_text("\n".join(pins))
+        for name, install in INSTALLERS.items():
+            place = base / name
+            place.mkdir()
+            virtlab = install(place, wheel, within, tools)
+            begun = time.monotonic()
+            told = json.loads(_run([virtlab, "demo", "--json", "--directory", place / "demo"]))
+            seconds = time.monotonic() - begun
+            verdicts = [one["verdict"] for one in told["answers"]["simulator"]["verdicts"]]
+            assert verdicts == ["holds"] * len(verdicts) != [], f"{name}: {verdicts}"
+            version = _run([virtlab, "--version"]).strip()
+            print(
+                f"{name}: {version}, {len(verdicts)} verdicts after {seconds:.1f} s (goal: {VERDICT_MOST_S:.0f} s)"
+            )
+    return 0
+
+
+def _run(command: list[str | Path], **environment: str) -> str:
+    own = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    }
+    return subprocess.run(
+        command, env={**own, **environment}, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

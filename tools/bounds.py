@@ -1,4 +1,4 @@
-"""The lowest and the newest versions that `pyproject.toml` allows, extras included: `python -m tools.bounds WHEEL`.
+"""The lowest and the newest versions that `pyproject.toml` allows: `python -m tools.bounds WHEEL`.
 
 Each set goes into an empty environment with the wheel, and `virtlab demo` has to answer there.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from dataclasses import replace
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ class Ahead:
         self._suspects: Counter[RunKey] = Counter()  # and how often it was lost so
         self._made = self._losses = 0
         self._run_s = TOGETHER_S  # how long a run takes, about
-        self._shown: tuple[float, Standing] | None = None
+        self._shown: tuple[float, int, Standing] | None = None  # when it was counted, at which point
         self._failure = ""  # of the machine
 
     def run(self) -> Ending:
@@ -192,7 +193,15 @@ class Ahead:
             self._failure = "; ".join(record.reasons)
 
     def _standing(self, point: int) -> Standing:
-        now = time.monotonic()
-        if self._shown is None or now - self._shown[0] > SHOW_S:
-            self._shown = now, self.campaign.standing(point)
-        return self._shown[1]
+        """How far the campaign is. What is left is counted now and then; between, the runs since then are taken from it."""
+        now, done = time.monotonic(), len(self.campaign.history)
+        if (
+            self._shown is None
+            or now - self._shown[0] > SHOW_S
+            or done - self._shown[2].done >= self._shown[2].least
+        ):
+            self._shown = now, point, self.campaign.standing(point)
+        _, of_point, then = self._shown
+        since = done - then.done
+        width = then.width if point == of_point else ""
+        return replace(then, done=done, least=then.least - since, most=then.most - since, width=width)

@@ -34,6 +34,7 @@ class Capability:
 
     files: tuple[str, ...]
     why: Callable[[], str | None]
+    on_demand: bool = False  # nothing installs it but a command of its own
 
 
 def _world() -> str | None:
@@ -114,7 +115,7 @@ CAPABILITIES = {
     "dask": Capability((), _dask),
     "receivers": Capability((), _receivers),
     "shells": Capability((), _shells),
-    "oracles": Capability((), _oracles),
+    "oracles": Capability((), _oracles, on_demand=True),
     "programs": Capability(("howto_programs",), _programs),
 }
 

@@ -15,7 +15,9 @@ def test_files_are_written_before_the_program_takes_the_place_of_the_shell(tmp_p
         {"kind": "program", "on": ["a"], "argv": ["cat", "own.conf"], "files": texts}
     )
     found = services.of("program").invocation("db", service)
-    argv = [str(tmp_path / "new") if word == "/tmp/virtlab-db" else word for word in found.argv]
+    argv = [
+        str(tmp_path / "new") if word == "/tmp/virtlab-db" else word for word in (*found.before, *found.argv)
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert done.stdout == texts["own.conf"]
     assert (tmp_path / "new" / "deep" / "er" / "b").read_text() == ""

@@ -51,7 +51,8 @@ def test_an_address_outside_answers_a_host_that_exists_already(far: far_worlds.F
         limits={"run_ns": 30_000_000_000}, collect={"packets": ["clients"]},
     )  # fmt: skip
     assert Testbed().check(plan) == []
-    argv = [*far.enter("middle"), sys.executable, "-c", SERVER % OUTSIDE]
+    middle = f"--target={far.holders['middle'].pid}"
+    argv = ["nsenter", middle, "--net", sys.executable, "-c", SERVER % OUTSIDE]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
         try:
             assert server.stdout is not None

@@ -32,6 +32,6 @@ if __name__ == "__main__":
     declared = tomllib.loads(Path("pyproject.toml").read_text())
     groups = declared["dependency-groups"]
     development = Path("requirements-dev.lock")
-    compiled(declared["project"]["dependencies"] + groups["dev"], development)
+    compiled(declared["project"]["dependencies"] + groups["development"], development)
     for group in ("oracles", "benches"):
         compiled(groups[group], Path(f"requirements-{group}.lock"), development)

@@ -18,7 +18,7 @@ from virtlab.imported.mapping import read_mapping
 from virtlab.realtime.files import load_tasks
 from virtlab.realtime.forms import load_study
 from virtlab.realtime.hosts import load_host
-from virtlab.report.gather.source_figures import read_figures
+from virtlab.report.gather.sources.source_figures import read_figures
 from virtlab.simulator.profile import load_profile
 
 READERS: list[tuple[str, Callable[[Path], Any]]] = [

@@ -17,7 +17,7 @@ from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import load_text
 from virtlab.folders import Folder, read_bounded
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.source_figures import read_figures
+from virtlab.report.gather.sources.source_figures import read_figures
 from virtlab.report.page.writer import write_report
 from virtlab.results import Dataset
 

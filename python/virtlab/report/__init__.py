@@ -12,8 +12,8 @@ from virtlab.lazy import later
 from virtlab.report.names import expected_names, slug
 
 if TYPE_CHECKING:
-    from virtlab.report.gather.drawable import names_of_experiment
-    from virtlab.report.gather.source_figures import Problem, check_figures
+    from virtlab.report.gather.sources.drawable import names_of_experiment
+    from virtlab.report.gather.sources.source_figures import Problem, check_figures
     from virtlab.report.page.terminal import as_json, summary
     from virtlab.report.page.writer import write_report
 
@@ -25,8 +25,8 @@ __all__ = [
 __getattr__ = later(
     __name__,
     {
-        "gather.drawable": "names_of_experiment",
-        "gather.source_figures": "Problem check_figures",
+        "gather.sources.drawable": "names_of_experiment",
+        "gather.sources.source_figures": "Problem check_figures",
         "page.terminal": "as_json summary",
         "page.writer": "write_report",
     },

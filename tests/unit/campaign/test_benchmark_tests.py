@@ -32,7 +32,7 @@ from virtlab.experiment.work.benchmark import (
 from virtlab.metrics import MetricPath
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.drawable import names_of_experiment
+from virtlab.report.gather.sources.drawable import names_of_experiment
 from virtlab.report.tables import benchmarks
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator

@@ -14,7 +14,7 @@ from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.drawable import names_of_experiment
+from virtlab.report.gather.sources.drawable import names_of_experiment
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 

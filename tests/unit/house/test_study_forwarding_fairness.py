@@ -15,7 +15,7 @@ from virtlab.experiment.work.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
 from virtlab.planner.wiring import Wiring
-from virtlab.report.gather.source_figures import check_figures
+from virtlab.report.gather.sources.source_figures import check_figures
 from virtlab.simulator import Simulator
 
 STUDY = Path(__file__).parents[3] / "experiments" / "forwarding-fairness"

@@ -20,8 +20,8 @@ from virtlab.analysis.claims import Claim, find_operand, matches
 from virtlab.analysis.claims.nouns import Difference, Equivalent, Ordering
 from virtlab.experiment import Experiment
 from virtlab.report.gather.dataset import declared_factors
-from virtlab.report.gather.published import overlays
-from virtlab.report.gather.source_figures import read_figures
+from virtlab.report.gather.sources.published import overlays
+from virtlab.report.gather.sources.source_figures import read_figures
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "virtual-switches"

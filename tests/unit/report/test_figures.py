@@ -11,7 +11,7 @@ import typer
 
 from virtlab.cli.main import app
 from virtlab.report import check_figures
-from virtlab.report.gather.source_figures import DECLINED_MAX, check_rows, figure_rows, read_figures
+from virtlab.report.gather.sources.source_figures import DECLINED_MAX, check_rows, figure_rows, read_figures
 
 ROOT = Path(__file__).parents[3]
 TABLE = ROOT / "published" / "figures.csv"

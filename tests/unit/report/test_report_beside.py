@@ -14,7 +14,7 @@ from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.dataset.report import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
-from virtlab.report.gather.comparison import bound_cell, comparisons, label_of, others_of
+from virtlab.report.gather.contrasts.comparison import bound_cell, comparisons, label_of, others_of
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Comparison, Published

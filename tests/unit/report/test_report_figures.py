@@ -13,10 +13,10 @@ from virtlab.analysis.claims import PublishedReference, parse_claim
 from virtlab.errors import ExperimentError
 from virtlab.report import check_figures, names_of_experiment, write_report
 from virtlab.report.figures.plots import figures_of
-from virtlab.report.gather import published
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.model import Factor
-from virtlab.report.gather.source_figures import PublishedColumns, check_rows, read_figures
+from virtlab.report.gather.sources import published
+from virtlab.report.gather.sources.source_figures import PublishedColumns, check_rows, read_figures
 
 GOOD = """\
 source: a study

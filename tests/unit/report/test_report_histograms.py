@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.report.figures.histograms import histogram_figure
-from virtlab.report.gather.histograms import Histogram, Wish, buckets_of, edges_between
+from virtlab.report.gather.distributions.histograms import Histogram, Wish, buckets_of, edges_between
+from virtlab.report.gather.distributions.samples import SAMPLED
 from virtlab.report.gather.model import Factor
-from virtlab.report.gather.samples import SAMPLED
 
 POINTS = {0: {"licence": "2.5 Mbit/s"}, 1: {"licence": "10 Mbit/s"}}
 

@@ -41,7 +41,7 @@ def report(
 
     Example: virtlab report switched-network-quick.results
     """
-    from virtlab.report.gather.bounds import compared
+    from virtlab.report.gather.contrasts.bounds import compared
     from virtlab.report.gather.dataset import gather
     from virtlab.report.page.terminal import as_json, summary
     from virtlab.report.page.writer import write_report

@@ -16,7 +16,7 @@ def read_source(path: Path, paths: Sequence[str], *, every: bool) -> Baseline:
 
     if not path.is_dir():
         return Baseline.load(path)
-    from virtlab.report.gather.baseline import baseline_of
+    from virtlab.report.gather.contrasts.baseline import baseline_of
     from virtlab.report.gather.dataset import gather
     from virtlab.results import Dataset
 

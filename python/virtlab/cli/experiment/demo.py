@@ -60,7 +60,7 @@ def demo(
     from virtlab.campaign import Interruption
     from virtlab.experiment import load
     from virtlab.report import write_report
-    from virtlab.report.gather.bounds import beside
+    from virtlab.report.gather.contrasts.bounds import beside
     from virtlab.simulator import Simulator
 
     folder = _folder(directory)

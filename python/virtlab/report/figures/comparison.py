@@ -8,7 +8,7 @@ from virtlab.report import names
 from virtlab.report.figures.figure import Figure
 from virtlab.report.figures.intervals import interval_figure
 from virtlab.report.figures.panels import main_factor
-from virtlab.report.gather.comparison import source_factor, worth_drawing
+from virtlab.report.gather.contrasts.comparison import source_factor, worth_drawing
 from virtlab.report.gather.gathered import Gathered
 
 GROUP = "beside"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from virtlab.report import names
 from virtlab.report.figures.figure import Figure, Row, amount, layer, one_colour, tips, title_of
 from virtlab.report.figures.panels import Panels, described
+from virtlab.report.gather.distributions.recurrence import Recurring
 from virtlab.report.gather.model import Factor
-from virtlab.report.gather.recurrence import Recurring
 from virtlab.units import display
 
 _QUANTILES = ("low", "quarter", "middle", "upper", "high")

@@ -19,21 +19,21 @@ from virtlab.analysis.window import beside_of
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import Experiment, load_text
 from virtlab.report.gather import conditions, wire
-from virtlab.report.gather.curves import curves_of
+from virtlab.report.gather.distributions.curves import curves_of
+from virtlab.report.gather.distributions.histograms import histograms_of
+from virtlab.report.gather.distributions.recurrence import recurring_of
+from virtlab.report.gather.distributions.samples import declare_windows
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.gathered import Design, Gathered, Origin, Samples, Source, World
 from virtlab.report.gather.goals import goal_notes, luck_notes, with_goals
-from virtlab.report.gather.histograms import histograms_of
 from virtlab.report.gather.model import Factor, RunRow
 from virtlab.report.gather.processing import courses_of
-from virtlab.report.gather.published import overlays
 from virtlab.report.gather.pushback import own_drops, pushbacks
 from virtlab.report.gather.queues import in_flight_notes, queues
-from virtlab.report.gather.recurrence import recurring_of
 from virtlab.report.gather.results import results_of, values
-from virtlab.report.gather.samples import declare_windows
 from virtlab.report.gather.searches import searches_of
-from virtlab.report.gather.source_figures import FILE_NAME, Figures, read_figures
+from virtlab.report.gather.sources.published import overlays
+from virtlab.report.gather.sources.source_figures import FILE_NAME, Figures, read_figures
 from virtlab.report.gather.verdicts import verdicts_of
 from virtlab.report.words import plural
 from virtlab.results import Dataset, RunRecord

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.analysis.effects import Effect
+from virtlab.report.gather.distributions.histograms import Histogram
+from virtlab.report.gather.distributions.recurrence import Recurring
 from virtlab.report.gather.fairness import FairnessAxis
-from virtlab.report.gather.histograms import Histogram
 from virtlab.report.gather.model import (
     Cell,
     ClassSeen,
@@ -24,7 +25,6 @@ from virtlab.report.gather.model import (
     Verdict,
 )
 from virtlab.report.gather.processing import Course
-from virtlab.report.gather.recurrence import Recurring
 from virtlab.report.gather.searches import Searched
 
 

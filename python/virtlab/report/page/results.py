@@ -14,7 +14,7 @@ from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
 from virtlab.report.figures import classes, comparison, cores
 from virtlab.report.figures.figure import Figure
-from virtlab.report.gather.comparison import worth_drawing
+from virtlab.report.gather.contrasts.comparison import worth_drawing
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.selection import HEALTH, LEADING, leads, primary

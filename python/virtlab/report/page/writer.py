@@ -21,7 +21,7 @@ from virtlab.report.figures.figure import Figure
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import PUBLISHED, SOURCE, gather
 from virtlab.report.gather.gathered import Gathered
-from virtlab.report.gather.source_figures import FILE_NAME
+from virtlab.report.gather.sources.source_figures import FILE_NAME
 from virtlab.report.page import document
 from virtlab.results import Dataset
 

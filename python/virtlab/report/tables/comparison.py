@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from virtlab.report import names
-from virtlab.report.gather.comparison import SOURCE, worth_drawing
+from virtlab.report.gather.contrasts.comparison import SOURCE, worth_drawing
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Pair
 from virtlab.report.tables.estimates import published_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from virtlab.report import names
+from virtlab.report.gather.distributions.histograms import Buckets, Histogram
 from virtlab.report.gather.gathered import Gathered
-from virtlab.report.gather.histograms import Buckets, Histogram
 from virtlab.report.tables.table import Block, in_unit, number, setting_columns, table
 from virtlab.units import display
 

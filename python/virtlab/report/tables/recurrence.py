@@ -7,8 +7,8 @@ from typing import Any
 
 from virtlab.analysis.recurrence import Recurrence
 from virtlab.report import names
+from virtlab.report.gather.distributions.recurrence import Recurring, Setting
 from virtlab.report.gather.gathered import Gathered
-from virtlab.report.gather.recurrence import Recurring, Setting
 from virtlab.report.tables.table import Block, Column, absent, in_unit, number, setting_columns, table
 from virtlab.units import display
 

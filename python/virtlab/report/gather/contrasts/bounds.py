@@ -13,7 +13,7 @@ from dataclasses import replace
 from virtlab.errors import ExperimentError
 from virtlab.plan import Plan
 from virtlab.prediction.bound import bounds_of
-from virtlab.report.gather.comparison import (
+from virtlab.report.gather.contrasts.comparison import (
     BOUND,
     Other,
     bound_cell,

@@ -26,7 +26,7 @@ from virtlab.analysis.published import conditions_of, published_values, read_tab
 from virtlab.errors import VirtlabError
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Factor, Published
-from virtlab.report.gather.source_figures import PublishedColumns
+from virtlab.report.gather.sources.source_figures import PublishedColumns
 from virtlab.units import level_number
 
 _PLAIN = {"exact": ""}

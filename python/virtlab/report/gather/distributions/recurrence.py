@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from virtlab.analysis.recurrence import BATCHES, Recurrence, RunSummary, recurrence
 from virtlab.lazy import duckdb
+from virtlab.report.gather.distributions.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.model import Result
-from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import RECURRING, leading
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.lazy import duckdb
+from virtlab.report.gather.distributions.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.model import Result
-from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import BUCKETED, bucketed, leading
 from virtlab.results import RunRecord
 

@@ -20,8 +20,8 @@ from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
 from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
-from virtlab.report.gather.drawable import names_of_experiment, names_of_study
 from virtlab.report.gather.model import Entry
+from virtlab.report.gather.sources.drawable import names_of_experiment, names_of_study
 
 FILE_NAME = "figures.yaml"
 TABLE = "figures.csv"  # in the folder of published tables: a row for each figure and table of each source

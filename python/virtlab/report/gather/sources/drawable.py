@@ -22,9 +22,9 @@ from virtlab.metrics.searches import SEARCHES
 from virtlab.realtime.forms import load_study
 from virtlab.realtime.plots import PLOTS
 from virtlab.report import names
+from virtlab.report.gather.distributions.samples import SAMPLED
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.processing import SHARES
-from virtlab.report.gather.samples import SAMPLED
 from virtlab.report.gather.selection import RECURRING, bucketed
 from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CORES_PLOT, Measured, expected_names
 

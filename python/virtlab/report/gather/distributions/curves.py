@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
 from virtlab.report import names
+from virtlab.report.gather.distributions.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.model import Curve, Result, Sampled
-from virtlab.report.gather.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.selection import DISTRIBUTIONS, leading
 
 Points = Mapping[int, Mapping[str, str]]  # index -> its levels of the factors that vary

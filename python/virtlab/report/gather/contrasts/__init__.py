@@ -1,0 +1,1 @@
+"""Settings beside each other: against a baseline, between factor levels, against what theory bounds."""

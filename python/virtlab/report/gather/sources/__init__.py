@@ -1,0 +1,1 @@
+"""What the sources of a study published: their values, and their figures by number."""

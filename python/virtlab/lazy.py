@@ -1,8 +1,9 @@
 """Libraries, and names of packages, that take long to import, loaded when one is first used.
 
 `virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports a library at its top,
-by `from virtlab.lazy import np`; type checkers see the library itself. A package has `__getattr__ = later(...)`. `NDArray`
-and `ArrayLike` are for annotations, which nothing evaluates.
+by `from virtlab.lazy import np`; type checkers see the library itself. A package has `__getattr__ = later(...)`. A table
+that names the modules of its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations, which
+nothing evaluates.
 """
 
 from __future__ import annotations
@@ -12,7 +13,26 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ArrayLike", "NDArray", "duckdb", "later", "np", "special", "vl_convert"]
+__all__ = ["ArrayLike", "NDArray", "duckdb", "later", "np", "special", "unloaded", "vl_convert"]
+
+
+class _Unloaded(ModuleType):
+    """Imports the module at the first use of an attribute, and has all its attributes from then on."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = import_module(self.__name__)
+        vars(self).update((key, value) for key, value in vars(module).items() if key[:2] != "__")
+        return getattr(module, name)
+
+
+def unloaded(*names: str) -> tuple[ModuleType, ...]:
+    """Modules that are imported when something of them is first used.
+
+    >>> unloaded("fractions")[0].Fraction(6, 4)
+    Fraction(3, 2)
+    """
+    return tuple(map(_Unloaded, names))
+
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,16 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from scipy import special
 else:
-
-    class _Library(ModuleType):
-        """Imports the library at the first use of an attribute, and has all its attributes from then on."""
-
-        def __getattr__(self, name: str) -> Any:
-            library = import_module(self.__name__)
-            vars(self).update((key, value) for key, value in vars(library).items() if key[:2] != "__")
-            return getattr(library, name)
-
-    duckdb, np, special, vl_convert = map(_Library, ("duckdb", "numpy", "scipy.special", "vl_convert"))
+    duckdb, np, special, vl_convert = unloaded("duckdb", "numpy", "scipy.special", "vl_convert")
     ArrayLike = NDArray = Any
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtlab.units import (
     SCALES,
@@ -33,8 +32,7 @@ REQUEST_UNITS = tuple(unit for unit in SCALES["1/s"] if unit.endswith("request/s
 NUMBER = r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """How one sort of value is written. `parse` takes the scalar (str, int, float, bool or None)."""
 
     name: str

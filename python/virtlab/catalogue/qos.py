@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtlab.catalogue.declaration import Values
 
@@ -28,8 +28,7 @@ class QosQueue:
         return self.maximum_bit_per_s != self.minimum_bit_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class QosClasses:
+class QosClasses(NamedTuple):
     """How a record has the classes of a discipline: as queues."""
 
     queue: Callable[[Values], QosQueue | None]  # of a class's values; None: a queue has no words for them

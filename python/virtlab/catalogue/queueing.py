@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.declaration import Arms, Parameter, Values
 from virtlab.catalogue.qos import QosType
@@ -85,8 +85,7 @@ def as_written(queue: Queue, _: int) -> dict[str, Any]:
     return {"limit_packets": queue.limit_packets, **queue.parameters}
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A discipline and its classes as Linux has them."""
 
     kind: Callable[[Queue], str] | None = None  # its name there; None: its own

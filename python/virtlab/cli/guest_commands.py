@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.actions import EXEC
 from virtlab.errors import ExperimentError
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 SHARES = "sees this machine's files: needs --allow-exec"
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(NamedTuple):
     """One command of a file: of an action of its timeline, of a service, or a role's program."""
 
     section: Literal["timeline", "services", "roles"]

@@ -6,14 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from virtlab.lazy import unloaded
 from virtlab.metrics.declared import BETTER, base_unit
-from virtlab.outputs import histogram_log, json_path, pattern, prometheus, table
 from virtlab.outputs.unreadable import UnreadableError
 from virtlab.units import did_you_mean, meant_unit, nearest
 from virtlab.units.scales import SCALES
+
+if TYPE_CHECKING:
+    from virtlab.outputs import histogram_log, json_path, pattern, prometheus, table
+else:
+    _FORMATS = ("histogram_log", "json_path", "pattern", "prometheus", "table")
+    histogram_log, json_path, pattern, prometheus, table = unloaded(
+        *(f"{__package__}.{name}" for name in _FORMATS)
+    )
 
 EXAMPLE = "{json: '$.requests[*].ms', unit: ms, better: lower}"
 ARGUMENT_MAX = 1000  # characters
@@ -22,8 +29,7 @@ LISTED = "docs/reference/workloads.md"  # where units are
 COMMON = ("unit", "better", "meaning")
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(NamedTuple):
     """Numbers in a metric's SI unit, and how often each was met."""
 
     values: list[float]
@@ -46,8 +52,7 @@ class Text:
         return self._document
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """`check` refuses an argument with ValueError("WHAT; CURE"); `values` are the numbers that the entry is of."""
 
     meaning: str

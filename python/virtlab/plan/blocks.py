@@ -10,17 +10,15 @@ at the end, so an older dataset stays readable.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Dtype = Literal["i64", "i32", "f64", "name"]
 ARMED, STARTED, STOPPED = "arm", "start", "stop"  # marks at which a role's own counters are read
 BEGIN, END = "begin", "end"  # marks of a run
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSchema:
+class BlockSchema(NamedTuple):
     """Columns of one kind of sample, in order: name -> dtype ('name' is a dictionary code on the wire, text on disk).
 
     `disk_bytes`: what a row takes in a Parquet file, about; 0 where there are few rows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from virtlab.units.numbers import show_number
 from virtlab.units.quantities import Bitrate, Duration, PacketSize, Ratio, Size
@@ -14,8 +14,7 @@ _ALIASES = {"B": "bytes"}
 WANTED_DIGITS = 6  # of an interval that somebody wrote down, and that no sample limits
 
 
-@dataclass(frozen=True, slots=True)
-class Display:
+class Display(NamedTuple):
     """How values of one unit are written: divide by `size`, append `unit`."""
 
     size: float

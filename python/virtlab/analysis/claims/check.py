@@ -4,7 +4,8 @@ judged?"""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from virtlab.analysis.claims.levels import find_level, find_operand, ordered
 from virtlab.analysis.claims.nouns import (
@@ -25,8 +26,7 @@ from virtlab.metrics import METRICS, MetricPath
 from virtlab.units import did_you_mean, level_number
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(NamedTuple):
     """What is wrong at a column of the claim's text (from 1), and the cure."""
 
     column: int

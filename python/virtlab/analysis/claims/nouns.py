@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
 from virtlab.errors import ExperimentError
@@ -31,8 +31,7 @@ class ClaimError(ExperimentError):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """One level of a factor as written: `ovs`, `switches 2`, `load=30 kB`. `factor` is None until it is
     looked up."""
 
@@ -42,8 +41,7 @@ class Operand:
     level: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """`sign` times a path, divided by another path or by a constant (in the unit of the path)."""
 
     path: MetricPath
@@ -85,8 +83,7 @@ class Expression:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Margin:
+class Margin(NamedTuple):
     """How far apart still counts as equal: `relative` (a share of the reference) or `absolute` (in the
     metric's unit)."""
 
@@ -94,8 +91,7 @@ class Margin:
     absolute: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Centre:
+class Centre(NamedTuple):
     """A constant with a tolerance: `244.16 us +- 10 %`, or the published value (`value` None) with a
     tolerance."""
 
@@ -103,16 +99,14 @@ class Centre:
     margin: Margin
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """`between LOW and HIGH`."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(NamedTuple):
     """`PATH <= CONSTANT`: at every design point the mean of the run values lies on that side of the
     constant."""
 
@@ -120,16 +114,14 @@ class Threshold:
     limit: float
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(NamedTuple):
     """`PATH within CENTRE` or `PATH between ...`: at every design point the mean lies in the range
     (equivalence test)."""
 
     target: Centre | Bounds
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where an order holds: the lowest or highest level of a factor, one named level, or where each is at its worst."""
 
     factor: str
@@ -138,8 +130,7 @@ class Place:
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Ordering:
+class Ordering(NamedTuple):
     """`A < B < C`: neighbours differ in that direction, by at least `by` when given.
 
     With `at` and `then` a crossing: `A < B at low load and > at high load`. With `growth_over` the growth of
@@ -155,8 +146,7 @@ class Ordering:
     growth_over: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Equivalent:
+class Equivalent(NamedTuple):
     """`A ~ B within MARGIN`: the means differ by less than the margin. A single operand naming a factor: all
     its levels."""
 
@@ -164,8 +154,7 @@ class Equivalent:
     margin: Margin
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """`A - B` or `A / B` against a constant, a range, or itself at other levels of `constant_over`."""
 
     left: Operand
@@ -176,8 +165,7 @@ class Difference:
     margin: Margin | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(NamedTuple):
     """`grows with FACTOR`: the last level exceeds the first and no step between neighbours goes the other
     way; `steadily`: every step goes that way."""
 
@@ -187,8 +175,7 @@ class Trend:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(NamedTuple):
     """`is linear in FACTOR within M`: no level's mean lies further from the fitted line than M of the line's
     rise."""
 
@@ -197,8 +184,7 @@ class Linear:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(NamedTuple):
     """`is constant over FACTOR within MARGIN`: at every level the mean is equivalent to that at the first."""
 
     factor: str
@@ -206,8 +192,7 @@ class Constant:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Onset:
+class Onset(NamedTuple):
     """`exceeds LIMIT from FACTOR A to B`: not above the limit below A, above it from B on; between,
     anything."""
 
@@ -218,8 +203,7 @@ class Onset:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedOrder:
+class PublishedOrder(NamedTuple):
     """`FACTOR ordered as published`: no two levels differ in the order opposite to the published values."""
 
     factor: str
@@ -231,16 +215,14 @@ Relation = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFactor:
+class NamedFactor(NamedTuple):
     """A factor as written, and where."""
 
     name: str
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """`FACTOR op LEVEL`; `=` and `!=` take several levels (`a | b`), the others one that is a quantity or
     number."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 from virtlab.analysis.claims.lexer import Token, tokens
 from virtlab.analysis.claims.nouns import (
@@ -88,8 +88,7 @@ def parse_claim(
     return replace(claim, members=members)
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(NamedTuple):
     """A list of levels in a claim's text, from `begin` to before `end`; `factor`: of a condition, its factor."""
 
     levels: tuple[str, ...]

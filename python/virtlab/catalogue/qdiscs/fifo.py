@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from virtlab.catalogue.queueing import CLASS_PACKETS, Kernel, QueueDiscipline
@@ -32,7 +31,7 @@ FIFO = QueueDiscipline(
     default={"limit_packets": PORT_PACKETS},
     tail_drop=True,
     serves="in_order",
-    kernel=replace(_KERNEL, needs=("pfifo", "bfifo")),
+    kernel=_KERNEL._replace(needs=("pfifo", "bfifo")),
 )
 PFIFO = QueueDiscipline(
     name="pfifo",

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
 
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read.mistakes import Mistake, Mistakes
@@ -37,8 +38,7 @@ class Factor:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
+class Exclusion(NamedTuple):
     """Combinations that are left out: every named factor at one of its named levels."""
 
     levels: Mapping[str, frozenset[str]]

@@ -6,14 +6,12 @@ All mistakes of a file are collected and raised at once, so its author sees the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtlab.errors import ExperimentError, shortened
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Mistake:
+class Mistake(NamedTuple):
     """One mistake; line and column count from 1, `path` is as `roles.probe.size`.
 
     >>> print(Mistake(4, 9, "link.rate", "'100' has no unit", "write e.g. '10 Mbit/s'"))
@@ -55,7 +53,7 @@ class FileMistakesError(ExperimentError):
 
     def as_json(self) -> list[dict[str, Any]]:
         """The mistakes as plain values."""
-        return [asdict(mistake) for mistake in self.mistakes]
+        return [mistake._asdict() for mistake in self.mistakes]
 
 
 class Mistakes:

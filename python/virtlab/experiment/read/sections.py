@@ -38,13 +38,22 @@ def section_type(name: str) -> Any:
 def validated(at: Steps, value: Any, kind: Any, findings: Findings, *, adapter: str) -> Any:
     """A value at `at` against a type; None when it is wrong."""
     if adapter not in _ADAPTERS:
-        _ADAPTERS[adapter] = TypeAdapter(kind)
+        _ADAPTERS[adapter] = _adapter(kind)
     try:
         return _ADAPTERS[adapter].validate_python(value)
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             _translate(at, problem, kind, findings)
         return None
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """What reads a type. `host` and `hosts` are of one model: built first, it is built once."""
+    for model in (kind, *get_args(kind)):
+        for part in (model, *get_args(model)):
+            for built in _models(part):
+                built.model_rebuild()
+    return TypeAdapter(kind)
 
 
 def _translate(at: Steps, problem: Any, kind: Any, findings: Findings) -> None:

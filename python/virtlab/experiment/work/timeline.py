@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtlab.catalogue.actions import ACTIONS, EVENTS, WAIT, playable
 from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, choice, shown
@@ -26,8 +26,7 @@ _EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerSpec:
+class TriggerSpec(NamedTuple):
     """The events after which an action begins."""
 
     event: str | None = None

@@ -12,30 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_of
+from tests.requests_file import requests_file
 
 from virtlab.experiment import load_text
 from virtlab.plan import Trial
 from virtlab.planner import plan_run
 
 ARMS = ("simulator", "testbed")
-FILE = """
-version: 1
-name: requests
-hosts: [h1, h2]
-host: {guests: 1}
-topology: {shape: line, switches: 1}
-link: {rate: 1 Gbit/s}
-roles:
-  clients: {workload: request_response, from: h1.g1, to: h2.g1, ROLE}
-timeline:
+TIMELINE = """timeline:
   - {id: ask, do: run, role: clients}
-repeat: 1
 """
 
 
 def rows_of(arm: str, role: str) -> dict[str, Any]:
     """Rows of one run, in the order in which requests were due."""
-    experiment = load_text(FILE.replace("ROLE", role))
+    experiment = load_text(requests_file(role, TIMELINE))
     plan = plan_run(experiment, next(iter(experiment.points())), 0)
     kept = Kept()
     with backend_of(arm).open(plan, Watcher()) as session:
@@ -80,7 +71,7 @@ def test_both_arms_draw_the_same_stages_from_the_same_seed() -> None:
 
 def test_writes_are_refused_where_there_are_no_disks() -> None:
     experiment = load_text(
-        FILE.replace("ROLE", "write: 4 KiB, write_mode: fsync, connections: 2, duration: 200 ms")
+        requests_file("write: 4 KiB, write_mode: fsync, connections: 2, duration: 200 ms", TIMELINE)
     )
     plan = plan_run(experiment, next(iter(experiment.points())), 0)
     (refusal,) = backend_of("simulator").check(plan)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.parity.test_searched_inputs import found
+from tests.requests_file import requests_file
 from tests.theory.simulated import simulated, values_of
 
 MS = 1_000_000
@@ -256,24 +257,14 @@ def test_what_is_open_at_the_end_is_censored() -> None:
 @pytest.mark.slow
 def test_a_search_finds_the_capacity_of_a_server(tmp_path: Path) -> None:
     """One thread and a demand of 2 ms: 500 requests per second, by the search as it is for every other input."""
-    text = """
-version: 1
-name: capacity
-hosts: [h1, h2]
-host: {guests: 1}
-topology: {shape: line, switches: 1}
-link: {rate: 1 Gbit/s}
-roles:
-  clients:
-    {workload: request_response, from: h1.g1, to: h2.g1, rate: 10 request/s, connections: 64, demand: 2 ms, duration: 4 s}
-search:
+    search = """search:
   variable: clients.rate
   low: 100 request/s
   high: 2 krequest/s
   resolution: 5 request/s
   until: clients.response_time.p99 > 50 ms
-repeat: 1
 """
+    text = requests_file("rate: 10 request/s, connections: 64, demand: 2 ms, duration: 4 s", search)
     capacity, counts = found("simulator", text, tmp_path / "found.results")
     assert counts
     assert capacity == pytest.approx(500, rel=0.05)

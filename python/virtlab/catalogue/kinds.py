@@ -148,6 +148,16 @@ def _positive_duration(value: Any) -> int:
     return number
 
 
+def _period_or_off(value: Any) -> int:
+    if value == "off":
+        return 0
+    try:
+        return _positive_duration(value)
+    except ValueError as error:
+        what = str(error).partition(";")[0]
+        raise ValueError(f"{what}; write e.g. '{PERIOD_OR_OFF.example}', or off") from None
+
+
 def _size(value: Any) -> int:
     number = Size.parse(text_of(value, Size.example)).size_bytes
     return _bounded(number, value, 0, SIZE_MAX_BYTES, "write a size of at most 1024 TiB")
@@ -317,7 +327,7 @@ DURATION = Kind(
 POSITIVE_DURATION = Kind("time above zero", _positive_duration, DURATION.schema, "10 ms")
 PERIOD_OR_OFF = Kind(
     "time above zero, or off",
-    lambda value: 0 if value == "off" else _positive_duration(value),
+    _period_or_off,
     {"anyOf": [DURATION.schema, {"const": "off"}]},
     "1 s",
 )

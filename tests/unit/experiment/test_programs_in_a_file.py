@@ -36,6 +36,11 @@ search: {variable: load.rate, low: 1 Mbit/s, high: 9 Mbit/s, until: client.answe
 """
 
 
+def changed(text: str, change: tuple[str, str]) -> str:
+    assert change[0] in text
+    return text.replace(*change)
+
+
 def mistakes_of(text: str) -> list[str]:
     with pytest.raises(FileMistakesError) as caught:
         load_text(text)
@@ -110,8 +115,7 @@ def test_the_simulator_refuses_it_with_the_cure(own: Experiment) -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_has_its_place_and_cure(change: tuple[str, str], place: str, expected: str) -> None:
-    assert change[0] in FILE
-    found = mistakes_of(FILE.replace(*change))
+    found = mistakes_of(changed(FILE, change))
     assert any(f"{place}:" in one and expected in one for one in found), found
 
 
@@ -202,8 +206,7 @@ def test_words_may_refer_to_services() -> None:
     ],
 )  # fmt: skip
 def test_a_reference_to_nothing_is_a_mistake(change: tuple[str, str], place: str, expected: str) -> None:
-    assert change[0] in SERVED
-    (mistake,) = mistakes_of(SERVED.replace(*change))
+    (mistake,) = mistakes_of(changed(SERVED, change))
     assert f"{place}:" in mistake
     assert expected in mistake
 

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.requests_file import requests_file
 
 from virtlab.experiment import load_text
 from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.planner import plan_run
-
-FILE = """
-version: 1
-name: requests
-hosts: [h1, h2]
-host: {guests: 1}
-topology: {shape: line, switches: 1}
-roles:
-  clients: {workload: request_response, from: h1.g1, to: h2.g1, ROLE}
-repeat: 1
-"""
-
 
 @pytest.mark.parametrize(
     ("role", "key", "cure"),
@@ -39,7 +28,7 @@ repeat: 1
 )  # fmt: skip
 def test_what_contradicts_itself_is_one_mistake_with_its_cure(role: str, key: str, cure: str) -> None:
     with pytest.raises(FileMistakesError) as raised:
-        load_text(FILE.replace("ROLE", role))
+        load_text(requests_file(role))
     (mistake,) = raised.value.mistakes
     assert mistake.path == f"roles.clients.{key}"
     assert cure in mistake.cure
@@ -47,7 +36,7 @@ def test_what_contradicts_itself_is_one_mistake_with_its_cure(role: str, key: st
 
 def test_a_plan_says_what_a_request_costs_in_si_units_and_nothing_that_the_file_leaves_out() -> None:
     def parameters(role: str) -> dict[str, object]:
-        experiment = load_text(FILE.replace("ROLE", role))
+        experiment = load_text(requests_file(role))
         return dict(plan_run(experiment, next(iter(experiment.points())), 0).roles["clients"].parameters)
 
     plain = parameters("demand: 1 ms")
@@ -59,3 +48,10 @@ def test_a_plan_says_what_a_request_costs_in_si_units_and_nothing_that_the_file_
         "serial_demand_ns": 2_000_000, "demand_distribution": "empirical", "demand_samples_ns": [0, 1_000_000, 1_000_000],
         "subtasks": 4, "lock_ratio": 0.2, "write_bytes": 4096, "write_mode": "throttled", "idle_write_ns": 100_000_000,
     }  # fmt: skip
+
+
+def test_a_period_without_its_unit_is_told_one_of_its_size() -> None:
+    with pytest.raises(FileMistakesError) as raised:
+        load_text(requests_file("demand: 1 ms", "collect: {telemetry: 1}\n"))
+    (mistake,) = raised.value.mistakes
+    assert mistake.cure == "write e.g. '1 s', or off"

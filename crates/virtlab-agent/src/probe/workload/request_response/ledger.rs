@@ -74,17 +74,21 @@ impl Ledger {
     /// All of it.
     pub fn close(self, report: &mut Report) {
         let [answered, refused, lost, broken, open, failed] = self.ended;
-        report.add("requests", self.ended.iter().sum());
-        report.add("answered_requests", answered);
-        report.add("refused_requests", refused);
-        report.add("lost_requests", lost);
-        report.add("broken_requests", broken);
-        report.add("open_requests", open);
-        report.add("failed_requests", failed);
-        report.add("retries", self.retries);
-        report.add("sent_bytes", self.sent_bytes);
-        report.add("received_bytes", self.received_bytes);
-        report.add("send_errors", 0);
+        for (counter, value) in [
+            ("requests", self.ended.iter().sum()),
+            ("answered_requests", answered),
+            ("refused_requests", refused),
+            ("lost_requests", lost),
+            ("broken_requests", broken),
+            ("open_requests", open),
+            ("failed_requests", failed),
+            ("retries", self.retries),
+            ("sent_bytes", self.sent_bytes),
+            ("received_bytes", self.received_bytes),
+            ("send_errors", 0),
+        ] {
+            report.add(counter, value);
+        }
         report.pacing.merge(&self.pacing);
         report.table(self.rows);
     }

@@ -88,6 +88,30 @@ class Results:
         where = "" if all_runs else " WHERE status = 'ok'"
         return Table(self._views(), f"SELECT * FROM {quoted(kind)}{where}")  # noqa: S608 - a known kind
 
+    def over_time(self, role: str, *, metric: str = "response_time", every: str = "1 s") -> Table:
+        """Of each interval of each good run: the requests of a role, and the median, p99 and maximum of their times.
+
+        `metric` is `response_time` or `transaction_time`. An interval without a request has no row.
+        """
+        from virtlab.catalogue.kinds import POSITIVE_DURATION
+        from virtlab.report.gather.distributions.over_time import TIMED, intervals
+        from virtlab.report.gather.distributions.samples import declare_windows
+
+        if metric not in TIMED:
+            what = f"'{metric}' is no time of requests"
+            raise ExperimentError("over_time", what, f"name {' or '.join(sorted(TIMED))}")
+        records = [record for record in self._dataset.runs() if record.status == "ok"]
+        if not any(role in record.plan.roles for record in records):
+            raise ExperimentError("over_time", f"no good run has a role '{role}'", "see `.values()`")
+        try:
+            width_ns = POSITIVE_DURATION.parse(every)
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            raise ExperimentError("over_time", what, cure) from None
+        with self._views() as db:
+            declare_windows(db, records)
+            return Table.of(*intervals(db, role, metric, width_ns))
+
     def runs(self) -> Table:
         """One row per run and attempt, with its status."""
         return Table(self._views(), "SELECT * FROM runs ORDER BY run")

@@ -8,6 +8,7 @@ will hold:
 | interval plot | `ROLE.METRIC.STATISTIC by FACTOR per FACTOR ...` (no factor: `ROLE.METRIC.STATISTIC`) |
 | distribution | `ecdf of ROLE.METRIC` |
 | exemplar runs | `series of ROLE.METRIC` |
+| quantiles per interval | `ROLE.METRIC over time` |
 | runs beside each other | `runs of ROLE.METRIC` |
 | histogram | `histogram of ROLE.METRIC` |
 | table of a histogram's buckets | `buckets of ROLE.METRIC` |
@@ -81,6 +82,15 @@ def of_metric(kind: OfMetric, role: str, metric: str) -> str:
     return slug(f"{kind} of {role}.{metric}")
 
 
+def over_time(role: str, metric: str) -> str:
+    """The name of a plot of quantiles per interval.
+
+    >>> over_time("clients", "response_time")
+    'clients-response-time-over-time'
+    """
+    return slug(f"{role}.{metric} over time")
+
+
 def of_search(kind: OfSearch, role: str) -> str:
     """The name of a plot or table of a search, or of the tests after it.
 
@@ -123,6 +133,7 @@ class Measured:
     sampled: bool = False
     recurring: bool = False  # its runs are plotted beside each other
     bucketed: bool = False  # it has a histogram
+    timed: bool = False  # it has quantiles per interval
 
 
 def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
@@ -149,6 +160,8 @@ def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict
             names[of_metric("recurrence", one.role, one.metric)] = (
                 f"variance of {path} within and between runs"
             )
+        if one.timed:
+            names[over_time(one.role, one.metric)] = f"median, p99 and maximum of {path} over time"
         if one.bucketed:
             names[of_metric("histogram", one.role, one.metric)] = f"histogram of {path}"
             names[of_metric("buckets", one.role, one.metric)] = f"buckets of the histogram of {path}"

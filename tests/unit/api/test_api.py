@@ -34,7 +34,8 @@ SURFACE = {
     "allow_exec: 'bool' = False, progress: 'bool' = False) -> 'Results'",
 }
 OF_RESULTS = {
-    "as_json", "exit_code", "figure", "figures", "lacking", "notes", "report", "runs", "samples", "values", "verdicts",
+    "as_json", "exit_code", "figure", "figures", "lacking", "notes", "over_time", "report", "runs", "samples", "values",
+    "verdicts",
 }  # fmt: skip
 OF_TABLES = {"columns", "of", "rows", "where"}
 

@@ -9,6 +9,7 @@ from virtlab.experiment import load_text
 from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.planner import plan_run
 
+
 @pytest.mark.parametrize(
     ("role", "key", "cure"),
     [

@@ -22,6 +22,7 @@ from virtlab.report.figures.figure import Figure
 from virtlab.report.figures.histograms import histogram_figure
 from virtlab.report.figures.intervals import interval_figure
 from virtlab.report.figures.load import load_figures
+from virtlab.report.figures.over_time import over_time_figures
 from virtlab.report.figures.panels import main_factor
 from virtlab.report.figures.processing import processing_figures
 from virtlab.report.figures.runs import runs_figure
@@ -55,6 +56,7 @@ def figures_of(data: Gathered) -> list[Figure]:
         *(histogram_figure(one, data.design.factors, split=split) for one in data.samples.histograms),
         *(runs_figure(one, data.design.factors, split=split) for one in data.samples.recurring),
         *(course_figure(one) for one in data.samples.courses),
+        *over_time_figures(data.samples.over_time),
         *class_figures(data),
         *([cores] if cores is not None else []),
         *processing_figures(data),

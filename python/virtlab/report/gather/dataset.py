@@ -21,6 +21,7 @@ from virtlab.experiment import Experiment, load_text
 from virtlab.report.gather import conditions, wire
 from virtlab.report.gather.distributions.curves import curves_of
 from virtlab.report.gather.distributions.histograms import histograms_of
+from virtlab.report.gather.distributions.over_time import over_time_of
 from virtlab.report.gather.distributions.recurrence import recurring_of
 from virtlab.report.gather.distributions.samples import declare_windows
 from virtlab.report.gather.fairness import axis_of_experiment
@@ -118,6 +119,7 @@ def gather(
                 recurring_of(db, results, settings, repeat.confidence),
                 histograms_of(db, used, results, settings),
                 courses_of(db, used, settings),
+                over_time_of(db, results),
             )
             queued, classes = queues(db, used, settings)
             quality = conditions.link_quality(db, used)

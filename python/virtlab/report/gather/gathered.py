@@ -9,6 +9,7 @@ from typing import Any
 
 from virtlab.analysis.effects import Effect
 from virtlab.report.gather.distributions.histograms import Histogram
+from virtlab.report.gather.distributions.over_time import OverTime
 from virtlab.report.gather.distributions.recurrence import Recurring
 from virtlab.report.gather.fairness import FairnessAxis
 from virtlab.report.gather.model import (
@@ -64,6 +65,7 @@ class Samples:
     recurring: tuple[Recurring, ...] = ()
     histograms: tuple[Histogram, ...] = ()
     processing: tuple[Course, ...] = ()
+    over_time: tuple[OverTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
 from virtlab.report import names
 from virtlab.report.gather.distributions.samples import SAMPLED, Source, rows_of
-from virtlab.report.gather.model import Curve, Result, Sampled
+from virtlab.report.gather.model import Cell, Curve, Result, Sampled
 from virtlab.report.gather.selection import DISTRIBUTIONS, leading
 
 Points = Mapping[int, Mapping[str, str]]  # index -> its levels of the factors that vary
@@ -41,15 +41,19 @@ def curves_of(
 
 
 def _exemplars(db: duckdb.DuckDBPyConnection, result: Result) -> Iterator[Curve]:
+    for run, cell in exemplars(result):
+        curve = course(db, result.quantity.role, SAMPLED[result.quantity.metric], run, cell.point)
+        if curve is not None:
+            yield curve
+
+
+def exemplars(result: Result) -> Iterator[tuple[str, Cell]]:
     """The settings of lowest, middle and highest mean, each by the run whose value is the median of its repetitions."""
     cells = sorted((cell for cell in result.cells if cell.present), key=lambda cell: cell.mean)
     places = sorted({0, len(cells) // 2, len(cells) - 1}) if cells else []
     for cell in (cells[at] for at in places[:EXEMPLARS]):
         runs = sorted((one.value, one.run) for one in cell.values if one.value is not None)
-        run = runs[(len(runs) - 1) // 2][1]
-        curve = course(db, result.quantity.role, SAMPLED[result.quantity.metric], run, cell.point)
-        if curve is not None:
-            yield curve
+        yield runs[(len(runs) - 1) // 2][1], cell
 
 
 def probabilities(count: int = 240) -> list[float]:

@@ -22,6 +22,7 @@ from virtlab.metrics.searches import SEARCHES
 from virtlab.realtime.forms import load_study
 from virtlab.realtime.plots import PLOTS
 from virtlab.report import names
+from virtlab.report.gather.distributions.over_time import TIMED
 from virtlab.report.gather.distributions.samples import SAMPLED
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.processing import SHARES
@@ -43,6 +44,7 @@ def measured(
             metric.statistics,
             sampled=metric.key in SAMPLED,
             recurring=metric.key in RECURRING,
+            timed=metric.key in TIMED,
             bucketed=bucketed(workload, metric.key),
         )
         for role, workload in roles.items()

@@ -1,0 +1,67 @@
+"""Response times over time: median, p99 and maximum of each interval, above the number of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from virtlab.report import names
+from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips, title_of
+from virtlab.report.figures.panels import arrange
+from virtlab.report.gather.distributions.over_time import OverTime
+from virtlab.report.words import point_words
+from virtlab.units import Duration, display
+
+LINES = ("max", "p99", "median")
+
+
+def over_time_figures(found: Sequence[OverTime]) -> Iterator[Figure]:
+    """One of each metric of a role, with a panel per exemplar run."""
+    for key in dict.fromkeys((one.role, one.metric) for one in found):
+        yield _figure([one for one in found if (one.role, one.metric) == key])
+
+
+def _figure(found: Sequence[OverTime]) -> Figure:
+    role, metric = found[0].role, found[0].metric
+    shown = display("ns", [interval.median for one in found for interval in one.intervals])
+    labels = [point_words(one.point, one.run) for one in found]
+    rows: list[Row] = [
+        {
+            "x": interval.begin_s,
+            "y": max(value, 1) / shown.size,
+            "of": line,
+            "n": interval.count,
+            "panel": label,
+            "run": one.run,
+        }
+        for one, label in zip(found, labels, strict=True)
+        for interval in one.intervals
+        for line, value in zip(LINES, (interval.largest, interval.p99, interval.median), strict=True)
+    ]
+    unit = shown.unit or "value"
+    curve = layer(
+        rows, "line", "curve",
+        x=amount("x", "seconds since the measurement began", scale={"nice": False}),
+        y=amount("y", unit, scale={"type": "log", "nice": False}),
+        color=name("of", "", LINES),
+        tooltip=tips(
+            ("of", "of its requests"), ("x", "s", ".4~g"), ("y", unit, ".4~g"), ("n", "requests", ""), ("run", "run")
+        ),
+    )  # fmt: skip
+    widths = " and ".join(dict.fromkeys(str(Duration(one.width_ns)) for one in found))
+    return Figure(
+        name=names.over_time(role, metric),
+        title=title_of(found[0].title, role, "over time"),
+        subtitle=f"Median, p99 and maximum of the requests of each {widths}, in exemplar runs",
+        alt=f"Median, p99 and maximum of {role}.{metric} over time in {len(labels)} exemplar runs: {'; '.join(labels)}. "
+        + " ".join(_worst(one, label) for one, label in zip(found, labels, strict=True)),
+        spec=arrange([curve], labels if len(labels) > 1 else (), height=190),
+        group=f"{role}.{metric}",
+        statistic="quantiles over time",
+        empty=not rows,
+    )
+
+
+def _worst(one: OverTime, label: str) -> str:
+    worst = max(one.intervals, key=lambda interval: interval.p99)
+    shown = display("ns", [worst.p99])
+    return f"{label}: p99 is at most {shown.text(worst.p99)}, {worst.begin_s:.4g} s after the begin."

@@ -37,6 +37,8 @@ pub enum Due {
     Resume(usize),
     /// An interface says something of its own.
     Speak(usize),
+    /// Work in a guest may be done.
+    Work(usize),
 }
 
 const PLACE_BITS: u32 = 24;

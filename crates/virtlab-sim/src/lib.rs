@@ -15,6 +15,7 @@ mod costs;
 mod input;
 mod ip;
 mod network;
+mod processors;
 mod samples;
 pub mod star;
 mod tcp;

@@ -91,6 +91,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         },
         guests: all()
             .map(|host| Guest {
+                processors: None,
                 forwards: false,
                 addresses: vec![address(host)],
                 routes: vec![Route {

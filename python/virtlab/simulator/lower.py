@@ -26,6 +26,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
+from virtlab.simulator.shares import processors, working
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "port", "histogram_buckets", "histogram_edges_ns"}
@@ -58,6 +59,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     found = converged(plan)
     live = world.arp == "live"
     shared = sharing(plan)
+    worked = working(plan)
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
@@ -100,7 +102,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             },
             "forwarding": forwarding,
         },
-        "guests": [_guest(plan, name, vnics, found) for name in world.guests],
+        "guests": [_guest(plan, name, vnics, found, works=name in worked) for name in world.guests],
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
         **({"uplinks": [_uplink(each) for each in shared_queues(plan)]} if shared else {}),
@@ -229,7 +231,12 @@ def _vswitch(
 
 
 def _guest(
-    plan: Plan, name: str, vnics: Mapping[str, int], guest_routes: Mapping[str, tuple[Route, ...]]
+    plan: Plan,
+    name: str,
+    vnics: Mapping[str, int],
+    guest_routes: Mapping[str, tuple[Route, ...]],
+    *,
+    works: bool,
 ) -> dict[str, Any]:
     guest = plan.world.guests[name]
     own = list(addresses(guest))
@@ -238,7 +245,9 @@ def _guest(
         for route in (*plan.world.routes.get(name, ()), *guest_routes.get(name, ()))
     ]
     routes.sort(key=lambda route: -route[0].prefixlen)
+    shared = processors(guest) if works else None
     return {
+        **({} if shared is None else {"processors": shared}),
         "forwards": guest.forwards,
         "addresses": [str(address.ip) for _, address in own],
         "routes": [

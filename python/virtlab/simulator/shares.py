@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
 
@@ -41,6 +42,28 @@ def quota(guest: Guest) -> dict[str, Any]:
         return {}
     quota_ns = round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS)
     return {"quota": {"quota_ns": quota_ns, "period_ns": QUOTA_PERIOD_NS}}
+
+
+def working(plan: Plan) -> frozenset[str]:
+    """Guests in which servers work off the demands of requests."""
+    return frozenset(
+        str(role.to)
+        for role in plan.roles.values()
+        if (kind := WORKLOADS.get(role.workload)) is not None and kind.works(role.parameters)
+    )
+
+
+def processors(guest: Guest) -> float | None:
+    """How many processors what works in a guest shares; None where the Plan does not say.
+
+    A quota counts as a part of a processor at all times, whatever its period.
+
+    >>> machine = Guest(platform="any", host="h", vnics={}, vcpus=2)
+    >>> processors(machine), processors(machine.model_copy(update={"cpu_quota_ratio": 0.5}))
+    (2.0, 0.5)
+    """
+    given = [float(each) for each in (guest.vcpus, guest.cpu_quota_ratio) if each is not None]
+    return min(given, default=None)
 
 
 def together(vnic: Vnic) -> dict[str, bool]:

@@ -20,6 +20,7 @@ from virtlab.planner.ports import port_of
 from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import NO_PROGRAMS, why_without_effect
+from virtlab.simulator.shares import working
 
 IDEAL_ALIKE = "an ideal platform costs nothing, whatever it is"
 IDEAL_PROCESSOR = "on an ideal platform nothing takes processor time"
@@ -76,12 +77,18 @@ def _network(plan: Plan) -> Iterator[WithoutEffect]:
 
 def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
     tcp = {guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, role.to)}
+    worked = working(plan)
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if profile.is_ideal:
-            yield from _alike(path, guest, heard=plan.world.ipv6_noise and _behind_a_passage(name, guest))
+            yield from _alike(
+                path,
+                guest,
+                heard=plan.world.ipv6_noise and _behind_a_passage(name, guest),
+                works=name in worked,
+            )
         else:
-            yield from _unpaid(path, guest, profile)
+            yield from _unpaid(path, guest, profile, works=name in worked)
         if guest.memory_bytes is not None:
             yield WithoutEffect(path, f"memory {guest.memory_bytes} B", NO_MEMORY)
         if guest.runtime is not None:
@@ -92,7 +99,7 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield WithoutEffect(path, f"user_namespace {guest.user_namespace}", ONE_CONTAINER)
         if guest.firmware is not None:
             yield WithoutEffect(path, f"firmware {guest.firmware}", "a simulated guest boots nothing")
-        if guest.vcpus is not None:
+        if guest.vcpus is not None and name not in worked:
             yield WithoutEffect(path, f"vcpus {guest.vcpus}", "a simulated guest is one virtual processor")
         if guest.image is not None:
             yield WithoutEffect(path, f"image {guest.image}", NO_PROGRAMS)
@@ -105,13 +112,15 @@ def _behind_a_passage(name: str, guest: Guest) -> bool:
     return any(vnic.vswitch == f"{port_of(name, own)}.br" for own, vnic in guest.vnics.items())
 
 
-def _alike(path: str, guest: Guest, *, heard: bool) -> Iterator[WithoutEffect]:
-    """What is all the same where nothing costs anything; not a platform that is `heard` in what kernels say."""
+def _alike(path: str, guest: Guest, *, heard: bool, works: bool) -> Iterator[WithoutEffect]:
+    """What is all the same where nothing costs anything; not a platform that is `heard` in what kernels say, nor a share of
+    a processor where a server `works`.
+    """
     if not PLATFORMS[guest.platform].is_stack and not heard:
         yield WithoutEffect(path, f"platform {guest.platform}", IDEAL_ALIKE)
     for model in dict.fromkeys(vnic.model for vnic in guest.vnics.values() if vnic.model is not None):
         yield WithoutEffect(path, f"vNIC model {model}", IDEAL_ALIKE)
-    if guest.cpu_quota_ratio is not None:
+    if guest.cpu_quota_ratio is not None and not works:
         yield WithoutEffect(path, f"CPU quota {guest.cpu_quota_ratio:g}", IDEAL_PROCESSOR)
     if guest.pin != "none":
         yield WithoutEffect(path, f"pin {guest.pin}", IDEAL_PROCESSOR)
@@ -119,7 +128,7 @@ def _alike(path: str, guest: Guest, *, heard: bool) -> Iterator[WithoutEffect]:
         yield WithoutEffect(path, f"idle {guest.idle}", IDEAL_PROCESSOR)
 
 
-def _unpaid(path: str, guest: Guest, profile: Profile) -> Iterator[WithoutEffect]:
+def _unpaid(path: str, guest: Guest, profile: Profile, *, works: bool) -> Iterator[WithoutEffect]:
     """What decides where and when costs are paid that this profile does not hold."""
     own = f"platform.{guest.platform}."
     what = "bridge" if guest.bridges else "forward"
@@ -130,8 +139,10 @@ def _unpaid(path: str, guest: Guest, profile: Profile) -> Iterator[WithoutEffect
         elif not held.intersection(f"{own}{cost}_ns" for cost in (what, f"{what}_byte", "rouse", "steer")):
             why = f"profile '{profile.name}' holds no cost of forwarding ({own}{what}_ns, {own}steer_ns)"
             yield WithoutEffect(path, f"pin {guest.pin}", why)
-    if guest.cpu_quota_ratio is not None and not any(
-        name.endswith((".send_ns", ".message_ns")) or f".{what}_" in name for name in held
+    if (
+        guest.cpu_quota_ratio is not None
+        and not works
+        and not any(name.endswith((".send_ns", ".message_ns")) or f".{what}_" in name for name in held)
     ):
         why = f"profile '{profile.name}' holds no work of its processes ({own}send_ns, {own}message_ns)"
         yield WithoutEffect(path, f"CPU quota {guest.cpu_quota_ratio:g}", why)

@@ -379,6 +379,12 @@ pub struct Pause {
 }
 
 impl Pause {
+    /// When it begins and when it is over.
+    #[must_use]
+    pub fn edges(&self) -> [Nanos; 2] {
+        [self.begin, self.end]
+    }
+
     /// When it is over, if `now` lies in it.
     #[must_use]
     pub fn holds(&self, now: Nanos) -> Option<Nanos> {

@@ -91,6 +91,9 @@ pub struct Noise {
 pub struct Guest {
     /// Whether it is a router.
     pub forwards: bool,
+    /// Processors that what works in it shares; absent: each has one of its own.
+    #[serde(default)]
+    pub processors: Option<f64>,
     /// Its own addresses.
     pub addresses: Vec<IpAddr>,
     /// Longest prefix first.

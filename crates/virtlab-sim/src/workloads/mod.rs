@@ -10,6 +10,7 @@ mod serving;
 pub mod stream;
 pub mod tcp_rr;
 pub mod tcp_stream;
+mod threads;
 pub mod workload;
 
 use crate::input::Finding;

@@ -1,8 +1,9 @@
 //! `request_response`: a client of an open or a closed loop, and a server whose threads serve requests in order.
 //!
-//! Client and server cost nothing but the demands, and each task of one has a processor of its own for as long as it takes:
-//! a server of n threads has n processors. Requests and answers cross the network over TCP, as the testbed's do. A request
-//! that was given up leaves its connection to another; what the server had of it is served all the same.
+//! Client and server cost nothing but the demands. Each task of one has a processor of its own for as long as it takes, so a
+//! server of n threads has n processors; unless its guest has a number of them, which all that works in it shares. Requests
+//! and answers cross the network over TCP, as the testbed's do. A request that was given up leaves its connection to another;
+//! what the server had of it is served all the same.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
@@ -142,7 +143,7 @@ impl RequestResponse {
             seed,
             links: Vec::new(),
             asking,
-            serving: Serving::new(own, role.ends[1].seed),
+            serving: Serving::new(own, role.ends[1].seed, network.shares(network.guest_of(index, 1))),
             serving_ns: None,
             planned_ns: None,
             finished: false,
@@ -318,7 +319,15 @@ impl RequestResponse {
     }
 
     fn plan_serving(&mut self, network: &mut Network) {
-        let next_ns = self.serving.next_ns();
+        let guest = network.guest_of(self.role, 1);
+        let threads = &mut self.serving.threads;
+        if threads.stops(network.now_ns) {
+            threads.given_back(network.stop_work(guest, self.role));
+        }
+        for (number, rest) in threads.wanted() {
+            network.work(guest, rest, (self.role, number));
+        }
+        let next_ns = threads.next_ns(network.now_ns);
         if let Some(at_ns) = next_ns.filter(|_| next_ns != self.serving_ns) {
             network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
         }
@@ -391,6 +400,11 @@ impl Workload for RequestResponse {
             }
             self.go_on(network);
         }
+    }
+
+    fn worked(&mut self, number: u64, network: &mut Network) {
+        self.serving.threads.worked(number);
+        self.serve(network);
     }
 
     fn path_changed(&mut self, side: usize, network: &mut Network) {

@@ -1,16 +1,16 @@
-//! The server of requests in virtual time: threads, each with a processor of its own, the lock, and what waits for both.
+//! The server of requests in virtual time: threads, the lock, and what waits for both.
 //!
-//! It knows requests by the place of their connection, and instants; when it has to be asked again is [`Serving::next_ns`].
+//! It knows requests by the place of their connection, and instants; when it has to be asked again its threads say.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use virtlab_load::parameters::request_response::{Pause, RequestResponse as Parameters};
+use crate::workloads::threads::Threads;
+use std::collections::VecDeque;
+use virtlab_load::parameters::request_response::RequestResponse as Parameters;
 use virtlab_load::station::{Done, Station, Task};
 use virtlab_wire::Nanos;
 
 /// What a thread does of its task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+pub enum Part {
     /// Without the lock.
     Free(Task),
     /// Under the lock; then the task is done.
@@ -21,49 +21,38 @@ enum Part {
 pub struct Serving {
     own: Parameters,
     pub station: Station<usize>,
-    /// When parts of tasks will be done, in the order in which they began.
-    busy: BinaryHeap<Reverse<(u64, u64, Part)>>,
+    pub threads: Threads<Part>,
     /// Whether a thread has the lock.
     locked: bool,
     /// Since when threads wait for it.
     lock: VecDeque<(u64, Task)>,
     pub lock_wait_ns: u64,
-    pause: Option<Pause>,
-    begun: u64,
 }
 
 impl Serving {
-    /// Of a role, at the server's seed.
-    pub fn new(own: Parameters, seed: u64) -> Self {
+    /// Of a role, at the server's seed; whether its guest shares its processors.
+    pub fn new(own: Parameters, seed: u64, shares: bool) -> Self {
         Self {
             station: Station::new(&own, seed),
             own,
-            busy: BinaryHeap::new(),
+            threads: Threads::new(shares),
             locked: false,
             lock: VecDeque::new(),
             lock_wait_ns: 0,
-            pause: None,
-            begun: 0,
         }
     }
 
     /// Takes a request in; it is back where there is no room for it.
     pub fn offer(&mut self, place: usize, now_ns: u64) -> Result<(), usize> {
-        self.pause.get_or_insert_with(|| self.own.pause(Nanos(now_ns)));
+        self.threads.note_pause(|| self.own.pause(Nanos(now_ns)));
         self.station.offer(place, self.idle())?;
         self.begin(now_ns);
         Ok(())
     }
 
-    /// When threads are done next.
-    pub fn next_ns(&self) -> Option<u64> {
-        self.busy.peek().map(|Reverse((done_ns, ..))| *done_ns)
-    }
-
     /// A request that is done by now; to be asked until there is no other.
     pub fn serve(&mut self, now_ns: u64) -> Option<usize> {
-        while self.next_ns().is_some_and(|done_ns| done_ns <= now_ns) {
-            let Reverse((_, _, part)) = self.busy.pop()?;
+        while let Some(part) = self.threads.done(now_ns) {
             let task = match part {
                 Part::Free(task) if self.own.locked(task.work) > Nanos::ZERO => {
                     self.lock.push_back((now_ns, task));
@@ -88,7 +77,7 @@ impl Serving {
 
     /// Threads without a task.
     fn idle(&self) -> usize {
-        usize::from(self.own.threads) - self.busy.len() - self.lock.len()
+        usize::from(self.own.threads) - self.threads.busy() - self.lock.len()
     }
 
     /// Idle threads begin what waits.
@@ -113,8 +102,6 @@ impl Serving {
 
     /// A thread works for a time, and for that of a pause that falls into it.
     fn work(&mut self, part: Part, time: Nanos, now_ns: u64) {
-        self.begun += 1;
-        let pause = self.pause.unwrap_or_else(|| self.own.pause(Nanos::ZERO));
-        self.busy.push(Reverse((pause.done(Nanos(now_ns), time).0, self.begun, part)));
+        self.threads.begin(part, time, now_ns);
     }
 }

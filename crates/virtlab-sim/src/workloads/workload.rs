@@ -34,6 +34,10 @@ pub trait Workload: Send {
     fn start(&mut self, network: &mut Network);
     /// An instant that the workload planned.
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network);
+    /// Work that it asked the processors of a guest for is done (`Network::work`).
+    fn worked(&mut self, number: u64, _network: &mut Network) {
+        unreachable!("work {number} is of no workload of this kind")
+    }
     /// Looks whether its waiting is over.
     fn expire(&mut self, _side: usize, _network: &mut Network) {}
     /// Whether a process takes the message, not the kernel: then it has to be woken first.

@@ -234,6 +234,7 @@ impl World {
                 Some(Due::Land(port)) => self.land(port),
                 Some(Due::Release(nic)) => self.network.release(nic),
                 Some(Due::Speak(place)) => self.network.speak(place),
+                Some(Due::Work(guest)) => self.work(guest),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
                 Some(Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
@@ -255,6 +256,15 @@ impl World {
             self.network.agenda.stand(true);
             self.settle();
         }
+    }
+
+    /// Whose work in a guest is done by now is told so.
+    fn work(&mut self, guest: usize) {
+        while let Some((role, number)) = self.network.done(guest) {
+            self.roles[role].workload.worked(number, &mut self.network);
+            self.look(role);
+        }
+        self.network.plan_work(guest);
     }
 
     /// What has landed at a port by now.

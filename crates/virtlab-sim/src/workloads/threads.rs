@@ -1,0 +1,166 @@
+//! The threads of a server: each works on one thing at a time, on a processor of its own or on those that its guest shares.
+//!
+//! Shared processors are the guest's, so work for them is handed out (`wanted`) and comes back when it is done (`worked`). A
+//! server that pauses takes what is under way back, and resumes what was left of it.
+
+use crate::processors::Rest;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use virtlab_load::parameters::request_response::Pause;
+use virtlab_wire::Nanos;
+
+/// What the threads of a role work on.
+#[derive(Debug)]
+pub struct Threads<T> {
+    pause: Option<Pause>,
+    begun: u64,
+    /// When things on processors of their own will be done, in the order in which they began.
+    alone: BinaryHeap<Reverse<(u64, u64, T)>>,
+    shared: Option<Shared<T>>,
+}
+
+/// Things on processors that are shared.
+#[derive(Debug)]
+struct Shared<T> {
+    under_way: BTreeMap<u64, T>,
+    done: VecDeque<u64>,
+    /// Work to request from the processors.
+    wanted: Vec<(u64, Rest)>,
+    /// What is left of each while the server pauses.
+    paused: Option<Vec<(u64, Rest)>>,
+}
+
+impl<T: Ord + Copy> Threads<T> {
+    /// Of a server in a guest that shares its processors, or does not.
+    pub fn new(shares: bool) -> Self {
+        let shared =
+            Shared { under_way: BTreeMap::new(), done: VecDeque::new(), wanted: Vec::new(), paused: None };
+        Self { pause: None, begun: 0, alone: BinaryHeap::new(), shared: shares.then_some(shared) }
+    }
+
+    /// The first request has come, so it is known when the server pauses; later ones change nothing.
+    pub fn note_pause(&mut self, pause: impl FnOnce() -> Pause) {
+        self.pause.get_or_insert_with(pause);
+    }
+
+    /// How many of them are busy.
+    pub fn busy(&self) -> usize {
+        self.alone.len() + self.shared.as_ref().map_or(0, |shared| shared.under_way.len())
+    }
+
+    /// One of them begins something.
+    pub fn begin(&mut self, what: T, work: Nanos, now_ns: u64) {
+        self.begun += 1;
+        let (number, pauses) = (self.begun, self.pauses(now_ns));
+        let Some(shared) = &mut self.shared else {
+            let now = Nanos(now_ns);
+            let done = self.pause.map_or(now + work, |pause| pause.done(now, work));
+            self.alone.push(Reverse((done.0, number, what)));
+            return;
+        };
+        shared.under_way.insert(number, what);
+        let rest = (number, Rest::of(work.0));
+        if pauses {
+            shared.paused.get_or_insert_default().push(rest);
+        } else {
+            shared.wanted.push(rest);
+        }
+    }
+
+    /// What is done by now; to be asked until there is nothing else.
+    pub fn done(&mut self, now_ns: u64) -> Option<T> {
+        if let Some(shared) = &mut self.shared {
+            let number = shared.done.pop_front()?;
+            return shared.under_way.remove(&number);
+        }
+        let Reverse((done_ns, ..)) = self.alone.peek()?;
+        if *done_ns > now_ns {
+            return None;
+        }
+        self.alone.pop().map(|Reverse((_, _, what))| what)
+    }
+
+    /// When they have to be looked after next; of work on shared processors they are told.
+    pub fn next_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.shared.is_none() {
+            return self.alone.peek().map(|Reverse((done_ns, ..))| *done_ns);
+        }
+        let edges = self.pause.map(|pause| pause.edges()).filter(|[begin, end]| begin < end)?;
+        edges.into_iter().map(|edge| edge.0).find(|edge_ns| *edge_ns > now_ns)
+    }
+
+    /// Shared processors have done this much of the work.
+    pub fn worked(&mut self, number: u64) {
+        if let Some(shared) = &mut self.shared {
+            shared.done.push_back(number);
+        }
+    }
+
+    /// Whether what is under way has to be taken back from the processors now: it is `given_back`.
+    pub fn stops(&mut self, now_ns: u64) -> bool {
+        let pauses = self.pauses(now_ns);
+        let Some(shared) = &mut self.shared else { return false };
+        if !pauses {
+            shared.wanted.extend(shared.paused.take().unwrap_or_default());
+        }
+        pauses
+    }
+
+    /// What is left of what was under way.
+    pub fn given_back(&mut self, rest: Vec<(u64, Rest)>) {
+        if let Some(shared) = &mut self.shared {
+            shared.paused.get_or_insert_default().extend(rest);
+        }
+    }
+
+    /// Work to request from the processors.
+    pub fn wanted(&mut self) -> Vec<(u64, Rest)> {
+        self.shared.as_mut().map(|shared| std::mem::take(&mut shared.wanted)).unwrap_or_default()
+    }
+
+    fn pauses(&self, now_ns: u64) -> bool {
+        self.pause.is_some_and(|pause| pause.holds(Nanos(now_ns)).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use virtlab_load::parameters::request_response::RequestResponse;
+
+    fn paused(shares: bool) -> Threads<char> {
+        let text = r#"{"pause_ns": 100, "pause_after_ns": 50}"#;
+        let own: RequestResponse =
+            virtlab_load::parameters::read(&serde_json::from_str(text).unwrap()).unwrap();
+        let mut threads = Threads::new(shares);
+        threads.note_pause(|| own.pause(Nanos::ZERO));
+        threads
+    }
+
+    #[test]
+    fn with_processors_of_their_own_things_are_done_after_their_time_and_that_of_the_pause() {
+        let mut threads = paused(false);
+        threads.begin('a', Nanos(20), 0);
+        threads.begin('b', Nanos(80), 0);
+        assert_eq!((threads.next_ns(0), threads.busy()), (Some(20), 2));
+        assert_eq!((threads.done(20), threads.done(20)), (Some('a'), None));
+        assert_eq!((threads.next_ns(20), threads.done(180)), (Some(180), Some('b')));
+        assert!(threads.wanted().is_empty());
+    }
+
+    #[test]
+    fn shared_processors_are_asked_and_what_a_pause_takes_back_is_asked_for_again() {
+        let mut threads = paused(true);
+        threads.begin('a', Nanos(80), 0);
+        assert_eq!((threads.wanted(), threads.busy()), (vec![(1, Rest::of(80))], 1));
+        assert_eq!((threads.next_ns(0), threads.stops(0)), (Some(50), false));
+        assert_eq!((threads.next_ns(50), threads.stops(50)), (Some(150), true));
+        threads.given_back(vec![(1, Rest::of(30))]);
+        threads.begin('b', Nanos(10), 60);
+        assert!(threads.wanted().is_empty());
+        assert_eq!((threads.next_ns(150), threads.stops(150)), (None, false));
+        assert_eq!(threads.wanted(), [(1, Rest::of(30)), (2, Rest::of(10))]);
+        threads.worked(2);
+        assert_eq!((threads.done(160), threads.done(160), threads.busy()), (Some('b'), None, 1));
+    }
+}

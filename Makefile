@@ -36,9 +36,18 @@ test: setup rust-test unit  ## set up and run all tests
 
 setup: check-tools $(VENV)/.installed agent native  ## environment, agent, extension module
 
-platforms: setup  ## what virtual machines, containers and switches are made with: packages, and images to boot
+platforms: setup $(VENV)/junit-10.xsd  ## what virtual machines, containers and switches are made with: packages, and images to boot
 	@$(PYTHON) tools/check_tools.py --install --platforms
 	$(BIN)/virtlab image build --kernel all
+
+# The schema by which Jenkins reads JUnit XML: of its xunit plug-in, and among the sources of pytest.
+$(VENV)/junit-10.xsd: requirements-dev.lock $(VENV)/.needed
+	rm -rf $(VENV)/sources
+	$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --no-binary pytest --require-hashes \
+		-r <(awk '/^pytest==/, !/\\$$/' requirements-dev.lock) -d $(VENV)/sources
+	tar -xzOf $(VENV)/sources/pytest-*.tar.gz --wildcards '*/junit-10.xsd' >$@.new
+	rm -r $(VENV)/sources
+	mv $@.new $@
 
 check-tools:
 	@$(PYTHON) tools/check_tools.py --install

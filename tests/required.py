@@ -88,6 +88,12 @@ def _receivers() -> str | None:
     return missing()
 
 
+def _schemas() -> str | None:
+    from tests.process.test_junit_schema import missing
+
+    return missing()
+
+
 def _oracles() -> str | None:
     from tests.parity.test_oracles import LACKING
 
@@ -115,6 +121,7 @@ CAPABILITIES = {
     "dask": Capability((), _dask),
     "receivers": Capability((), _receivers),
     "shells": Capability((), _shells),
+    "schemas": Capability((), _schemas),
     "oracles": Capability((), _oracles, on_demand=True),
     "programs": Capability(("howto_programs",), _programs),
 }

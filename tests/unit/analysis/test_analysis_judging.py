@@ -140,6 +140,16 @@ def test_a_flat_step_does_not_refute_growth_but_leaves_steady_growth_open() -> N
     assert rule(f"{RTT} steadily grows with load", table).ruling == "undecided"
 
 
+def test_a_step_that_stays_exactly_level_does_not_refute_growth() -> None:
+    truth = {"0 B": 100.0, "10 kB": 100.0, "30 kB": 150.0, "60 kB": 200.0}
+    table = table_of(LOADS, {RTT: lambda levels: truth[levels["load"]]}, spread=0.0)
+    assert rule(f"{RTT} grows with load", table).ruling == "holds"
+    assert rule(f"{RTT} steadily grows with load", table).ruling == "refuted"
+    turned = table_of(LOADS, {RTT: lambda levels: 300 - truth[levels["load"]]}, spread=0.0)
+    assert rule(f"{RTT} falls with load", turned).ruling == "holds"
+    assert rule(f"{RTT} grows with load", turned).ruling == "refuted"
+
+
 STREAMS = {"streams": ["1", "3"], **LOADS}
 
 

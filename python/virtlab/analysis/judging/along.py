@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def trend(case: Case, relation: Trend) -> list[Test]:
     """Ends of the factor, and its steps: each has to go up, or (not steadily) only must not go down."""
-    comparator = ">" if relation.direction == "grows" else "<"
     found = []
     for rest, cells in sorted(case.cells.groups(relation.factor).items()):
+        comparator = ">" if relation.direction == "grows" else "<"
         levels = ordered([key[0] for key in cells]) or []
         if len(levels) < 2:
             continue
@@ -35,6 +35,7 @@ def trend(case: Case, relation: Trend) -> list[Test]:
                 pair_test(case, rest, relation.factor, (levels[-1], levels[0]), cells, comparator=comparator)
             )
             steps = steps if len(levels) > 2 else []
+            comparator += "="  # a step that stays level does not go the other way
         for step in steps:
             found.append(
                 pair_test(

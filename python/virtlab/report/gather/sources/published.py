@@ -41,7 +41,7 @@ def overlays(
     if folder is None:
         return {}
     found: dict[str, list[Published]] = {}
-    for one in wanted:
+    for one in _placed_best(wanted, folder, factors):
         found.setdefault(one.path, []).extend(_numbers(one, folder, factors))
     named = {path for path, numbers in found.items() if numbers}
     for claim in chain.from_iterable(each.members or (each,) for each in claims):
@@ -50,6 +50,20 @@ def overlays(
             found.setdefault(path, []).extend(_of_claim(claim, path, folder, factors))
     varying = {factor.name for factor in factors if len(factor.levels) > 1}
     return {path: _once(numbers, varying) for path, numbers in found.items()}
+
+
+def _placed_best(
+    wanted: Iterable[PublishedColumns], folder: Path, factors: Sequence[Factor]
+) -> Iterable[PublishedColumns]:
+    """Of entries for the same rows and path the one that places them by most columns; where an experiment lacks
+    a factor of it, the next."""
+    same: dict[tuple[str, ...], list[PublishedColumns]] = {}
+    for one in wanted:
+        rows = (one.file, one.metric, one.path, *(f"{key}={cell}" for key, cell in sorted(one.where.items())))
+        same.setdefault(rows, []).append(one)
+    for each in same.values():
+        each.sort(key=lambda one: -len(one.columns))
+        yield next((one for one in each if _numbers(one, folder, factors)), each[-1])
 
 
 def _once(numbers: Iterable[Published], varying: Container[str]) -> tuple[Published, ...]:

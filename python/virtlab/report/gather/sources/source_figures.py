@@ -22,6 +22,7 @@ from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Entry
 from virtlab.report.gather.sources.drawable import names_of_experiment, names_of_study
+from virtlab.report.names import slug
 
 FILE_NAME = "figures.yaml"
 TABLE = "figures.csv"  # in the folder of published tables: a row for each figure and table of each source
@@ -66,6 +67,9 @@ class Figures:
     entries: tuple[Entry, ...]
     published: tuple[PublishedColumns, ...] = ()
     rows: str = ""  # the source's name in the table of figures
+    not_marked: Mapping[str, str] = field(
+        default_factory=dict
+    )  # metric of a published table -> why no plot has it
 
     @property
     def plots(self) -> frozenset[str]:
@@ -83,6 +87,7 @@ def read_figures(path: Path) -> Figures:
         tuple(_entry(path, one) for one in values["figures"]),
         tuple(_published(path, one) for one in values.get("published") or ()),
         str(values.get("rows") or ""),
+        {str(name): str(reason) for name, reason in (values.get("not_marked") or {}).items()},
     )
 
 
@@ -213,6 +218,53 @@ def check_rows(figures_file: Path | str, table: Path) -> list[Problem]:
         what = f"{len(declined)} figures are declined ({', '.join(declined)})"
         found.append(Problem("rows", what, f"decline at most {DECLINED_MAX}"))
     return found
+
+
+def check_marks(figures_file: Path | str, table: Path) -> list[Problem]:
+    """Every printed number that a figure of the source holds and that lies on no plot of its entry, and no reason is
+    given for; and every reason that is given for nothing. The table of figures names them: `values_in`.
+    """
+    figures = read_figures(Path(figures_file))
+    entries = {entry.figure: entry for entry in figures.entries}
+    named = set()
+    found = []
+    for row in figure_rows(table) if figures.published else ():
+        if row["source"] != figures.rows or row["number"] not in entries:
+            continue
+        entry = entries[row["number"]]
+        for file, metric in _values_in(row["values_in"]):
+            named.add(metric)
+            drawn = [one for one in figures.published if one.file == file and _is_of(one.metric, metric)]
+            if metric not in figures.not_marked and not any(_drawn(one.path, entry) for one in drawn):
+                cure = "draw it under 'published', or say why not under 'not_marked'"
+                found.append(Problem(entry.figure, f"'{metric}' of {file} lies on none of its plots", cure))
+    found += [
+        Problem("not_marked", f"no figure of {figures.rows} holds '{metric}'", "remove it")
+        for metric in figures.not_marked
+        if metric not in named
+    ]
+    return found
+
+
+def _values_in(text: str) -> list[tuple[str, str]]:
+    """Files and metrics of a cell such as `a.csv: rtt_mean, jitter (Table 5); b.csv: loss`."""
+    found = []
+    for part in re.sub(r"\([^)]*\)", "", text).split(";"):
+        file, _, metrics = part.partition(":")
+        found += [(file.strip(), metric.strip()) for metric in metrics.split(",") if metric.strip()]
+    return found
+
+
+def _is_of(metric: str, named: str) -> bool:
+    """Whether a metric is the one that is named, or a scenario of it: `iperf_throughput: one direction`."""
+    return metric == named or metric.startswith(f"{named}:")
+
+
+def _drawn(path: str, entry: Entry) -> bool:
+    """Whether a plot or table of an entry shows a path."""
+    role_metric = path.rpartition(".")[0]
+    names = slug(path), f"table-of-{slug(role_metric)}"
+    return any(plot == name or plot.startswith(f"{name}-by-") for plot in entry.plots for name in names)
 
 
 def figure_rows(table: Path) -> list[dict[str, str]]:

@@ -5,14 +5,16 @@ The pages are written by `tools/studies.py` from `statements.yaml`, the publishe
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from tests.shipped import shipped
+from tools.statements import Judge, current, loaded, recorded, studies
+from tools.studies import NOTHING, page_of
+from tools.verdicts import own_points, share_of_runs, unmodelled
 
+from virtlab.analysis import parse_claim
 from virtlab.analysis.claims.nouns import Linear, Trend
 
 ROOT = Path(__file__).parents[3]
@@ -25,19 +27,7 @@ PLATFORMS = {  # study -> platform in `where` -> what a claim about it names
 STUDIES = ["forwarding-fairness", "realtime-vm", "switched-network", "virtual-routers", "virtual-switches"]
 
 
-def tool() -> ModuleType:
-    """tools/studies.py as a module."""
-    spec = importlib.util.spec_from_file_location("studies", ROOT / "tools" / "studies.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-studies = tool()
-EVERY = {study.folder.name: study for study in studies.studies()}
+EVERY = {study.folder.name: study for study in studies()}
 
 
 def test_every_study_of_the_five_says_what_is_judged() -> None:
@@ -89,28 +79,61 @@ def test_a_statement_about_a_platform_is_judged_on_that_platform(name: str) -> N
 def test_the_page_is_what_the_tool_writes(name: str) -> None:
     study = EVERY[name]
     page = (study.folder / "README.md").read_text(encoding="utf-8")
-    assert page == studies.page_of(study), "write it again: python tools/studies.py page"
+    assert page == page_of(study), "write it again: python -m tools.studies page"
     for row in study.rows:
         assert f"| {row['statement_id']} (" in page
+    assert NOTHING not in page, "record a dataset of the file, or say under 'not_run' why there is none"
+
+
+def test_a_dataset_of_some_runs_decides_the_claims_whose_points_it_has() -> None:
+    """One stream of 65 kB is one design point; what compares guests needs both."""
+    study = EVERY["switched-network"]
+    every = [
+        {name: str(level) for name, level in point.levels.items()}
+        for point in loaded(study.folder / "published.yaml").points()
+    ]
+
+    def points(claim: str) -> list[tuple[tuple[str, str], ...]]:
+        found = study.claim(Judge("published.yaml", claim))
+        assert found is not None
+        return own_points(found.parsed(), every)
+
+    (one,) = points("level-of-one-stream")
+    assert dict(one) == {"switches": "1", "guests": "1", "streams": "1", "load": "65 kB"}
+    assert {dict(point)["load"] for point in points("small-load-lowers-delay")} == {"0 kB", "5 kB"}
+    assert {dict(point)["guests"] for point in points("guests-cross-with-two-streams")} == {"1", "2"}
+    assert len(points("delay-grows-with-load")) == len(every)
+    assert share_of_runs([one], Counter({one: 1}), 2) == "1 of 2 runs"
+    assert share_of_runs([one], Counter({one: 2}), 2) == ""
+
+
+def test_a_simulated_world_decides_nothing_of_a_platform_that_it_does_not_know() -> None:
+    """Where both levels are one world, a claim about either is of neither; where they differ, it is of its own."""
+    claim = parse_claim("probe.rtt.mean <= 1 ms where vnic = e1000")
+    e1000, virtio = (("load", "1"), ("vnic", "e1000")), (("load", "1"), ("vnic", "virtio"))
+    same = {e1000: "one", virtio: "one"}
+    assert unmodelled(claim, same, "vnic") == "to this simulated world vnic e1000 and virtio are the same"
+    assert unmodelled(claim, same, "load") == ""
+    assert unmodelled(claim, {e1000: "one", virtio: "other"}, "vnic") == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_verdict_is_kept_of_claims_that_are_still_made(name: str) -> None:
-    for row in studies.recorded(EVERY[name].folder):
+    for row in recorded(EVERY[name].folder):
         if row["file"].endswith(".yaml"):
-            claim = EVERY[name].claim(studies.Judge(row["file"], row["claim"]))
+            claim = EVERY[name].claim(Judge(row["file"], row["claim"]))
             assert claim is not None, row
-            assert studies.current(claim, row), f"{row['file']}: {row['claim']} was judged by another text"
+            assert current(claim, row), f"{row['file']}: {row['claim']} was judged by another text"
 
 
 def test_a_verdict_on_another_text_is_not_shown() -> None:
     study = EVERY["switched-network"]
-    judge = studies.Judge("quick.yaml", "delay-grows-with-load")
+    judge = Judge("quick.yaml", "delay-grows-with-load")
     claim = study.claim(judge)
     assert claim is not None
-    assert studies.current(claim, {"text": claim.text})
-    assert not studies.current(claim, {"text": claim.text + " steadily"})
+    assert current(claim, {"text": claim.text})
+    assert not current(claim, {"text": claim.text + " steadily"})
 
 
 @pytest.mark.slow

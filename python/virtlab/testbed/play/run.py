@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
@@ -19,37 +20,36 @@ from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.plan.blocks import BEGIN, END, STOPPED
+from virtlab.plan.blocks import BEGIN, END
 from virtlab.testbed.build import idle
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.kinds.stamps import on_our_clock
-from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
+from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control, RefusedError, ending
 from virtlab.testbed.leader.execution import Command
-from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play import intake
 from virtlab.testbed.play import series as sampling
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.actions.action import ActionKind
+from virtlab.testbed.play.collection import Collection
 from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.live import Live
+from virtlab.testbed.play.logs import Logs
 from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import Entities, counter_columns
-from virtlab.testbed.play.taints import STALL_NS, clock_taint, switch_taints
+from virtlab.testbed.play.standstills import Standstills
+from virtlab.testbed.play.taints import clock_taint, switch_taints
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import HERE, Site
 
 POLL_S = 0.2
 BUSY_POLL_S = 0.02  # while the timeline waits for a service
-COLLECT_TIMEOUT_S = 300.0
-SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
 MOST_REASONS = 1000  # that are distinguished
-MOST_LOG_BYTES = 1 << 20  # of one agent in a trial
 COMMAND_END_S = 2.0  # within which the end of a killed command is reported
 
 
@@ -75,8 +75,9 @@ class Pass:
     taints: list[str] = field(default_factory=list)
     commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
     programs: Programs = field(init=False)
+    standstills: Standstills = field(init=False)
     _blocks: intake.Blocks = field(init=False)
-    _logged: dict[int, int] = field(default_factory=dict)  # channel -> bytes of its log
+    _logs: Logs = field(init=False)
     _kept: set[str] = field(default_factory=set)
     _waiting: Waiting = field(default_factory=Waiting)
     _kinds: dict[str, ActionKind] = field(init=False)  # by the actions' names
@@ -86,7 +87,9 @@ class Pass:
         self._kinds = {action.id: actions.of(action.do) for action in self.plan.timeline}
         self.counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
         self._blocks = intake.Blocks(self.plan, self.sides)
+        self._logs = Logs(self)
         self.programs = Programs(self)
+        self.standstills = Standstills(self.control, self.guests, self.site, self.taints)
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -139,7 +142,7 @@ class Pass:
         self._judge_switch()
         after = self.control.call("clock")
         self._take_messages(self._hear_late)
-        self._judge_stops()
+        self.standstills.judge_unfinished()
         self.site.compare_clocks()
         clocks = {**self.site.clocks(), **self.guests.clocks()}
         self.taints += clock_taint(before, after)
@@ -370,38 +373,6 @@ class Pass:
         # Other processes end with their guest (reported separately) or were one-shot queries.
         return None
 
-    def _hear_stop(self, message: Notice) -> None:
-        """A process of the world, or what carries it, was stopped by a signal, or runs again."""
-        if message.channel not in {OURS.leader, self.control.at}:
-            return
-        channel = int(message.details["channel"])
-        if "for_ns" in message.details:
-            self.guests.stopped.pop(channel, None)
-            self._judge_stop(channel, int(message.details["for_ns"]))
-        else:
-            self.guests.stopped[channel] = int(message.details["t_ns"])
-
-    def _judge_stops(self) -> None:
-        """Judge processes that stand still as the run ends: their report comes when they run again, which is too late."""
-        for channel, since_ns in self.guests.stopped.items():
-            now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
-            self._judge_stop(channel, now_ns - since_ns)
-
-    def _judge_stop(self, channel: int, for_ns: int) -> None:
-        """Probes and the soft switch see it for themselves; a command of a guest may be stopped."""
-        whose = self.site.carrier(channel) or self._whose_process(channel)
-        if whose is None or for_ns < STALL_NS:
-            return
-        self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
-
-    def _whose_process(self, channel: int) -> str | None:
-        """Who stands still with what runs on a channel; None: a probe or a command, or nothing of the world."""
-        place = place_of(channel)
-        if place is None or place[0] in {PROBES, COMMANDS}:
-            return None
-        guest = self.guests.guest_of(channel)
-        return f"guests.{guest}" if guest is not None else place[0].whose
-
     def _keep_output(self, name: str, command: Command) -> None:
         self.control.listen(command.channel, None)
         if command.output or command.errors:
@@ -414,13 +385,13 @@ class Pass:
             if isinstance(message, Block):
                 self._keep_block(message)
             elif isinstance(message, Log):
-                self._keep_log(message)
+                self._logs.keep(message)
             elif isinstance(message, Notice) and message.name in {"cut", "mended"}:
                 # Nothing was lost by it; the dataset says that it happened.
                 guest = self.guests.of_channel(int(message.details["channel"]))
                 self.tell(f"connection.{message.name}", self.site.now(), {**message.details, "guest": guest})
             elif isinstance(message, Notice) and message.name in STOPS:
-                self._hear_stop(message)
+                self.standstills.hear(message)
             elif isinstance(message, Notice):
                 hear(message)
         if not self.control.open:
@@ -449,16 +420,6 @@ class Pass:
                 self.sink.block(samples.stream, samples.schema, columns)
         ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
         self.control.tell("ack", ack, channel=message.channel)
-
-    def _keep_log(self, message: Log) -> None:
-        before = self._logged.get(message.channel, 0)
-        self._logged[message.channel] = before + len(message.text)
-        if before < MOST_LOG_BYTES:
-            text = message.text
-            if before + len(text) >= MOST_LOG_BYTES:
-                text += f" (what else it logs is left out: {MOST_LOG_BYTES >> 20} MiB are kept)"
-            told = {"channel": message.channel, "text": text}
-            self.sink.event(Event(self.site.now(), f"log.{message.level[:20]}", told))
 
     def clock(self, channel: int) -> Clock:
         """The clock of the speaker on a channel."""
@@ -523,66 +484,8 @@ class Pass:
             self.reasons.append(f"roles.{side.role}: guest {side.guest}: {error.what}")
 
     def _collect(self) -> None:
-        """Asks every side for its samples; reports that cannot be had fail the run."""
-        done = 0
-        total = sum(side.started for sides in self.sides.values() for side in sides)
-        for name, sides in self.sides.items():
-            for side in sides:
-                if not side.started or self.control.ended(side.channel) is not None:
-                    continue
-                if self.control.silent(side.channel):
-                    continue  # it is not asked again, and that is reported
-                self._blocks.begin(side)
-                number = self.control.send("collect", {"role": name}, channel=side.channel)
-                try:
-                    report = self._await_collect(number, side.channel)
-                except AgentError as error:  # refused, or gone with what it had
-                    self._fail(side, error)
-                    continue
-                done += 1
-                self.observe.progress("collect samples", done / total)
-                if (what := self._blocks.unlike(side, report["rows"])) is not None:
-                    self._fail(side, self.control.breach(side.channel, what, "collect"))
-                    continue
-                self._take_report(name, side, report)
-
-    def _await_collect(self, number: int, channel: int) -> dict[str, Any]:
-        end = time.monotonic() + COLLECT_TIMEOUT_S
-        taken, quiet_since = self._blocks.taken_bytes, time.monotonic()
-        while True:
-            self._take_messages(self._hear_late, 0.0 if self.control.answered(number) else POLL_S)
-            if self.control.answered(number):
-                report = self.control.wait(number, do="collect")
-                self._take_messages(self._hear_late)
-                return report
-            if (how := self.control.ended(channel)) is not None:
-                raise AgentError("collect", f"the agent that was asked ended with {how}")
-            now = time.monotonic()
-            if self._blocks.taken_bytes > taken:
-                taken, quiet_since = self._blocks.taken_bytes, now
-            if now > end or now - quiet_since > SILENCE_S:
-                raise self.control.silence(channel, "collect", SILENCE_S)
-
-    def _take_report(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
-        t_ns = self.site.now()
-        entity = f"{name}/{side.side}"
-        self.counting.rows += [
-            (t_ns, STOPPED, entity, counter, int(value)) for counter, value in report["counters"].items()
-        ]
-        for taint in report["taints"]:
-            text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"
-            if str(taint).startswith("starved") and self._may_starve(side.guest):
-                self.tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
-                continue
-            (self.reasons if str(taint).startswith("failed") else self.taints).append(text)
-
-    def _may_starve(self, guest: str) -> bool:
-        """Whether when a guest gets to run is part of what it is: its processor is a program, or it has a share of one.
-
-        Its stalls are counted and reported.
-        """
-        emulated = guest in self.lowered.machines or self.site.emulated
-        return emulated or self.plan.world.guests[guest].cpu_quota_ratio is not None
+        take = partial(self._take_messages, self._hear_late)
+        Collection(self, self._blocks, take, self._fail).collect()
 
     def _disarm(self) -> None:
         if not self.control.open:

@@ -1,0 +1,56 @@
+"""Processes of the world that were stopped during a trial: what stood still for long enough taints the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from virtlab.agents import Notice
+from virtlab.testbed.kinds.reach import OURS
+from virtlab.testbed.leader.channels import COMMANDS, PROBES, place_of
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.run_clock import raw_ns
+from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.play.taints import STALL_NS
+from virtlab.testbed.site import Site
+
+
+@dataclass(slots=True)
+class Standstills:
+    """Those of one trial; since when a process stands still is kept with the guests, for it may outlast a trial."""
+
+    control: Control
+    guests: Guests
+    site: Site
+    taints: list[str]  # of the trial
+
+    def hear(self, message: Notice) -> None:
+        """A process of the world, or what carries it, was stopped by a signal, or runs again."""
+        if message.channel not in {OURS.leader, self.control.at}:
+            return
+        channel = int(message.details["channel"])
+        if "for_ns" in message.details:
+            self.guests.stopped.pop(channel, None)
+            self._judge(channel, int(message.details["for_ns"]))
+        else:
+            self.guests.stopped[channel] = int(message.details["t_ns"])
+
+    def judge_unfinished(self) -> None:
+        """Judges what stands still as the run ends: it is reported when it runs again, which is too late."""
+        for channel, since_ns in self.guests.stopped.items():
+            now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
+            self._judge(channel, now_ns - since_ns)
+
+    def _judge(self, channel: int, for_ns: int) -> None:
+        """Probes and the soft switch see it for themselves; a command of a guest may be stopped."""
+        whose = self.site.carrier(channel) or self._whose_process(channel)
+        if whose is None or for_ns < STALL_NS:
+            return
+        self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
+
+    def _whose_process(self, channel: int) -> str | None:
+        """Who stands still with what runs on a channel; None: a probe or a command, or nothing of the world."""
+        place = place_of(channel)
+        if place is None or place[0] in {PROBES, COMMANDS}:
+            return None
+        guest = self.guests.guest_of(channel)
+        return f"guests.{guest}" if guest is not None else place[0].whose

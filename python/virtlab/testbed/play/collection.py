@@ -1,4 +1,4 @@
-"""Samples and counters of every side of every role, asked for once no role runs any more."""
+"""Samples and counters of every side of every role, requested when no role runs any more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLL_S = 0.2
 
 @dataclass(slots=True)
 class Collection:
-    """`take`: takes the messages that come within a time (s). `fail`: what becomes of the run when a side did not answer."""
+    """`take`: takes the messages that come within a time (s). `fail`: notes that a side did not answer."""
 
     trial: Playing
     blocks: Blocks

@@ -79,7 +79,7 @@ def answers(
         claim = study.claim(each)
         if found is None or claim is None or not current(claim, found):
             reason = why_not_run(study, each.file, arm)
-            yield plain(f"{each.file} not run: {reason}" if reason else NOTHING)
+            yield plain(f"no verdict by {each.file}: {reason}" if reason else NOTHING)
             continue
         said = f"{found['verdict']}, {found['found']}" if found["found"] else found["verdict"]
         yield plain(f"{said} ({found['runs']})" if found["runs"] else said)
@@ -134,11 +134,15 @@ def counted(study: Study) -> str:
     entries = study.entries.values()
     judged, answered = sum(bool(one.claims) for one in entries), sum(bool(one.command) for one in entries)
     known = known_of(study)
+    computed = sum(
+        (one.command, name, "", "simulated") in known for name, one in study.entries.items() if one.command
+    )
     has = {arm: sum(any_verdict(study, one, known, arm) for one in entries) for arm in ARMS}
     return (
         f"{study.folder.name}: {len(numbered)} figures and tables, {drawn} by plots, {told} by a command, "
         f"{len(numbered) - drawn - told} declined; {len(study.entries)} statements, {judged} by claims "
-        f"(simulated {has['simulated']}, measured {has['measured']}), {answered} by a command, "
+        f"(simulated {has['simulated']}, measured {has['measured']}), {answered} by a command "
+        f"({computed} computed), "
         f"{len(study.entries) - judged - answered} declined"
     )
 

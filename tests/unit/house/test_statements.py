@@ -12,7 +12,7 @@ import pytest
 from tests.shipped import shipped
 from tools.statements import Judge, current, loaded, recorded, studies
 from tools.studies import NOTHING, page_of
-from tools.verdicts import own_points, share_of_runs, unmodelled
+from tools.verdicts import SAME, own_points, same_worlds, share_of_runs, unmodelled
 
 from virtlab.analysis import parse_claim
 from virtlab.analysis.claims.nouns import Linear, Trend
@@ -115,6 +115,32 @@ def test_a_simulated_world_decides_nothing_of_a_platform_that_it_does_not_know()
     assert unmodelled(claim, same, "vnic") == "to this simulated world vnic e1000 and virtio are the same"
     assert unmodelled(claim, same, "load") == ""
     assert unmodelled(claim, {e1000: "one", virtio: "other"}, "vnic") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "judged"),
+    [
+        ("probe.rtt.mean: vnic e1000 < virtio", False),
+        ("probe.rtt.mean: vnic e1000 < virtio averaged over load", False),
+        ("probe.rtt.mean: vnic e1000 < virtio where load = 0 B", False),
+        ("probe.rtt.mean: vnic veth < virtio", True),
+        ("probe.rtt.mean grows with load", True),
+        ("probe.rtt.mean grows with load where vnic = veth", True),
+        ("probe.rtt.mean grows with load where vnic = virtio", False),
+        ("probe.rtt.mean <= 1 ms", True),
+    ],
+)
+def test_what_worlds_that_are_the_same_cannot_judge_is_told_without_a_run(text: str, judged: bool) -> None:
+    """e1000 and virtio are one world, veth is another; each load is its own."""
+    factors = {"vnic": ["veth", "e1000", "virtio"], "load": ["0 B", "30 kB"]}
+    worlds = {
+        (("load", load), ("vnic", vnic)): f"{load} {'veth' if vnic == 'veth' else 'machine'}"
+        for load in factors["load"]
+        for vnic in factors["vnic"]
+    }
+    reason = same_worlds(parse_claim(text), worlds, "vnic", factors)
+    assert (reason == "") == judged, reason
+    assert judged or reason.startswith(SAME)
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 # `make demo` and `make test` do all set-up on a fresh machine. Everything lands in .venv/ and target/.
 # The tests start hundreds of Pythons: compiled sources are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
+# Ours asks one question, then calls maturin: tools/backend/.
+export MATURIN_NO_MISSING_BUILD_BACKEND_WARNING := 1
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3

@@ -15,7 +15,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -135,15 +135,20 @@ manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for g
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin build -q --profile shipped --locked --zig --target $(TRIPLE) --compatibility manylinux_2_28 -o dist
 	$(BIN)/auditwheel show dist/virtlab-*.whl
 
+image: manylinux  ## the container image localhost/virtlab:VERSION with that wheel inside, built by buildah (BASE=debian:12-slim)
+	$(PYTHON) -m tools.image build $(if $(BASE),--base $(BASE))
+
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
 
-release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, sources, a bill of materials, checksums
+release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, the container image, tried by podman, sources, a bill of materials, checksums
+	@$(PYTHON) tools/check_tools.py --install --release
 	$(PYTHON) tools/test_wheel.py dist
 	$(PYTHON) -m tools.test_installers dist
+	$(PYTHON) -m tools.image test --save dist/virtlab-image.tar
 	$(BIN)/maturin sdist -o dist
 	$(BIN)/python -m tools.inside --sbom dist/virtlab.cdx.json
-	cd dist && sha256sum -- *.whl *.tar.gz *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS
+	cd dist && sha256sum -- *.whl *.tar.gz *.tar *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS
 
 bounds: wheel  ## the lowest and the newest versions that are allowed, each in an empty environment (downloads half a gigabyte)
 	$(BIN)/python -m tools.bounds dist/virtlab-*.whl

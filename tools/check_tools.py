@@ -4,7 +4,7 @@ What is needed and missing is installed when this machine is Debian or Ubuntu an
 after it was said what; with NO_INSTALL=1, and elsewhere, it is named with the cure, and the exit code is 3. What is
 only useful is named and no error, and left out with `--needed`. With `--platforms` also what virtual machines, containers,
 switches and routers are made with: several hundred MB that the demonstration does without. With `--benches` also peers of
-the benchmarks.
+the benchmarks; with `--release` also what makes and tries the container image.
 """
 
 from __future__ import annotations
@@ -87,6 +87,12 @@ PLATFORMS = (
     Tool("wrk", "wrk", "loads that server", needed=False),
     Tool("influxdb", "influxd", "receives numbers in the tests", needed=False),
 )
+RELEASE = (
+    Tool("buildah", "buildah", "builds the container image", needed=False),
+    Tool("mmdebstrap", "mmdebstrap", "makes the Debian on which the image is tried", needed=False),
+    Tool("podman", "podman", "runs the image where it is tried", needed=False),
+    Tool("runc", "runc", "starts the image's container", needed=False),
+)
 
 
 def has(tool: Tool) -> bool:
@@ -160,6 +166,7 @@ def main() -> int:
     wanted = TOOLS
     wanted += PLATFORMS if "--platforms" in sys.argv[1:] else ()
     wanted += BENCHES if "--benches" in sys.argv[1:] else ()
+    wanted += RELEASE if "--release" in sys.argv[1:] else ()
     if "--needed" in sys.argv[1:]:
         wanted = tuple(tool for tool in wanted if tool.needed)
     if "--install" in sys.argv[1:] and os.environ.get("NO_INSTALL", "") in {"", "0"}:

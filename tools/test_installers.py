@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -57,7 +58,7 @@ INSTALLERS: dict[str, Installer] = {"pip": by_pip, "uv": by_uv, "pipx": by_pipx}
 
 def main() -> int:
     """0 when every installed command answers; the failing command's error otherwise."""
-    (wheel,) = Path(sys.argv[1]).resolve().glob("*.whl")
+    (wheel,) = Path(sys.argv[1]).resolve().glob(f"*_{platform.machine()}.whl")
     with tempfile.TemporaryDirectory(prefix="virtlab-installers-") as folder:
         base = Path(folder)
         venv.create(base / "tools", with_pip=True)

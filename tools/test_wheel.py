@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,7 @@ def _size_of_packages(environment: Path) -> int:
 
 def main() -> int:
     """0 when the wheel works; the failing command's error otherwise."""
-    (wheel,) = Path(sys.argv[1]).glob("*.whl")
+    (wheel,) = Path(sys.argv[1]).glob(f"*_{platform.machine()}.whl")
     with tempfile.TemporaryDirectory(prefix="virtlab-wheel-") as folder:
         place = Path(folder)
         venv.create(place / "venv", with_pip=True)

@@ -24,9 +24,9 @@ TIMELINE = """timeline:
 """
 
 
-def rows_of(arm: str, role: str) -> dict[str, Any]:
+def rows_of(arm: str, role: str, more: str = "") -> dict[str, Any]:
     """Rows of one run, in the order in which requests were due."""
-    experiment = load_text(requests_file(role, TIMELINE))
+    experiment = load_text(requests_file(role, TIMELINE + more))
     plan = plan_run(experiment, next(iter(experiment.points())), 0)
     kept = Kept()
     with backend_of(arm).open(plan, Watcher()) as session:
@@ -36,6 +36,25 @@ def rows_of(arm: str, role: str) -> dict[str, Any]:
     rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     order = np.argsort(rows["intended_ns"], kind="stable")
     return {name: column[order] for name, column in rows.items()}
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_requests_are_due_at_the_times_of_a_trace_as_often_as_it_repeats(arm: str) -> None:
+    role = "arrivals: trace, trace: load.csv, trace_period: 200 ms, duration: 500 ms, connections: 4"
+    trace = "traces: {load.csv: '0 s\n\n50 ms\n\n50 ms\n\n120 ms'}\n"
+    rows = rows_of(arm, role, trace)
+    due = rows["intended_ns"] - rows["intended_ns"][0]
+    wanted = [start + at for start in (0, 200, 400) for at in (0, 50, 50, 120)]
+    assert due.tolist() == [at * 1_000_000 for at in wanted if at < 500]
+    assert (rows["error"] == 0).all()
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_after_a_trace_no_request_is_due(arm: str) -> None:
+    rows = rows_of(
+        arm, "arrivals: trace, trace: load.csv, duration: 1 s", "traces: {load.csv: '0 s\n\n90 ms'}\n"
+    )
+    assert (rows["intended_ns"] - rows["intended_ns"][0]).tolist() == [0, 90_000_000]
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])

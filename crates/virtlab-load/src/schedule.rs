@@ -6,6 +6,7 @@
 
 use crate::random::Stream;
 use serde::Deserialize;
+use std::sync::Arc;
 use virtlab_wire::Nanos;
 
 /// Intended sending instants, as offsets from the start.
@@ -30,6 +31,13 @@ pub enum Schedule {
     },
     /// Gaps drawn from an exponential distribution: a Poisson process.
     Poisson(Box<Poisson>),
+    /// At given instants.
+    Trace {
+        /// In order.
+        times: Arc<[Nanos]>,
+        /// They begin again so long after they began; `None`: nothing is due after the last.
+        period: Option<Nanos>,
+    },
     /// No schedule: as fast as the sender can.
     Flood,
 }
@@ -130,6 +138,7 @@ impl Schedule {
             Self::Paced { packet_bits, rate_bit_per_s } => product(k, *packet_bits, *rate_bit_per_s),
             Self::PerSecond { rate_pps } => product(k, 1, *rate_pps),
             Self::Poisson(process) => Nanos(process.instant(k) as u64),
+            Self::Trace { times, period } => traced(times, *period, k),
             Self::Flood => Nanos::ZERO,
         }
     }
@@ -145,7 +154,7 @@ impl Schedule {
             }
             Self::PerSecond { rate_pps } => Some(elapsed * *rate_pps as f64 / 1e9),
             Self::Poisson(process) => Some(process.clone().position(elapsed)),
-            Self::Flood => None,
+            Self::Trace { .. } | Self::Flood => None,
         }
     }
 
@@ -163,6 +172,7 @@ impl Schedule {
             }
             Self::PerSecond { rate_pps } => at * 1e9 / (*rate_pps).max(1) as f64,
             Self::Poisson(process) => process.offset(at),
+            Self::Trace { times, period } => traced(times, *period, at as u64).0 as f64,
             Self::Flood => 0.0,
         };
         Nanos(nanos as u64)
@@ -203,10 +213,21 @@ impl Schedule {
             }
             Self::Paced { packet_bits, rate_bit_per_s } => Some(count(*packet_bits, *rate_bit_per_s)),
             Self::PerSecond { rate_pps } => Some(count(1, *rate_pps)),
-            Self::Poisson(_) => None,
+            Self::Poisson(_) | Self::Trace { .. } => None,
             Self::Flood => Some(u64::MAX),
         }
     }
+}
+
+/// Instant k of a trace; what is never due is so at the end of time.
+fn traced(times: &[Nanos], period: Option<Nanos>, k: u64) -> Nanos {
+    let count = times.len() as u64;
+    if k < count {
+        return times[k as usize];
+    }
+    period
+        .filter(|_| count > 0)
+        .map_or(Nanos::MAX, |period| Nanos(period.0.saturating_mul(k / count)) + times[(k % count) as usize])
 }
 
 #[cfg(test)]
@@ -245,6 +266,18 @@ mod tests {
             assert!((due - k as f64).abs() < 0.1, "{due} of {k}");
         }
         assert!(first.is_sorted() && first[49] > first[0]);
+    }
+
+    #[test]
+    fn a_trace_ends_or_begins_again_after_its_period() {
+        let times: Arc<[Nanos]> = [5, 5, 9].map(Nanos).into();
+        let mut once = Schedule::Trace { times: times.clone(), period: None };
+        assert_eq!(
+            (0..5).map(|k| once.offset(k)).collect::<Vec<_>>()[2..],
+            [Nanos(9), Nanos::MAX, Nanos::MAX]
+        );
+        let mut again = Schedule::Trace { times, period: Some(Nanos(20)) };
+        assert_eq!((0..7).map(|k| again.offset(k).0).collect::<Vec<_>>(), [5, 5, 9, 25, 25, 29, 45]);
     }
 
     #[test]

@@ -154,6 +154,9 @@ class Workload:
         None
     )  # CPU quota and period that its guest needs
     at_service: AtService | None = None  # None: its far end is always virtlab's own
+    traced: str | None = (
+        None  # parameter that names a trace, whose times are the Plan's '*_ns', and '*_period_ns' its period
+    )
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def __post_init__(self) -> None:
@@ -293,6 +296,7 @@ class TimelineAction:
     keys: tuple[str, ...] = ()
     to_role: Literal["begins", "ends", "tunes"] | None = None
     open_ended: bool = False  # a run does not wait for its end
+    blind: frozenset[str] = frozenset()  # arms that know no metric while a run is under way
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     @property
@@ -314,7 +318,17 @@ class ServiceKind:
         ()
     )  # commands of the file that its guests execute
     speaks: frozenset[str] = frozenset()  # protocols that a client can ask it in
+    stands_in: Mapping[str, str] = field(
+        default_factory=dict
+    )  # arm that does not run it -> the parameter by which it is played there all the same
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+
+def why_not(kind: ServiceKind, arm: str, values: Values) -> str | None:
+    """Why an arm does not play a service of such values; None where it does."""
+    if kind.stands_in.get(arm) in values:
+        return None
+    return kind.arms.get(arm, NOT_PLAYED)
 
 
 def size_parameter(default: str | None, *, required: bool = False) -> Parameter:

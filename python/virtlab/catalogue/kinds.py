@@ -405,6 +405,20 @@ ENVIRONMENT = Kind(
 )
 
 
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+
+
+def _beside(value: Any) -> str:
+    if not isinstance(value, str) or not FILE_NAME.match(value):
+        cure = "name one beside the experiment file, of letters, digits, _, . and -, e.g. 'arrivals.csv'"
+        raise ValueError(f"'{shown(value)}' is not a name of a file; {cure}")
+    return value
+
+
+FILE_BESIDE = Kind(
+    "file beside the experiment file", _beside,
+    {"type": "string", "pattern": f"^{FILE_NAME.pattern[:-2]}$"}, "arrivals.csv",
+)  # fmt: skip
 FILE_MAX_BYTES = 100_000  # of one file that travels with a command
 FILES_MAX_BYTES = 400_000  # of all of them
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,7}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter
-from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_SIZE, Kind, choice, shown
+from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_SIZE, TEXT, Kind, choice, shown
 
 PORT_MAX = 65_535
 
@@ -19,6 +19,13 @@ def _port(value: Any) -> int:
 PORT = Kind("port", _port, {"type": "integer", "minimum": 1, "maximum": PORT_MAX}, "8080")
 SERVICE_PORT = Parameter(
     "port", PORT, "port", "of the service at which it ends; absent: the one of its 'ready'"
+)
+FIRST = "first"  # of the guests of a service
+SERVICE_GUEST = Parameter(
+    "server",
+    Kind("guest", TEXT.parse, TEXT.schema, "h2.g1"),
+    "server",
+    "of a service on several guests: the guest that is asked, or 'first', the one that it names first",
 )
 
 CODE_POINT = Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways")

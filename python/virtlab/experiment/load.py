@@ -31,13 +31,24 @@ from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistake, Mistakes
 from virtlab.experiment.read.model import RepeatSpec
 from virtlab.experiment.read.sections import validated
+from virtlab.experiment.read.traces import read_traces, with_traces
 from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
 from virtlab.experiment.resolver import RESOLVED, Resolver
 from virtlab.metrics import Declared
 from virtlab.units import nearest, show_count
 
 VERSION = 1
-PLAIN = ("version", "name", "title", "seed", "repeat", "claims", "factors", "exclude")  # cannot vary
+PLAIN = (
+    "version",
+    "name",
+    "title",
+    "seed",
+    "repeat",
+    "claims",
+    "factors",
+    "exclude",
+    "traces",
+)  # cannot vary
 SEED_MAX = 2**53
 
 
@@ -49,13 +60,17 @@ def load(path: Path | str, *, runs_max: int | None = RUNS_MAX) -> Experiment:
     path = Path(path)
     most = 4 * FILE_MAX_BYTES  # of letters that take four each
     content = read_bytes(path, missing="write one with 'virtlab init'", largest_bytes=most)
-    return load_bytes(content, name=str(path), runs_max=runs_max)
+    return load_bytes(content, name=str(path), runs_max=runs_max, folder=path.parent)
 
 
 def load_bytes(
-    content: bytes, *, name: str = "experiment.yaml", runs_max: int | None = RUNS_MAX
+    content: bytes,
+    *,
+    name: str = "experiment.yaml",
+    runs_max: int | None = RUNS_MAX,
+    folder: Path | None = None,
 ) -> Experiment:
-    """The experiment of a file's bytes; they must be UTF-8."""
+    """The experiment of a file's bytes; they must be UTF-8. Traces that roles name are read from the folder."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -63,13 +78,23 @@ def load_bytes(
         column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
         mistake = Mistake(line, column, "", "the file is no UTF-8 text", "save it as UTF-8")
         raise FileMistakesError(name, [mistake]) from None
-    return load_text(text, name=name, runs_max=runs_max)
+    return load_text(text, name=name, runs_max=runs_max, folder=folder)
 
 
-def load_text(text: str, *, name: str = "experiment.yaml", runs_max: int | None = RUNS_MAX) -> Experiment:
-    """The experiment of a file's text; `name` is what mistakes call the file."""
+def load_text(
+    text: str,
+    *,
+    name: str = "experiment.yaml",
+    runs_max: int | None = RUNS_MAX,
+    folder: Path | None = None,
+) -> Experiment:
+    """The experiment of a file's text; `name` is what mistakes call the file. It holds its traces, or the folder does."""
     mistakes = Mistakes()
     root = read_tree(text, mistakes)
+    if folder is not None and root is not None and not len(mistakes):
+        whole = with_traces(text, root, folder, name)
+        if whole is not text:
+            text, root = whole, read_tree(whole, mistakes)
     experiment = _experiment(root, text, mistakes, runs_max) if root is not None else None
     if len(mistakes) or experiment is None:
         raise FileMistakesError(name, mistakes)
@@ -91,15 +116,16 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     _check_unused(root, factors, findings)
     declared, mistaken = read_declared(findings)
     repeat = _repeat(findings, declared)
+    traces = read_traces(findings)
     design = Design(factors, exclusions)
     if not _too_many(design, repeat, runs_max, findings):
-        _resolve_all(Resolver(root, factors, mistakes), design, root, findings, declared)
+        _resolve_all(Resolver(root, factors, traces, mistakes), design, root, findings, declared)
     roles = _role_names(root)
     claims = read_claims(findings, factors, roles, declared, mistaken)
     check_until(repeat, roles, mistaken, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
-        declared=declared, resolver=Resolver(root, factors, mistakes),
+        declared=declared, resolver=Resolver(root, factors, traces, mistakes),
     )  # fmt: skip
 
 
@@ -184,7 +210,7 @@ def _heading(root: Node, findings: Findings) -> tuple[str, str, int]:
 
 def _check_plain(root: Node, findings: Findings) -> None:
     """Sections that cannot vary hold no reference."""
-    for section in ("version", "name", "title", "seed", "repeat", "exclude"):
+    for section in ("version", "name", "title", "seed", "repeat", "exclude", "traces"):
         node = root.get(section)
         if node is not None and references(node):
             findings.add((section,), "cannot vary with a factor", "write the value")

@@ -26,6 +26,7 @@ from virtlab.experiment.read.model import (
     TopologySpec,
 )
 from virtlab.experiment.read.sections import merged, validate_section
+from virtlab.experiment.read.traces import Traces
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.ends import with_ends
 from virtlab.experiment.work.reach import check_roles
@@ -52,9 +53,10 @@ T = TypeVar("T")
 class Resolver:
     """Resolves points of one file. Mistakes are collected; a point that has some resolves to nothing."""
 
-    def __init__(self, root: Node, factors: Mapping[str, Factor], mistakes: Mistakes) -> None:
+    def __init__(self, root: Node, factors: Mapping[str, Factor], traces: Traces, mistakes: Mistakes) -> None:
         self._root = root
         self._factors = factors
+        self._traces = traces
         self.mistakes = mistakes
         present = {name: node for name in RESOLVED if (node := root.get(name)) is not None}
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
@@ -121,7 +123,7 @@ class Resolver:
         network = self._once("network", NETWORK, point, self._network)
         if self.exhausted:
             return None
-        roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own))
+        roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own, self._traces))
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits", "search")}
         guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
         services = self._once(

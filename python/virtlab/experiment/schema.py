@@ -72,6 +72,11 @@ def json_schema() -> Schema:
         "minProperties": 1, "description": "named workloads: what measures, and what loads",
     }  # fmt: skip
     properties["services"] = _services()
+    properties["traces"] = {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "lines of traces by name, where they are not in files beside this one",
+    }
     properties["timeline"] = {
         "type": "array", "items": _action(), "minItems": 1, "description": "what happens during a run; absent: the usual",
     }  # fmt: skip

@@ -63,7 +63,19 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
     assert (
         bare
         or parameter.kind.name
-        in {"choice", "count", "truth value", "DSCP", "802.1p priority", "weight", "path", "command", "port"}
+        in {
+            "choice",
+            "count",
+            "truth value",
+            "DSCP",
+            "802.1p priority",
+            "weight",
+            "path",
+            "command",
+            "port",
+            "guest",
+            "file beside the experiment file",
+        }
         or parameter.kind.name.startswith(("list", "split"))
     )
 

@@ -51,6 +51,17 @@ def test_a_role_may_name_another_port_than_the_check_of_its_service() -> None:
     assert "response_bytes" not in role(workload="http_get").parameters
 
 
+@pytest.mark.parametrize(("server", "guest"), [("first", "h2.g1"), ("h2.g1", "h2.g1"), ("h3.g1", "h3.g1")])
+@pytest.mark.parametrize("workload", ["request_response", "http_get"])
+def test_of_a_service_on_several_guests_a_role_asks_the_one_that_it_names(
+    workload: str, server: str, guest: str
+) -> None:
+    over = {"protocol": "http"} if workload == "request_response" else {}
+    found = role(workload=workload, to="both", server=server, **over)
+    assert (found.to, found.parameters["service"], found.parameters["port"]) == (guest, "both", 80)
+    assert "server" not in found.parameters
+
+
 def test_a_role_between_guests_says_what_it_said_before() -> None:
     assert not {"service", "port", "protocol"} & role(to="h2.g1").parameters.keys()
 
@@ -77,7 +88,10 @@ def test_a_host_that_exists_already_may_ask_an_address_outside(to: str, address:
     ("written", "place", "what", "cure"),
     [
         ({"to": "mute", "protocol": "http"}, "to", "'mute' does not say its port", "write 'port' here"),
-        ({"to": "both", "protocol": "http"}, "to", "'both' is on 2 guests", "a service for each other"),
+        ({"to": "both", "protocol": "http"}, "to", "'both' is on 2 guests", "write 'server: h3.g1' or another of h2.g1"),
+        ({"to": "both", "protocol": "http", "server": "h1.g1"}, "server", "is not on 'h1.g1'", "did you mean 'h3.g1'?"),
+        ({"to": "both", "workload": "http_get", "server": "none"}, "server", "is not on 'none'", "write one of h2.g1"),
+        ({"to": "h2.g1", "server": "first"}, "server", "it is of a role that ends at a service", "remove it"),
         ({}, "to", "does not speak virtlab's own protocol", "write 'protocol: http'"),
         ({"workload": "rtt"}, "to", "'web' is a service, and rtt measures guests", "name its guest, h2.g1"),
         ({"protocol": "http", "threads": "2"}, "threads", "of virtlab's own server", "remove it"),

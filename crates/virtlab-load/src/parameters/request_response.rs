@@ -20,6 +20,8 @@ pub const HEADER_BYTES: u64 = 16;
 const THREADS_MOST: u16 = 1024;
 /// Samples of an empirical demand.
 const SAMPLES_MOST: usize = 10_000;
+/// Requests of one pass of a trace.
+const TIMES_MOST: usize = 20_000;
 /// Subtasks of one request.
 const SUBTASKS_MOST: u16 = 1024;
 
@@ -104,6 +106,11 @@ pub struct RequestResponse {
     /// How those are spaced.
     #[serde(default)]
     pub arrivals: Arrivals,
+    /// When requests are due without a rate, from the start, in order; empty: no trace says it.
+    #[serde(default)]
+    pub trace_ns: Vec<u64>,
+    /// The trace begins again so long after it began; absent: after its last request none is due.
+    pub trace_period_ns: Option<u64>,
     /// What is spoken.
     #[serde(default)]
     pub protocol: Protocol,
@@ -202,6 +209,7 @@ impl RequestResponse {
         }
         positive("work_per_s", self.work_per_s.unwrap_or(1))?;
         self.rate_per_s.map_or(Ok(()), Self::check_rate)?;
+        self.check_trace()?;
         if !(self.demand_variation_ratio > 0.0 && self.demand_variation_ratio <= 1024.0) {
             return Err(OutOfRange::new("demand_variation_ratio", "is above 0 and at most 1024"));
         }
@@ -249,6 +257,30 @@ impl RequestResponse {
     /// When nothing is ever due.
     pub fn check_rate(rate_per_s: u64) -> Result<(), OutOfRange> {
         positive(RATE, rate_per_s)
+    }
+
+    fn check_trace(&self) -> Result<(), OutOfRange> {
+        if !self.trace_ns.is_sorted() || self.trace_ns.len() > TIMES_MOST {
+            return Err(OutOfRange::new("trace_ns", "are at most 20000 instants, in order"));
+        }
+        if self.rate_per_s.is_some() && !self.trace_ns.is_empty() {
+            return Err(OutOfRange::new("trace_ns", "are not given beside a rate"));
+        }
+        let last_ns = self.trace_ns.last().copied().unwrap_or(u64::MAX);
+        if self.trace_period_ns.is_some_and(|period_ns| period_ns <= last_ns) {
+            return Err(OutOfRange::new("trace_period_ns", "is longer than the trace"));
+        }
+        Ok(())
+    }
+
+    /// When requests are due whatever was answered; `None` where each follows the answer before.
+    #[must_use]
+    pub fn due(&self, seed: u64) -> Option<Schedule> {
+        if !self.trace_ns.is_empty() {
+            let times = self.trace_ns.iter().copied().map(Nanos).collect();
+            return Some(Schedule::Trace { times, period: self.trace_period_ns.map(Nanos) });
+        }
+        self.rate_per_s.map(|rate| self.schedule(rate, seed))
     }
 
     /// When requests are due at a rate; gaps are drawn from the seed.

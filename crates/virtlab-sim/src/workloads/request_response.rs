@@ -124,7 +124,7 @@ impl RequestResponse {
         }
         let seed = role.ends[0].seed;
         let asking = Asking {
-            schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),
+            schedule: own.due(seed),
             origin_ns: 0,
             end_ns: u64::MAX,
             number: 0,
@@ -455,7 +455,7 @@ impl Workload for RequestResponse {
     }
 
     fn set(&mut self, parameter: &str, value: &Value, network: &mut Network) {
-        let (RATE, Some(rate), true) = (parameter, value.as_u64(), self.asking.schedule.is_some()) else {
+        let (RATE, Some(rate), true) = (parameter, value.as_u64(), self.own.rate_per_s.is_some()) else {
             return;
         };
         self.asking.note_due(network.now_ns);

@@ -1,7 +1,58 @@
 """`program`: a server of one's own, or of a distribution; one process in each of its guests, and what that starts."""
 
+from typing import Any
+
 from virtlab.catalogue.declaration import Parameter, ServiceKind
-from virtlab.catalogue.kinds import ARGV, ENVIRONMENT, FILES
+from virtlab.catalogue.kinds import ARGV, ENVIRONMENT, FILES, Kind, PlacedError, SeveralError, placed, shown
+from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER, REQUEST_RESPONSE
+from virtlab.units import nearest
+
+SIMULATED_AS = "simulated_as"
+# A program over HTTP has no refusal of virtlab's, so what waits for it does so; and simulated guests have no disks.
+COSTS = {
+    entry.name: entry
+    for entry in REQUEST_RESPONSE.parameters
+    if entry.name in OF_OUR_SERVER and not entry.plan.startswith(("write", "idle_write", "backlog", "full"))
+}
+_COST_EXAMPLE = "{demand: 2 ms, threads: 4}"
+
+
+def _cost(value: Any) -> dict[str, Any]:
+    """Plan values of the parameters of our own server that stand for the program."""
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"'{shown(value)}' says no cost; write e.g. '{_COST_EXAMPLE}'")
+    wrong: list[PlacedError] = []
+    found: dict[str, Any] = {}
+    for key, written in value.items():
+        if key not in COSTS:
+            cure = nearest(str(key), COSTS) or f"it has {', '.join(COSTS)}"
+            wrong.append(PlacedError((key,), f"'{shown(key)}' is no cost of a server; {cure}"))
+            continue
+        try:
+            found |= COSTS[key].plan_values(written)
+        except ValueError as error:
+            wrong += [PlacedError((key, *steps), text) for steps, text in placed(error)]
+    if not wrong:
+        across = REQUEST_RESPONSE.check(REQUEST_RESPONSE.complete(found))
+        wrong = [PlacedError((key,), text) for key, text in across]
+    if wrong:
+        raise SeveralError(wrong)
+    return found
+
+
+COST = Kind(
+    "cost of a server",
+    _cost,
+    {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": False,
+        "properties": {
+            name: {**entry.kind.schema, "description": entry.meaning} for name, entry in COSTS.items()
+        },
+    },
+    _COST_EXAMPLE,
+)
 
 PROGRAM = ServiceKind(
     name="program",
@@ -10,6 +61,12 @@ PROGRAM = ServiceKind(
         Parameter("argv", ARGV, "argv", "the program and its arguments", required=True),
         Parameter("environment", ENVIRONMENT, "environment", "variables that it gets besides the usual ones"),
         Parameter("files", FILES, "files", "text files in its working folder, by name"),
+        Parameter(
+            SIMULATED_AS,
+            COST,
+            SIMULATED_AS,
+            "in the simulator: what it costs, by parameters of virtlab's own server of requests",
+        ),
     ),
     operations={
         "fail": "it is killed, with all that it started",
@@ -19,5 +76,10 @@ PROGRAM = ServiceKind(
     progresses={"ready": "it runs, and its check holds"},
     executes=lambda values: (tuple(values["argv"]),),
     speaks=frozenset({"http"}),
-    arms={"testbed": None, "simulator": "a simulated guest runs no programs; run the file on the testbed"},
+    stands_in={"simulator": SIMULATED_AS},
+    arms={
+        "testbed": None,
+        "simulator": "a simulated guest runs no programs; say what it costs, e.g. 'simulated_as: {demand: 2 ms}', or run "
+        "the file on the testbed",
+    },
 )

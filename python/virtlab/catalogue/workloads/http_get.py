@@ -13,7 +13,14 @@ from typing import Any
 from virtlab.catalogue.declaration import SHARED, AtService, Parameter, Values, Workload
 from virtlab.catalogue.kinds import ARRIVALS, COUNT, FLAG, POSITIVE_DURATION, REQUEST_RATE, SIZE, Kind, shown
 from virtlab.catalogue.measures import PROBE, SEARCH
-from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, SERVICE_PORT, TCP_BUFFERS
+from virtlab.catalogue.sockets import (
+    CODE_POINT,
+    CONGESTION_CONTROL,
+    ECN,
+    SERVICE_GUEST,
+    SERVICE_PORT,
+    TCP_BUFFERS,
+)
 
 CONNECTIONS_MAX = 1024
 RESPONSE_MAX_BYTES = 64 << 20
@@ -63,6 +70,7 @@ HTTP_GET = Workload(
         Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request", SHARED),
         Parameter("path", PATH, "path", "target of the requests", SHARED),
         SERVICE_PORT,
+        SERVICE_GUEST,
         Parameter("response", SIZE, "response_bytes", "body of an answer", SHARED),
         Parameter("rate", REQUEST_RATE, "rate_per_s", "requests due per second; absent: each follows the answer before"),
         Parameter(

@@ -8,14 +8,15 @@ the role ends at a service.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
 from virtlab.catalogue.declaration import SHARED, AtService, Parameter, Values, Workload, usual
 from virtlab.catalogue.kinds import (
-    ARRIVALS,
     COUNT,
     DURATION,
+    FILE_BESIDE,
     FLAG,
     POSITIVE_DURATION,
     POSITIVE_SIZE,
@@ -27,8 +28,16 @@ from virtlab.catalogue.kinds import (
     shown,
 )
 from virtlab.catalogue.measures import PROBE, SEARCH
-from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, SERVICE_PORT, TCP_BUFFERS
+from virtlab.catalogue.sockets import (
+    CODE_POINT,
+    CONGESTION_CONTROL,
+    ECN,
+    SERVICE_GUEST,
+    SERVICE_PORT,
+    TCP_BUFFERS,
+)
 from virtlab.catalogue.workloads.http_get import PATH
+from virtlab.units import Duration
 
 NAME = "request_response"
 CONNECTIONS_MAX = THREADS_MAX = SUBTASKS_MAX = 1024
@@ -70,6 +79,14 @@ OF_OUR_SERVER = (
 )  # fmt: skip
 
 
+TRACE = "trace"
+ARRIVALS = choice("constant", "poisson", TRACE)
+
+
+def _closed(values: Values) -> bool:
+    return values.get("rate_per_s") is None and values.get("trace_ns") is None
+
+
 def _over_http(values: Values) -> bool:
     return values.get("protocol") == HTTP
 
@@ -98,9 +115,15 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     samples = values.get("demand_samples_ns", [0])
     turn_ns = RESPONSE_GUESS_NS + sum(samples) // len(samples)
     turn_ns += sum(int(values.get(key, 0)) for key in ("serial_demand_ns", "demand_ns", "think_ns"))
-    closed = int(values["connections"]) * traffic_ns // turn_ns
-    rate = values.get("rate_per_s")
-    return {"response/1": closed if rate is None else int(rate) * traffic_ns // 10**9 + 1}
+    rate, trace = values.get("rate_per_s"), values.get("trace_ns")
+    if rate is not None:
+        due = int(rate) * traffic_ns // 10**9 + 1
+    elif trace is not None:
+        passes, rest_ns = divmod(traffic_ns, int(values.get("trace_period_ns", traffic_ns + 1)))
+        due = passes * len(trace) + bisect_left(trace, rest_ns)
+    else:
+        due = int(values["connections"]) * traffic_ns // turn_ns
+    return {"response/1": due}
 
 
 def _works(values: Values) -> bool:
@@ -120,6 +143,35 @@ def _empirical(values: Values) -> list[tuple[str, str]]:
     return []
 
 
+def _trace(values: Values) -> list[tuple[str, str]]:
+    times, period_ns = values.get("trace_ns"), values.get("trace_period_ns")
+    traced = values.get("arrivals") == TRACE
+    if traced and times is None:
+        return [
+            ("arrivals", f"requests are due at the times of a trace; write 'trace: {FILE_BESIDE.example}'")
+        ]
+    if times is None:
+        what = "there is no trace to begin again"
+        return (
+            []
+            if period_ns is None
+            else [("trace_period", f"{what}; write 'arrivals: trace' and 'trace', or remove it")]
+        )
+    if not traced:
+        return [("trace", "requests are due otherwise; write 'arrivals: trace', or remove it")]
+    if values.get("rate_per_s") is not None:
+        return [("rate", "a trace says when requests are due; remove it, or 'arrivals: trace'")]
+    if period_ns is not None and int(period_ns) <= times[-1]:
+        last = Duration(times[-1])
+        return [("trace_period", f"the last request of the trace is due after {last}; write a longer time")]
+    return []
+
+
+def _lowered(values: Values) -> Values:
+    """That requests are due at the times of a trace, the Plan says by those."""
+    return {key: value for key, value in values.items() if (key, value) != ("arrivals", TRACE)}
+
+
 def _check(values: Values) -> list[tuple[str, str]]:
     found = []
     for key, most in (("connections", CONNECTIONS_MAX), ("threads", THREADS_MAX), ("subtasks", SUBTASKS_MAX)):
@@ -130,8 +182,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
         if not HEADER_BYTES <= size <= MESSAGE_MAX_BYTES:
             what = f"a {key} has a head of {HEADER_BYTES} B and at most 64 MiB"
             found.append((key, f"{what}; write e.g. '64 B'"))
-    closed = values.get("rate_per_s") is None
-    if closed and values.get("arrivals") is not None:
+    closed = _closed(values)
+    found += _trace(values)
+    if closed and values.get("arrivals") not in (None, TRACE):
         what = "without a rate each request follows the answer before"
         found.append(("arrivals", f"{what}; write a rate, or remove it"))
     for plan, key in CLOSED_ONLY.items():
@@ -182,13 +235,22 @@ REQUEST_RESPONSE = Workload(
         ),
         Parameter(
             "arrivals", ARRIVALS, "arrivals",
-            "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
+            "of a rate: constant, or poisson, exponential of the same mean; or at the times of a trace; absent: constant",
+        ),
+        Parameter(
+            TRACE, FILE_BESIDE, TRACE,
+            "file beside the experiment file with the times at which requests are due, from the start of the role",
+        ),
+        Parameter(
+            "trace_period", POSITIVE_DURATION, "trace_period_ns",
+            "the trace begins again so long after it began; absent: after its last request none is due",
         ),
         Parameter(
             "protocol", choice("tcp", HTTP), "protocol",
             "virtlab's own over TCP, or GET over HTTP/1.1 to a service; absent: tcp",
         ),
         SERVICE_PORT,
+        SERVICE_GUEST,
         Parameter("path", PATH, "path", "target of requests over HTTP; absent: '/'"),
         Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request over HTTP; absent: it does"),
         Parameter("connections", COUNT, "connections", "on each there is one request at a time", SHARED),
@@ -276,7 +338,9 @@ REQUEST_RESPONSE = Workload(
     duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
     rows=_rows,
     check=_check,
-    turns=lambda values: values.get("rate_per_s") is None,
+    lowered=_lowered,
+    turns=_closed,
+    traced=TRACE,
     never=_never,
     at_service=AtService(
         speaks=lambda values: str(values.get("protocol", "tcp")), without=_without, only=_only_at_services

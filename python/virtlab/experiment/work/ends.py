@@ -14,11 +14,12 @@ from ipaddress import ip_address
 from typing import Any
 
 from virtlab.catalogue.kinds import shown
-from virtlab.catalogue.sockets import PORT
+from virtlab.catalogue.sockets import FIRST, PORT, SERVICE_GUEST
 from virtlab.catalogue.workloads.request_response import HTTP
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
+from virtlab.units import nearest
 
 OUTSIDE = re.compile(r"\[(?P<v6>[^]]+)\]:(?P<six>.*)|(?P<v4>[\d.]+):(?P<four>.*)")
 
@@ -60,6 +61,7 @@ def _at_guest(role: RoleSpec, findings: Findings) -> RoleSpec:
     at = ("roles", role.name)
     for key, text in role.declaration.at_service.only(role.parameters):
         findings.add_text((*at, key), text)
+    _no_server(role, findings)
     if "port" in role.given:
         what = "virtlab's own server has a port that its system chose"
         findings.add(
@@ -79,6 +81,7 @@ def _outside(role: RoleSpec, named: re.Match[str], findings: Findings) -> RoleSp
         what = "nothing outside answers in virtlab's own protocol"
         findings.add((*at, "to"), what, "write 'protocol: http', or name a guest or a service")
     _refuse_unfit(role, findings)
+    _no_server(role, findings)
     if "port" in role.given:
         findings.add((*at, "port"), "the address has its port already", "remove it", key=True)
     try:
@@ -96,6 +99,13 @@ def _outside(role: RoleSpec, named: re.Match[str], findings: Findings) -> RoleSp
     if role.family not in {None, f"ipv{address.version}"}:
         findings.add((*at, "family"), f"{address} is no {role.family} address", "remove 'family'")
     return replace(role, target="", parameters={**_fit(role), "address": str(address), "port": port})
+
+
+def _no_server(role: RoleSpec, findings: Findings) -> None:
+    """A role that ends at no service chooses among no guests."""
+    if SERVICE_GUEST.name in role.given:
+        what = "it is of a role that ends at a service"
+        findings.add(("roles", role.name, SERVICE_GUEST.name), what, "remove it", key=True)
 
 
 def _refuse_unfit(role: RoleSpec, findings: Findings) -> None:
@@ -121,9 +131,7 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
         what = f"'{service.name}' is a service, and {role.workload} measures guests"
         findings.add((*at, "to"), what, f"name its guest, {service.on[0]}")
         return role
-    if len(service.on) > 1:
-        what = f"'{service.name}' is on {len(service.on)} guests, and a role ends at one"
-        findings.add((*at, "to"), what, "let it be on one, and declare a service for each other")
+    guest = _server(role, service, findings)
     protocol = traits.speaks(role.parameters)
     if protocol not in service.declaration.speaks:
         able = " or ".join(sorted(service.declaration.speaks))
@@ -134,4 +142,23 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
     if port is None:
         what = f"'{service.name}' does not say its port"
         findings.add((*at, "to"), what, "write 'port' here, or 'ready: {port: ...}' of the service")
-    return replace(role, target=service.on[0], service=service.name, parameters={**_fit(role), "port": port})
+    values = {key: value for key, value in _fit(role).items() if key != SERVICE_GUEST.plan}
+    return replace(role, target=guest, service=service.name, parameters={**values, "port": port})
+
+
+def _server(role: RoleSpec, service: ServiceSpec, findings: Findings) -> str:
+    """The guest of the service that is asked."""
+    at = ("roles", role.name)
+    named = role.parameters.get(SERVICE_GUEST.plan)
+    listed = ", ".join(service.on[:8])
+    if named is None and len(service.on) > 1:
+        what = f"'{service.name}' is on {len(service.on)} guests, and a role ends at one"
+        cure = f"write 'server: {service.on[-1]}' or another of {listed}, or 'server: {FIRST}'"
+        findings.add((*at, "to"), what, cure)
+    elif named is not None and named != FIRST and named not in service.on:
+        what = f"'{service.name}' is not on '{shown(named)}'"
+        cure = nearest(str(named), service.on) or f"write one of {listed}, or '{FIRST}'"
+        findings.add((*at, SERVICE_GUEST.name), what, cure)
+    elif named is not None and named != FIRST:
+        return str(named)
+    return service.on[0]

@@ -11,6 +11,7 @@ from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.kinds import FLAG, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
+from virtlab.experiment.read.traces import Traces
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.chosen import chosen
 from virtlab.metrics import Metric, declared_of
@@ -50,8 +51,11 @@ class RoleSpec:
         return declared_of(self.parameters)
 
 
-def read_roles(findings: Findings) -> dict[str, RoleSpec]:
-    """The section `roles` of a resolved tree. Roles with mistakes are left out; their mistakes are added."""
+def read_roles(findings: Findings, traces: Traces) -> dict[str, RoleSpec]:
+    """The section `roles` of a resolved tree; `traces` are those that they may name.
+
+    Roles with mistakes are left out; their mistakes are added.
+    """
     node = findings.root.get("roles")
     if node is None or node.value is None:
         return {}
@@ -64,13 +68,13 @@ def read_roles(findings: Findings) -> dict[str, RoleSpec]:
         return {}
     roles = {}
     for name, entry in node.value.items():
-        role = _read_role(name, entry, findings)
+        role = _read_role(name, entry, findings, traces)
         if role is not None:
             roles[name] = role
     return roles
 
 
-def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
+def _read_role(name: str, node: Node, findings: Findings, traces: Traces) -> RoleSpec | None:
     at: Steps = ("roles", name)
     if not NAME.match(name):
         cure = "begin with a letter; use letters, digits, _ and -"
@@ -92,9 +96,11 @@ def _read_role(name: str, node: Node, findings: Findings) -> RoleSpec | None:
     parameters = _parameters(at, node, workload, common, findings)
     if parameters is None or watch.wrong:
         return None
+    given = frozenset(key for key in node.value if key not in COMMON)
+    if workload.traced is not None and not _traced(at, parameters, workload.traced, given, traces, findings):
+        return None
     if not _across(at, parameters, workload, findings):
         parameters = dict(workload.lowered(parameters))
-    given = frozenset(key for key in node.value if key not in COMMON)
     active = common["enabled"] and not workload.idle(parameters)
     return RoleSpec(
         name, workload.name, common["from"], common["to"], common["as"], parameters, given,
@@ -196,6 +202,33 @@ def _parameters(
             findings.add_error((*at, parameter.name), error)
             wrong = True
     return None if wrong else values
+
+
+def _traced(
+    at: Steps,
+    values: dict[str, Any],
+    key: str,
+    given: frozenset[str],
+    traces: Traces,
+    findings: Findings,
+) -> bool:
+    """Whether the trace is there that the role names, if it names one; its times then stand for its name.
+
+    Unless the file says how long requests are due, they are so for one pass of the trace.
+    """
+    name = values.pop(key, None)
+    if name is None:
+        return True
+    times = traces.get(name)
+    if times is None:
+        if name not in traces:
+            cure = "put that file beside the experiment file, or its lines into the section 'traces'"
+            findings.add((*at, key), f"there is no trace '{name}'", cure)
+        return False
+    values[f"{key}_ns"] = list(times)
+    if "duration" not in given and "duration_ns" in values:
+        values["duration_ns"] = values.get(f"{key}_period_ns", times[-1] + 1)
+    return True
 
 
 def _across(at: Steps, values: Mapping[str, Any], workload: Workload, findings: Findings) -> bool:

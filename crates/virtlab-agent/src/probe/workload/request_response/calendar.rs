@@ -24,7 +24,7 @@ impl Calendar {
         Self {
             origin: begun,
             end: own.duration_ns.map_or(Nanos::MAX, |duration| begun + Nanos(duration)),
-            schedule: own.rate_per_s.map(|rate| own.schedule(rate, seed)),
+            schedule: own.due(seed),
             number: 0,
             tuned: 0,
             seed,

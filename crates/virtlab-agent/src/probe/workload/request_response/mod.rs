@@ -54,5 +54,5 @@ fn check_value(parameter: &str, value: &Value) -> anyhow::Result<()> {
 }
 
 fn check_closed(parameter: &str, _: &Value) -> anyhow::Result<()> {
-    bail!("parameter '{parameter}' cannot be changed: a role without a rate asks in turns")
+    bail!("parameter '{parameter}' cannot be changed: a role without a rate has none that can")
 }

@@ -269,22 +269,28 @@ class Trigger(Noun):
         return (self.event,) if self.event is not None else self.any or self.all
 
 
+PROGRESS = "progress"  # of a role: answers, packets or transactions that have come
+
+
 class Wait(Noun):
-    """What a waiting action polls until it holds: a series, or the answer of a service's operation."""
+    """What a waiting action polls until it holds: a series, a metric of a role, or the answer of a service's operation."""
 
     call: str | None = Field(
         default=None, pattern=r"^[A-Za-z][A-Za-z0-9_-]*\.[a-z][a-z0-9_]*$"
     )  # SERVICE.OPERATION
     series: str | None = None
+    metric: str | None = Field(
+        default=None, pattern=r"^[A-Za-z][A-Za-z0-9_-]*\.[a-z][a-z0-9_]*$"
+    )  # ROLE.METRIC, one that its program declares, in the SI unit; or ROLE.progress
     op: Literal["<", "<=", ">=", ">", "=="] | None = None
     value: float | None = None
     every_ns: int = Field(default=200_000_000, gt=0)
 
     @model_validator(mode="after")
     def _one_condition(self) -> Self:
-        if (self.call is None) == (self.series is None):
-            raise ValueError("a wait polls either a series or a call")
-        if (self.op is None) != (self.value is None) or (self.series is not None and self.op is None):
+        if [self.call, self.series, self.metric].count(None) != 2:
+            raise ValueError("a wait polls either a series, a metric or a call")
+        if (self.op is None) != (self.value is None) or (self.call is None and self.op is None):
             raise ValueError(
                 "a condition compares: write op and value; a call alone holds once its answer is true"
             )

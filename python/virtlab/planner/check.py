@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.actions import CALL, EXEC, SET, playable
-from virtlab.catalogue.declaration import NOT_PLAYED
+from virtlab.catalogue.actions import CALL, EXEC, SET, WAIT, playable
+from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX
+from virtlab.metrics.declared import DECLARED
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
+from virtlab.plan.model import PROGRESS
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring
@@ -220,7 +222,7 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
     for name, service in services.items():
         path = f"services.{name}"
         declared = SERVICES.get(service.kind)
-        why = "there is no such kind" if declared is None else declared.arms.get(arm, NOT_PLAYED)
+        why = "there is no such kind" if declared is None else why_not(declared, arm, service.parameters)
         if why is not None:
             cure = f"write one of {', '.join(played(SERVICES, arm))}"
             yield _refusal(f"{path}.kind", f"the {arm} does not play {service.kind}: {why}", cure)
@@ -306,11 +308,34 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
             reason = f"role '{action.role}' was started by '{before}' before"
             yield Refusal(path, reason, "give the second part a role of its own")
     elif action.until is not None and action.until.series is not None:
-        reason = "a run waits for a time, an event or a service, not for a series"
+        reason = "a run waits for a time, an event, a metric or a service, not for a series"
         yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+    elif action.until is not None and action.until.metric is not None:
+        yield from _polled(path, plan, action.until.metric, arm)
     elif action.until is not None and CALL.arms.get(arm, NOT_PLAYED) is not None:
         reason = f"a run of the {arm} waits for a time or an event: {CALL.arms.get(arm, NOT_PLAYED)}"
         yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+
+
+def _polled(path: str, plan: Plan, polled: str, arm: str) -> Iterator[Refusal]:
+    """What keeps a wait from polling a metric."""
+    if arm in WAIT.blind:
+        reason = f"a run of the {arm} polls no metric"
+        cure = "write 'for', wait for an event with 'after', or run the file on the testbed"
+        yield Refusal(f"{path}.until", reason, cure)
+        return
+    name, _, key = polled.partition(".")
+    role = plan.roles.get(name)
+    declared = None if role is None else WORKLOADS.get(role.workload)
+    if role is None or declared is None:
+        yield Refusal(f"{path}.until", f"there is no role '{name}'", "name a role of the Plan")
+        return
+    known = list(role.parameters.get(DECLARED) or {}) if declared.command else [PROGRESS]
+    if key not in known:
+        reason = f"'{key}' is not known of '{name}' while it runs"
+        yield Refusal(
+            f"{path}.until", reason, f"it has {', '.join(known) or 'none; declare one in its metrics'}"
+        )
 
 
 def _tuned(path: str, action: Action, role: Role) -> Iterator[Refusal]:

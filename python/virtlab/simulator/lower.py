@@ -26,6 +26,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
+from virtlab.simulator.services import as_simulated
 from virtlab.simulator.shares import processors, working
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
@@ -267,7 +268,7 @@ def _role(
 ) -> dict[str, Any]:
     role = plan.roles[name]
     found = ends.role_ends(plan, role)
-    parameters = role.parameters | dict(overrides)
+    parameters = as_simulated(plan, role) | dict(overrides)
     if found is not None and parameters.get("via"):
         near = ends.via_vnics(plan, found[0], parameters["via"])
         parameters["via"] = [vnics[vnic_path(*vnic)] for vnic in near if vnic is not None]

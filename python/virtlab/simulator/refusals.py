@@ -19,6 +19,7 @@ from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
+from virtlab.simulator.services import refusals_of_services
 from virtlab.units import show_count
 
 ARM = "simulator"
@@ -27,7 +28,7 @@ ARM = "simulator"
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
-    for check in (_world, _guests, _commands):
+    for check in (_world, _guests, _commands, refusals_of_services):
         found += check(plan)
     if found := found or list(_samples(plan)):
         return found

@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
+from virtlab.simulator.services import as_simulated
 
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
 
@@ -49,7 +50,7 @@ def working(plan: Plan) -> frozenset[str]:
     return frozenset(
         str(role.to)
         for role in plan.roles.values()
-        if (kind := WORKLOADS.get(role.workload)) is not None and kind.works(role.parameters)
+        if (kind := WORKLOADS.get(role.workload)) is not None and kind.works(as_simulated(plan, role))
     )
 
 

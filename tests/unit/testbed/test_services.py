@@ -102,7 +102,10 @@ def test_the_simulator_refuses_a_program_with_the_cure() -> None:
     (refusal,) = mistakes(plan, "simulator", Wiring(plan))
     assert str(refusal.path) == "services.db.kind"
     assert "a simulated guest runs no programs" in refusal.reason
-    assert refusal.cure == "run the file on the testbed"
+    assert (
+        refusal.cure
+        == "say what it costs, e.g. 'simulated_as: {demand: 2 ms}', or run the file on the testbed"
+    )
 
 
 def test_a_program_is_invoked_as_the_plan_has_it() -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 from virtlab.catalogue.kinds import POSITIVE_DURATION, TEXT, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
+from virtlab.metrics.declared import DECLARED, base_unit
+from virtlab.plan.model import PROGRESS
 from virtlab.units import nearest
 
 _OPERATOR = choice("<", "<=", ">=", ">", "==")
@@ -37,31 +40,60 @@ def read_call(
 
 
 def read_until(
-    at: Steps, value: Any, findings: Findings, services: Mapping[str, ServiceSpec]
+    at: Steps,
+    value: Any,
+    findings: Findings,
+    services: Mapping[str, ServiceSpec],
+    roles: Mapping[str, RoleSpec],
 ) -> dict[str, Any] | None:
     """The condition of a wait, as the Plan has it; None when it is wrong."""
     if isinstance(value, dict) and "call" in value and set(value) <= {"call", "every"}:
         return _progress(at, value, findings, services)
-    if (
-        not isinstance(value, dict)
-        or not set(value) <= {"series", "op", "value", "every"}
-        or "series" not in value
-    ):
+    polled = [key for key in ("series", "metric") if isinstance(value, dict) and key in value]
+    if len(polled) != 1 or not set(value) <= {*polled, "op", "value", "every"}:
         findings.add(at, "is not a condition", _UNTIL)
         return None
+    (key,) = polled
     number = value.get("value")
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         findings.add(
-            at, f"'{shown(number)}' is not a number", "write e.g. 'value: 0.1', in the unit of the series"
+            at, f"'{shown(number)}' is not a number", f"write e.g. 'value: 0.1', in the unit of the {key}"
         )
         return None
-    condition = {"value": float(number)}
-    for key, parse in (("series", TEXT.parse), ("op", _OPERATOR.parse)):
+    condition: dict[str, Any] = {"value": float(number)}
+    for name, parse in ((key, TEXT.parse), ("op", _OPERATOR.parse)):
         try:
-            condition[key] = parse(value.get(key))
+            condition[name] = parse(value.get(name))
         except ValueError as error:
-            findings.add_text((*at, key), str(error))
+            findings.add_text((*at, name), str(error))
+    if isinstance(condition.get("metric"), str):
+        scale = _scale((*at, "metric"), condition["metric"], findings, roles)
+        if scale is None:
+            return None
+        condition["value"] *= scale
     return condition | _every(at, value, findings)
+
+
+def _scale(at: Steps, written: str, findings: Findings, roles: Mapping[str, RoleSpec]) -> float | None:
+    """How many of its SI unit one of a metric's is, as the role writes it; None where there is no such metric."""
+    name, dot, key = written.partition(".")
+    role = roles.get(name)
+    if not dot:
+        findings.add(at, f"'{shown(written)}' is not ROLE.METRIC", "write e.g. 'client.rate'")
+    elif role is None:
+        if not findings.declares("roles", name):
+            cure = nearest(name, roles) or (f"there are {', '.join(roles)}" if roles else "add 'roles'")
+            findings.add(at, f"there is no role '{shown(name)}'", cure)
+    elif role.declaration.command and key in role.declared:
+        _, scale = base_unit(str(role.parameters[DECLARED][key]["unit"]))
+        return scale
+    elif not role.declaration.command and key == PROGRESS:
+        return 1.0
+    else:
+        known = list(role.declared) if role.declaration.command else [PROGRESS]
+        cure = nearest(key, known) or f"it has {', '.join(known) or 'none; declare one in its metrics'}"
+        findings.add(at, f"'{shown(key)}' is not known of '{name}' while it runs", cure)
+    return None
 
 
 def _progress(

@@ -191,7 +191,7 @@ def _fill(
         case "for" if value is not None:
             fields["for_ns"] = _parsed(at, values, key, DURATION.parse, findings)
         case "until" if value is not None:
-            fields["until"] = read_until((*at, key), value, findings, services)
+            fields["until"] = read_until((*at, key), value, findings, services, roles)
         case "service":
             fields |= read_call(at, values, findings, services)
         case "argv":

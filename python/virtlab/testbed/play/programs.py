@@ -42,6 +42,7 @@ class Programs:
 
     trial: Playing
     running: dict[int, _Running] = field(default_factory=dict)
+    printing: dict[str, Command] = field(default_factory=dict)  # the last of each role, ended or not
 
     def begin(self, name: str, action: str, timeline: Timeline) -> None:
         """Starts a role's program, with the addresses that its words name."""
@@ -53,6 +54,7 @@ class Programs:
         if channel is not None:
             over_ns = self.trial.site.now() + int(role.parameters["timeout_ns"])
             self.running[channel] = _Running(name, self.trial.commands[channel][1], over_ns)
+            self.printing[name] = self.running[channel].command
 
     def stop(self, name: str) -> bool:
         """Asks a role's program to end; whether it has one that runs."""
@@ -84,6 +86,22 @@ class Programs:
         if each is not None and not self.trial.reasons:
             self._judge(each, message, well=well)
         return well
+
+    def latest(self, name: str, key: str) -> float | None:
+        """The last value of a metric in the whole lines that a role's program has printed; None as long as none can be read.
+
+        What cannot be read yet may be so later: only the whole output makes a run fail.
+        """
+        command = self.printing.get(name)
+        if command is None:
+            return None
+        whole = bytes(command.output[: command.output.rfind(b"\n") + 1])
+        entry = (self.trial.plan.roles[name].parameters.get("metrics") or {})[key]
+        try:
+            values = read_output({key: entry}, whole)[key].values
+        except UnreadableError:
+            return None
+        return values[-1] if values else None
 
     def _judge(self, each: _Running, message: Notice, *, well: bool) -> None:
         if not well:

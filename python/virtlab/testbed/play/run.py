@@ -38,6 +38,7 @@ from virtlab.testbed.play.collection import Collection
 from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.live import Live
 from virtlab.testbed.play.logs import Logs
+from virtlab.testbed.play.polling import Polling
 from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
@@ -76,6 +77,7 @@ class Pass:
     commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
     programs: Programs = field(init=False)
     standstills: Standstills = field(init=False)
+    polling: Polling = field(init=False)
     _blocks: intake.Blocks = field(init=False)
     _logs: Logs = field(init=False)
     _kept: set[str] = field(default_factory=set)
@@ -88,8 +90,8 @@ class Pass:
         self.counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
         self._blocks = intake.Blocks(self.plan, self.sides)
         self._logs = Logs(self)
-        self.programs = Programs(self)
         self.standstills = Standstills(self.control, self.guests, self.site, self.taints)
+        self.programs, self.polling = Programs(self), Polling(self)
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -235,14 +237,16 @@ class Pass:
             self._attend(timeline)
             self.programs.look(now)
             due = timeline.next_ns(self.site.lead_ns)
-            patience_s = BUSY_POLL_S if self.guests.busy() else POLL_S
+            patience_s = BUSY_POLL_S if self.guests.busy() or self.polling.pending else POLL_S
             wait_s = min(patience_s, max((due if due is not None else limit_ns) - self.site.now(), 0) / 1e9)
             self._take_messages(lambda message: self._hear(message, timeline), wait_s)
             if timeline.failures:
                 return
 
     def _attend(self, timeline: Timeline) -> None:
-        """Services get on with what the timeline asked of them."""
+        """Services get on with what the timeline asked of them, and metrics are looked at that it waits for."""
+        for action in self.polling.attend(self.site.now()):
+            self.note(timeline, f"{action}.done", self.site.now())
         for action, why in self.guests.attend():
             self.note(timeline, f"{action}.{'done' if why is None else 'failed'}", self.site.now())
             self.reasons += [] if why is None else [why]
@@ -289,6 +293,7 @@ class Pass:
         if begins(action.do) and action.role is not None:
             self.stop_role(action.role, timeline)
         self.guests.give_up(action.id)
+        self.polling.give_up(action.id)
         for channel, (name, _) in self.commands.items():
             if name == action.id:
                 self.kill(channel, signal.SIGKILL)

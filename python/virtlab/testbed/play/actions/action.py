@@ -19,6 +19,7 @@ from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import Site
 
 if TYPE_CHECKING:
+    from virtlab.testbed.play.polling import Polling
     from virtlab.testbed.play.programs import Programs
 
 
@@ -37,6 +38,7 @@ class Playing(Protocol):
     taints: list[str]
     sink: Sink
     programs: Programs
+    polling: Polling
     commands: dict[int, tuple[str, Command]]  # channel -> name of the action, and what runs there
 
     def clock(self, channel: int) -> Clock:

@@ -1,4 +1,4 @@
-"""`wait`: nothing is done until a time is over, or a service is as is waited for."""
+"""`wait`: nothing is done until a time is over, or a service or a metric is as is waited for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from virtlab.testbed.play.timeline import Timeline
 
 
 def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
-    """Has the timeline know when the time is over, or the service asked again and again."""
+    """Has the timeline know when the time is over, or the service or the role asked again and again."""
     trial.note(timeline, f"{action.id}.started", at_ns)
+    if action.until is not None and action.until.metric is not None:
+        trial.polling.begin(action)
+        return
     if action.until is not None:
         trial.guests.call(action)
         return

@@ -1,0 +1,93 @@
+"""Waits until a metric reaches a bound: of a program what it has printed so far, of another role what has come to it.
+
+A probe keeps running totals and answers a short request with them. Such a request is sent no more often than the wait
+says, and the next not before its answer. What a role had before it ended stays, so that a wait which begins late holds.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from virtlab.errors import AgentError
+from virtlab.plan import Action
+from virtlab.plan.model import PROGRESS, Wait
+from virtlab.testbed.play.actions.action import Playing
+
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt, "==": operator.eq,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Poll:
+    wait: Wait
+    next_ns: int = 0
+    asked: dict[int, int] = field(default_factory=dict)  # number of a request -> channel
+
+
+@dataclass(slots=True)
+class Polling:
+    """Those of one trial, by action."""
+
+    trial: Playing
+    pending: dict[str, _Poll] = field(default_factory=dict)
+    _seen: dict[tuple[str, int], int] = field(default_factory=dict)  # role and channel -> what had come
+
+    def begin(self, action: Action) -> None:
+        """Polls until it holds, or until `give_up`."""
+        assert action.until is not None
+        self.pending[action.id] = _Poll(action.until)
+
+    def give_up(self, action: str) -> None:
+        """The time of a wait is over."""
+        self.pending.pop(action, None)
+
+    def attend(self, now_ns: int) -> Iterator[str]:
+        """The actions whose condition holds now."""
+        for action, poll in list(self.pending.items()):
+            value = self._value(poll, now_ns)
+            assert poll.wait.op is not None
+            assert poll.wait.value is not None
+            if value is not None and _HOLDS[poll.wait.op](value, poll.wait.value):
+                del self.pending[action]
+                yield action
+
+    def _value(self, poll: _Poll, now_ns: int) -> float | None:
+        """What is known now, where it is time to look; a role that has not begun has no progress."""
+        role, _, key = str(poll.wait.metric).partition(".")
+        if poll.asked:
+            return self._answered(poll, role)
+        if now_ns < poll.next_ns:
+            return None
+        poll.next_ns = now_ns + poll.wait.every_ns
+        if key != PROGRESS or role not in self.trial.sides:
+            return self.trial.programs.latest(role, key)
+        control = self.trial.control
+        channels = {side.channel for side in self.trial.sides[role] if side.started}
+        poll.asked = {
+            control.send("live", channel=channel): channel
+            for channel in sorted(channels)
+            if control.ended(channel) is None
+        }
+        return None if poll.asked else self._most(role)
+
+    def _answered(self, poll: _Poll, role: str) -> float | None:
+        control = self.trial.control
+        for number, channel in list(poll.asked.items()):
+            if not control.answered(number) and control.ended(channel) is None:
+                continue
+            del poll.asked[number]
+            try:
+                totals = control.wait(number, do="live")["roles"].get(role)
+            except AgentError:
+                continue  # its probe is gone, which the run learns by itself
+            if totals is not None:
+                before = self._seen.get((role, channel), 0)
+                self._seen[role, channel] = max(before, int(totals["seen"]))
+        return None if poll.asked else self._most(role)
+
+    def _most(self, role: str) -> float | None:
+        """By the end that has seen most: of a one-way stream its receiver, else both alike."""
+        return max((seen for (name, _), seen in self._seen.items() if name == role), default=None)

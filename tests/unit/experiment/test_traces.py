@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.requests_file import requests_file
 
+import virtlab as vl
+from virtlab.errors import VirtlabError
 from virtlab.experiment import Experiment, FileMistakesError, load, load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
@@ -136,3 +138,27 @@ def test_a_file_whose_end_cannot_take_its_traces_is_refused_with_the_cure(tmp_pa
     text = "".join(f"  {line}\n" for line in requests_file(TRACE).strip().splitlines())
     with pytest.raises(FileMistakesError, match="or the trace in its section 'traces'"):
         load(written(tmp_path, text, load=LINES))
+
+
+def test_a_dataset_is_resumed_and_reported_without_the_file_of_its_trace(tmp_path: Path) -> None:
+    path = written(tmp_path, requests_file(TRACE).replace("repeat: 1", "repeat: 2"), load=LINES)
+    dataset = tmp_path / "requests.results"
+    vl.run(path, dataset=dataset, backend="simulator", max_runs=1)
+    (tmp_path / "load.csv").unlink()
+    kept = load_text((dataset / "experiment.yaml").read_text())
+    results = vl.run(kept, dataset=dataset, backend="simulator")
+    due = [
+        row[results.samples("response").columns.index("intended_ns")]
+        for row in results.samples("response").rows()
+    ]
+    assert len(results.runs().rows()) == 2
+    assert sorted(at - min(due) for at in due) == [0, 0, 1_500_000, 1_500_000, 3_000_000, 3_000_000]
+    assert results.report().is_file()
+
+
+def test_a_dataset_is_not_continued_with_another_trace_of_that_name(tmp_path: Path) -> None:
+    path = written(tmp_path, requests_file(TRACE).replace("repeat: 1", "repeat: 2"), load=LINES)
+    vl.run(path, dataset=tmp_path / "requests.results", backend="simulator", max_runs=1)
+    (tmp_path / "load.csv").write_text(LINES.replace("1.5", "1.6"))
+    with pytest.raises(VirtlabError, match=r"requests\.results.*experiment"):
+        vl.run(path, dataset=tmp_path / "requests.results", backend="simulator")

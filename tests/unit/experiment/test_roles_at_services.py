@@ -123,6 +123,15 @@ def test_what_cannot_end_at_a_service_is_one_line(
     assert cure in mistake.cure
 
 
+def test_the_rate_at_which_a_service_is_asked_can_be_searched_for() -> None:
+    ends = "low: 10 request/s, high: 1 krequest/s"
+    search = f"search: {{variable: clients.rate, {ends}, until: clients.response_time.p99 > 1 s}}"
+    experiment = load_text(text(protocol="http", rate="100 request/s") + search)
+    study = experiment.study(experiment.points()[0])
+    assert study.search is not None
+    assert (study.search.role, study.search.parameter) == ("clients", "rate_per_s")
+
+
 def test_a_wrong_service_is_the_only_mistake() -> None:
     wrong = text(protocol="http").replace("kind: program, on: h2.g1", "kind: program, on: h9.g1", 1)
     with pytest.raises(FileMistakesError) as caught:

@@ -178,7 +178,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
         if int(values.get(key, 1)) > most:
             found.append((key, f"{values[key]} {key} are more than one role can keep; write at most {most}"))
     for key in ("request", "response"):
-        size = int(values[f"{key}_bytes"])
+        size = int(values.get(f"{key}_bytes", HEADER_BYTES))  # a role that ends at a service has no such size
         if not HEADER_BYTES <= size <= MESSAGE_MAX_BYTES:
             what = f"a {key} has a head of {HEADER_BYTES} B and at most 64 MiB"
             found.append((key, f"{what}; write e.g. '64 B'"))

@@ -101,7 +101,7 @@ def _oracles() -> str | None:
 
 
 def _programs() -> str | None:
-    servers = ("redis-server", "redis-benchmark", "nginx", "wrk")
+    servers = ("redis-server", "redis-benchmark", "nginx", "wrk", "pgbench")
     return next((f"no {name}: apt install" for name in servers if shutil.which(name) is None), None)
 
 

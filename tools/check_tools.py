@@ -85,6 +85,7 @@ PLATFORMS = (
     Tool("redis-tools", "redis-benchmark", "loads that server", needed=False),
     Tool("nginx-light", "nginx", "is a server in the how-to of programs under test", needed=False),
     Tool("wrk", "wrk", "loads that server", needed=False),
+    Tool("postgresql", "pgbench", "is server and load in the how-to of programs under test", needed=False),
     Tool("influxdb", "influxd", "receives numbers in the tests", needed=False),
 )
 RELEASE = (

@@ -38,6 +38,13 @@ STUDIES = (
         b'"SET",',
     ),
     Study(
+        "postgresql",
+        ("pgbench",),
+        "postgresql",
+        ("service-store-h2.g1.log", b"ready to accept connections"),
+        b"tps = ",
+    ),
+    Study(
         "nginx", ("nginx", "wrk"), "nginx-light wrk", ("clients.out", b"8080/index.html"), b"Requests/sec:"
     ),
 )

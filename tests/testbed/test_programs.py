@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,32 @@ def test_of_a_program_that_is_stopped_counts_what_it_printed() -> None:
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert sink.rows("client", "value/1") == 1
     assert outcome.marks["go.finished"].t_ns < outcome.marks["more.done"].t_ns
+
+
+def asked_to_end(script: str) -> tuple[Outcome, worlds.MemorySink]:
+    timeline = """
+        timeline:
+          - {id: go, do: start, role: client}
+          - {id: some, do: wait, for: 500 ms, after: go.started}
+          - {id: end, do: stop, role: client, after: some.done}
+    """
+    return played(f"{script}; while :; do sleep 0.05; done", timeout="60 s", more=timeline)
+
+
+def test_a_program_that_is_asked_to_end_has_time_for_its_results() -> None:
+    outcome, sink = asked_to_end('trap \'sleep 0.7; echo "{\\"ms\\": 7}"; exit 0\' TERM')
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    (block,) = [columns for name, schema, columns in sink.blocks if (name, schema) == ("client", "value/1")]
+    assert [*block["metric"], *block["value"]] == ["answer", 7e6]
+
+
+def test_a_program_that_does_not_end_when_asked_is_killed_and_fails_the_run() -> None:
+    begun = time.monotonic()
+    outcome, sink = asked_to_end("trap '' TERM; echo busy")
+    assert outcome.status == "failed"
+    assert "did not end within 5 s of its SIGTERM; the end of what it wrote: 'busy'" in outcome.reasons[0]
+    assert 5 < time.monotonic() - begun < 60
+    assert sink.rows("client", "value/1") == 0
 
 
 def test_a_program_that_leaves_another_behind_has_ended() -> None:

@@ -128,6 +128,22 @@ def test_words_of_a_service_refer_to_addresses_and_ports() -> None:
     assert sink.artefacts["service-told-a.log"] == b"10.0.0.1 10.0.0.2:8080 {other} 8080\n"
 
 
+def test_a_service_may_be_another_user() -> None:
+    said = (
+        "id -u; id -g; touch mine && ls -ln mine | cut -d' ' -f3; grep CapEff /proc/self/status; sleep 1000"
+    )
+    outcome, sink = played({"as": shell(said, user="4711", files={"a/b": "text"}, ready={"argv": ["id"]})})
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    said_lines = sink.artefacts["service-as-b.log"].decode().split()
+    assert said_lines == ["4711", "4711", "4711", "CapEff:", "0" * 16]
+
+
+def test_a_user_that_there_is_not_is_told() -> None:
+    why = failure({"db": program(FOREVER, user="nobody-at-all")})
+    assert (why.where, why.what) == ("services.db", "in b: there is no user 'nobody-at-all'")
+    assert "/etc/passwd" in why.cure
+
+
 def test_one_service_may_be_on_several_guests() -> None:
     both = {**program(HTTP, ready={"port": 8080}), "on": ["a", "b"]}
     outcome, sink = played(

@@ -63,6 +63,17 @@ def test_a_service_is_ready_failed_and_healed_inside(world: Any) -> None:
     assert b"uid=" in sink.artefacts["ask.out"]
 
 
+def test_a_service_inside_is_another_user_where_it_asks_to_be(world: Any) -> None:
+    said = service(["sh", "-c", "busybox id -u; busybox id -g; echo up; busybox sleep 1000"], line="up")
+    wait = {"id": "pass", "do": "wait", "for_ns": 100_000_000}
+    plan = worlds.plan({**world(), "services": {"as": {**said, "user": "4711"}}}, timeline=[wait])
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["service-as-g1.log"] == b"4711\n4711\nup\n"
+
+
 def test_a_service_that_dies_inside_is_told_with_its_output(world: Any) -> None:
     broken = service(["sh", "-c", "echo no store; exit 3"], port=8080)
     with (

@@ -67,3 +67,22 @@ def test_a_service_there_that_dies_is_told_with_its_output(far: far_worlds.FarHo
         "in b it ended with code 3; its output ends with: no store",
     )
     assert far.ended()
+
+
+def test_root_there_changes_users_and_an_ordinary_user_is_told_that_it_may_not(
+    far: far_worlds.FarHosts,
+) -> None:
+    as_another = service(["sh", "-c", "id -u; echo up; sleep 1000"], user="4711", ready={"line": "up"})
+    wait = {"id": "pass", "do": "wait", "for_ns": 100_000_000}
+    with Testbed().open(plan_with("", {"db": as_another}, wait), worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        session.run(Trial("t0", 1), sink)
+        assert sink.artefacts["service-db-b.log"] == b"4711\nup\n"
+    login = f"{far_worlds.USER}@"
+    with (
+        pytest.raises(GuestError, match="in b: cannot become user 4711") as caught,
+        Testbed().open(plan_with(login, {"db": as_another}, wait), worlds.Patient()),
+    ):
+        pass
+    assert "/etc/passwd" in caught.value.cure
+    assert far.ended()

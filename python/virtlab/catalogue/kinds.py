@@ -419,6 +419,22 @@ FILE_BESIDE = Kind(
     "file beside the experiment file", _beside,
     {"type": "string", "pattern": f"^{FILE_NAME.pattern[:-2]}$"}, "arrivals.csv",
 )  # fmt: skip
+
+
+def _user(value: Any) -> str:
+    if isinstance(value, bool) or not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}|[0-9]{1,7}", str(value)):
+        raise ValueError(f"'{shown(value)}' is not a user; write a name or number, e.g. postgres or 1000")
+    return str(value)
+
+
+USER = Kind(
+    "user",
+    _user,
+    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer", "minimum": 0}]},
+    "postgres",
+)
+
+
 FILE_MAX_BYTES = 100_000  # of one file that travels with a command
 FILES_MAX_BYTES = 400_000  # of all of them
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,7}")

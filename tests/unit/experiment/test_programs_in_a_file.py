@@ -214,3 +214,15 @@ def test_a_reference_to_nothing_is_a_mistake(change: tuple[str, str], place: str
 def test_a_service_that_is_wrong_itself_is_told_alone() -> None:
     (mistake,) = mistakes_of(SERVED.replace('on: h2.g1, argv: [server, "{on}"]', "on: h2.g1, argv: server"))
     assert "services.web.argv" in mistake
+
+
+@pytest.mark.parametrize("user", ["Post Gres", "-1", "[a]", "true"])
+def test_a_user_is_a_name_or_a_number(user: str) -> None:
+    (mistake,) = mistakes_of(FILE.replace("to: h2.g1\n    argv", f"to: h2.g1\n    user: {user}\n    argv"))
+    assert "roles.client.user: " in mistake
+    assert "write a name or number, e.g. postgres or 1000" in mistake
+
+
+def test_a_user_by_number_is_kept_as_a_name_is() -> None:
+    experiment = load_text(FILE.replace("to: h2.g1\n    argv", "to: h2.g1\n    user: 1000\n    argv"))
+    assert plan_run(experiment, experiment.points()[0], 0).roles["client"].parameters["user"] == "1000"

@@ -81,7 +81,7 @@ impl Leader {
                     bail!("'{role}' is not a role of an agent in a world");
                 }
                 self.free(id, channel)?;
-                let placement = Placement { namespace, cpus, fifo_priority, cgroups, confined: false };
+                let placement = Placement { namespace, cpus, fifo_priority, cgroups, ..Placement::default() };
                 let child = Child::agent(&mut self.world, &self.executable, &role, &placement)?;
                 Ok(self.adopt(id, channel, child))
             }
@@ -95,9 +95,10 @@ impl Leader {
                 cgroups,
                 descriptors,
                 confined,
+                user,
             } => {
                 self.free(id, channel)?;
-                let placement = Placement { namespace, cpus, fifo_priority: None, cgroups, confined };
+                let placement = Placement { namespace, cpus, fifo_priority: None, cgroups, confined, user };
                 let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
                 let child =
                     Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;

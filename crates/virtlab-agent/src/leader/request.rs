@@ -73,6 +73,8 @@ pub enum Request {
         /// It shares the machine's files, and must not change them.
         #[serde(default)]
         confined: bool,
+        /// Name or number of the user that it runs as; the leader's own where it is absent.
+        user: Option<String>,
     },
     Resize {
         channel: u16,

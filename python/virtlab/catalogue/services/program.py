@@ -3,7 +3,17 @@
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind
-from virtlab.catalogue.kinds import ARGV, ENVIRONMENT, FILES, Kind, PlacedError, SeveralError, placed, shown
+from virtlab.catalogue.kinds import (
+    ARGV,
+    ENVIRONMENT,
+    FILES,
+    USER,
+    Kind,
+    PlacedError,
+    SeveralError,
+    placed,
+    shown,
+)
 from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER, REQUEST_RESPONSE
 from virtlab.units import nearest
 
@@ -60,6 +70,7 @@ PROGRAM = ServiceKind(
     parameters=(
         Parameter("argv", ARGV, "argv", "the program and its arguments", required=True),
         Parameter("environment", ENVIRONMENT, "environment", "variables that it gets besides the usual ones"),
+        Parameter("user", USER, "user", "the user of its guest that it runs as; absent: the guest's own"),
         Parameter("files", FILES, "files", "text files in its working folder, by name"),
         Parameter(
             SIMULATED_AS,

@@ -23,6 +23,7 @@ class Command:
     leader: int = 0  # its channel
     cgroups: list[str] = field(default_factory=list)  # files by which it joins those of its guest
     confined: bool = False  # it shares the machine's files, and must not change them
+    user: str | None = None  # that it runs as; None: the leader's own
     most_bytes: int = OUTPUT_MAX_BYTES  # of each stream that are kept
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
@@ -34,6 +35,8 @@ class Command:
             "cgroups": self.cgroups,
             "confined": self.confined,
         }
+        if self.user is not None:
+            placed["user"] = self.user
         if terminal is not None:
             placed["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
         self.control.execute(self.channel, self.namespace, self.argv, leader=self.leader, **placed)

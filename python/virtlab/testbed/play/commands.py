@@ -14,7 +14,7 @@ from virtlab.testbed.play.timeline import Timeline
 
 def launch(
     trial: Playing, action: str, where: str, guest: str, argv: Sequence[str], timeline: Timeline,
-    *, output_bytes: int = OUTPUT_MAX_BYTES,
+    *, output_bytes: int = OUTPUT_MAX_BYTES, user: str | None = None,
 ) -> int | None:  # fmt: skip
     """Starts a command of an action on a free channel, whose end is news of its leader's; None: it cannot be started, and
     the run has failed. `where` is its place in the file."""
@@ -28,7 +28,7 @@ def launch(
         trial.note(timeline, f"{action}.failed", trial.site.now())
         trial.reasons.append(f"{where}: {what}; let some end first, with '{WAIT.name}'")
         return None
-    command = trial.guests.command(guest, channel, argv, most_bytes=output_bytes)
+    command = trial.guests.command(guest, channel, argv, most_bytes=output_bytes, user=user)
     trial.control.listen(channel, command.take)  # what it writes may be here before the answer is
     try:
         command.start()

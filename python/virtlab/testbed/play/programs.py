@@ -1,8 +1,8 @@
 """Programs of the user's own as roles: started as a command in a guest, ended in time, and their output read.
 
 A program that fails, runs over its time or prints what its readers cannot read makes the run fail, with one line that says
-where and why. One that the timeline stops gets SIGTERM, which ends a confined command at once, and what it printed until
-then counts.
+where and why. One that the timeline stops gets SIGTERM, and what it prints until it ends counts; where it has not ended
+after a grace, it is killed and the run fails.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from virtlab.testbed.play.actions.action import Playing
 from virtlab.testbed.play.commands import launch
 from virtlab.testbed.play.timeline import Timeline
 
+GRACE_NS = 5_000_000_000  # from SIGTERM to SIGKILL
 END_SHOWN = 120  # characters of the end of an output that a reason repeats
 
 
@@ -34,6 +35,7 @@ class _Running:
     command: Command
     over_ns: int
     asked: bool = False  # to end before it did by itself
+    until_ns: int | None = None  # it has time to do so
 
 
 @dataclass(slots=True)
@@ -49,7 +51,14 @@ class Programs:
         role = self.trial.plan.roles[name]
         argv = words(self.trial.plan, name, role)
         channel = launch(
-            self.trial, action, f"roles.{name}", str(role.from_), argv, timeline, output_bytes=MOST_BYTES + 1
+            self.trial,
+            action,
+            f"roles.{name}",
+            str(role.from_),
+            argv,
+            timeline,
+            output_bytes=MOST_BYTES + 1,
+            user=role.parameters.get("user"),
         )
         if channel is not None:
             over_ns = self.trial.site.now() + int(role.parameters["timeout_ns"])
@@ -61,8 +70,13 @@ class Programs:
         found = [channel for channel, each in self.running.items() if each.role == name]
         for channel in found:
             self.running[channel].asked = True
+            self.running[channel].until_ns = self.trial.site.now() + GRACE_NS
             self.trial.kill(channel, signal.SIGTERM)
         return bool(found)
+
+    def leaving(self) -> bool:
+        """Whether any was asked to end, and has time left to do so."""
+        return any(each.until_ns is not None for each in self.running.values())
 
     def stop_all(self) -> None:
         """The timeline is over: what still runs was to run until then."""
@@ -71,8 +85,13 @@ class Programs:
 
     def look(self, now_ns: int) -> None:
         """Fails the run of a program that runs over its time, or prints more than is read."""
-        for each in self.running.values():
-            if len(each.command.output) > MOST_BYTES:
+        for channel, each in self.running.items():
+            if each.until_ns is not None and now_ns > each.until_ns:
+                each.until_ns = None
+                self.trial.kill(channel, signal.SIGKILL)
+                what = f"did not end within {GRACE_NS // 10**9} s of its SIGTERM{_end_of(each.command)}"
+                self._fail(each, what, "let it end when it is asked to, or print less at its end")
+            elif len(each.command.output) > MOST_BYTES:
                 self._fail(each, f"printed more than {MOST_BYTES >> 20} MiB", "let it print less")
             elif now_ns > each.over_ns:
                 timeout_s = int(self.trial.plan.roles[each.role].parameters["timeout_ns"]) / 1e9

@@ -469,6 +469,9 @@ class Pass:
 
     def _stop_commands(self) -> None:
         """Ends commands that no action waited for, and waits for their ends: the next trial uses the same channels."""
+        while self.programs.leaving() and self.control.open and not self.reasons:
+            self._take_messages(self._hear_late, POLL_S)
+            self.programs.look(self.site.now())
         self.programs.stop_all()
         for channel in self.commands:
             self.kill(channel, signal.SIGKILL)

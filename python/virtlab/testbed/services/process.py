@@ -6,6 +6,7 @@ it holds, or until the service's time is over.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ CHANNELS = 2  # its own, its check's
 CURE_START = (
     "install it in that guest, or name it by its path; 'argv' is a list of words, not a line for a shell"
 )
+USER_REFUSED = re.compile(r"cannot become user|there is no user '")  # as the agent says it
+CURE_USER = "name a user that /etc/passwd of that guest has; to change users there, run virtlab as root"
 CURE_READY = (
     "see its output among the run's artefacts; check what 'ready' asks for, or give it a longer 'timeout'"
 )
@@ -66,7 +69,9 @@ class Process:
             zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
         )
         argv = [*invocation.before, *self._resolved(invocation.argv)]
-        command = self.all_guests.command(self.guest, self.channel, argv, environment=environment)
+        command = self.all_guests.command(
+            self.guest, self.channel, argv, environment=environment, user=invocation.user
+        )
         control = self.all_guests.control
         control.forget_end(self.channel)
         self.output.begin()
@@ -74,7 +79,8 @@ class Process:
         try:
             command.start()
         except RefusedError as error:
-            raise GuestError(self.where, f"in {self.guest}: {error.what}", CURE_START) from error
+            cure = CURE_USER if USER_REFUSED.search(error.what) else CURE_START
+            raise GuestError(self.where, f"in {self.guest}: {error.what}", cure) from error
         control.data(self.channel, b"")  # it reads nothing
         self.begun_s, self.ready_ns, self.down, self.said = time.monotonic(), None, False, ""
         self.next_try_s, self.stale = 0.0, self.check is not None
@@ -149,8 +155,9 @@ class Process:
 
     def _try(self, ready: Ready, channel: int) -> Command | None:
         """Starts a check; None where that is refused."""
+        user = services.of(self.service.kind).invocation(self.name, self.service).user if ready.argv else None
         words = self._resolved(ready.argv) or self._question(ready)
-        command = self.all_guests.command(self.guest, channel, words)
+        command = self.all_guests.command(self.guest, channel, words, user=user)
         control = self.all_guests.control
         control.listen(channel, command.take)
         try:

@@ -26,7 +26,7 @@ def _invocation(name: str, service: Service) -> Invocation:
     if files := dict(values.get("files", {})):
         written = [word for file, text in files.items() for word in (file, text)]
         before = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--")
-    return Invocation(tuple(values["argv"]), dict(values.get("environment", {})), before)
+    return Invocation(tuple(values["argv"]), dict(values.get("environment", {})), before, values.get("user"))
 
 
 def _refusals(path: str, service: Service, platform: Platform) -> Iterator[Refusal]:

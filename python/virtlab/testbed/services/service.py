@@ -17,6 +17,7 @@ class Invocation:
     argv: tuple[str, ...]  # the file's own words, which may refer to addresses
     environment: Mapping[str, str] = field(default_factory=dict)
     before: tuple[str, ...] = ()  # what executes those words
+    user: str | None = None  # of its guest; None: the one that its leader is
 
 
 @dataclass(frozen=True, slots=True)

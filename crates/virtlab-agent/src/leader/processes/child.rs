@@ -1,6 +1,7 @@
 //! What runs inside the world: agents with a framed stream, commands with pipes or a terminal.
 
 use crate::leader::processes::confined;
+use crate::leader::processes::user::User;
 use crate::leader::streams::peer::{Peer, set_nonblocking};
 use crate::leader::world::namespaces::{self, World};
 use anyhow::{Context, bail};
@@ -39,6 +40,8 @@ pub struct Placement {
     pub cgroups: Vec<String>,
     /// Whether it shares the machine's files and must not change them.
     pub confined: bool,
+    /// Name or number of the user that it runs as; the leader's own where it is absent.
+    pub user: Option<String>,
 }
 
 /// The streams of a child.
@@ -392,9 +395,12 @@ fn become_child(
         Errno::result(unsafe { libc::dup2(from.as_raw_fd(), *to) }).context("cannot place a descriptor")?;
     }
     let mut tell = report_moved.as_raw_fd();
+    let user = placement.user.as_deref().map(User::find).transpose()?;
     if placement.confined {
         let last = moved.iter().map(|(_, to)| *to).max().unwrap_or(2);
-        tell = confined::confine(last, &report_moved).context("a command cannot be confined here")?;
+        tell = confined::confine(last, &report_moved, user).context("a command cannot be confined here")?;
+    } else if let Some(user) = user {
+        user.become_it()?;
     }
     if plan.terminal {
         // SAFETY: TIOCSCTTY takes a number; descriptor 0 is the terminal.

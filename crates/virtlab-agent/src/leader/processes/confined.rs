@@ -7,10 +7,12 @@
 //! guest's own network.
 //!
 //! Three processes: the one that the leader knows waits for a word of how the command ended, and ends alike; the first
-//! process of the PID namespace collects orphans there; the command itself. What the command leaves running runs
-//! until the world ends, as anywhere. When the first is killed, all of them are.
+//! process of the PID namespace collects orphans there, and hands the command what signals ask it to end; the command
+//! itself. What the command leaves running runs until the world ends, as anywhere. When the first is killed, all of them
+//! are.
 
 use crate::leader::processes::keyring;
+use crate::leader::processes::user::{User, writable_processes};
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -67,7 +69,9 @@ struct Attributes {
 ///
 /// # Errors
 /// When the kernel has no such namespaces for it. What fails later is reported from there: then nothing is executed.
-pub fn confine(last: RawFd, report: &OwnedFd) -> anyhow::Result<RawFd> {
+pub fn confine(last: RawFd, report: &OwnedFd, user: Option<User>) -> anyhow::Result<RawFd> {
+    // The leader's signals reach this process and the first of the namespace, which are of one group.
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&asking()), None).context("cannot hold signals back")?;
     let (ended, end) = unistd::pipe2(OFlag::O_CLOEXEC).context("no pipe")?;
     let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::SIGCHLD;
     // SAFETY: as fork; this process has one thread, and asks for no stack, thread-local storage or identifiers.
@@ -79,7 +83,7 @@ pub fn confine(last: RawFd, report: &OwnedFd) -> anyhow::Result<RawFd> {
     keep_only(last, &[report.as_raw_fd(), end.as_raw_fd()])?;
     let (report, end) = (last + 1, last + 2);
     // From here on the numbers above are others' or no one's, so nothing that owns one of them may be dropped.
-    match first_of_namespace() {
+    match first_of_namespace(user) {
         Ok(ForkResult::Child) => Ok(report),
         Ok(ForkResult::Parent { child }) => gone(collect(child, report, end)),
         Err(error) => {
@@ -91,6 +95,11 @@ pub fn confine(last: RawFd, report: &OwnedFd) -> anyhow::Result<RawFd> {
     }
 }
 
+/// Signals that ask a command to end, which it may do in its own time.
+fn asking() -> SigSet {
+    [Signal::SIGTERM, Signal::SIGINT].into_iter().collect()
+}
+
 /// Ends at once, without the exit handlers of the leader that the process was forked from.
 fn gone(code: i32) -> ! {
     // SAFETY: _exit takes a number.
@@ -98,12 +107,12 @@ fn gone(code: i32) -> ! {
 }
 
 /// Prepares what the command sees and may do, and forks it.
-fn first_of_namespace() -> anyhow::Result<ForkResult> {
+fn first_of_namespace(user: Option<User>) -> anyhow::Result<ForkResult> {
+    let processes = user.map(|_| writable_processes()).transpose()?;
     mounts()?;
-    rights()?;
-    let mut ends = SigSet::empty();
-    ends.add(Signal::SIGCHLD);
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&ends), None).context("cannot hold signals back")?;
+    rights(user.zip(processes.as_ref()))?;
+    drop(processes);
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&news()), None).context("cannot hold signals back")?;
     // SAFETY: this process has one thread.
     let forked = unsafe { fork() }.context("cannot fork")?;
     if matches!(forked, ForkResult::Child) {
@@ -112,6 +121,13 @@ fn first_of_namespace() -> anyhow::Result<ForkResult> {
         unistd::setsid().context("cannot begin a session")?;
     }
     Ok(forked)
+}
+
+/// What the first process of the namespace hears of.
+fn news() -> SigSet {
+    let mut signals = asking();
+    signals.add(Signal::SIGCHLD);
+    signals
 }
 
 /// Closes all above `last` but these, which follow it in their order.
@@ -160,6 +176,7 @@ fn wait_for(ended: &OwnedFd) -> ! {
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         // SAFETY: the default action installs no handler.
         let _ = unsafe { nix::sys::signal::signal(signal, SigHandler::SigDfl) };
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
         let _ = kill(unistd::getpid(), signal);
     }
     gone(libc::WEXITSTATUS(status))
@@ -172,9 +189,7 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
     for fd in 0..report {
         let _ = unistd::close(fd);
     }
-    let mut ends = SigSet::empty();
-    ends.add(Signal::SIGCHLD);
-    let Ok(news) = SignalFd::with_flags(&ends, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) else {
+    let Ok(news) = SignalFd::with_flags(&news(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) else {
         return 1;
     };
     // SAFETY: the descriptor was placed for this process, and is closed by no other.
@@ -195,7 +210,14 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
                 _ => {}
             }
         }
-        let _ = news.read_signal();
+        while let Ok(Some(heard)) = news.read_signal() {
+            let signal = i32::try_from(heard.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+            if let (Some(signal), true) = (signal, teller.is_some())
+                && signal != Signal::SIGCHLD
+            {
+                let _ = kill(Pid::from_raw(-command.as_raw()), signal); // it leads a session of its own
+            }
+        }
         let mut polled = vec![PollFd::new(news.as_fd(), PollFlags::POLLIN)];
         polled.extend(teller.as_ref().map(|teller| PollFd::new(teller.as_fd(), PollFlags::empty())));
         let _ = poll(&mut polled, PollTimeout::NONE);
@@ -310,10 +332,13 @@ fn attributes(path: &str, how: libc::c_uint, set: u64, clear: u64) -> anyhow::Re
 }
 
 /// Lets go of all capabilities but two, and of the user's keys, for good.
-fn rights() -> anyhow::Result<()> {
+fn rights(user: Option<(User, &OwnedFd)>) -> anyhow::Result<()> {
     // An ordinary user's namespace lets no group be dropped; it maps none but the user's own.
     let _ = unistd::setgroups(&[] as &[Gid]);
-    prctl::set_dumpable(false).context("cannot hide its memory")?;
+    let another = user.filter(|(user, _)| user.is_mapped());
+    if let (Some((user, processes)), None) = (user, another) {
+        user.rename_own(processes)?;
+    }
     prctl::set_no_new_privs().context("cannot forbid new privileges")?;
     for capability in 0..64 {
         if capability == NET_ADMIN || capability == NET_RAW {
@@ -326,8 +351,13 @@ fn rights() -> anyhow::Result<()> {
             Err(error) => bail!("cannot drop capability {capability}: {error}"),
         }
     }
+    if let Some((user, _)) = another {
+        user.become_it()?;
+    }
+    prctl::set_dumpable(false).context("cannot hide its memory")?;
     let header = [CAPABILITY_VERSION_3, 0];
-    let low = [CAPABILITIES; 3]; // effective, permitted, inheritable
+    // Effective, permitted, inheritable. Another user has none.
+    let low = [if user.is_some() { 0 } else { CAPABILITIES }; 3];
     let sets = [low, [0; 3]];
     // SAFETY: both live during the call, and are laid out as version 3 of the interface says.
     Errno::result(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })

@@ -4,3 +4,4 @@ pub mod child;
 mod confined;
 mod keyring;
 pub mod orphans;
+mod user;

@@ -9,6 +9,7 @@ import pytest
 
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.testbed.image import rootfs
+from virtlab.testbed.image.entry import entry_point
 
 
 def test_an_image_is_kept_replaced_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,14 +53,16 @@ def test_an_image_comes_out_of_an_engine_as_an_archive(
     log = tmp_path / "log"
     engine.write_text(
         f'#!/bin/sh\necho "$@" >> {log}\ncase $1 in create) echo f00 ;; '
-        f'export) tar -c -f "$3" -C {tmp_path} file ;; esac\n'
+        f'export) tar -c -f "$3" -C {tmp_path} file ;; '
+        'image) echo \'{"Cmd": ["bash"]}\' ;; esac\n'
     )
     engine.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     place = rootfs.add_rootfs("a", "podman:debian:12")
     assert [path.name for path in place.iterdir()] == ["file"]
-    assert [line.split()[0] for line in log.read_text().splitlines()] == ["create", "export", "rm"]
-    assert [path.name for path in rootfs.rootfs_folder().iterdir()] == ["a"]
+    assert [line.split()[0] for line in log.read_text().splitlines()] == ["create", "export", "image", "rm"]
+    assert rootfs.list_rootfs() == ["a"]
+    assert entry_point("a", place).argv == ("bash",)
 
 
 @pytest.mark.parametrize("source", ["nowhere", "empty"])

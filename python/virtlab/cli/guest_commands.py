@@ -14,7 +14,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.actions import EXEC
-from virtlab.errors import ExperimentError
+from virtlab.errors import ExperimentError, MachineError
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment
@@ -30,6 +30,7 @@ class Executed(NamedTuple):
     guest: str
     platform: str
     argv: tuple[str, ...]
+    image: str | None = None  # that says this command
 
     @property
     def shares_files(self) -> bool:
@@ -40,14 +41,17 @@ class Executed(NamedTuple):
 
     def text(self) -> str:
         """The command with its guest and platform."""
-        return f"{self.platform} {self.guest}: {' '.join(_quoted(word) for word in self.argv)}"
+        words = " ".join(_quoted(word) for word in self.argv)
+        if self.image is not None:
+            words = f"{words} (of image {self.image})" if words else f"what image {self.image} starts"
+        return f"{self.platform} {self.guest}: {words}"
 
     def json(self) -> dict[str, Any]:
         """The same for a program."""
         whose = {"timeline": "action", "services": "service", "roles": "role"}[self.section]
         return {
             whose: self.name, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
-            "shares_files": self.shares_files,
+            "shares_files": self.shares_files, **({"image": self.image} if self.image is not None else {}),
         }  # fmt: skip
 
 
@@ -70,6 +74,8 @@ def digest(experiment: Experiment) -> str:
 
 def executed(experiment: Experiment, points: Collection[int] | None = None) -> list[Executed]:
     """Every command of the file's points, each once: of services, of the timeline in its order, then of roles."""
+    from virtlab.experiment.world.topology import container_images
+
     found: dict[Executed, None] = {}
     for point in experiment.points():
         if points is not None and point.index not in points:
@@ -78,6 +84,10 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
         platforms = {name: station.platform for name, station in study.wiring.stations.items()}
         for service in study.services.values():
             for guest in service.on:
+                if service.of_image:
+                    image = container_images(study.wiring)[guest]
+                    argv = _of_image(image)
+                    found[Executed("services", service.name, guest, platforms[guest], argv, image)] = None
                 for argv in service.commands():
                     found[Executed("services", service.name, guest, platforms[guest], argv)] = None
         for action in study.timeline or ():
@@ -90,6 +100,17 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 argv = tuple(role.parameters["argv"])
                 found[Executed("roles", role.name, role.source, platforms[role.source], argv)] = None
     return list(found)
+
+
+def _of_image(image: str) -> tuple[str, ...]:
+    """What an image of a container starts; nothing where it is not here, or starts nothing: then no run takes place."""
+    from virtlab.testbed.image.entry import entry_point
+    from virtlab.testbed.image.rootfs import find_rootfs
+
+    try:
+        return entry_point(image, find_rootfs(image)).argv
+    except MachineError:
+        return ()
 
 
 def lines(experiment: Experiment) -> list[str]:

@@ -36,7 +36,7 @@ from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_win
 from virtlab.experiment.world.addresses import Addresses, assign
 from virtlab.experiment.world.port_queues import read_port_queues
 from virtlab.experiment.world.queues import QueueSpec, read_queue
-from virtlab.experiment.world.topology import Wiring, check_ends, wire
+from virtlab.experiment.world.topology import Wiring, check_ends, container_images, wire
 from virtlab.units import nearest, show_count
 
 if TYPE_CHECKING:
@@ -126,8 +126,9 @@ class Resolver:
         roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own, self._traces))
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits", "search")}
         guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
+        images = None if network is None else container_images(network[0])
         services = self._once(
-            "services", (*NETWORK, "services"), point, lambda own, _: read_services(own, guests)
+            "services", (*NETWORK, "services"), point, lambda own, _: read_services(own, guests, images)
         )
         checked = set(roles) if network is not None else set()
         roles = self._once(

@@ -312,7 +312,7 @@ def _services() -> Schema:
             "needs": _or_reference({**names, "description": "services that are ready before it starts"}),
             "ready": _ready(),
         }
-        required = [parameter.name for parameter in declared.parameters if parameter.required]
+        required = [each.name for each in declared.parameters if each.required and not each.in_image]
         choices.append({
             "type": "object", "properties": common | _parameters(declared.parameters),
             "required": ["kind", "on", *required], "additionalProperties": False, "description": declared.meaning,

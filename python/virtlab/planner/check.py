@@ -24,6 +24,7 @@ MTU_MIN_BYTES = 68
 MTU_MIN_IPV6_BYTES = 1280
 MTU_MAX_BYTES = 65_535
 QUOTA_PERIOD_NS = 100_000_000  # the kernel's default, in which a guest's share of a processor is counted
+LIMITS = ("cpu_quota_ratio", "memory_bytes")  # of a guest, and of each process of a service
 QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min_cfs_quota_period)
 
 
@@ -64,19 +65,20 @@ def _at(guest: str, vnic: str) -> str:
     return f"guests.{guest}.vnics.{vnic}"
 
 
+def _share(path: str, ratio: float | None) -> Iterator[Refusal]:
+    if ratio is not None and round(ratio * QUOTA_PERIOD_NS) < QUOTA_MIN_NS:
+        share = f"{100 * QUOTA_MIN_NS / QUOTA_PERIOD_NS:g} %"
+        reason = f"the kernel holds no group to less than {share} of a CPU"
+        yield Refusal(f"{path}.{LIMITS[0]}", reason, f"write at least '{share}'")
+
+
 def _guests(plan: Plan) -> Iterator[Refusal]:
     macs: dict[str, str] = {}
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
-        if (
-            guest.cpu_quota_ratio is not None
-            and round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS) < QUOTA_MIN_NS
-        ):
-            share = f"{100 * QUOTA_MIN_NS / QUOTA_PERIOD_NS:g} %"
-            reason = f"the kernel holds no group to less than {share} of a CPU"
-            yield Refusal(f"{path}.cpu_quota_ratio", reason, f"write at least '{share}'")
+        yield from _share(path, guest.cpu_quota_ratio)
         yield from bridging_mistakes(path, guest)
         for own, vnic in guest.vnics.items():
             if vnic.network == "own":
@@ -227,22 +229,42 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
             cure = f"write one of {', '.join(played(SERVICES, arm))}"
             yield _refusal(f"{path}.kind", f"the {arm} does not play {service.kind}: {why}", cure)
         elif declared is not None:
-            known = {each.plan: each.required for each in declared.parameters}
+            in_images = all(_has_image(plan.world.guests.get(guest)) for guest in service.on)
+            known = {
+                each.plan: each.required and not (each.in_image and in_images) for each in declared.parameters
+            }
             for key in service.parameters.keys() - known.keys():
                 yield Refusal(f"{path}.{key}", f"{service.kind} has no {key}", f"it has {', '.join(known)}")
             for key in [
                 key for key, required in known.items() if required and not service.parameters.get(key)
             ]:
                 yield Refusal(f"{path}.{key}", f"{service.kind} without {key} cannot be started", "add it")
+            for key in LIMITS if arm in declared.stands_in else ():
+                if service.parameters.get(key) is not None:
+                    reason = f"the {arm} plays a {service.kind} by its cost, and bounds guests alone"
+                    yield Refusal(f"{path}.{key}", reason, "give the bound to its guest, or remove it")
+        yield from _share(path, service.parameters.get(LIMITS[0]))
         for guest in service.on:
             if guest not in plan.world.guests:
                 yield Refusal(f"{path}.on", f"there is no guest '{guest}'", "name guests of the Plan")
+                continue
+            for key in LIMITS:
+                own, whole = service.parameters.get(key), getattr(plan.world.guests[guest], key)
+                if own is not None and whole is not None and own > whole:
+                    reason = f"it is more than its guest {guest} has"
+                    yield Refusal(f"{path}.{key}", reason, "give it less, or the guest more")
         missing = [other for other in service.needs if other not in services]
         for other in missing:
             yield Refusal(f"{path}.needs", f"there is no service '{other}'", "name services of the Plan")
         if name not in begun and not missing:
             reason = f"it waits for {', '.join(other for other in service.needs if other not in begun)}, which never begins"
             yield Refusal(f"{path}.needs", reason, "break the cycle")
+
+
+def _has_image(guest: Guest | None) -> bool:
+    """Whether it is a container with an image, which can name a program of its own."""
+    platform = PLATFORMS.get(guest.platform) if guest is not None else None
+    return platform is not None and bool(platform.runtimes) and guest is not None and guest.image is not None
 
 
 def _operated(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:

@@ -18,6 +18,7 @@ from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.testbed.build.lower import OFFLOADS_OFF
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.switch import BuiltSwitch
+from virtlab.testbed.leader.groups import of_services
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, QUEUEING, check_operations
 from virtlab.testbed.queues.ovs import LEFT_ALONE
@@ -63,6 +64,9 @@ def realise(
         if name in pins:
             read_back["pin"] = dict(pins[name])
         objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
+    for bounded, bound in of_services(plan).items():
+        placed = {"namespace": lowered.guests[str(bound.guest)]}
+        objects[bounded] = RealisedObject(bound.limits, placed, groups.get(bounded, {}), "kernel")
     for name, vswitch in plan.world.vswitches.items():
         built = lowered.vswitches[name]
         interface = {"interface": built.link}

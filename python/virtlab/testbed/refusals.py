@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES, WORKLOADS, Platform, played
 from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone, is_command
-from virtlab.plan import Capabilities, Plan, Refusal, Role
-from virtlab.planner.check import discipline_mistakes, mistakes
+from virtlab.plan import Capabilities, Plan, Refusal, Role, Service
+from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
@@ -244,7 +244,6 @@ def _budgeted(path: str, plan: Plan, role: Role, findings: Findings) -> Iterator
 
 
 def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
-    del findings
     for name, service in plan.world.services.items():
         path = f"services.{name}"
         if service.kind in played(SERVICES, ARM) and services.find(service.kind) is None:
@@ -256,7 +255,21 @@ def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             )
             yield from _agentless_end(path, "on", plan, guest)
             if platform is not None and (played_by := services.find(service.kind)) is not None:
-                yield from played_by.refusals(path, service, platform)
+                yield from played_by.refusals(path, service, plan.world.guests[guest])
+                yield from _limits(path, service, platform, findings)
+
+
+def _limits(path: str, service: Service, platform: Platform, findings: Findings) -> Iterator[Refusal]:
+    """Why a service's own limits of CPU and memory cannot be held."""
+    for key in LIMITS:
+        if service.parameters.get(key) is None:
+            continue
+        if findings.inside is not None or not platform.shares_files:
+            where = f"inside {findings.inside}" if findings.inside is not None else f"of {platform.name}"
+            reason = f"a guest {where} bounds no program by itself"
+            yield Refusal(f"{path}.{key}", reason, "bound the guest, or use namespace guests on this machine")
+        elif not findings.root:
+            yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
 
 
 def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:

@@ -118,7 +118,7 @@ def test_a_template_fits_the_schema(kind: str) -> None:
         (("network", "mtu"), 1500), (("roles", "probe", "size"), "1500 B"), (("roles", "probe", "workload"), "ping"),
         (("roles", "probe", "cuont"), 5), (("roles", "probe", "interval"), "10"), (("roles",), {}), (("repeat",), 0),
         (("factors",), {"x": []}), (("factors",), {"x": {"from": 1, "to": 2}}), (("claims",), [{"id": "a"}]),
-        (("services",), {"web": {"kind": "program", "on": "h2.g1"}}),
+        (("services",), {"web": {"kind": "program", "argv": ["x"]}}),
         (("services",), {"web": {"kind": "web", "on": "h2.g1", "argv": ["x"]}}),
         (("services",), {"web": {"kind": "program", "on": "h2.g1", "argv": ["x"], "ready": {"http": "/"}}}),
         (("services",), {"web": {"kind": "program", "on": "h2.g1", "argv": ["x"], "ready": {"port": 1, "line": "up"}}}),

@@ -28,7 +28,7 @@ def mapping(values: dict[str, str]) -> str:
 def files(odd: str) -> list[str]:
     """Each place with this value in it."""
     found = [f"services: {odd}\n"]
-    for key in (*SERVICE, "needs", "environment", "files", "user"):
+    for key in (*SERVICE, "needs", "environment", "files", "user", "cpu", "memory"):
         found.append(f"services: {{a: {mapping({**SERVICE, key: odd})}}}\n")
     for key in ("port", "http", "line", "argv", "every", "timeout"):
         for check in ({key: odd}, {"port": "1", key: odd}):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.testbed.test_testbed_refusals import put, refused
+from tests.unit.testbed.test_testbed_refusals import HERE, put, refused
 
 from virtlab.catalogue import PLATFORMS, SERVICES
-from virtlab.plan import Plan, Service
+from virtlab.errors import MachineError
+from virtlab.plan import Guest, Plan, Service
 from virtlab.planner.check import mistakes
 from virtlab.planner.wiring import Wiring
+from virtlab.testbed.image.entry import beside, entry_point
 from virtlab.testbed.services.output import LINE_MAX_BYTES, MOST_BYTES, Output
 from virtlab.testbed.services.service import services
+
+GUEST = Guest.model_validate({"platform": "namespace", "host": "h", "vnics": {}})
 
 
 def with_services(**found: dict[str, Any]) -> Any:
@@ -110,15 +116,79 @@ def test_the_simulator_refuses_a_program_with_the_cure() -> None:
 
 def test_a_program_is_invoked_as_the_plan_has_it() -> None:
     service = Service.model_validate(program(environment={"MODE": "fast"}))
-    found = services.of("program").invocation("db", service)
+    found = services.of("program").invocation("db", service, GUEST)
     assert (found.argv, found.environment) == (("sleep", "9"), {"MODE": "fast"})
 
 
 def test_nothing_is_written_on_a_host_that_exists_already() -> None:
     service = Service.model_validate(program(files={"a": "b"}))
     for name, platform in PLATFORMS.items():
-        found = list(services.of("program").refusals("services.db", service, platform))
+        guest = GUEST.model_copy(update={"platform": name})
+        found = list(services.of("program").refusals("services.db", service, guest))
         assert bool(found) is platform.existing, name
+
+
+def test_without_a_command_only_a_container_with_an_image_is_one() -> None:
+    paths = refused(with_services(db={"kind": "program", "on": ["a"]}))
+    assert paths == ["services.db.argv"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"Cmd": "serve"}', "has a 'Cmd' that is no list of words"),
+        ("[]", "is no mapping"),
+        ("{", "Expecting"),
+    ],
+)
+def test_words_of_an_image_that_cannot_be_read_are_told(tmp_path: Path, text: str, why: str) -> None:
+    beside(tmp_path / "one").write_text(text)
+    with pytest.raises(MachineError, match="what 'one' starts cannot be read") as caught:
+        entry_point("one", tmp_path / "one")
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_group_of_an_image_is_not_dropped_in_silence(tmp_path: Path) -> None:
+    beside(tmp_path / "one").write_text('{"Cmd": ["serve"], "User": "web:staff"}')
+    with pytest.raises(MachineError, match="wants user and group 'web:staff'"):
+        entry_point("one", tmp_path / "one")
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "path"),
+    [
+        ({"cpu_quota_ratio": 0.001}, "cpu_quota_ratio"),
+        ({"cpu_quota_ratio": 0.5, "memory_bytes": 1 << 20}, None),
+    ],
+)
+def test_a_limit_that_no_kernel_holds_is_refused(limits: dict[str, Any], path: str | None) -> None:
+    world = {"hosts": {"h": {}}, "guests": {"a": GUEST.model_dump()}, "services": {"db": program(**limits)}}
+    plan = Plan.model_validate({"world": world})
+    found = [each.path for each in mistakes(plan, "testbed", Wiring(plan))]
+    assert found == ([f"services.db.{path}"] if path else [])
+
+
+def test_the_simulator_refuses_the_limits_of_a_program_that_it_plays_by_its_cost() -> None:
+    stands = program(simulated_as={"demand_ns": 2_000_000}, cpu_quota_ratio=0.5, memory_bytes=1 << 20)
+    world = {"hosts": {"h": {}}, "guests": {"a": GUEST.model_dump()}, "services": {"db": stands}}
+    plan = Plan.model_validate({"world": world})
+    found = [each.path for each in mistakes(plan, "simulator", Wiring(plan))]
+    assert found == ["services.db.cpu_quota_ratio", "services.db.memory_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "refuses"),
+    [({"root": True}, False), ({"root": False}, True), ({"root": True, "inside": "lab-vm"}, True)],
+)
+def test_only_root_on_this_machine_bounds_a_service(changed: dict[str, Any], refuses: bool) -> None:
+    limits = {"cpu_quota_ratio": 0.5, "memory_bytes": 1 << 20}
+    paths = refused(with_services(db=program(**limits)), replace(HERE, **changed))
+    wanted = [f"services.db.{key}" for key in limits] if refuses else []
+    assert [path for path in paths if path.startswith("services.")] == wanted
 
 
 # Output

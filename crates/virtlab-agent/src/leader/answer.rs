@@ -96,9 +96,11 @@ impl Leader {
                 descriptors,
                 confined,
                 user,
+                folder,
             } => {
                 self.free(id, channel)?;
-                let placement = Placement { namespace, cpus, fifo_priority: None, cgroups, confined, user };
+                let placement =
+                    Placement { namespace, cpus, fifo_priority: None, cgroups, confined, user, folder };
                 let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
                 let child =
                     Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;

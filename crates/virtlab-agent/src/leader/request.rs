@@ -75,6 +75,8 @@ pub enum Request {
         confined: bool,
         /// Name or number of the user that it runs as; the leader's own where it is absent.
         user: Option<String>,
+        /// Where it begins; of a confined command always a folder of its own.
+        folder: Option<String>,
     },
     Resize {
         channel: u16,

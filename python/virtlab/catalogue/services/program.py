@@ -7,6 +7,8 @@ from virtlab.catalogue.kinds import (
     ARGV,
     ENVIRONMENT,
     FILES,
+    POSITIVE_SIZE,
+    RATIO,
     USER,
     Kind,
     PlacedError,
@@ -68,7 +70,7 @@ PROGRAM = ServiceKind(
     name="program",
     meaning="a program of yours, started in each of its guests, that stays in the foreground",
     parameters=(
-        Parameter("argv", ARGV, "argv", "the program and its arguments", required=True),
+        Parameter("argv", ARGV, "argv", "the program and its arguments", required=True, in_image=True),
         Parameter("environment", ENVIRONMENT, "environment", "variables that it gets besides the usual ones"),
         Parameter("user", USER, "user", "the user of its guest that it runs as; absent: the guest's own"),
         Parameter("files", FILES, "files", "text files in its working folder, by name"),
@@ -78,6 +80,12 @@ PROGRAM = ServiceKind(
             SIMULATED_AS,
             "in the simulator: what it costs, by parameters of virtlab's own server of requests",
         ),
+        Parameter(
+            "cpu", RATIO, "cpu_quota_ratio", "processor time that it gets at most, as a share of one CPU"
+        ),
+        Parameter(
+            "memory", POSITIVE_SIZE, "memory_bytes", "memory that it uses at most, with all that it starts"
+        ),
     ),
     operations={
         "fail": "it is killed, with all that it started",
@@ -85,7 +93,7 @@ PROGRAM = ServiceKind(
         "restart": "it is killed and started again; done once it is ready",
     },
     progresses={"ready": "it runs, and its check holds"},
-    executes=lambda values: (tuple(values["argv"]),),
+    executes=lambda values: (tuple(values["argv"]),) if "argv" in values else (),
     speaks=frozenset({"http"}),
     stands_in={"simulator": SIMULATED_AS},
     arms={

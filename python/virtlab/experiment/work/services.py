@@ -50,6 +50,11 @@ class ServiceSpec:
         """Whether its check says which port it serves at."""
         return self.ready is not None and "port" in self.ready
 
+    @property
+    def of_image(self) -> bool:
+        """Whether the images of its guests say what it executes."""
+        return any(each.in_image and each.plan not in self.parameters for each in self.declaration.parameters)
+
     def words(self) -> Iterator[tuple[Steps, list[str]]]:
         """Words that may refer to addresses and ports, each list with its place in the file."""
         at: Steps = ("services", self.name)
@@ -62,10 +67,12 @@ class ServiceSpec:
         return (*self.declaration.executes(self.parameters), *([tuple(check)] if check else []))
 
 
-def read_services(findings: Findings, guests: Sequence[str] | None) -> dict[str, ServiceSpec]:
+def read_services(
+    findings: Findings, guests: Sequence[str] | None, images: Mapping[str, str] | None = None
+) -> dict[str, ServiceSpec]:
     """The section of a resolved tree. Services with mistakes are left out; their mistakes are added.
 
-    `guests`: those that there are; None where that is unknown.
+    `guests`: those that there are; `images`: of containers that have one. None where that is unknown.
     """
     node = findings.root.get("services")
     if node is None or node.value is None:
@@ -75,7 +82,7 @@ def read_services(findings: Findings, guests: Sequence[str] | None) -> dict[str,
         return {}
     found = {}
     for name, entry in node.value.items():
-        service = _service(name, entry, list(node.value), guests, findings)
+        service = _service(name, entry, list(node.value), guests, images, findings)
         if service is not None:
             found[name] = service
     _check_needs(found, findings)
@@ -90,7 +97,12 @@ def read_services(findings: Findings, guests: Sequence[str] | None) -> dict[str,
 
 
 def _service(
-    name: str, node: Node, names: Sequence[str], guests: Sequence[str] | None, findings: Findings
+    name: str,
+    node: Node,
+    names: Sequence[str],
+    guests: Sequence[str] | None,
+    images: Mapping[str, str] | None,
+    findings: Findings,
 ) -> ServiceSpec | None:
     at: Steps = ("services", name)
     if not NAME.match(name):
@@ -117,7 +129,8 @@ def _service(
             cure = nearest(other, names) or f"there are {', '.join(names)}"
             findings.add((*at, "needs"), f"there is no service '{shown(other)}'", cure)
     ready = _ready((*at, "ready"), node.get("ready"), findings)
-    parameters = _parameters(at, node, kind, findings) if kind is not None else {}
+    in_images = images is None or (bool(on) and images.keys() >= set(on))
+    parameters = _parameters(at, node, kind, findings, in_images=in_images) if kind is not None else {}
     return None if kind is None or watch.wrong else ServiceSpec(name, kind.name, on, needs, ready, parameters)
 
 
@@ -137,7 +150,9 @@ def _names(at: Steps, node: Node, key: str, findings: Findings) -> tuple[str, ..
     return tuple(names)
 
 
-def _parameters(at: Steps, node: Node, kind: ServiceKind, findings: Findings) -> dict[str, Any]:
+def _parameters(
+    at: Steps, node: Node, kind: ServiceKind, findings: Findings, *, in_images: bool
+) -> dict[str, Any]:
     assert isinstance(node.value, dict)
     known = [parameter.name for parameter in kind.parameters]
     for key in node.value:
@@ -148,8 +163,10 @@ def _parameters(at: Steps, node: Node, kind: ServiceKind, findings: Findings) ->
     for parameter in kind.parameters:
         entry = node.get(parameter.name)
         if entry is None and parameter.default is None:
-            if parameter.required:
+            if parameter.required and not (parameter.in_image and in_images):
                 cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"
+                if parameter.in_image:
+                    cure += ", or take containers with an 'image' that says it"
                 findings.add(at, f"'{parameter.name}' of {kind.name} is missing", cure, key=True)
             continue
         try:

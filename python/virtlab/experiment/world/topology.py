@@ -350,6 +350,16 @@ def takes_image(platform: Platform, image: str) -> bool:
     return platform.disks if leaves.is_disk(image) else platform.images
 
 
+def container_images(wiring: Wiring) -> dict[str, str]:
+    """The images of containers that have one."""
+    found = {
+        name: image_of(wiring, station)
+        for name, station in wiring.stations.items()
+        if PLATFORMS[station.platform].runtimes
+    }
+    return {name: image for name, image in found.items() if image is not None}
+
+
 def image_of(wiring: Wiring, station: Station) -> str | None:
     """What is installed here and a guest is made from: a root file system, a recipe, a disk; None where nothing is."""
     host = wiring.hosts.get(station.host)

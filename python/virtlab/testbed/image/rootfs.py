@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.testbed.image.entry import beside
 from virtlab.testbed.image.kernels import folder
 from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
@@ -72,7 +73,7 @@ def add_rootfs(name: str, source: str) -> Path:
         ) from error
     try:
         new.chmod(0o755)
-        _fill(new, source)
+        configuration = _fill(new, source)
         if not any(new.iterdir()):
             raise ExperimentError(
                 "source", f"{source} is empty", "name a folder or archive with a root file system"
@@ -81,6 +82,9 @@ def add_rootfs(name: str, source: str) -> Path:
         old = home / f".old-{new.name}"
         if place.exists():
             place.rename(old)
+        beside(place).unlink(missing_ok=True)
+        if configuration:
+            beside(place).write_text(configuration, encoding="utf-8")
         new.rename(place)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
@@ -116,17 +120,18 @@ def remove_rootfs(name: str) -> None:
             "name", f"there is no image '{name}'", f"there are {', '.join(list_rootfs()) or 'none'}"
         )
     shutil.rmtree(place)
+    beside(place).unlink(missing_ok=True)
 
 
-def _fill(place: Path, source: str) -> None:
+def _fill(place: Path, source: str) -> str:
+    """Fills a folder; what the source says of the image, as JSON, or nothing."""
     engine, _, reference = source.partition(":")
     if engine in ENGINES and reference:
         if reference.startswith("-"):
             raise ExperimentError(
                 "source", f"'{reference}' is not a valid name of an image", "name one of the engine's"
             )
-        _export(place, engine, reference)
-        return
+        return _export(place, engine, reference)
     path = Path(source).absolute()  # so that its name is neither an option nor a host
     if path.is_dir():
         _run(["cp", "-a", f"{path}/.", str(place)])
@@ -135,9 +140,10 @@ def _fill(place: Path, source: str) -> None:
     else:
         cure = "name a folder, a tar archive, podman:IMAGE or docker:IMAGE"
         raise ExperimentError("source", f"there is no '{source}'", cure)
+    return ""
 
 
-def _export(place: Path, engine: str, reference: str) -> None:
+def _export(place: Path, engine: str, reference: str) -> str:
     program = shutil.which(engine)
     if program is None:
         raise MachineError("image", f"{engine} is missing", f"install {engine}, or name a folder or archive")
@@ -146,6 +152,7 @@ def _export(place: Path, engine: str, reference: str) -> None:
     try:
         _run([program, "export", "--output", str(archive), container])
         _run([*UNPACK, str(archive), "-C", str(place)])
+        return _run([program, "image", "inspect", "--format", "{{json .Config}}", reference])
     finally:
         archive.unlink(missing_ok=True)
         subprocess.run(

@@ -24,6 +24,7 @@ class Command:
     cgroups: list[str] = field(default_factory=list)  # files by which it joins those of its guest
     confined: bool = False  # it shares the machine's files, and must not change them
     user: str | None = None  # that it runs as; None: the leader's own
+    folder: str | None = None  # where it begins; None: where the leader is, or where it is confined to
     most_bytes: int = OUTPUT_MAX_BYTES  # of each stream that are kept
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
@@ -37,6 +38,8 @@ class Command:
         }
         if self.user is not None:
             placed["user"] = self.user
+        if self.folder is not None:
+            placed["folder"] = self.folder
         if terminal is not None:
             placed["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
         self.control.execute(self.channel, self.namespace, self.argv, leader=self.leader, **placed)

@@ -1,6 +1,9 @@
-"""Control groups that bound a guest's CPU and memory: root only, and the one thing of a run that outlives its processes.
+"""Control groups that bound CPU and memory of guests and services: root only, and the one thing of a run that outlives
+its processes.
 
-Version 1 (a hierarchy per controller) and version 2 (one for all). What is made is in the ledger before it is made.
+Version 1 (a hierarchy per controller) and version 2 (one for all). What is made is in the ledger before it is made. The
+group of a service is below its guest's. Version 2 has processes in groups without groups below them alone: there the
+guest's own are in one beside the services'.
 """
 
 from __future__ import annotations
@@ -10,31 +13,62 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
-from virtlab.planner.check import QUOTA_PERIOD_NS
+from virtlab.planner.check import LIMITS, QUOTA_PERIOD_NS
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
 
 PERIOD_US = QUOTA_PERIOD_NS // 1000
+OWN = "own"  # below a guest's group in version 2, beside those of its services
+PAGE_BYTES = 4096
+Bandwidth = tuple[int, int]  # quota and period, us
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a group holds its processes to. Of a service: the guest whose group it is below."""
+
+    bandwidth: Bandwidth | None
+    memory_bytes: int | None
+    guest: str | None = None
+    folder: str = ""  # its own
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """As a Plan says them."""
+        share = self.bandwidth[0] / self.bandwidth[1] if self.bandwidth is not None else None
+        return {
+            key: value
+            for key, value in zip(LIMITS, (share, self.memory_bytes), strict=True)
+            if value is not None
+        }
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it bounds anything."""
+        return self.bandwidth is not None or self.memory_bytes is not None
 
 
 class Bounds(Protocol):
     """The control groups of one session, wherever they are made."""
 
-    read_back: dict[str, dict[str, str]]  # guest -> file -> value
+    read_back: dict[str, dict[str, str]]  # guest, or services.NAME/GUEST -> file -> value
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
-        """Makes the groups that guests need; guest -> files that a process joins by."""
+        """Makes the groups that guests and services (`services.NAME/GUEST`) need; -> files that a process joins by."""
 
     def of_containers(self, guests: Sequence[str]) -> dict[str, str]:
         """Paths of groups that a container runtime is about to make, one per guest."""
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long the share of a guest that is no container held it back."""
+
+    def ended_for_memory(self, bounded: str) -> int:
+        """How many processes of a guest, or of `services.NAME/GUEST`, the kernel ended since its memory was used up."""
 
     def remove(self) -> None:
         """Removes all; a second call does nothing."""
@@ -48,18 +82,23 @@ class Groups:
     folder: Path = ledger.ROOT_LEDGER
     read_back: dict[str, dict[str, str]] = field(default_factory=dict)  # guest -> file -> value
     _entry: ledger.Entry | None = None
-    _bandwidth: dict[str, tuple[int, int]] = field(default_factory=dict)  # guest -> quota and period, us
-    _groups: dict[str, list[Path]] = field(default_factory=dict)  # guest -> its groups, one of each hierarchy
+    _groups: dict[str, list[Path]] = field(
+        default_factory=dict
+    )  # bounded -> its groups, one of each hierarchy
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
-        """Makes the groups that the Plan's guests need; guest -> files that a process joins by. MachineError if not."""
-        self._bandwidth = bandwidths(plan)
+        """Makes the groups that the Plan's guests and services need; -> files that a process joins by. MachineError if
+        they cannot be made.
+        """
+        shares = bandwidths(plan)
         bounded = {
-            name: guest
+            name: Bound(shares.get(name), _memory_bytes(guest), folder=name)
             for name, guest in plan.world.guests.items()
             if not PLATFORMS[guest.platform].own_groups
-            and (name in self._bandwidth or _memory_bytes(guest) is not None)
         }
+        bounded |= of_services(plan)
+        above = {each.guest for each in bounded.values() if each.is_one}
+        bounded = {name: each for name, each in bounded.items() if each.is_one or name in above}
         if not bounded:
             return {}
         if rootless:
@@ -89,12 +128,24 @@ class Groups:
         return {guest: f"/{name}/{guest}" for guest in guests}
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
-        """(entity, counter, value): how long the share of a guest that is no container held it back."""
-        for guest, groups in self._groups.items():
+        """(entity, counter, value): how long the share of a guest that is no container, or of a service, held it
+        back.
+        """
+        for bounded, groups in self._groups.items():
+            entity = bounded if "/" in bounded else f"guests.{bounded}"
             for group in groups:
                 with contextlib.suppress(OSError):
                     for counter, value in throttled((group / "cpu.stat").read_text(encoding="ascii")):
-                        yield f"guests.{guest}", counter, value
+                        yield entity, counter, value
+
+    def ended_for_memory(self, bounded: str) -> int:
+        """How many processes of a guest, or of `services.NAME/GUEST`, the kernel ended since its memory was used up."""
+        found = 0
+        for group in self._groups.get(bounded, ()):
+            for file in ("memory.oom_control", "memory.events"):
+                with contextlib.suppress(OSError):
+                    found += _ended((group / file).read_text(encoding="ascii"))
+        return found
 
     def remove(self) -> None:
         """Removes all; a second call does nothing."""
@@ -109,21 +160,25 @@ class Groups:
             self._entry = ledger.open_entry(self.folder)
         return self._entry
 
-    def _version_1(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
-        tasks: dict[str, list[str]] = {guest: [] for guest in bounded}
+    def _version_1(self, name: str, bounded: dict[str, Bound]) -> dict[str, list[str]]:
+        tasks: dict[str, list[str]] = {each: [] for each in bounded}
         swaps = accounts_for_swap(self.root)
         for controller in ("cpu", "memory"):
             wanted = {
-                guest: values
-                for guest, each in bounded.items()
-                if (values := _v1(controller, each, self._bandwidth.get(guest), swaps=swaps))
+                one: values for one, each in bounded.items() if (values := _v1(controller, each, swaps=swaps))
             }
+            above = {bounded[one].guest for one in wanted}
             if not wanted:
                 continue
             session = self._own_v1(controller) / name
             self._make(session)
-            for guest, values in wanted.items():
-                tasks[guest].append(str(self._bound(session, guest, values) / "tasks"))
+            made: dict[str | None, Path] = {None: session}
+            for one, each in bounded.items():  # a guest is before its services
+                if one in wanted or one in above:
+                    made[one] = self._bound(made[each.guest] / each.folder, one, wanted.get(one, {}))
+                group = made.get(one, made.get(each.guest))
+                if group is not None and group != session:
+                    tasks[one].append(str(group / "tasks"))
         return tasks
 
     def _own_v1(self, controller: str) -> Path:
@@ -137,33 +192,38 @@ class Groups:
                 return mounted / own.lstrip("/")
         return mounted
 
-    def _version_2(self, name: str, bounded: dict[str, Guest]) -> dict[str, list[str]]:
+    def _version_2(self, name: str, bounded: dict[str, Bound]) -> dict[str, list[str]]:
         (self.root / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
         session = self.root / name
         self._make(session)
         (session / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
         tasks = {}
-        for guest, entry in bounded.items():
+        above = {each.guest for each in bounded.values()}
+        for one, each in bounded.items():  # a guest is before its services
             values: dict[str, str] = {}
-            if guest in self._bandwidth:
-                values["cpu.max"] = "{} {}".format(*self._bandwidth[guest])
-            if (memory_bytes := _memory_bytes(entry)) is not None:
-                values["memory.max"] = str(memory_bytes)
+            if each.bandwidth is not None:
+                values["cpu.max"] = "{} {}".format(*each.bandwidth)
+            if each.memory_bytes is not None:
+                values["memory.max"] = str(each.memory_bytes // PAGE_BYTES * PAGE_BYTES)
                 if (session / "memory.swap.max").exists():
                     values["memory.swap.max"] = "0"
-            tasks[guest] = [str(self._bound(session, guest, values) / "cgroup.procs")]
+            group = self._bound(session / (each.guest or "") / each.folder, one, values)
+            if one in above:
+                (group / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
+                group = group / OWN
+                self._make(group)
+            tasks[one] = [str(group / "cgroup.procs")]
         return tasks
 
-    def _bound(self, session: Path, guest: str, values: dict[str, str]) -> Path:
-        group = session / guest
+    def _bound(self, group: Path, bounded: str, values: dict[str, str]) -> Path:
         self._make(group)
-        self._groups.setdefault(guest, []).append(group)
+        self._groups.setdefault(bounded, []).append(group)
         for file, value in values.items():
             (group / file).write_text(value, encoding="ascii")
             has = (group / file).read_text(encoding="ascii").strip()
-            self.read_back.setdefault(guest, {})[file] = has
+            self.read_back.setdefault(bounded, {})[file] = has
             if has != value:
-                raise OSError(f"{file} of guest {guest} reads {has}, not {value}")
+                raise OSError(f"{file} of {bounded} reads {has}, not {value}")
         return group
 
     def _make(self, directory: Path) -> None:
@@ -184,7 +244,30 @@ def throttled(stat: str) -> Iterator[tuple[str, int]]:
             yield "throttled_ns", int(value) * (1000 if key.endswith("usec") else 1)
 
 
-def bandwidths(plan: Plan) -> dict[str, tuple[int, int]]:
+def _ended(events: str) -> int:
+    """Processes that the kernel ended for want of memory, as `memory.oom_control` or `memory.events` counts them.
+
+    >>> _ended("under_oom 0\\noom_kill 2\\n"), _ended("oom 1\\noom_kill 1\\n")
+    (2, 1)
+    """
+    words = [line.partition(" ") for line in events.splitlines()]
+    return sum(int(value) for key, _, value in words if key == "oom_kill")
+
+
+def of_services(plan: Plan) -> dict[str, Bound]:
+    """The bounds of services, as `services.NAME/GUEST`."""
+    found = {}
+    for name, service in plan.world.services.items():
+        share, memory_bytes = (service.parameters.get(key) for key in LIMITS)
+        for guest in service.on:
+            bandwidth = (round(share * PERIOD_US), PERIOD_US) if share is not None else None
+            each = Bound(bandwidth, memory_bytes, guest, f"service-{name}")
+            if each.is_one:
+                found[f"services.{name}/{guest}"] = each
+    return found
+
+
+def bandwidths(plan: Plan) -> dict[str, Bandwidth]:
     """Quota and period of guests, us: their own share, or the budget of hard-deadline tasks inside."""
     found = {
         name: (round(guest.cpu_quota_ratio * PERIOD_US), PERIOD_US)
@@ -202,12 +285,14 @@ def _memory_bytes(guest: Guest) -> int | None:
     return guest.memory_bytes if PLATFORMS[guest.platform].shares_kernel else None
 
 
-def _v1(controller: str, guest: Guest, bandwidth: tuple[int, int] | None, *, swaps: bool) -> dict[str, str]:
-    if controller == "cpu" and bandwidth is not None:
-        return {"cpu.cfs_period_us": str(bandwidth[1]), "cpu.cfs_quota_us": str(bandwidth[0])}
-    memory_bytes = _memory_bytes(guest)
-    if controller == "memory" and memory_bytes is not None:
-        pages = memory_bytes // 4096 * 4096
+def _v1(controller: str, bound: Bound, *, swaps: bool) -> dict[str, str]:
+    if controller == "cpu" and bound.bandwidth is not None:
+        return {
+            "cpu.cfs_period_us": str(bound.bandwidth[1]),
+            "cpu.cfs_quota_us": str(bound.bandwidth[0]),
+        }
+    if controller == "memory" and bound.memory_bytes is not None:
+        pages = bound.memory_bytes // PAGE_BYTES * PAGE_BYTES
         # Memory and swap together, which cannot be less than memory alone: it is written after that.
         both = {"memory.memsw.limit_in_bytes": str(pages)} if swaps else {}
         return {"memory.limit_in_bytes": str(pages), **both}

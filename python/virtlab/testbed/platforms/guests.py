@@ -41,7 +41,7 @@ class Guests:
     site: Site
     tasks: Mapping[str, list[str]] = field(
         default_factory=dict
-    )  # guest -> `tasks` files of its control groups
+    )  # guest, or services.NAME/GUEST -> `tasks` files of its control groups
     running: list[Running] = field(default_factory=list)
     switches: dict[str, RunningSwitches] = field(default_factory=dict)  # virtual switches that are programs
     owners: dict[str, Running] = field(default_factory=dict)  # guest -> those that it is started among
@@ -92,9 +92,14 @@ class Guests:
         owner = self.owners.get(guest)
         return owner.guests().get(guest, OURS) if owner is not None else OURS
 
-    def command(self, guest: str, channel: int, argv: Sequence[str], **more: Any) -> Command:
-        """A command of a guest, not started yet: within its guest's limits, and confined where it shares our files."""
+    def command(
+        self, guest: str, channel: int, argv: Sequence[str], *, bounded: str = "", **more: Any
+    ) -> Command:
+        """A command of a guest, not started yet: within its guest's limits, or those of its own that are made under the
+        name `bounded`, and confined where it shares our files.
+        """
         reach = self.reach(guest)
+        groups = self.tasks.get(bounded, self.tasks.get(guest, ()))
         return Command(
             self.control,
             channel,
@@ -102,7 +107,7 @@ class Guests:
             list(argv),
             leader=reach.leader,
             # A leader inside a guest is in the guest's groups, and what it starts.
-            cgroups=list(self.tasks.get(guest, ())) if reach.leader == OURS.leader else [],
+            cgroups=list(groups) if reach.leader == OURS.leader else [],
             confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
             **more,
         )
@@ -239,6 +244,10 @@ class Guests:
             tail = " | ".join(plain.lines(console)[-CONSOLE_TAIL_LINES:])
             what += f"; its console ends with: {tail or 'nothing'}"
         return GuestError(f"guests.{guest}" if guest else whose, what, CURE_SILENT)
+
+    def ended_for_memory(self, bounded: str) -> int:
+        """How many processes of a guest or service the kernel ended since the memory of its group was used up."""
+        return self.groups.ended_for_memory(bounded) if self.groups is not None else 0
 
     def accounts(self, mark: str) -> list[CounterRow]:
         """Rows of counters of guests: what the machine's control groups count, how long machines took to come up."""

@@ -21,7 +21,7 @@ from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.services.output import MOST_BYTES, Output
-from virtlab.testbed.services.service import services
+from virtlab.testbed.services.service import Invocation, services
 
 OURSELVES = "/proc/self/exe"  # of the child that a leader forks: the agent
 TRY_MS = 1000  # for which one try of a port waits for its answer
@@ -34,6 +34,7 @@ CURE_USER = "name a user that /etc/passwd of that guest has; to change users the
 CURE_READY = (
     "see its output among the run's artefacts; check what 'ready' asks for, or give it a longer 'timeout'"
 )
+CURE_MEMORY = "give it, or its guest, more 'memory', or let it use less"
 CURE_FLOOD = "let it write less, or into a file of its own"
 
 
@@ -54,28 +55,41 @@ class Process:
     check: Command | None = None  # under way
     stale: bool = False  # that check was begun before the last start
     said: str = ""  # what the last check said
+    starved: int = 0  # processes that had been ended for want of memory when it was started last
 
     @property
     def where(self) -> str:
         """Its place in the Plan."""
         return f"services.{self.name}"
 
+    @property
+    def entity(self) -> str:
+        """Its name among what is counted and bounded."""
+        return f"{self.where}/{self.guest}"
+
     # Life
 
     def launch(self) -> None:
         """Starts it, for the first time or again. GuestError where it cannot be executed."""
-        invocation = services.of(self.service.kind).invocation(self.name, self.service)
+        invocation = self._invocation()
         environment = dict(
             zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
         )
         argv = [*invocation.before, *self._resolved(invocation.argv)]
         command = self.all_guests.command(
-            self.guest, self.channel, argv, environment=environment, user=invocation.user
+            self.guest,
+            self.channel,
+            argv,
+            environment=environment,
+            user=invocation.user,
+            folder=invocation.folder,
+            bounded=self.entity,
         )
         control = self.all_guests.control
         control.forget_end(self.channel)
         self.output.begin()
         control.listen(self.channel, self._hear)
+        self.starved = self._ended_for_memory()
         try:
             command.start()
         except RefusedError as error:
@@ -84,6 +98,10 @@ class Process:
         control.data(self.channel, b"")  # it reads nothing
         self.begun_s, self.ready_ns, self.down, self.said = time.monotonic(), None, False, ""
         self.next_try_s, self.stale = 0.0, self.check is not None
+
+    def _invocation(self) -> Invocation:
+        guest = self.all_guests.plan.world.guests[self.guest]
+        return services.of(self.service.kind).invocation(self.name, self.service, guest)
 
     def _resolved(self, words: Sequence[str]) -> list[str]:
         """Words with what they refer to. GuestError where its guest reaches no such address."""
@@ -117,7 +135,17 @@ class Process:
         flooded = self.output.flooded
         cure = CURE_FLOOD if flooded else services.of(self.service.kind).cure
         did = f"wrote more than {MOST_BYTES >> 20} MiB" if flooded else f"ended with {outcome(how)}"
+        if self.starves:
+            did, cure = f"{did}, since the memory that it may use was used up", CURE_MEMORY
         return GuestError(self.where, f"in {self.guest} it {did}{self._quoted()}", cure)
+
+    @property
+    def starves(self) -> bool:
+        """Whether the kernel ended it, or something that it started, since its memory was used up."""
+        return self._ended_for_memory() > self.starved
+
+    def _ended_for_memory(self) -> int:
+        return self.all_guests.ended_for_memory(self.entity)
 
     # Readiness
 
@@ -155,7 +183,7 @@ class Process:
 
     def _try(self, ready: Ready, channel: int) -> Command | None:
         """Starts a check; None where that is refused."""
-        user = services.of(self.service.kind).invocation(self.name, self.service).user if ready.argv else None
+        user = self._invocation().user if ready.argv else None
         words = self._resolved(ready.argv) or self._question(ready)
         command = self.all_guests.command(self.guest, channel, words, user=user)
         control = self.all_guests.control

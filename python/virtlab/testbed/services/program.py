@@ -1,15 +1,19 @@
 """`program`: the file's own command; what it starts ends with it, and all of it with the world.
 
-Files that it brings are written by a shell of the guest in the folder where the command then begins: of a guest that shares
-the machine's files that is a `/tmp` of the command's own.
+Without a command it is the one that the image of its container names. Files that it brings are written by a shell of the
+guest in the folder where the command then begins: of a guest that shares the machine's files that is a `/tmp` of the
+command's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from virtlab.catalogue import Platform
-from virtlab.plan import Refusal, Service
+from virtlab.catalogue import PLATFORMS
+from virtlab.errors import MachineError
+from virtlab.plan import Guest, Refusal, Service
+from virtlab.testbed.image.entry import EntryPoint, entry_point
+from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.services.service import Invocation, ServiceImplementation
 
 FOLDER = "/tmp/virtlab-{}"  # noqa: S108 - of a guest that is ours, or mounted for the command alone
@@ -20,16 +24,31 @@ WRITE = (
 )
 
 
-def _invocation(name: str, service: Service) -> Invocation:
+def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     values = service.parameters
+    environment, user = dict(values.get("environment", {})), values.get("user")
     before: tuple[str, ...] = ()
     if files := dict(values.get("files", {})):
         written = [word for file, text in files.items() for word in (file, text)]
         before = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--")
-    return Invocation(tuple(values["argv"]), dict(values.get("environment", {})), before, values.get("user"))
+    if "argv" in values:
+        return Invocation(tuple(values["argv"]), environment, before=before, user=user)
+    own = _entry_point(guest)
+    return Invocation(own.argv, {**own.environment, **environment}, own.folder, before, user or own.user)
 
 
-def _refusals(path: str, service: Service, platform: Platform) -> Iterator[Refusal]:
+def _entry_point(guest: Guest) -> EntryPoint:
+    name = str(guest.image)
+    return entry_point(name, find_rootfs(name))
+
+
+def _refusals(path: str, service: Service, guest: Guest) -> Iterator[Refusal]:
+    platform = PLATFORMS[guest.platform]
+    if "argv" not in service.parameters and guest.image is not None:
+        try:
+            _entry_point(guest)
+        except MachineError as error:
+            yield Refusal(f"{path}.argv", error.what, error.cure)
     if platform.existing and service.parameters.get("files"):
         reason = f"what is written on a host that exists already, as {platform.name} hosts do, stays there"
         yield Refusal(f"{path}.files", reason, "put the files there yourself, and name them in 'argv'")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from virtlab.catalogue import SERVICES, Platform
-from virtlab.plan import Refusal, Service
+from virtlab.catalogue import SERVICES
+from virtlab.plan import Guest, Refusal, Service
 from virtlab.testbed.kinds.registry import Registry
 
 
@@ -16,6 +16,7 @@ class Invocation:
 
     argv: tuple[str, ...]  # the file's own words, which may refer to addresses
     environment: Mapping[str, str] = field(default_factory=dict)
+    folder: str | None = None  # where it begins; None: its guest's usual one
     before: tuple[str, ...] = ()  # what executes those words
     user: str | None = None  # of its guest; None: the one that its leader is
 
@@ -24,10 +25,8 @@ class Invocation:
 class ServiceImplementation:
     """How this testbed plays a kind: the same agent request starts it in a guest of any platform."""
 
-    invocation: Callable[[str, Service], Invocation]  # of its name
-    refusals: Callable[
-        [str, Service, Platform], Iterator[Refusal]
-    ]  # its path, and the platform of one of its guests
+    invocation: Callable[[str, Service, Guest], Invocation]  # of its name, in one of its guests
+    refusals: Callable[[str, Service, Guest], Iterator[Refusal]]  # its path, and one of its guests
     cure: str  # where one ends by itself
     operations: Mapping[str, tuple[bool, bool]]  # by name: whether it ends the service, whether it starts it
 

@@ -61,7 +61,7 @@ class Services(Running):
 
     def _get_on(self) -> None:
         self.all_guests.control.await_news(POLL_S)
-        self._end_floods()
+        self._end_excesses()
         for death in self.deaths():
             raise death
         for process in self.processes:
@@ -96,8 +96,8 @@ class Services(Running):
         return bool(self.pending)
 
     def attend(self) -> Iterator[News]:
-        """Ends those that write without end; which actions of the timeline are done by that."""
-        self._end_floods()
+        """Ends those that write without end, or have no memory left; which actions of the timeline are done by that."""
+        self._end_excesses()
         for action, pending in list(self.pending.items()):
             try:
                 if not pending.step():
@@ -126,7 +126,7 @@ class Services(Running):
         """How long each took until it was ready."""
         for process in self.processes:
             if process.ready_ns is not None:
-                yield f"{process.where}/{process.guest}", "start_ns", process.ready_ns
+                yield process.entity, "start_ns", process.ready_ns
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """What each wrote, where it wrote something."""
@@ -134,8 +134,11 @@ class Services(Running):
             if process.output.kept:
                 yield f"service-{process.name}-{process.guest}.log", bytes(process.output.kept)
 
-    def _end_floods(self) -> None:
+    def _end_excesses(self) -> None:
         for process in self.processes:
+            # Where it is a process beneath it that the kernel ended, nothing else would tell.
+            if not process.down and process.ended is None and process.starves:
+                process.end()
             if process.output.flooded and not process.down:
                 process.down = True
                 process.end()

@@ -42,6 +42,8 @@ pub struct Placement {
     pub confined: bool,
     /// Name or number of the user that it runs as; the leader's own where it is absent.
     pub user: Option<String>,
+    /// Where it begins, unless it is confined; the leader's own folder where it is absent.
+    pub folder: Option<String>,
 }
 
 /// The streams of a child.
@@ -401,6 +403,13 @@ fn become_child(
         tell = confined::confine(last, &report_moved, user).context("a command cannot be confined here")?;
     } else if let Some(user) = user {
         user.become_it()?;
+    }
+    if let (Some(folder), false) = (&placement.folder, placement.confined) {
+        unistd::chdir(folder.as_str()).with_context(|| format!("cannot begin in '{folder}'"))?;
+    }
+    if let Some(path) = plan.environment.iter().find(|each| each.to_bytes().starts_with(b"PATH=")) {
+        // SAFETY: this process has one thread; the text lives until it executes something else. It is searched by its own.
+        unsafe { libc::putenv(path.as_ptr().cast_mut()) };
     }
     if plan.terminal {
         // SAFETY: TIOCSCTTY takes a number; descriptor 0 is the terminal.

@@ -173,3 +173,31 @@ def test_a_run_starts_its_domain_measures_over_ssh_and_stops_it(
             assert (applied["domain"], applied["domain_started_for_the_run"]) == ("test", True)
         assert Domain("", uri, "test").state() == "shut off"
     assert list(far_ledger.folder().glob("*")) == []
+
+
+@pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing()))
+@pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+def test_a_service_in_a_domain_is_ready_restarted_and_gone_with_the_run(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    virsh("", uri, "destroy", "--domain", "test")
+    script = "echo up as $(id -u); setsid sleep 876543 & exec sleep 876543"
+    web = {"kind": "program", "on": ["a"], "argv": ["sh", "-c", script], "ready": {"line": "up as"}}
+    again = {"id": "again", "do": "call", "service": "web", "op": "restart"}
+    plan = libvirt_world.plan_over_ssh(libvirt_world.named(tmp_path, monkeypatch, uri), count=1)
+    world = plan.world.model_dump(mode="json", exclude_none=True, by_alias=True)
+    limits = {"run_ns": 60_000_000_000}
+    plan = worlds.plan({**world, "services": {"web": web}}, timeline=[again], limits=limits)
+    (tmp_path / "far").mkdir()
+    with far_worlds.far_hosts(tmp_path / "far") as far:
+        monkeypatch.setenv("VIRTLAB_SSH", far.command)
+        with Testbed().open(plan, worlds.Patient()) as session:
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial("t0", 1), sink)
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert sink.artefacts["service-web-a.log"].count(b"up as 0\n") == 2, "it was started again"
+            assert "again.done" in {event.what for event in sink.events}
+            run = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in far.processes(far_worlds.NAMES[0])]
+            assert sum(b"876543" in words for words in run) >= 2, "its own, and what it started"
+        assert far.ended()
+    assert list(far_ledger.folder().glob("*")) == []

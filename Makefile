@@ -15,7 +15,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux arm64 image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -134,6 +134,9 @@ manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for g
 	rm -rf dist
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin build -q --profile shipped --locked --zig --target $(TRIPLE) --compatibility manylinux_2_28 -o dist
 	$(BIN)/auditwheel show dist/virtlab-*.whl
+
+arm64: $(VENV)/.needed  ## do the Rust programs compile for aarch64? the library comes from Debian's packages where rustup has none
+	$(BIN)/python -m tools.arm64
 
 image: manylinux  ## the container image localhost/virtlab:VERSION with that wheel inside, built by buildah (BASE=debian:12-slim)
 	$(PYTHON) -m tools.image build $(if $(BASE),--base $(BASE))

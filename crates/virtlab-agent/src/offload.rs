@@ -54,7 +54,7 @@ fn ioctl<T>(fd: RawFd, link: &str, value: &mut T) -> anyhow::Result<()> {
         bail!("'{link}' is too long for an interface name");
     }
     for (to, from) in request.ifr_name.iter_mut().zip(link.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]); // signed on some processors
     }
     request.ifr_ifru.ifru_data = std::ptr::from_mut(value).cast();
     // SAFETY: the name ends with NUL, and the data is a structure of its ethtool command and lives during the call.

@@ -35,7 +35,7 @@ pub fn open(name: &str, index: i32, offloads: bool) -> anyhow::Result<OwnedFd> {
         bail!("'{name}' is too long for an interface name");
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]); // signed on some processors
     }
     let header = if offloads { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as libc::c_short;

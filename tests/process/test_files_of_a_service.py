@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from virtlab.plan import Service
+from virtlab.plan import Guest, Service
 from virtlab.testbed.services.service import services
+
+GUEST = Guest.model_validate({"platform": "namespace", "host": "h", "vnics": {}})
 
 
 def test_files_are_written_before_the_program_takes_the_place_of_the_shell(tmp_path: Path) -> None:
@@ -14,7 +16,7 @@ def test_files_are_written_before_the_program_takes_the_place_of_the_shell(tmp_p
     service = Service.model_validate(
         {"kind": "program", "on": ["a"], "argv": ["cat", "own.conf"], "files": texts}
     )
-    found = services.of("program").invocation("db", service)
+    found = services.of("program").invocation("db", service, GUEST)
     argv = [
         str(tmp_path / "new") if word == "/tmp/virtlab-db" else word for word in (*found.before, *found.argv)
     ]

@@ -269,9 +269,6 @@ class Trigger(Noun):
         return (self.event,) if self.event is not None else self.any or self.all
 
 
-PROGRESS = "progress"  # of a role: answers, packets or transactions that have come
-
-
 class Wait(Noun):
     """What a waiting action polls until it holds: a series, a metric of a role, or the answer of a service's operation."""
 

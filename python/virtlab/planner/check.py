@@ -13,9 +13,8 @@ from virtlab.catalogue.actions import CALL, EXEC, SET, WAIT, playable
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX
-from virtlab.metrics.declared import DECLARED
+from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
-from virtlab.plan.model import PROGRESS
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring

@@ -9,8 +9,7 @@ from virtlab.catalogue.kinds import POSITIVE_DURATION, TEXT, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
-from virtlab.metrics.declared import DECLARED, base_unit
-from virtlab.plan.model import PROGRESS
+from virtlab.metrics.declared import DECLARED, PROGRESS, base_unit
 from virtlab.units import nearest
 
 _OPERATOR = choice("<", "<=", ">=", ">", "==")

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from virtlab.errors import AgentError
+from virtlab.metrics.declared import PROGRESS
 from virtlab.plan import Action
-from virtlab.plan.model import PROGRESS, Wait
+from virtlab.plan.model import Wait
 from virtlab.testbed.play.actions.action import Playing
 
 _HOLDS: dict[str, Callable[[float, float], bool]] = {

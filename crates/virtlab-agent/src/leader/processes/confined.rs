@@ -195,6 +195,15 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
     // SAFETY: the descriptor was placed for this process, and is closed by no other.
     let mut teller = Some(unsafe { OwnedFd::from_raw_fd(end) });
     loop {
+        // Signals first: one that ends the command at once is followed by SIGCHLD, which this may read as well.
+        while let Ok(Some(heard)) = news.read_signal() {
+            let signal = i32::try_from(heard.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+            if let (Some(signal), true) = (signal, teller.is_some())
+                && signal != Signal::SIGCHLD
+            {
+                let _ = kill(Pid::from_raw(-command.as_raw()), signal); // it leads a session of its own
+            }
+        }
         loop {
             let mut status = 0;
             // SAFETY: the status lives during the call.
@@ -208,14 +217,6 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
                     }
                 }
                 _ => {}
-            }
-        }
-        while let Ok(Some(heard)) = news.read_signal() {
-            let signal = i32::try_from(heard.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-            if let (Some(signal), true) = (signal, teller.is_some())
-                && signal != Signal::SIGCHLD
-            {
-                let _ = kill(Pid::from_raw(-command.as_raw()), signal); // it leads a session of its own
             }
         }
         let mut polled = vec![PollFd::new(news.as_fd(), PollFlags::POLLIN)];

@@ -44,6 +44,8 @@ enum Role {
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
     Switch(switch::Options),
+    /// Serves requests as a service of this guest.
+    Serve(probe::ServiceOptions),
     /// Tries whether a service of this guest answers.
     Answers(answers::Options),
     /// Runs hard-deadline tasks in a guest with a CPU budget.
@@ -62,6 +64,7 @@ pub fn main() -> ExitCode {
         Role::Shift(options) => leader::world::shift::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
+        Role::Serve(options) => probe::serve(&options),
         Role::Answers(options) => answers::main(&options),
         Role::Rt(options) => rt::main(options),
     };

@@ -39,6 +39,8 @@ pub enum Due {
     Speak(usize),
     /// Work in a guest may be done.
     Work(usize),
+    /// A server may be done with a request.
+    Serve(usize),
 }
 
 const PLACE_BITS: u32 = 24;

@@ -17,6 +17,7 @@ mod ip;
 mod network;
 mod processors;
 mod samples;
+mod servers;
 pub mod star;
 mod tcp;
 mod workloads;

@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 const FRACTION_BITS: u32 = 32;
 const PER_PROCESSOR: u128 = 1000;
 
-/// Who asked: a role, and which of its demands.
+/// Who asked: a server, and which of its demands.
 pub type Asker = (usize, u64);
 
 /// Work, in 2^-32 ns.
@@ -107,14 +107,14 @@ impl Processors {
         self.planned_ns = self.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
     }
 
-    /// Takes the demands of a role back: which, and what is left of each. It can `ask` for them again.
-    pub fn take_back(&mut self, now_ns: u64, role: usize) -> Vec<(u64, Rest)> {
+    /// Takes the demands of a server back: which, and what is left of each. It can `ask` for them again.
+    pub fn take_back(&mut self, now_ns: u64, server: usize) -> Vec<(u64, Rest)> {
         self.go_on(now_ns);
         let (back, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.under_way)
             .into_sorted_vec()
             .into_iter()
             .rev()
-            .partition(|Reverse((_, _, asker))| asker.0 == role);
+            .partition(|Reverse((_, _, asker))| asker.0 == server);
         self.under_way = stay.into();
         let rest = |done: u128| Rest(done.saturating_sub(self.received));
         back.into_iter().map(|Reverse((done, _, asker))| (asker.1, rest(done))).collect()

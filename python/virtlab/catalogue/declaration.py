@@ -322,6 +322,10 @@ class ServiceKind:
     stands_in: Mapping[str, str] = field(
         default_factory=dict
     )  # arm that does not run it -> the parameter by which it is played there all the same
+    port: int | None = None  # at which it listens unless its `ready` says another; None: it says so itself
+    check: Callable[[Values], list[tuple[str, str]]] = (
+        _nothing_more  # (parameter, "WHAT; CURE") across parameters
+    )
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
 

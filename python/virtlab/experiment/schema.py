@@ -310,7 +310,7 @@ def _services() -> Schema:
             "kind": {"const": kind, "description": declared.meaning},
             "on": _or_reference({**names, "description": "its guests, e.g. h2.g1"}),
             "needs": _or_reference({**names, "description": "services that are ready before it starts"}),
-            "ready": _ready(),
+            "ready": _ready(listens=declared.port is not None),
         }
         required = [each.name for each in declared.parameters if each.required and not each.in_image]
         choices.append({
@@ -323,16 +323,22 @@ def _services() -> Schema:
     }  # fmt: skip
 
 
-def _ready() -> Schema:
-    """One check, and how often and for how long it is tried."""
+def _ready(*, listens: bool) -> Schema:
+    """One check, and how often and for how long it is tried; of a kind that `listens` it is that of its port."""
     times: Schema = {
         "every": _or_reference({**POSITIVE_DURATION.schema, "description": "how often; default 100 ms"}),
         "timeout": _or_reference({**POSITIVE_DURATION.schema, "description": "for how long; default 30 s"}),
     }
+    port = _or_reference({**PORT.schema, "description": "TCP port of its guest that accepts a connection"})
+    if listens:
+        what = "at which port it listens, and for how long that is waited for"
+        return {
+            "type": "object", "properties": {"port": port} | times, "additionalProperties": False, "description": what
+        }  # fmt: skip
     path = {"type": "string", "pattern": "^/[!-~]*$"}
     checks: list[tuple[str, Schema]] = [
         ("port", {
-            "port": _or_reference({**PORT.schema, "description": "TCP port of its guest that accepts a connection"}),
+            "port": port,
             "http": _or_reference({**path, "description": "path that it answers with a status below 400"}),
         }),
         ("line", {"line": _or_reference({**TEXT.schema, "description": "text that a line of its output holds"})}),

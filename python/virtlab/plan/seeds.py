@@ -37,6 +37,11 @@ def stream_seed(seed: int, *names: str) -> int:
     return _named("little", seed, *names) >> 1
 
 
+def service_seed(seed: int, service: str, guest: str) -> int:
+    """Of what a service draws in one of its guests, for all roles that ask it there."""
+    return stream_seed(seed, service, guest, "server")
+
+
 def draw_seed(seed: int, draw: int, parameter: str) -> int:
     """Of one draw of a profile's parameter from its interval."""
     return _named("little", seed, draw, parameter)

@@ -14,7 +14,7 @@ from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX
 from virtlab.metrics.declared import DECLARED, PROGRESS
-from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
+from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring
@@ -242,6 +242,8 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
                 if service.parameters.get(key) is not None:
                     reason = f"the {arm} plays a {service.kind} by its cost, and bounds guests alone"
                     yield Refusal(f"{path}.{key}", reason, "give the bound to its guest, or remove it")
+            if declared.port is not None:
+                yield from _listening(path, plan, name, service)
         yield from _share(path, service.parameters.get(LIMITS[0]))
         for guest in service.on:
             if guest not in plan.world.guests:
@@ -264,6 +266,20 @@ def _has_image(guest: Guest | None) -> bool:
     """Whether it is a container with an image, which can name a program of its own."""
     platform = PLATFORMS.get(guest.platform) if guest is not None else None
     return platform is not None and bool(platform.runtimes) and guest is not None and guest.image is not None
+
+
+def _listening(path: str, plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
+    """What keeps a service from listening at the port that its `ready` names."""
+    port = service.ready.port if service.ready is not None else None
+    if port is None:
+        yield Refusal(
+            f"{path}.ready", f"{service.kind} listens at the port of its check, and has none", "add it"
+        )
+    for other, each in plan.world.services.items():
+        shared = [guest for guest in service.on if guest in each.on]
+        if other != name and shared and each.ready is not None and each.ready.port == port is not None:
+            reason = f"port {port} of {shared[0]} is that of '{other}' already"
+            yield Refusal(f"{path}.ready.port", reason, "name another port")
 
 
 def _operated(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
@@ -315,7 +331,7 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
     why = "there is no such action" if declared is None else declared.arms.get(arm, NOT_PLAYED)
     if declared is None or why is not None:
         able = playable() if declared is None else played(ACTIONS, arm)
-        yield Refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(able)}")
+        yield _refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(able)}")
     elif "role" in declared.keys and action.role not in plan.roles:
         yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
     elif "guest" in declared.keys and action.guest not in plan.world.guests:
@@ -335,7 +351,7 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
         yield from _polled(path, plan, action.until.metric, arm)
     elif action.until is not None and CALL.arms.get(arm, NOT_PLAYED) is not None:
         reason = f"a run of the {arm} waits for a time or an event: {CALL.arms.get(arm, NOT_PLAYED)}"
-        yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
+        yield _refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
 
 
 def _polled(path: str, plan: Plan, polled: str, arm: str) -> Iterator[Refusal]:

@@ -9,7 +9,7 @@ from typing import Any
 from virtlab.catalogue import VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
-from virtlab.plan.seeds import stream_seed
+from virtlab.plan.seeds import service_seed, stream_seed
 from virtlab.planner import ends
 from virtlab.planner.draws import draws, seeded
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
@@ -154,13 +154,13 @@ def licence(guest: Guest, vnic: Vnic) -> dict[str, int] | None:
     }
 
 
-def reseeded(lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def reseeded(lowered: Mapping[str, Any], plan: Plan, seed: int) -> dict[str, Any]:
     """The same input for a run of another seed."""
     roles = [
         {
             **role,
             "ends": [
-                {**end, "seed": stream_seed(seed, role["name"], side)}
+                {**end, "seed": _seed(plan, role["name"], side, seed)}
                 for side, end in zip(("client", "server"), role["ends"], strict=True)
             ],
         }
@@ -279,13 +279,22 @@ def _role(
             key: value for key, value in parameters.items() if key not in WITHOUT_EFFECT and value is not None
         },
         "ends": [
-            {"vnic": vnic, "address": address, "seed": stream_seed(seed, name, side)}
+            {"vnic": vnic, "address": address, "seed": _seed(plan, name, side, seed)}
             for side, (vnic, address) in zip(
                 ("client", "server"), _ends(plan, role, found, vnics), strict=True
             )
         ],
         "kept": name in plan.collect.packets,
     }
+
+
+def _seed(plan: Plan, name: str, side: str, seed: int) -> int:
+    """Of one end of a role: a service draws by its own name, for all roles that end at it."""
+    role = plan.roles[name]
+    service = role.parameters.get("service")
+    if service is None or side == "client":
+        return stream_seed(seed, name, side)
+    return service_seed(seed, str(service), str(role.to))
 
 
 def _ends(

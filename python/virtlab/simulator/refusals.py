@@ -19,7 +19,7 @@ from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
-from virtlab.simulator.services import refusals_of_services
+from virtlab.simulator.services import as_simulated, refusals_of_services
 from virtlab.units import show_count
 
 ARM = "simulator"
@@ -45,7 +45,7 @@ def _samples(plan: Plan) -> Iterator[Refusal]:
     """A simulated run holds its samples in memory until it ends, once as they come and once as columns."""
     for name, role in plan.roles.items():
         declaration = WORKLOADS[role.workload]
-        values = declaration.complete(role.parameters)
+        values = declaration.complete(as_simulated(plan, role))
         length_ns = min(declaration.duration_ns(values) or plan.limits.run_ns, plan.limits.run_ns)
         rows = declaration.rows(values, length_ns)
         held = sum(2 * 8 * len(BLOCKS[schema].columns) * count for schema, count in rows.items())

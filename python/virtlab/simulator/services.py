@@ -1,48 +1,61 @@
-"""A service that stands for its costs: a role that ends at it has a server of virtlab's own with the costs declared.
+"""Services in the simulator: virtlab's own server, or the declared cost of one that stands for a program.
 
-The role's parameters say what is asked, those of the service what an answer costs. No request is
-refused: all of them wait. Two roles at one server would need one queue for both, and are refused.
+The role's parameters say what is asked, those of the service what an answer costs. All roles that end at a service in one
+guest share its server there. One that stands for a program refuses nothing: all requests wait.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from virtlab.catalogue import SERVICES
+from virtlab.catalogue.declaration import why_not
+from virtlab.catalogue.services.demand_server import DEMAND_SERVER
 from virtlab.catalogue.services.program import SIMULATED_AS
-from virtlab.plan import Plan, Refusal, Role
+from virtlab.plan import Plan, Refusal, Role, Service
 
-OF_SERVICE = frozenset({"service", "protocol", "port", "path", "keep_alive"})
+OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
 
 
 def as_simulated(plan: Plan, role: Role) -> dict[str, Any]:
-    """The role's parameters, with the server that stands for the service at which it ends, if it does."""
-    cost = _cost(plan, role)
-    if cost is None:
+    """The role's parameters, with those of the server of the service at which it ends, if it does."""
+    server = _server(_service(plan, role))
+    if server is None:
         return role.parameters
-    own = {key: value for key, value in role.parameters.items() if key not in OF_SERVICE}
-    return {**own, **cost, "full": "wait"}
+    own = {key: value for key, value in role.parameters.items() if key not in OF_CONNECTION}
+    return {**own, **server}
 
 
 def refusals_of_services(plan: Plan) -> Iterator[Refusal]:
-    """Roles at services whose costs cannot stand for them."""
-    ending = {name: role for name, role in plan.roles.items() if _cost(plan, role) is not None}
-    asked = Counter((role.parameters["service"], role.to) for role in ending.values())
-    for name, role in ending.items():
-        service = role.parameters["service"]
-        if asked[service, role.to] > 1:
-            reason = f"another role ends at '{service}' on {role.to}, and a simulated server has one queue for each role"
+    """What a simulated server does not do, and how it is not asked."""
+    for name, service in plan.world.services.items():
+        declared = SERVICES.get(service.kind)
+        played = declared is not None and why_not(declared, "simulator", service.parameters) is None
+        if played and _server(service) is None:
             yield Refusal(
-                f"roles.{name}.to",
-                reason,
-                "let one role ask it, at both rates together, or run it on the testbed",
+                f"services.{name}.kind", f"'{service.kind}' is not modelled", "run the file on the testbed"
             )
-        if role.parameters.get("keep_alive") is False:
+        if service.parameters.get("write_bytes"):
+            reason = "simulated guests have no disks, so what a write takes is unknown"
+            yield Refusal(
+                f"services.{name}.write_bytes", reason, "remove 'write', or run the file on the testbed"
+            )
+    for name, role in plan.roles.items():
+        if _server(_service(plan, role)) is not None and role.parameters.get("keep_alive") is False:
             reason = "connections that come and go are not modelled"
             yield Refusal(f"roles.{name}.keep_alive", reason, "remove it, or run the file on the testbed")
 
 
-def _cost(plan: Plan, role: Role) -> dict[str, Any] | None:
-    service = plan.world.services.get(str(role.parameters.get("service")))
-    return None if service is None else service.parameters.get(SIMULATED_AS)
+def _service(plan: Plan, role: Role) -> Service | None:
+    return plan.world.services.get(str(role.parameters.get("service")))
+
+
+def _server(service: Service | None) -> Mapping[str, Any] | None:
+    """Parameters of virtlab's own server that serves, or stands for what serves; None where the simulator plays neither."""
+    if service is None:
+        return None
+    cost = service.parameters.get(SIMULATED_AS)
+    if cost is not None:
+        return {**cost, "full": "wait"}
+    return service.parameters if service.kind == DEMAND_SERVER.name else None

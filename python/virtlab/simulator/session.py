@@ -250,4 +250,4 @@ def world_once(plan: Plan, profile: Profile) -> str:
 
 def lowered_once(plan: Plan, seed: int) -> dict[str, Any]:
     """`lower`, once for all runs of a world; only seeds differ."""
-    return reseeded(_lowered.of(structure(plan), lambda: lower(plan, seed)), seed)
+    return reseeded(_lowered.of(structure(plan), lambda: lower(plan, seed)), plan, seed)

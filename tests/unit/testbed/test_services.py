@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tests.unit.testbed.test_testbed_refusals import HERE, put, refused
 
 from virtlab.catalogue import PLATFORMS, SERVICES
 from virtlab.errors import MachineError
-from virtlab.plan import Guest, Plan, Service
+from virtlab.plan import Guest, Plan, Ready, Service
 from virtlab.planner.check import mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.image.entry import beside, entry_point
@@ -19,6 +20,24 @@ from virtlab.testbed.services.output import LINE_MAX_BYTES, MOST_BYTES, Output
 from virtlab.testbed.services.service import services
 
 GUEST = Guest.model_validate({"platform": "namespace", "host": "h", "vnics": {}})
+
+
+def test_the_agent_itself_is_the_server_of_virtlab() -> None:
+    service = Service(kind="demand_server", on=("a",), ready=Ready(port=81), demand_ns=5, threads=2)
+    found = services.of("demand_server").invocation("app", service, GUEST)
+    assert found.ours
+    assert found.argv == ()
+    assert found.before[:2] == ("/proc/self/exe", "serve")
+    assert json.loads(found.before[3]) == {"demand_ns": 5, "threads": 2}
+    assert found.before[4:] == ("--port", "81")
+
+
+def test_the_server_of_virtlab_writes_nothing_on_hosts_that_exist_already() -> None:
+    service = Service(kind="demand_server", on=("a",), ready=Ready(port=81), write_bytes=5)
+    for name, platform in PLATFORMS.items():
+        guest = GUEST.model_copy(update={"platform": name})
+        found = list(services.of("demand_server").refusals("services.app", service, guest))
+        assert [each.path for each in found] == (["services.app.write"] if platform.existing else [])
 
 
 def with_services(**found: dict[str, Any]) -> Any:

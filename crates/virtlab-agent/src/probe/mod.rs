@@ -25,6 +25,7 @@ mod watchdog;
 mod workload;
 
 pub(crate) use workload::NAMES as WORKLOADS;
+pub(crate) use workload::request_response::service::Options as ServiceOptions;
 
 use crate::transport::{Reader, Writer};
 use anyhow::Context;
@@ -53,6 +54,15 @@ pub fn main(options: Options) -> anyhow::Result<()> {
     prepare_process();
     let writer = Writer::new(fd.try_clone().context("cannot duplicate the control stream")?);
     control::Control::new(writer).serve(Reader::new(fd))
+}
+
+/// Serves requests as a service of a guest, until it is killed.
+///
+/// # Errors
+/// When it cannot.
+pub fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
+    prepare_process();
+    workload::request_response::service::main(options)
 }
 
 /// Sleeps end within microseconds instead of the default 50 us of slack, and many sockets can be open. Threads inherit

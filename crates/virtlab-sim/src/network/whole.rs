@@ -10,7 +10,7 @@ use super::sockets::Socket;
 use super::wire::Wire;
 use crate::agenda::{Agenda, Due};
 use crate::input::{Finding, Input};
-use crate::processors::{Asker, Processors, Rest};
+use crate::servers::{Look, Owner, Servers};
 use std::collections::VecDeque;
 
 /// Everything between two sockets.
@@ -30,8 +30,8 @@ pub struct Network {
     pub(super) edge: Edge,
     pub(super) wire: Wire,
     pub(super) platform: Platform,
-    /// Of each guest that shares what it has of them; of others, whatever asks has one of its own.
-    processors: Vec<Option<Processors>>,
+    /// What serves requests, and the processors that it shares.
+    pub servers: Servers,
 }
 
 impl Network {
@@ -57,40 +57,22 @@ impl Network {
             edge,
             platform: Platform::new(input, wire.ports.all.len()),
             wire,
-            processors: input.guests.iter().map(|guest| guest.processors.map(Processors::new)).collect(),
+            servers: Servers::new(input.guests.iter().map(|guest| guest.processors)),
         })
     }
 
-    /// Whether what works in a guest shares its processors.
-    pub fn shares(&self, guest: usize) -> bool {
-        self.processors[guest].is_some()
+    /// A server takes a request in; false where there is no room for it.
+    pub fn offer(&mut self, server: usize, owner: Owner) -> bool {
+        self.servers.offer(server, owner, self.now_ns)
     }
 
-    /// A guest that shares its processors works this off for a role, which is told when it is done: `Workload::worked`.
-    pub fn work(&mut self, guest: usize, work: Rest, asker: Asker) {
-        if let Some(processors) = &mut self.processors[guest] {
-            processors.ask(self.now_ns, work, asker);
-        }
-        self.plan_work(guest);
-    }
-
-    /// Work of a role stops for now: which, and what is left of each.
-    pub fn stop_work(&mut self, guest: usize, role: usize) -> Vec<(u64, Rest)> {
-        let now_ns = self.now_ns;
-        self.processors[guest].as_mut().map(|each| each.take_back(now_ns, role)).unwrap_or_default()
-    }
-
-    /// Whose work is done by now.
-    pub fn done(&mut self, guest: usize) -> Option<Asker> {
-        let processors = self.processors[guest].as_mut()?;
-        processors.looked(self.now_ns);
-        processors.done(self.now_ns)
-    }
-
-    /// Looks again when the next is done.
-    pub fn plan_work(&mut self, guest: usize) {
-        if let Some(at_ns) = self.processors[guest].as_mut().and_then(Processors::plan) {
-            self.agenda.plan(at_ns, Due::Work(guest));
+    /// Looks at a server again when something of it is done.
+    pub fn look_at(&mut self, server: usize) {
+        for look in self.servers.looks(server, self.now_ns) {
+            match look {
+                Look::Guest(guest, at_ns) => self.agenda.plan(at_ns, Due::Work(guest)),
+                Look::Server(server, at_ns) => self.agenda.plan(at_ns, Due::Serve(server)),
+            }
         }
     }
 }

@@ -6,11 +6,9 @@ pub mod request_response;
 pub mod rt_tasks;
 pub mod rtt;
 pub mod scatter;
-mod serving;
 pub mod stream;
 pub mod tcp_rr;
 pub mod tcp_stream;
-mod threads;
 pub mod workload;
 
 use crate::input::Finding;

@@ -3,7 +3,7 @@
 //! Client and server cost nothing but the demands. Each task of one has a processor of its own for as long as it takes, so a
 //! server of n threads has n processors; unless its guest has a number of them, which all that works in it shares. Requests
 //! and answers cross the network over TCP, as the testbed's do. A request that was given up leaves its connection to another;
-//! what the server had of it is served all the same.
+//! what the server had of it is served all the same. A server that is a service serves all roles that end at it.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
@@ -11,7 +11,6 @@ use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{ResponseRow, Table};
 use crate::tcp::{Flow, Wishes};
-use crate::workloads::serving::Serving;
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -97,9 +96,8 @@ pub struct RequestResponse {
     seed: u64,
     links: Vec<Link>,
     asking: Asking,
-    serving: Serving,
-    /// When the server is asked next.
-    serving_ns: Option<u64>,
+    /// Of the world's servers.
+    server: usize,
     planned_ns: Option<u64>,
     finished: bool,
     ended: [u64; ENDINGS],
@@ -115,12 +113,6 @@ impl RequestResponse {
             let what = "simulated guests have no disks, so what a write takes is unknown";
             let cure = "remove 'write', or run it on the testbed";
             return Err(Finding::new(format!("roles.{}.write_bytes", role.name), what, cure));
-        }
-        if let Some(service) = &own.service {
-            let what =
-                format!("it ends at the service '{service}', and clients of services are not modelled");
-            let cure = "run it on the testbed, or let it end at a guest";
-            return Err(Finding::new(format!("roles.{}.to", role.name), &what, cure));
         }
         let seed = role.ends[0].seed;
         let asking = Asking {
@@ -139,12 +131,11 @@ impl RequestResponse {
         let mut made = Self {
             role: index,
             ends: role.clone(),
-            own: own.clone(),
+            server: network.servers.of(&own, role.ends[1].seed, network.guest_of(index, 1)),
+            own,
             seed,
             links: Vec::new(),
             asking,
-            serving: Serving::new(own, role.ends[1].seed, network.shares(network.guest_of(index, 1))),
-            serving_ns: None,
             planned_ns: None,
             finished: false,
             ended: [0; ENDINGS],
@@ -304,34 +295,10 @@ impl RequestResponse {
             return;
         }
         link.requests += 1;
-        if let Err(place) = self.serving.offer(place, network.now_ns) {
+        if !network.offer(self.server, (self.role, place)) {
             self.answer(place, HEADER_BYTES, Ending::Refused, network);
         }
-        self.plan_serving(network);
-    }
-
-    /// Threads that are done answer, and turn to what waits.
-    fn serve(&mut self, network: &mut Network) {
-        while let Some(place) = self.serving.serve(network.now_ns) {
-            self.answer(place, self.own.response_bytes, Ending::Answered, network);
-        }
-        self.plan_serving(network);
-    }
-
-    fn plan_serving(&mut self, network: &mut Network) {
-        let guest = network.guest_of(self.role, 1);
-        let threads = &mut self.serving.threads;
-        if threads.stops(network.now_ns) {
-            threads.given_back(network.stop_work(guest, self.role));
-        }
-        for (number, rest) in threads.wanted() {
-            network.work(guest, rest, (self.role, number));
-        }
-        let next_ns = threads.next_ns(network.now_ns);
-        if let Some(at_ns) = next_ns.filter(|_| next_ns != self.serving_ns) {
-            network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 1, generation: 0 });
-        }
-        self.serving_ns = next_ns;
+        network.look_at(self.server);
     }
 
     fn answer(&mut self, place: usize, bytes: u64, ending: Ending, network: &mut Network) {
@@ -392,8 +359,6 @@ impl Workload for RequestResponse {
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network) {
         if generation > 0 {
             self.links[generation as usize - 1].flow.alarm(side, network);
-        } else if side == 1 {
-            self.serve(network);
         } else {
             if self.planned_ns.is_some_and(|planned_ns| planned_ns <= network.now_ns) {
                 self.planned_ns = None;
@@ -402,9 +367,12 @@ impl Workload for RequestResponse {
         }
     }
 
-    fn worked(&mut self, number: u64, network: &mut Network) {
-        self.serving.threads.worked(number);
-        self.serve(network);
+    fn served(&mut self, place: usize, network: &mut Network) {
+        self.answer(place, self.own.response_bytes, Ending::Answered, network);
+    }
+
+    fn server(&self) -> Option<usize> {
+        self.own.service.is_none().then_some(self.server)
     }
 
     fn path_changed(&mut self, side: usize, network: &mut Network) {
@@ -484,13 +452,8 @@ impl Workload for RequestResponse {
             ("received_bytes", answered * self.own.response_bytes + refused * HEADER_BYTES),
             ("send_errors", 0),
         ];
-        let server = vec![
-            ("connections", self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64),
-            ("rejected_requests", self.serving.station.rejected),
-            ("served_requests", self.serving.station.served),
-            ("worked_ns", self.serving.station.worked.0),
-            ("lock_wait_ns", self.serving.lock_wait_ns),
-        ];
+        let open = self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64;
+        let server = if self.own.service.is_none() { vec![("connections", open)] } else { Vec::new() };
         (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
     }
 }

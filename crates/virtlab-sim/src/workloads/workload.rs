@@ -34,9 +34,13 @@ pub trait Workload: Send {
     fn start(&mut self, network: &mut Network);
     /// An instant that the workload planned.
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network);
-    /// Work that it asked the processors of a guest for is done (`Network::work`).
-    fn worked(&mut self, number: u64, _network: &mut Network) {
-        unreachable!("work {number} is of no workload of this kind")
+    /// A server has done the request of one of its connections.
+    fn served(&mut self, place: usize, _network: &mut Network) {
+        unreachable!("connection {place} is of no workload of this kind")
+    }
+    /// The server that it has for itself.
+    fn server(&self) -> Option<usize> {
+        None
     }
     /// Looks whether its waiting is over.
     fn expire(&mut self, _side: usize, _network: &mut Network) {}

@@ -235,6 +235,7 @@ impl World {
                 Some(Due::Release(nic)) => self.network.release(nic),
                 Some(Due::Speak(place)) => self.network.speak(place),
                 Some(Due::Work(guest)) => self.work(guest),
+                Some(Due::Serve(server)) => self.serve(server),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
                 Some(Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
@@ -258,13 +259,23 @@ impl World {
         }
     }
 
-    /// Whose work in a guest is done by now is told so.
+    /// Servers whose work in a guest is done by now.
     fn work(&mut self, guest: usize) {
-        while let Some((role, number)) = self.network.done(guest) {
-            self.roles[role].workload.worked(number, &mut self.network);
+        while let Some(server) = self.network.servers.worked(guest, self.network.now_ns) {
+            self.serve(server);
+        }
+        if let Some(at_ns) = self.network.servers.look(guest) {
+            self.network.agenda.plan(at_ns, Due::Work(guest));
+        }
+    }
+
+    /// Roles whose requests a server has done by now.
+    fn serve(&mut self, server: usize) {
+        while let Some((role, place)) = self.network.servers.served(server, self.network.now_ns) {
+            self.roles[role].workload.served(place, &mut self.network);
             self.look(role);
         }
-        self.network.plan_work(guest);
+        self.network.look_at(server);
     }
 
     /// What has landed at a port by now.
@@ -516,7 +527,11 @@ impl World {
             if role.kept {
                 tables.extend(samples);
             }
-            for (side, counters) in ["client", "server"].iter().zip(&counters) {
+            let [client, mut server] = counters;
+            server.extend(
+                role.workload.server().into_iter().flat_map(|own| self.network.servers.counters(own)),
+            );
+            for (side, counters) in ["client", "server"].iter().zip(&[client, server]) {
                 self.readings.note(self.network.now_ns, STOPPED, &format!("{}/{side}", role.name), counters);
             }
             for (side, counters) in ["client", "server"].iter().zip(role.workload.flow_counters()) {

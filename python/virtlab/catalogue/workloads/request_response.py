@@ -126,7 +126,8 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     return {"response/1": due}
 
 
-def _works(values: Values) -> bool:
+def works(values: Values) -> bool:
+    """Whether its server takes processor time for a request."""
     return any(values.get(key) is not None for key in ("serial_demand_ns", "demand_ns", "demand_samples_ns"))
 
 
@@ -172,32 +173,28 @@ def _lowered(values: Values) -> Values:
     return {key: value for key, value in values.items() if (key, value) != ("arrivals", TRACE)}
 
 
-def _check(values: Values) -> list[tuple[str, str]]:
-    found = []
-    for key, most in (("connections", CONNECTIONS_MAX), ("threads", THREADS_MAX), ("subtasks", SUBTASKS_MAX)):
-        if int(values.get(key, 1)) > most:
-            found.append((key, f"{values[key]} {key} are more than one role can keep; write at most {most}"))
-    for key in ("request", "response"):
-        size = int(values.get(f"{key}_bytes", HEADER_BYTES))  # a role that ends at a service has no such size
-        if not HEADER_BYTES <= size <= MESSAGE_MAX_BYTES:
-            what = f"a {key} has a head of {HEADER_BYTES} B and at most 64 MiB"
-            found.append((key, f"{what}; write e.g. '64 B'"))
-    closed = _closed(values)
-    found += _trace(values)
-    if closed and values.get("arrivals") not in (None, TRACE):
-        what = "without a rate each request follows the answer before"
-        found.append(("arrivals", f"{what}; write a rate, or remove it"))
-    for plan, key in CLOSED_ONLY.items():
-        if not closed and values.get(plan) is not None:
-            what = "at a rate requests are due whatever was answered, so no client thinks"
-            found.append((key, f"{what}; remove it, or the rate"))
-    if closed and values.get("think_distribution") is not None and values.get("think_ns") is None:
-        found.append(("think_distribution", "there is no time to think; write 'think', or remove it"))
-    if values.get("demand_distribution") not in (None, EMPIRICAL) and not _works(values):
+def _too_many(values: Values, bounds: Mapping[str, int]) -> list[tuple[str, str]]:
+    return [
+        (key, f"{values[key]} {key} are more than one role can keep; write at most {most}")
+        for key, most in bounds.items()
+        if int(values.get(key, 1)) > most
+    ]
+
+
+def _size(values: Values, key: str) -> list[tuple[str, str]]:
+    what = f"a {key} has a head of {HEADER_BYTES} B and at most 64 MiB"
+    size = int(values.get(f"{key}_bytes", HEADER_BYTES))  # a role that ends at a service has no such size
+    return [] if HEADER_BYTES <= size <= MESSAGE_MAX_BYTES else [(key, f"{what}; write e.g. '64 B'")]
+
+
+def server_mistakes(values: Values) -> list[tuple[str, str]]:
+    """Parameters of virtlab's own server that do not fit together, each with "WHAT; CURE"."""
+    found = _too_many(values, {"threads": THREADS_MAX, "subtasks": SUBTASKS_MAX}) + _size(values, "response")
+    if values.get("demand_distribution") not in (None, EMPIRICAL) and not works(values):
         found.append(("demand_distribution", "there is no demand; write 'demand', or remove it"))
     if float(values.get("lock_ratio") or 0) > 1:
         found.append(("lock", "all of the work is the most that can be done under it; write at most '100 %'"))
-    if values.get("lock_ratio") is not None and not _works(values):
+    if values.get("lock_ratio") is not None and not works(values):
         found.append(("lock", "there is no demand to do under it; write 'demand', or remove it"))
     if values.get("subtasks") is not None and {"demand_ns", "demand_samples_ns"}.isdisjoint(values):
         found.append(("subtasks", "there is no demand to split into them; write 'demand', or remove it"))
@@ -210,6 +207,24 @@ def _check(values: Values) -> list[tuple[str, str]]:
             found.append((key, "nothing is written; write e.g. 'write: 4 KiB', or remove it"))
     if int(values.get("write_bytes", 0)) > MESSAGE_MAX_BYTES:
         found.append(("write", "it is more than one write takes; write at most '64 MiB'"))
+    if values.get("pause_after_ns") is not None and values.get("pause_ns") is None:
+        found.append(("pause_after", "there is no pause; write 'pause', or remove it"))
+    return found
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    found = _too_many(values, {"connections": CONNECTIONS_MAX}) + _size(values, "request")
+    closed = _closed(values)
+    found += _trace(values)
+    if closed and values.get("arrivals") not in (None, TRACE):
+        what = "without a rate each request follows the answer before"
+        found.append(("arrivals", f"{what}; write a rate, or remove it"))
+    for plan, key in CLOSED_ONLY.items():
+        if not closed and values.get(plan) is not None:
+            what = "at a rate requests are due whatever was answered, so no client thinks"
+            found.append((key, f"{what}; remove it, or the rate"))
+    if closed and values.get("think_distribution") is not None and values.get("think_ns") is None:
+        found.append(("think_distribution", "there is no time to think; write 'think', or remove it"))
     for key, other in (("retries", "retry_after"), ("retry_after", "retries")):
         if values.get(RETRY[key]) is not None and values.get(RETRY[other]) is None:
             found.append((key, f"without '{other}' no request is asked again; write '{other}', or remove it"))
@@ -218,9 +233,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
     for key in OF_HTTP:
         if values.get(key) is not None and not _over_http(values):
             found.append((key, "it is of HTTP; write 'protocol: http', or remove it"))
-    if values.get("pause_after_ns") is not None and values.get("pause_ns") is None:
-        found.append(("pause_after", "there is no pause; write 'pause', or remove it"))
-    return found
+    return found + server_mistakes(values)
 
 
 REQUEST_RESPONSE = Workload(
@@ -345,5 +358,5 @@ REQUEST_RESPONSE = Workload(
     at_service=AtService(
         speaks=lambda values: str(values.get("protocol", "tcp")), without=_without, only=_only_at_services
     ),
-    works=_works,
+    works=works,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.catalogue.kinds import shown
 from virtlab.catalogue.sockets import FIRST, PORT, SERVICE_GUEST
-from virtlab.catalogue.workloads.request_response import HTTP
+from virtlab.catalogue.workloads.request_response import HTTP, NAME
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
@@ -135,10 +135,18 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
     protocol = traits.speaks(role.parameters)
     if protocol not in service.declaration.speaks:
         able = " or ".join(sorted(service.declaration.speaks))
-        what = f"a service of kind {service.kind} does not speak virtlab's own protocol over {protocol}"
-        findings.add((*at, "to"), what, f"write 'protocol: {able}'" if able else "name a guest")
+        spoken = "HTTP" if protocol == HTTP else f"virtlab's own protocol over {protocol}"
+        what = f"a service of kind {service.kind} does not speak {spoken}"
+        cure = f"write 'protocol: {able}'" if able else "name a guest"
+        if able and role.declaration.parameter("protocol") is None:
+            cure = f"ask it by {NAME}, with 'protocol: {able}'"
+        findings.add((*at, "to"), what, cure)
     _refuse_unfit(role, findings)
-    port = role.parameters.get("port", service.ready and service.ready.get("port"))
+    own = service.ready and service.ready.get("port")
+    port = role.parameters.get("port", own)
+    if service.declaration.port is not None and port != own:
+        what = f"'{service.name}' listens at port {own} alone"
+        findings.add((*at, "port"), what, "remove it, or write that port into the 'ready' of the service")
     if port is None:
         what = f"'{service.name}' does not say its port"
         findings.add((*at, "to"), what, "write 'port' here, or 'ready: {port: ...}' of the service")

@@ -128,7 +128,7 @@ def _service(
         if other not in names:
             cure = nearest(other, names) or f"there are {', '.join(names)}"
             findings.add((*at, "needs"), f"there is no service '{shown(other)}'", cure)
-    ready = _ready((*at, "ready"), node.get("ready"), findings)
+    ready = _ready((*at, "ready"), node.get("ready"), kind, findings)
     in_images = images is None or (bool(on) and images.keys() >= set(on))
     parameters = _parameters(at, node, kind, findings, in_images=in_images) if kind is not None else {}
     return None if kind is None or watch.wrong else ServiceSpec(name, kind.name, on, needs, ready, parameters)
@@ -160,6 +160,7 @@ def _parameters(
             cure = nearest(key, [*known, *COMMON]) or f"it has {', '.join([*COMMON, *known])}"
             findings.add((*at, key), f"'{shown(key)}' is not a parameter of {kind.name}", cure, key=True)
     values: dict[str, Any] = {}
+    wrong = False
     for parameter in kind.parameters:
         entry = node.get(parameter.name)
         if entry is None and parameter.default is None:
@@ -172,14 +173,20 @@ def _parameters(
         try:
             values |= parameter.plan_values(entry.plain() if entry is not None else parameter.default)
         except ValueError as error:
+            wrong = True
             findings.add_error((*at, parameter.name), error)
+    for name, text in [] if wrong else kind.check(values):
+        findings.add_text((*at, name), text)
     return values
 
 
-def _ready(at: Steps, node: Node | None, findings: Findings) -> dict[str, Any] | None:
+def _ready(
+    at: Steps, node: Node | None, kind: ServiceKind | None, findings: Findings
+) -> dict[str, Any] | None:
     """One check, how often it is tried and for how long, as the Plan says them."""
+    own = kind.port if kind is not None else None
     if node is None or node.value is None:
-        return None
+        return None if own is None else {"port": own}
     if not isinstance(node.value, dict):
         findings.add(at, f"'{shown(node.plain())}' is not a check", "write e.g. '{port: 80, timeout: 10 s}'")
         return None
@@ -193,7 +200,13 @@ def _ready(at: Steps, node: Node | None, findings: Findings) -> dict[str, Any] |
         except ValueError as error:
             findings.add_text((*at, key), str(error))
     checks = [key for key in ("port", "line", "argv") if key in node.value]
-    if len(checks) != 1:
+    if kind is not None and own is not None:
+        found = {"port": own, **found}
+        for key in ("http", "line", "argv"):
+            if key in node.value:
+                what = f"a {kind.name} is ready when its port accepts a connection"
+                findings.add((*at, key), what, "write 'port', or remove it", key=True)
+    elif len(checks) != 1:
         what = f"it has {' and '.join(checks)}" if checks else "nothing is checked"
         findings.add(at, what, "write one of 'port' (with 'http' or without), 'line', 'argv'")
     elif "http" in node.value and checks != ["port"]:

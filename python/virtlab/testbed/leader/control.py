@@ -102,6 +102,7 @@ class Control:
         self._branches: list[Branch] = []
         self._beats: dict[int, None] = {}  # channels
         self._next_beat_s = 0.0
+        self._work_per_s: dict[int, int] = {}  # by the channel of the leader that measured it
         self.heard = at  # the channel whose words were handed out last
         self.open = True
 
@@ -205,6 +206,12 @@ class Control:
             told = {"event": "exited", "channel": speaker.first, "channels": speaker.channels, "tail": how}
             self._keep(Notice(self.at, "exited", told))
         return BreachError(do, what, channel)
+
+    def work_per_s(self, leader: int) -> int:
+        """Units of counted work that a processor of a leader's does in a second, measured at the first question."""
+        if leader not in self._work_per_s:
+            self._work_per_s[leader] = int(self.call("work_rate", channel=leader)["per_s"])
+        return self._work_per_s[leader]
 
     def call(
         self,

@@ -92,6 +92,13 @@ class Guests:
         owner = self.owners.get(guest)
         return owner.guests().get(guest, OURS) if owner is not None else OURS
 
+    def work_per_s(self, guest: str) -> int:
+        """Units of counted work that a processor does in a second, measured once and outside guests: by the leader of the
+        world, or on a host that exists by its own.
+        """
+        existing = PLATFORMS[self.plan.world.guests[guest].platform].existing
+        return self.control.work_per_s(self.reach(guest).leader if existing else OURS.leader)
+
     def command(
         self, guest: str, channel: int, argv: Sequence[str], *, bounded: str = "", **more: Any
     ) -> Command:

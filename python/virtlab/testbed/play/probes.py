@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, WORKLOADS
+from virtlab.catalogue import WORKLOADS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.plan.seeds import stream_seed
 from virtlab.planner.ends import RoleEnd, interfaces, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.kinds.lowered import Lowered
-from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.platforms.guests import Guests
@@ -50,7 +49,6 @@ class Probes:
     cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
-    work_per_s: dict[int, int] = field(default_factory=dict)  # by the channel of the leader that measured
 
     def channel(self, guest: str) -> int:
         """The channel of the guest's probe; starts it if none exists."""
@@ -109,7 +107,7 @@ class Probes:
             if self.plan.world.guests[end.guest].idle != "sleep":
                 own["idle"] = self.plan.world.guests[end.guest].idle
             if WORKLOADS[role.workload].works(parameters):
-                own["work_per_s"] = self._work_per_s(end.guest)
+                own["work_per_s"] = self.stations.work_per_s(end.guest)
             request = {
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
@@ -158,16 +156,6 @@ class Probes:
             "local": {}, "peer": {}, "seed": stream_seed(seed, name, "client"),
         }  # fmt: skip
         return self._armed_client(name, str(role.from_), request)
-
-    def _work_per_s(self, guest: str) -> int:
-        """Units of counted work that a processor does in a second, measured once and outside guests: by the leader of the
-        world, or on a host that exists by its own.
-        """
-        existing = PLATFORMS[self.plan.world.guests[guest].platform].existing
-        leader = self.stations.reach(guest).leader if existing else OURS.leader
-        if leader not in self.work_per_s:
-            self.work_per_s[leader] = int(self.control.call("work_rate", channel=leader)["per_s"])
-        return self.work_per_s[leader]
 
     def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:
         place = self.lowered.vnics[end.guest, end.vnic]

@@ -15,15 +15,15 @@ from virtlab.agents import Data
 from virtlab.catalogue.references import SERVICE_ENDS, referred, replaced
 from virtlab.errors import GuestError
 from virtlab.plan import Ready, Service
+from virtlab.plan.seeds import service_seed
 from virtlab.planner.addresses import resolved
 from virtlab.planner.ends import interfaces
 from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.services.output import MOST_BYTES, Output
-from virtlab.testbed.services.service import Invocation, services
+from virtlab.testbed.services.service import OURSELVES, Invocation, services
 
-OURSELVES = "/proc/self/exe"  # of the child that a leader forks: the agent
 TRY_MS = 1000  # for which one try of a port waits for its answer
 CHANNELS = 2  # its own, its check's
 CURE_START = (
@@ -76,6 +76,9 @@ class Process:
             zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
         )
         argv = [*invocation.before, *self._resolved(invocation.argv)]
+        if invocation.ours:
+            seed = service_seed(self.all_guests.plan.seed, self.name, self.guest)
+            argv += ["--seed", str(seed), "--work-per-s", str(self.all_guests.work_per_s(self.guest))]
         command = self.all_guests.command(
             self.guest,
             self.channel,

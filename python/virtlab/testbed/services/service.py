@@ -9,6 +9,8 @@ from virtlab.catalogue import SERVICES
 from virtlab.plan import Guest, Refusal, Service
 from virtlab.testbed.kinds.registry import Registry
 
+OURSELVES = "/proc/self/exe"  # of the child that a leader forks: the agent
+
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
@@ -19,6 +21,9 @@ class Invocation:
     folder: str | None = None  # where it begins; None: its guest's usual one
     before: tuple[str, ...] = ()  # what executes those words
     user: str | None = None  # of its guest; None: the one that its leader is
+    ours: bool = (
+        False  # the agent serves: it is told its seed, and how much work a processor does in a second
+    )
 
 
 @dataclass(frozen=True, slots=True)

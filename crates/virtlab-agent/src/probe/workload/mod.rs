@@ -18,7 +18,7 @@ mod program;
 mod psping;
 mod psping_udp;
 mod raw_stream;
-mod request_response;
+pub mod request_response;
 mod ring;
 mod rt_tasks;
 mod rtt;

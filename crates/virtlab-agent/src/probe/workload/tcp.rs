@@ -14,7 +14,7 @@ use crate::probe::socket::{self, Trouble, trouble};
 use anyhow::Context;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use virtlab_load::parameters::{Buffers, CongestionControl};
 use virtlab_wire::Nanos;
@@ -76,11 +76,11 @@ fn apply(buffers: Buffers, fd: &OwnedFd) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A listening socket of a role's server, and the peer whose connections alone it takes.
+/// A listening socket of a server, and of a role's the peer whose connections alone it takes.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    peer: IpAddr,
+    peer: Option<IpAddr>,
 }
 
 /// Listens for the role's peer.
@@ -94,14 +94,36 @@ pub fn listen(arming: &Arming<'_>, buffers: Buffers) -> anyhow::Result<(Listener
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {} // `accept` looks at the peer
         filtered => filtered?,
     }
-    socket::set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
-    apply(buffers, &fd)?;
-    socket::bind(&fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
-    // SAFETY: listen takes a descriptor and a number.
-    socket::check(unsafe { libc::listen(fd.as_raw_fd(), 1024) })?;
+    listen_at(&fd, address, buffers)?;
     arming.run.wakes(&fd)?;
     let port = socket::local_address(&fd)?.port();
-    Ok((Listener { fd, peer }, port))
+    Ok((Listener { fd, peer: Some(peer) }, port))
+}
+
+/// Listens for all clients that come, at a port of every address; of IPv4 alone where the kernel has no IPv6.
+///
+/// # Errors
+/// When the port cannot be bound or a buffer is not granted.
+pub fn listen_to_all(port: u16, buffers: Buffers) -> anyhow::Result<Listener> {
+    let listen = |address: IpAddr| {
+        let address = SocketAddr::new(address, port);
+        let fd = socket::open(socket::family(&address), libc::SOCK_STREAM, 0)?;
+        if address.is_ipv6() {
+            socket::set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0i32)?;
+        }
+        listen_at(&fd, address, buffers)?;
+        Ok(Listener { fd, peer: None })
+    };
+    listen(Ipv6Addr::UNSPECIFIED.into()).or_else(|_: anyhow::Error| listen(Ipv4Addr::UNSPECIFIED.into()))
+}
+
+fn listen_at(fd: &OwnedFd, address: SocketAddr, buffers: Buffers) -> anyhow::Result<()> {
+    socket::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1i32)?;
+    apply(buffers, fd)?;
+    socket::bind(fd, address).with_context(|| format!("cannot bind TCP {address}"))?;
+    // SAFETY: listen takes a descriptor and a number.
+    socket::check(unsafe { libc::listen(fd.as_raw_fd(), 1024) })?;
+    Ok(())
 }
 
 impl AsFd for Listener {
@@ -126,10 +148,12 @@ pub fn accept_one(listener: &Listener, flags: i32) -> io::Result<Option<OwnedFd>
     })?;
     // SAFETY: accept4 just opened it and no other owns it.
     let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(accepted as i32) };
-    if !socket::peer_address(&fd).is_ok_and(|from| from.ip().to_canonical() == listener.peer) {
-        return Ok(None);
+    if let Some(peer) = listener.peer {
+        if !socket::peer_address(&fd).is_ok_and(|from| from.ip().to_canonical() == peer) {
+            return Ok(None);
+        }
+        known(&fd);
     }
-    known(&fd);
     Ok(Some(fd))
 }
 

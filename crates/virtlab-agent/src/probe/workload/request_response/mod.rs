@@ -11,6 +11,7 @@ mod lock;
 mod message;
 mod readiness;
 mod server;
+pub mod service;
 mod writer;
 
 use super::tcp;

@@ -1,8 +1,8 @@
 //! The server of requests in virtual time: threads, the lock, and what waits for both.
 //!
-//! It knows requests by the place of their connection, and instants; when it has to be asked again its threads say.
+//! It knows requests by who waits for them, and instants; when it has to be asked again its threads say.
 
-use crate::workloads::threads::Threads;
+use super::threads::Threads;
 use std::collections::VecDeque;
 use virtlab_load::parameters::request_response::RequestResponse as Parameters;
 use virtlab_load::station::{Done, Station, Task};
@@ -18,9 +18,9 @@ pub enum Part {
 }
 
 /// Threads, and what waits for them.
-pub struct Serving {
+pub struct Serving<T> {
     own: Parameters,
-    pub station: Station<usize>,
+    pub station: Station<T>,
     pub threads: Threads<Part>,
     /// Whether a thread has the lock.
     locked: bool,
@@ -29,8 +29,8 @@ pub struct Serving {
     pub lock_wait_ns: u64,
 }
 
-impl Serving {
-    /// Of a role, at the server's seed; whether its guest shares its processors.
+impl<T> Serving<T> {
+    /// At the server's seed; whether its guest shares its processors.
     pub fn new(own: Parameters, seed: u64, shares: bool) -> Self {
         Self {
             station: Station::new(&own, seed),
@@ -43,15 +43,15 @@ impl Serving {
     }
 
     /// Takes a request in; it is back where there is no room for it.
-    pub fn offer(&mut self, place: usize, now_ns: u64) -> Result<(), usize> {
+    pub fn offer(&mut self, owner: T, now_ns: u64) -> Result<(), T> {
         self.threads.note_pause(|| self.own.pause(Nanos(now_ns)));
-        self.station.offer(place, self.idle())?;
+        self.station.offer(owner, self.idle())?;
         self.begin(now_ns);
         Ok(())
     }
 
     /// A request that is done by now; to be asked until there is no other.
-    pub fn serve(&mut self, now_ns: u64) -> Option<usize> {
+    pub fn serve(&mut self, now_ns: u64) -> Option<T> {
         while let Some(part) = self.threads.done(now_ns) {
             let task = match part {
                 Part::Free(task) if self.own.locked(task.work) > Nanos::ZERO => {
@@ -68,8 +68,8 @@ impl Serving {
             };
             let done = self.station.done(task);
             self.begin(now_ns);
-            if let Done::Request(place) = done {
-                return Some(place);
+            if let Done::Request(owner) = done {
+                return Some(owner);
             }
         }
         None

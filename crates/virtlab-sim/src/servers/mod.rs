@@ -1,0 +1,116 @@
+//! The servers of a world, and the processors of its guests that they share: each is of one role, or of a service in one of
+//! its guests, which several roles ask.
+//!
+//! A server knows its requests by who waits for them, a role and the place of its connection, and tells by whom each that is
+//! done was wanted. It knows nothing of connections and answers.
+
+mod serving;
+mod threads;
+
+use crate::processors::Processors;
+use serving::Serving;
+use virtlab_load::parameters::request_response::RequestResponse as Parameters;
+
+/// Who waits for an answer: a role, and the place of its connection.
+pub type Owner = (usize, usize);
+
+/// One server.
+struct Server {
+    guest: usize,
+    /// Absent: it is of one role alone.
+    service: Option<String>,
+    serving: Serving<Owner>,
+    /// For when the next look at it is planned.
+    planned_ns: Option<u64>,
+}
+
+/// When what has to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Work in a guest.
+    Guest(usize, u64),
+    /// A server.
+    Server(usize, u64),
+}
+
+/// All of a world.
+pub struct Servers {
+    /// Of each guest that shares what it has of them; of others, whatever works has one of its own.
+    processors: Vec<Option<Processors>>,
+    all: Vec<Server>,
+}
+
+impl Servers {
+    /// None yet, in guests with so many processors.
+    pub fn new(processors: impl Iterator<Item = Option<f64>>) -> Self {
+        Self { processors: processors.map(|each| each.map(Processors::new)).collect(), all: Vec::new() }
+    }
+
+    /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
+    pub fn of(&mut self, own: &Parameters, seed: u64, guest: usize) -> usize {
+        let service = own.service.clone();
+        let known = self
+            .all
+            .iter()
+            .position(|each| service.is_some() && each.service == service && each.guest == guest);
+        known.unwrap_or_else(|| {
+            let serving = Serving::new(own.clone(), seed, self.processors[guest].is_some());
+            self.all.push(Server { guest, service, serving, planned_ns: None });
+            self.all.len() - 1
+        })
+    }
+
+    /// Takes a request in; false where there is no room for it.
+    pub fn offer(&mut self, server: usize, owner: Owner, now_ns: u64) -> bool {
+        self.all[server].serving.offer(owner, now_ns).is_ok()
+    }
+
+    /// Whose request is done by now; to be asked until there is no other, then for its `looks`.
+    pub fn served(&mut self, server: usize, now_ns: u64) -> Option<Owner> {
+        self.all[server].serving.serve(now_ns)
+    }
+
+    /// Has the processors of its guest work for a server; what has to be looked at again.
+    pub fn looks(&mut self, server: usize, now_ns: u64) -> Vec<Look> {
+        let Server { guest, serving, planned_ns, .. } = &mut self.all[server];
+        let mut looks = Vec::new();
+        if let Some(processors) = &mut self.processors[*guest] {
+            if serving.threads.stops(now_ns) {
+                serving.threads.given_back(processors.take_back(now_ns, server));
+            }
+            for (number, rest) in serving.threads.wanted() {
+                processors.ask(now_ns, rest, (server, number));
+                looks.extend(processors.plan().map(|at_ns| Look::Guest(*guest, at_ns)));
+            }
+        }
+        let next_ns = serving.threads.next_ns(now_ns);
+        looks.extend(next_ns.filter(|_| next_ns != *planned_ns).map(|at_ns| Look::Server(server, at_ns)));
+        *planned_ns = next_ns;
+        looks
+    }
+
+    /// The server whose work in a guest is done by now, in part; to be asked until there is no other, then for `look`.
+    pub fn worked(&mut self, guest: usize, now_ns: u64) -> Option<usize> {
+        let processors = self.processors[guest].as_mut()?;
+        processors.looked(now_ns);
+        let (server, number) = processors.done(now_ns)?;
+        self.all[server].serving.threads.worked(number);
+        Some(server)
+    }
+
+    /// When to look at the work in a guest again.
+    pub fn look(&mut self, guest: usize) -> Option<u64> {
+        self.processors[guest].as_mut().and_then(Processors::plan)
+    }
+
+    /// What a server has done so far.
+    pub fn counters(&self, server: usize) -> [(&'static str, u64); 4] {
+        let Serving { station, lock_wait_ns, .. } = &self.all[server].serving;
+        [
+            ("rejected_requests", station.rejected),
+            ("served_requests", station.served),
+            ("worked_ns", station.worked.0),
+            ("lock_wait_ns", *lock_wait_ns),
+        ]
+    }
+}

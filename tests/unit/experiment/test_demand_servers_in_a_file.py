@@ -1,0 +1,113 @@
+"""Services of `kind: demand_server`: what the file may say of them, and what the Plan makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtlab.catalogue import SERVICES, WORKLOADS
+from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER
+from virtlab.experiment import FileMistakesError, load_text
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+from virtlab.planner.check import mistakes
+from virtlab.planner.wiring import Wiring
+from virtlab.simulator.refusals import refusals
+
+FILE = """
+version: 1
+name: served
+hosts: 3
+topology: {shape: star}
+services:
+  app: {kind: demand_server, on: h2.g1MORE}
+roles:
+  clients: {workload: request_response, from: h1.g1, to: appROLE}
+"""
+
+
+def plan(more: str = "", role: str = "") -> Plan:
+    experiment = load_text(FILE.replace("MORE", more).replace("ROLE", role))
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def test_a_server_has_the_parameters_of_a_roles_own_server_with_the_same_defaults() -> None:
+    own = {each.name: each for each in WORKLOADS["request_response"].parameters}
+    assert {each.name: each for each in SERVICES["demand_server"].parameters} == {
+        name: own[name] for name in OF_OUR_SERVER
+    }
+    found = plan(", demand: 5 ms, threads: 2")
+    service, role = found.world.services["app"], found.roles["clients"]
+    assert service.parameters == {
+        "demand_ns": 5_000_000, "threads": 2, "backlog": 1024, "full": "reject", "response_bytes": 1024
+    }  # fmt: skip
+    assert (role.to, role.parameters["port"], role.parameters["service"]) == ("h2.g1", 7000, "app")
+    assert not service.parameters.keys() & role.parameters.keys()
+
+
+@pytest.mark.parametrize(("server", "guest"), [("first", "h2.g1"), ("h3.g1", "h3.g1")])
+def test_of_one_on_several_guests_a_role_asks_the_one_that_it_names(server: str, guest: str) -> None:
+    several = FILE.replace("on: h2.g1", "on: [h2.g1, h3.g1]").replace("MORE", "")
+    experiment = load_text(several.replace("ROLE", f", server: {server}"))
+    role = plan_run(experiment, experiment.points()[0], 0).roles["clients"]
+    assert (role.to, role.parameters["service"], role.parameters["port"]) == (guest, "app", 7000)
+    with pytest.raises(FileMistakesError) as caught:
+        load_text(several.replace("ROLE", ""))
+    [mistake] = caught.value.mistakes
+    assert "'app' is on 2 guests" in mistake.what
+    assert "server: first" in mistake.cure
+
+
+def test_it_listens_at_the_port_of_its_check() -> None:
+    found = plan(", ready: {port: 81, timeout: 5 s}")
+    ready = found.world.services["app"].ready
+    assert ready is not None
+    assert (ready.port, ready.timeout_ns) == (81, 5_000_000_000)
+    assert found.roles["clients"].parameters["port"] == 81
+    assert plan(", ready: {timeout: 5 s}").roles["clients"].parameters["port"] == 7000
+
+
+@pytest.mark.parametrize(
+    ("more", "role", "place", "what", "cure"),
+    [
+        (", ready: {line: up}", "", "services.app.ready.line", "ready when its port accepts", "write 'port'"),
+        (", lock: 10 %", "", "services.app.lock", "there is no demand", "write 'demand'"),
+        (", threads: 2000", "", "services.app.threads", "more than one role can keep", "at most 1024"),
+        (", response: 8 B", "", "services.app.response", "a head of 16 B", "'64 B'"),
+        (", argv: [a]", "", "services.app.argv", "not a parameter of demand_server", "it has"),
+        ("", ", protocol: http", "roles.clients.to", "does not speak HTTP", "write 'protocol: tcp'"),
+        ("", ", demand: 1 ms", "roles.clients.demand", "of virtlab's own server", "remove it"),
+        ("", ", port: 81", "roles.clients.port", "listens at port 7000 alone", "remove it"),
+        ("", ", server: h3.g1", "roles.clients.server", "is not on 'h3.g1'", "did you mean 'h2.g1'?"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(more: str, role: str, place: str, what: str, cure: str) -> None:
+    with pytest.raises(FileMistakesError) as caught:
+        plan(more, role)
+    [mistake] = caught.value.mistakes
+    assert mistake.path == place
+    assert what in mistake.what
+    assert cure in mistake.cure
+
+
+def test_a_workload_of_http_alone_is_told_which_one_asks_it() -> None:
+    text = FILE.replace("MORE", "").replace("ROLE", "").replace("request_response", "http_get")
+    with pytest.raises(FileMistakesError) as caught:
+        load_text(text)
+    [mistake] = caught.value.mistakes
+    assert "does not speak HTTP" in mistake.what
+    assert "ask it by request_response" in mistake.cure
+
+
+def test_two_services_of_a_guest_cannot_listen_at_one_port() -> None:
+    found = plan("}\n  too: {kind: demand_server, on: h2.g1")
+    assert {refusal.path for refusal in mistakes(found, "testbed", Wiring(found))} == {
+        "services.app.ready.port", "services.too.ready.port"
+    }  # fmt: skip
+    apart = plan("}\n  too: {kind: demand_server, on: h2.g1, ready: {port: 7001}")
+    assert not list(mistakes(apart, "testbed", Wiring(apart)))
+
+
+def test_the_simulator_says_at_the_service_what_it_does_not_model() -> None:
+    assert not refusals(plan(", demand: 1 ms"))
+    [refusal] = refusals(plan(", write: 4 KiB"))
+    assert refusal.path == "services.app.write_bytes"

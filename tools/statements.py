@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from virtlab.documents import read_yaml
+from virtlab.documents import read_table, read_yaml
 from virtlab.experiment import Claim, Experiment, load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -120,8 +120,7 @@ def judges(path: Path, written: Any) -> tuple[Judge, ...]:
 
 def table(path: Path) -> Iterator[dict[str, str]]:
     """Rows of a CSV file."""
-    with path.open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
+    yield from (row for _, row in read_table(path))
 
 
 def recorded(folder: Path) -> list[dict[str, str]]:

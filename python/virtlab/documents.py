@@ -1,4 +1,4 @@
-"""Small files of others that are read whole: regular files of bounded size, and YAML of bounded content.
+"""Small files of others that are read whole: regular files of bounded size, tables of them, and YAML of bounded content.
 
 A device or a pipe in the place of a file never ends. A few lines of YAML that refer to one another stand for more values
 than any memory holds, and a few thousand brackets for a depth that no program walks. So the size is bounded before
@@ -7,8 +7,10 @@ reading, and nodes (an alias counts as all that it stands for) and depth before 
 
 from __future__ import annotations
 
+import csv
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,35 @@ def read_bytes(
     if len(content) > largest_bytes:
         raise ExperimentError(str(path), f"is larger than {largest_bytes >> 20} MiB", cure)
     return content
+
+
+def read_table(
+    path: Path, columns: Iterable[str] = (), *, cure: str = "name a readable file"
+) -> list[tuple[int, dict[str, str]]]:
+    """The rows of a CSV file below its heading, each with its line; a cell that is not written is empty.
+
+    ExperimentError, with the line as `where`, for text that is no table, and where one of the columns is missing.
+    """
+    lines = read_text(path, cure=cure).splitlines(keepends=True)
+    reader = csv.DictReader(lines, restval="", strict=True)
+    rows = []
+    try:
+        for column in columns:
+            if column not in (reader.fieldnames or ()):
+                raise ExperimentError(f"{path}, line 1", f"has no column '{column}'", cure)
+        for row in reader:
+            if None in row:
+                raise ExperimentError(
+                    f"{path}, line {reader.line_num}",
+                    "has more cells than the table has columns",
+                    "quote cells that hold a comma",
+                )
+            rows.append((reader.line_num, dict(row)))
+    except csv.Error as error:
+        raise ExperimentError(
+            f"{path}, line {reader.line_num}", f"is no line of a CSV file ({error})", "mend it there"
+        ) from None
+    return rows
 
 
 def yaml_values(text: str) -> Any:

@@ -8,7 +8,6 @@ the fraction of task sets beside it, which that criterion hides.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from virtlab.documents import read_table
 from virtlab.errors import ExperimentError
 from virtlab.realtime.analysis import analyze, periods
 from virtlab.realtime.examples import THREE_TASKS, TWO_TASKS, UNIT_NS, example
@@ -28,6 +28,9 @@ from virtlab.realtime.studies import Overheads, Row, Scenarios, overheads, scena
 TABLES = ("realtime_scheduling.csv", "realtime_scheduling_statements.csv")
 SHIPPED = tuple(Path(__file__).parent / "tables" / name for name in TABLES)
 STATED = "stated"
+_OF_A_VALUE = ("case", "metric", "value", "qualifier")
+_OF_A_STATEMENT = ("statement_id", "left", "relation", "right")
+_CURE = f"name a table of published values, as {TABLES[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +46,39 @@ class Check:
 
 
 def check_published(*paths: Path, sets: int = 200, seed: int = 1) -> list[Check]:
-    """Judges every row of the files: of values, and of statements. ExperimentError when one cannot be read."""
+    """Judges every row of the files: of values, and of statements. ExperimentError for what is no such file or row."""
     studied = _Studied(sets, seed)
-    rows = [row for path in paths for row in _rows(path)]
-    return [_judged(row, studied) if "statement_id" in row else _check(row, studied) for row in rows]
+    rows = [(path, *row) for path in paths for row in _rows(path)]
+    return [_row_check(path, line, row, studied) for path, line, row in rows]
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
+    rows = read_table(path, cure=_CURE)
+    if not rows:
+        raise ExperimentError(str(path), "holds no row", _CURE)
+    return rows
+
+
+def _row_check(path: Path, line: int, row: dict[str, str], studied: _Studied) -> Check:
+    where = f"{path}, line {line}"
+    columns = _OF_A_STATEMENT if "statement_id" in row else _OF_A_VALUE
+    for column in columns:
+        if column not in row:
+            raise ExperimentError(where, f"has no column '{column}'", _CURE)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        raise ExperimentError(
-            str(path), f"cannot be read ({error.strerror})", "name a readable file"
-        ) from None
+        return _judged(row, studied) if columns is _OF_A_STATEMENT else _check(row, studied)
+    except ExperimentError as error:
+        raise ExperimentError(", ".join(filter(None, (where, error.where))), error.what, error.cure) from None
+    except (ArithmeticError, LookupError, ValueError):
+        what = f"{row.get('metric', '')[:40]} {row.get('value', '')[:40]} of '{row.get('case', '')[:40]}' cannot be computed"
+        raise ExperimentError(where, what, "write it as the source does") from None
 
 
 def printed_bounds() -> list[tuple[float, float]]:
     """(share, bound of P/T_1) as the source prints them."""
     return [
         (_named(row["case"], "share"), float(row["value"]))
-        for row in _rows(SHIPPED[0])
+        for _, row in read_table(SHIPPED[0])
         if row["metric"] == "bound_of_period_over_shortest_period"
     ]
 

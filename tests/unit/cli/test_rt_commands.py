@@ -230,6 +230,37 @@ def test_the_tables_are_found_away_from_the_source_tree(tmp_path, monkeypatch, c
     assert len(json.loads(out)["checks"]) == 46 + 37
 
 
+HEADING = "study,location,case,metric,unit,value,qualifier,note\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "holds no row"),
+        (HEADING.encode() + b"\xe9,1\n", "is not UTF-8 text"),
+        (b"study,case\na,b\n", "line 2: has no column 'metric'"),
+        (b"statement_id\na\n", "line 2: has no column 'left'"),
+        (HEADING.encode() + b"a,b,c,d,e,f,g,h,i\n", "line 2: has more cells than the table has columns"),
+        (HEADING.encode() + b'a,"b\n', "is no line of a CSV file"),
+        (HEADING.encode() + b"s,1,share 1.2.3 task 1,largest_vm_period,ms,1,exact,\n", "cannot be computed"),
+        (HEADING.encode() + b"s,1,share 0.5 X 1 T_VM 0,effective_share,ms,1,exact,\n", "cannot be computed"),
+        (
+            HEADING.encode() + b"s,1,share 0.5,bound_of_period_over_shortest_period,,1e-99999999,exact,\n",
+            "cannot be",
+        ),
+        (HEADING.encode() + b"s,1,share 0.1 task 1,largest_vm_period,ms,1,exact,\n", "not below the share"),
+    ],
+)
+def test_a_wrong_table_of_published_values_is_one_line(tmp_path, text, said):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text)
+    with pytest.raises(ExperimentError) as caught:
+        check_published(path, sets=10)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("form", ["quick", "full", "published"])
 def test_the_study_files_hold_the_forms(form):
     from virtlab.realtime.forms import FORMS, PARTS, load_study

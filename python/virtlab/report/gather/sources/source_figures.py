@@ -7,7 +7,6 @@ With `rows` the file names a source of `published/figures.csv`, and has one entr
 
 from __future__ import annotations
 
-import csv
 import difflib
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
-from virtlab.documents import read_yaml
+from virtlab.documents import read_table, read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Entry
@@ -269,10 +268,4 @@ def _drawn(path: str, entry: Entry) -> bool:
 
 def figure_rows(table: Path) -> list[dict[str, str]]:
     """The rows of the table of figures. ExperimentError when the table cannot be read."""
-    try:
-        with table.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        raise ExperimentError(
-            str(table), f"cannot be read ({error.strerror})", "name the table of figures"
-        ) from None
+    return [row for _, row in read_table(table, ("source", "number"), cure="name the table of figures")]

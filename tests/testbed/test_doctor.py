@@ -186,3 +186,30 @@ def test_a_kernel_boots_only_when_it_prints(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(kvm, "BOOT_TIMEOUT_S", 0.2)
     silent = fake_qemu(tmp_path, "exec sleep 60")
     assert kvm.boot_kernel(silent, "kvm", kernel) == (None, "it printed nothing within 0.2 s")
+
+
+READ_ONLY = """
+set -e
+mount --bind /proc/sys /proc/sys
+mount -o remount,bind,ro /proc/sys
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" doctor --json
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make /proc/sys read-only")
+def test_a_world_that_cannot_set_values_is_none(tmp_path: Path) -> None:
+    """As in a container whose /proc/sys is read-only: an ordinary user's world gets no other."""
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", READ_ONLY, str(VIRTLAB)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["world"]["state"] == "no"
+    assert "Read-only file system" in found["world"]["says"]
+    assert "unmask=ALL" in found["world"]["cure"]
+    assert done.returncode == 3

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from virtlab import __version__
 from virtlab.catalogue import QDISCS
-from virtlab.errors import VirtlabError
+from virtlab.errors import MachineError, VirtlabError
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.leader.process import Leader
-from virtlab.testbed.steps.operations import NamespaceAdd
+from virtlab.testbed.steps.operations import NamespaceAdd, SysctlSet
 
 OTHERS = ("fq", "ingress", "cls_u32", "cls_flower")  # of which the doctor tells, too
 # `fifo` is the kernel's pfifo and bfifo.
@@ -28,6 +28,7 @@ def findings() -> Findings:
     root = os.geteuid() == 0
     try:
         with Leader.start() as leader:
+            _set_values(leader)
             found = leader.control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)})
             played = _switch_qdiscs(leader)
             return Findings(
@@ -48,6 +49,20 @@ def workloads_of(hello: Mapping[str, object]) -> tuple[str, ...] | None:
     """What probes of a leader play, as it says; None where it says nothing."""
     said = hello.get("workloads")
     return tuple(said) if isinstance(said, list) else None
+
+
+def _set_values(leader: Leader) -> None:
+    """Sets a value under /proc/sys of a network namespace, as every world does. MachineError where it cannot."""
+    batch = [NamespaceAdd("trial:values"), SysctlSet("trial:values", "net/ipv4/ip_forward", "0")]
+    try:
+        leader.control.call("apply", {"batch": [operation.json() for operation in batch]})
+    except VirtlabError as error:
+        raise MachineError(
+            "",
+            f"a network namespace of its own cannot set values: {error.what}",
+            "start the container that this runs in with a writable /proc/sys: podman by '--security-opt unmask=ALL', "
+            "docker by '--security-opt systempaths=unconfined'",
+        ) from None
 
 
 def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:

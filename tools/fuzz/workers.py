@@ -2,8 +2,9 @@
 
 A worker is forked after everything was imported, and does every N-th case. The memory that a case adds is bounded
 (`MEMORY_BYTES`), its CPU time is (`CPU_SECONDS`; a machine that does other work is no reason to refuse a file), and a
-worker that neither works nor ends (`WALL_SECONDS`) is killed. The case in hand is on disk before it is begun, so that a
-worker that dies, whatever of, leaves the case that killed it.
+worker that stays with a case for `WALL_SECONDS` is killed when it waits for anything but a processor, or has long used
+up its CPU time. The case in hand is on disk before it is begun, so that a worker that dies, whatever of, leaves the case
+that killed it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from virtlab.errors import VirtlabError
 
 CPU_SECONDS = 2.0
 WALL_SECONDS = 60.0
+STUCK_CPU_SECONDS = 10.0  # in a case; no signal of ours ends a loop in the extension module
 MEMORY_BYTES = 1 << 30
 FINDINGS_MAX = 50  # of one worker; more of them say nothing new
 MESSAGE_MAX = 4000  # characters of one line of a refusal
@@ -67,13 +69,14 @@ def fuzz(kind: str, *, seed: int, count: int, workers: int, folder: Path) -> Out
     folder.mkdir(parents=True, exist_ok=True)
     outcome = Outcome(kind)
     begun = {number: _start(kind, seed, count, number, workers, folder, 0) for number in range(workers)}
+    watches = {number: _Watch() for number in range(workers)}
     while begun:
         time.sleep(0.05)
         for number, process in list(begun.items()):
             ended, status = os.waitpid(process, os.WNOHANG)
             hand = folder / f"{kind}.{number}.hand"
             if not ended:
-                if hand.exists() and time.time() - hand.stat().st_mtime > WALL_SECONDS:
+                if watches[number].is_stuck(process, hand):
                     os.kill(process, signal.SIGKILL)
                 continue
             del begun[number]
@@ -86,6 +89,35 @@ def fuzz(kind: str, *, seed: int, count: int, workers: int, folder: Path) -> Out
             elif status:
                 raise RuntimeError(f"a worker of {kind} ended before its first case, with status {status}")
     return outcome
+
+
+@dataclass(slots=True)
+class _Watch:
+    """How long a worker has been with its case: `since` on the clock, `used` of its CPU time before."""
+
+    case_ns: int = 0
+    since: float = 0.0
+    used: float = 0.0
+
+    def is_stuck(self, process: int, hand: Path) -> bool:
+        """Whether the worker neither works on a case nor ends. One that a busy machine leaves waiting is not stuck."""
+        try:
+            case_ns = hand.stat().st_mtime_ns
+            state, used = _state(process)
+        except FileNotFoundError:
+            return False
+        now = time.monotonic()
+        if case_ns != self.case_ns:
+            self.case_ns, self.since, self.used = case_ns, now, used
+        if now - self.since <= WALL_SECONDS:
+            return False
+        return state != "R" or used - self.used > STUCK_CPU_SECONDS
+
+
+def _state(process: int) -> tuple[str, float]:
+    """A process's state (proc(5): R runs or waits for a processor) and the CPU time that it used, in seconds."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def verdict(module: Any, case: Any) -> str:
@@ -147,6 +179,7 @@ def _work(
         module.prepare()
     _bound()
     hand, result = folder / f"{kind}.{number}.hand", folder / f"{kind}.{number}.json"
+    begun = hand.with_suffix(".begun")
     counted: Counter[str] = Counter()
     findings: list[tuple[str, str]] = []
     longest = 0.0
@@ -156,7 +189,8 @@ def _work(
         result.write_text(json.dumps({**content, "longest": longest, "findings": findings}))
 
     for position, case in _share(module.cases(seed, count), number, workers, first):
-        hand.write_bytes(pickle.dumps((position, case)))
+        begun.write_bytes(pickle.dumps((position, case)))
+        begun.replace(hand)  # whole, whenever this worker dies
         before = time.process_time()
         came = verdict(module, case)
         longest = max(longest, time.process_time() - before)

@@ -1,0 +1,69 @@
+"""Workers of the mutation fuzz: what hangs, spins or dies is a finding, and a worker that a busy machine holds up is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools.fuzz import workers
+
+CASES = ["good", "sleeps", "good", "spins", "dies", "good"]
+LONG_S = 300
+
+
+def run_case(case: str) -> None:
+    if case == "sleeps":
+        time.sleep(LONG_S)
+    elif case == "spins":
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)  # as a loop that never comes back to the interpreter
+        while True:
+            pass
+    elif case == "dies":
+        os._exit(3)
+
+
+def cases(_seed: int, count: int) -> Iterator[str]:
+    yield from CASES[:count]
+
+
+def test_what_hangs_spins_or_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        workers, "kinds", lambda: {"odd": types.SimpleNamespace(run_case=run_case, cases=cases)}
+    )
+    monkeypatch.setattr(workers, "WALL_SECONDS", 0.5)
+    monkeypatch.setattr(workers, "STUCK_CPU_SECONDS", 0.6)
+    outcome = workers.fuzz("odd", seed=1, count=len(CASES), workers=1, folder=tmp_path)
+    ended = [int(what.rsplit(maxsplit=1)[-1]) for _, what in outcome.findings]
+    assert [os.waitstatus_to_exitcode(status) for status in ended] == [-signal.SIGKILL, -signal.SIGKILL, 3]
+    assert [path.name.split("-")[-1].split(".")[0] for path, _ in outcome.findings] == ["1", "3", "4"]
+    assert list(tmp_path.glob("*.begun")) == []
+
+
+def test_a_worker_that_waits_for_a_processor_is_not_stuck(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A process that is ready to run, and gets no time: it is in state R, and its CPU time stays."""
+    monkeypatch.setattr(workers, "WALL_SECONDS", 0.0)
+    hand = tmp_path / "hand"
+    hand.touch()
+    spinning = os.fork()
+    if spinning == 0:
+        while True:
+            pass
+    try:
+        watch = workers._Watch()
+        assert not watch.is_stuck(spinning, hand)
+        time.sleep(0.05)
+        assert not watch.is_stuck(spinning, hand)
+        os.kill(spinning, signal.SIGSTOP)
+        while workers._state(spinning)[0] != "T":
+            time.sleep(0.01)
+        assert watch.is_stuck(spinning, hand)
+    finally:
+        os.kill(spinning, signal.SIGKILL)
+        os.waitpid(spinning, 0)

@@ -5,6 +5,7 @@
 - `morse`, a workload: no probe and no simulator has it, so that it can be declared and refused only.
 - `short`, a queue discipline: the kernel's FIFO, with room for two packets.
 - `nod`, an action: it tells that it began, and a moment later that it is done.
+- `bell`, a service: it says `ding` when it is ready, and can be restarted.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from virtlab.catalogue import (
     ACTIONS,
     PLATFORMS,
     QDISCS,
+    SERVICES,
     VSWITCHES,
     WORKLOADS,
     Features,
     Parameter,
     Platform,
     QueueDiscipline,
+    ServiceKind,
     TimelineAction,
     VirtualSwitch,
     Workload,
@@ -39,6 +42,7 @@ from virtlab.testbed.kinds.switch import SwitchKind
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.timeline import Timeline
+from virtlab.testbed.services.service import Invocation, ServiceImplementation, services
 from virtlab.testbed.vswitches.linux_bridge import Bridge
 
 UNMEASURED = "nobody has measured what it costs"
@@ -100,6 +104,12 @@ NOD = TimelineAction(
     events=frozenset({"started", "done"}),
     arms={"testbed": None, "simulator": "nobody nods in virtual time"},
 )
+BELL = ServiceKind(
+    name="bell",
+    meaning="a bell that rings once",
+    operations={"restart": "it rings again"},
+    arms={"testbed": None, "simulator": "nobody hears it in virtual time"},
+)
 
 
 def nod(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
@@ -141,9 +151,19 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> None:
         (WORKLOADS, MORSE),
         (QDISCS, SHORT),
         (ACTIONS, NOD),
+        (SERVICES, BELL),
     ):
         monkeypatch.setitem(declared, entry.name, entry)  # type: ignore[attr-defined]
     actions.register(NOD.name, ActionKind(nod))
+    services.register(
+        BELL.name,
+        ServiceImplementation(
+            invocation=lambda *_: Invocation(("sh", "-c", "echo ding; exec sleep 1000")),
+            refusals=lambda *_: iter(()),
+            cure="ring again",
+            operations={"restart": (True, True)},
+        ),
+    )
     platforms.register(PAUSE.name, GuestPlatform(running=lambda world, names: Paused(names)))
     vswitches.register(
         HUB.name, SwitchKind(lambda vswitch, namespace, link, told: Repeater(namespace, link, learning=False))

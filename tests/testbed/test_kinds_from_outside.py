@@ -61,3 +61,16 @@ def test_a_discipline_from_outside_queues_and_an_action_from_outside_is_played(
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert sink.rows("probe", "rtt/1") == COUNT
     assert outcome.marks["yes.done"].t_ns - outcome.marks["yes.started"].t_ns == outside.NOD_NS
+
+
+def test_a_service_from_outside_is_started_told_ready_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside.declare(monkeypatch)
+    bell = {"kind": "bell", "on": ["b"], "ready": {"line": "ding"}}
+    again = {"id": "again", "do": "call", "service": "door", "op": "restart"}
+    plan = worlds.plan({**worlds.bridged(), "services": {"door": bell}}, timeline=[again])
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sink.artefacts["service-door-b.log"].count(b"ding") == 2

@@ -13,7 +13,7 @@ from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads.stream import clock_bound_ns
-from virtlab.catalogue import ACTIONS, PLATFORMS, VSWITCHES
+from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Action, Plan, Refusal
@@ -233,3 +233,18 @@ class Service:
     """A declaration as small as one can be."""
 
     arms: Mapping[str, str | None]
+
+
+def test_a_service_is_played_where_something_plays_it_and_refused_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = FILE.replace("PLATFORM", "namespace").replace("SWITCH", "linux_bridge")
+    plan = plan_of(text + 'services: {door: {kind: bell, on: h.g1, ready: {line: "ding"}}}\n')
+    assert refusals(plan, HERE) == []
+    assert list(said(not_simulated(plan)).values()) == [
+        "the simulator does not play bell: nobody hears it in virtual time"
+    ]
+    monkeypatch.setitem(SERVICES, "gong", replace(outside.BELL, name="gong"))
+    silent = plan.world.services["door"].model_copy(update={"kind": "gong"})
+    plan = plan.model_copy(update={"world": plan.world.model_copy(update={"services": {"door": silent}})})
+    assert list(said(refusals(plan, HERE))) == ["services.door.kind"]

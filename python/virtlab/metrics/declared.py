@@ -19,6 +19,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 BETTER: tuple[str, ...] = get_args(Better)
 SOURCE = "declared in the experiment file"
 DECLARED = "metrics"  # the parameter of a role that declares them
+OVER_TIME = ("time",)  # keys of an entry whose numbers are a series
 PROGRESS = "progress"  # of a role without a program: answers, packets or transactions that have come so far
 
 Declared = Mapping[str, Mapping[str, Metric]]  # role -> key -> metric
@@ -53,7 +54,8 @@ def declared_metric(key: str, entry: Mapping[str, Any]) -> Metric:
     better, meaning = entry.get("better"), entry.get("meaning", "what the program prints of it")
     if better not in BETTER or not isinstance(meaning, str) or not NAME.match(key) or key in METRICS:
         raise ValueError(f"'{key}' declares no metric")
-    return Metric(key, unit, better, meaning, SOURCE, DISTRIBUTION, "role")  # type: ignore[arg-type]
+    over_time = any(name in entry for name in OVER_TIME)
+    return Metric(key, unit, better, meaning, SOURCE, DISTRIBUTION, "role", over_time=over_time)  # type: ignore[arg-type]
 
 
 def declared_of(parameters: Mapping[str, Any]) -> dict[str, Metric]:

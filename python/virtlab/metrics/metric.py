@@ -19,7 +19,7 @@ class Metric:
     """One quantity: `unit` is the SI unit in which every value is kept; `statistics` are those that values are given for.
 
     A metric `of` a role is measured by the workloads that declare it; one of an entity (host, guest, link, switch)
-    comes from a series or counter.
+    comes from a series or counter. `over_time`: its samples are a series, to be drawn as one.
     """
 
     key: str
@@ -30,6 +30,7 @@ class Metric:
     statistics: tuple[str, ...]
     of: Literal["role", "entity"]
     label: str = ""
+    over_time: bool = False
 
     def title(self) -> str:
         """The name for people: the label, or the key with spaces."""

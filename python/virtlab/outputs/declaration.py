@@ -1,6 +1,7 @@
 """How a file says where in a program's output a metric is: one reader, its argument, and what the number is of.
 
-`{json: $.requests[*].ms, unit: ms, better: lower}`. A Plan holds the entry as the file writes it.
+`{json: $.requests[*].ms, unit: ms, better: lower}`. A Plan holds the entry as the file writes it. With `time` the numbers
+are a series: the output tells the time of each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from virtlab.lazy import unloaded
 from virtlab.metrics.declared import BETTER, base_unit
+from virtlab.outputs import times
+from virtlab.outputs.times import Stamp, Written
 from virtlab.outputs.unreadable import UnreadableError
 from virtlab.units import did_you_mean, meant_unit, nearest
 from virtlab.units.scales import SCALES
@@ -30,10 +33,11 @@ COMMON = ("unit", "better", "meaning")
 
 
 class Samples(NamedTuple):
-    """Numbers in a metric's SI unit, and how often each was met."""
+    """Numbers in a metric's SI unit, how often each was met, and of a series when each was."""
 
     values: list[float]
     counts: list[int]
+    stamps: list[Stamp] | None = None
 
 
 class Text:
@@ -62,6 +66,13 @@ class Reader(NamedTuple):
         [str, Mapping[str, Any], Text], list[float] | dict[float, int]
     ]  # or how often each was met
     options: Mapping[str, str] | None = None  # further keys, and what they are
+    check_time: Callable[[Mapping[str, Any]], object] | None = None  # as `check`, of the entry's `time`
+    times: Callable[[Mapping[str, Any], Text], list[Written]] | None = None  # None: it reads none
+
+    @property
+    def further(self) -> Mapping[str, str]:
+        """Keys that an entry of it may have, and what they are."""
+        return {**(self.options or {}), **(times.KEYS if self.times is not None else {})}
 
 
 def _delimiter(entry: Mapping[str, Any]) -> str:
@@ -71,28 +82,53 @@ def _delimiter(entry: Mapping[str, Any]) -> str:
     return said
 
 
+def _times_of_lines(entry: Mapping[str, Any], text: Text) -> list[Written]:
+    steps = json_path.parse(entry["time"])
+    return [
+        Written(value, number, where)
+        for number, document in json_path.lines(text.text)
+        for where, value in json_path.places(document, steps)
+    ]
+
+
 READERS: dict[str, Reader] = {
     "json": Reader(
         "path to numbers in a JSON text", "$.requests[*].ms",
         lambda _, entry: json_path.parse(entry["json"]),
         lambda _, entry, text: list(json_path.values(text.document, json_path.parse(entry["json"]))),
+        check_time=lambda entry: json_path.parse(entry["time"]),
+        times=lambda entry, text: [
+            Written(value, 0, where) for where, value in json_path.places(text.document, json_path.parse(entry["time"]))
+        ],
     ),
     "json_lines": Reader(
         "path to numbers in an output of one JSON text per line", "$.ms",
         lambda _, entry: json_path.parse(entry["json_lines"]),
         lambda _, entry, text: json_path.values_of_lines(text.text, json_path.parse(entry["json_lines"])),
+        check_time=lambda entry: json_path.parse(entry["time"]),
+        times=_times_of_lines,
     ),
     "regex": Reader(
         "regular expression (RE2) whose group of the metric's name is the number, at every match",
         "rate=(?P<rate>[0-9.]+)",
         lambda key, entry: pattern.group_of(entry["regex"], key),
         lambda key, entry, text: pattern.values(text.text, entry["regex"], key),
+        check_time=lambda entry: pattern.group_of(entry["regex"], entry["time"]),
+        times=lambda entry, text: [
+            Written(what, 0, f"match {number} of {entry['time']},")
+            for number, what in enumerate(pattern.matched(text.text, entry["regex"], entry["time"]), start=1)
+        ],
     ),
     "csv": Reader(
         "column of comma-separated values, as the first row names it", "latency",
         lambda _, entry: _delimiter(entry),
         lambda _, entry, text: table.values(text.text, entry["csv"], _delimiter(entry)),
         {"delimiter": "between cells; absent: a comma"},
+        check_time=lambda _: None,
+        times=lambda entry, text: [
+            Written(what, line, entry["time"])
+            for line, what in table.cells(text.text, entry["time"], _delimiter(entry))
+        ],
     ),
     "prometheus": Reader(
         "samples in Prometheus' text format, by name and labels", 'requests_total{code="200"}',
@@ -121,7 +157,7 @@ def parse(key: str, entry: Any) -> dict[str, Any]:
 
 
 def _known(reader: str) -> list[str]:
-    return [reader, *COMMON, *(READERS[reader].options or {})]
+    return [reader, *COMMON, *READERS[reader].further]
 
 
 def mistakes(key: str, entry: Any) -> Iterator[tuple[str | None, str]]:
@@ -148,11 +184,25 @@ def mistakes(key: str, entry: Any) -> Iterator[tuple[str | None, str]]:
         yield "unit", text
     if "better" in lines and entry["better"] not in BETTER:
         yield "better", f"'{entry['better'][:40]}' is no direction; write one of {', '.join(BETTER)}"
-    if len(chosen) == 1 and lines.issuperset({chosen[0], *(READERS[chosen[0]].options or {})} & entry.keys()):
+    if len(chosen) == 1 and lines.issuperset({chosen[0], *READERS[chosen[0]].further} & entry.keys()):
+        yield from _misread(key, entry, chosen[0])
+
+
+def _misread(key: str, entry: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with what a reader is told, all of which is lines."""
+    reader = READERS[name]
+    if reader.times is not None:
+        yield from times.mistakes(entry)
+    try:
+        reader.check(key, entry)
+    except ValueError as error:
+        yield name, str(error)
+        return
+    if reader.check_time is not None and "time" in entry:
         try:
-            READERS[chosen[0]].check(key, entry)
+            reader.check_time(entry)
         except ValueError as error:
-            yield chosen[0], str(error)
+            yield "time", str(error)
 
 
 def _is_line(value: Any) -> bool:
@@ -181,4 +231,14 @@ def read(key: str, entry: Mapping[str, Any], text: Text) -> Samples:
         raise UnreadableError("holds no number")
     if not all(-BEYOND < value < BEYOND for value in values):
         raise UnreadableError("holds a number beyond all measure")
+    if "time" in entry:
+        return Samples(values, [1] * len(values), _stamps(entry, READERS[name], text, len(values)))
     return Samples(values, list(found.values()) if isinstance(found, dict) else [1] * len(values))
+
+
+def _stamps(entry: Mapping[str, Any], reader: Reader, text: Text, wanted: int) -> list[Stamp]:
+    assert reader.times is not None
+    written = reader.times(entry, text)
+    if len(written) != wanted:
+        raise UnreadableError(f"has {wanted} numbers and {len(written)} times of them")
+    return times.stamps(written, entry)

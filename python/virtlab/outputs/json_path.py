@@ -61,14 +61,22 @@ def load(text: str) -> Any:
 def values_of_lines(text: str, steps: list[Step]) -> list[float]:
     """The numbers at a path in every line that is not empty, each a JSON text. UnreadableError with the line."""
     found: list[float] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, document in lines(text):
         try:
-            found += values(load(line), steps)
+            found += values(document, steps)
         except UnreadableError as error:
             raise UnreadableError(error.what, number, error.cure) from None
     return found
+
+
+def lines(text: str) -> Iterator[tuple[int, Any]]:
+    """Number and value of every line that is not empty, each a JSON text. UnreadableError with the line."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield number, load(line)
+            except UnreadableError as error:
+                raise UnreadableError(error.what, number, error.cure) from None
 
 
 def _no_number(word: str) -> Any:
@@ -77,13 +85,18 @@ def _no_number(word: str) -> Any:
 
 def values(document: Any, steps: list[Step]) -> Iterator[float]:
     """The numbers at a path. UnreadableError where nothing is found, or no number."""
-    places: list[Place] = [("$", document)]
-    for step in steps:
-        places = [found for place in places for found in _children(place, step)]
-    if not places:
-        raise UnreadableError("holds nothing at this path: the list or mapping there is empty")
-    for where, value in places:
+    for where, value in places(document, steps):
         yield _number(where, value)
+
+
+def places(document: Any, steps: list[Step]) -> list[Place]:
+    """What is at a path, whatever it is. UnreadableError where nothing is found."""
+    found: list[Place] = [("$", document)]
+    for step in steps:
+        found = [child for place in found for child in _children(place, step)]
+    if not found:
+        raise UnreadableError("holds nothing at this path: the list or mapping there is empty")
+    return found
 
 
 def _children(place: Place, step: Step) -> Iterator[Place]:

@@ -35,10 +35,16 @@ def group_of(pattern: str, name: str) -> int:
 
 def values(text: str, pattern: str, name: str) -> list[float]:
     """The numbers that a group matched. UnreadableError when nothing does, or something else."""
+    found = matched(text, pattern, name)
+    return [finite(one, 0, f"match {number} of {name},") for number, one in enumerate(found, start=1)]
+
+
+def matched(text: str, pattern: str, name: str) -> list[str]:
+    """What a group held at every match. UnreadableError when nothing matches."""
     found = _matches(text, pattern, group_of(pattern, name))
     if not found:
         raise UnreadableError(f"holds nothing that matches '{pattern[:80]}'")
-    return [finite(one, 0, f"match {number} of {name},") for number, one in enumerate(found, start=1)]
+    return found
 
 
 def _matches(text: str, pattern: str, group: int) -> list[str]:

@@ -12,9 +12,14 @@ CELL_MAX = 1 << 17  # characters
 
 def values(text: str, column: str, delimiter: str) -> list[float]:
     """The numbers of a column, from the second row on. UnreadableError with the line."""
+    return [finite(cell, line, column) for line, cell in cells(text, column, delimiter)]
+
+
+def cells(text: str, column: str, delimiter: str) -> list[tuple[int, str]]:
+    """Line and text of each cell of a column, from the second row on. UnreadableError with the line."""
     csv.field_size_limit(CELL_MAX)  # one for all readers of this process
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    found: list[float] = []
+    found: list[tuple[int, str]] = []
     try:
         heads = [head.strip() for head in next(rows, [])]
         if column not in heads:
@@ -28,7 +33,7 @@ def values(text: str, column: str, delimiter: str) -> list[float]:
                 continue  # an empty line
             if len(row) != len(heads):
                 raise UnreadableError(f"has {len(row)} cells for {len(heads)} columns", rows.line_num)
-            found.append(finite(row[place].strip(), rows.line_num, column))
+            found.append((rows.line_num, row[place].strip()))
     except csv.Error as error:
         raise UnreadableError(f"is not CSV ({error})", rows.line_num) from None
     if not found:

@@ -47,6 +47,62 @@ def test_values_come_in_the_si_unit_of_their_metric() -> None:
     assert read({**CSV, "delimiter": ";"}, '"latency";x\n"1";2\n') == [1000.0]
 
 
+TIMED: dict[str, tuple[dict[str, str], str]] = {
+    "json": ({"json": "$[*].v", "time": "$[*].t"}, '[{"t": 1.5, "v": 7}, {"t": "2", "v": 8}]'),
+    "json_lines": ({"json_lines": "$.v", "time": "$.t"}, '{"t": 1.5, "v": 7}\n\n{"t": 2, "v": 8}\n'),
+    "regex": ({"regex": r"(?P<t>\S+)=(?P<rate>\S+)", "time": "t"}, "1.5=7\nnoise\n2=8"),
+    "csv": ({"csv": "v", "time": "t"}, "t,v\n1.5,7\n2,8\n"),
+}
+
+
+@pytest.mark.parametrize("reader", TIMED)
+def test_a_series_has_the_time_beside_each_number(reader: str) -> None:
+    entry, output = TIMED[reader]
+    whole = {**entry, "unit": "count", "better": "lower"}
+    found = read_output({"rate": parse("rate", whole)}, output.encode())["rate"]
+    assert found.values == [7, 8]
+    assert found.stamps is not None
+    assert [stamp.ns for stamp in found.stamps] == [1_500_000_000, 2_000_000_000]
+    milliseconds = {**whole, "time_unit": "ms"}
+    found = read_output({"rate": parse("rate", milliseconds)}, output.encode())["rate"]
+    assert [stamp.ns for stamp in found.stamps or ()] == [1_500_000, 2_000_000]
+
+
+@given(st.integers(min_value=0, max_value=2**61))
+def test_a_nanosecond_since_1970_is_not_lost(t_ns: int) -> None:
+    entry = {
+        "json": "$.v",
+        "time": "$.t",
+        "clock": "epoch",
+        "time_unit": "ns",
+        "unit": "count",
+        "better": "lower",
+    }
+    found = read_output({"rate": parse("rate", entry)}, json.dumps({"v": 1, "t": t_ns}).encode())["rate"]
+    assert [stamp.ns for stamp in found.stamps or ()] == [t_ns]
+
+
+@pytest.mark.parametrize(
+    ("output", "line", "words"),
+    [
+        ("t,v\n1,7\nx,8\n", 3, "t 'x' is not a number, and no time"),
+        ("t,v\n1,7\n1_0,8\n", 3, "t '1_0' is not a number"),
+        ("t,v\nnan,7\n", 2, "t 'nan' is beyond all times"),
+        ("t,v\n1e30,7\n", 2, "t '1e30' is beyond all times"),
+        ("u,v\n1,7\n", 1, "has no column 't'"),
+    ],
+)
+def test_a_time_that_cannot_be_read_has_its_line(output: str, line: int, words: str) -> None:
+    found = refused({**CSV, "csv": "v", "time": "t"}, output)
+    assert found.line == line
+    assert words in found.what
+
+
+def test_numbers_without_a_time_each_are_refused() -> None:
+    found = refused({**JSON, "time": "$.at"}, '{"requests": [{"ms": 1}, {"ms": 2}], "at": 3}')
+    assert "has 2 numbers and 1 times of them" in found.what
+
+
 @given(st.lists(FINITE, min_size=1, max_size=50))
 def test_every_reader_finds_the_numbers_that_were_written(numbers: list[float]) -> None:
     plain = {"unit": "ratio", "better": "neither"}

@@ -64,7 +64,7 @@ OUTPUT = Kind(
                 **{
                     name: {**_TEXT, "description": meaning}
                     for reader in READERS.values()
-                    for name, meaning in (reader.options or {}).items()
+                    for name, meaning in reader.further.items()
                 },
             },
             "required": ["unit", "better"],

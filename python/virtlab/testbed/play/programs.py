@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import shlex
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue.references import ROLE_ENDS, referred, replaced
-from virtlab.errors import GuestError
+from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
-from virtlab.outputs import MOST_BYTES, UnreadableError, read_output
+from virtlab.outputs import MOST_BYTES, Samples, UnreadableError, read_output
+from virtlab.outputs.times import START
 from virtlab.plan import Plan, Role
 from virtlab.planner.addresses import resolved
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.play import instants
 from virtlab.testbed.play.actions.action import Playing
 from virtlab.testbed.play.commands import launch
+from virtlab.testbed.play.instants import Instants
 from virtlab.testbed.play.timeline import Timeline
 
 GRACE_NS = 5_000_000_000  # from SIGTERM to SIGKILL
@@ -34,6 +39,7 @@ class _Running:
     role: str
     command: Command
     over_ns: int
+    instants: Instants
     asked: bool = False  # to end before it did by itself
     until_ns: int | None = None  # it has time to do so
 
@@ -61,9 +67,11 @@ class Programs:
             user=role.parameters.get("user"),
         )
         if channel is not None:
-            over_ns = self.trial.site.now() + int(role.parameters["timeout_ns"])
-            self.running[channel] = _Running(name, self.trial.commands[channel][1], over_ns)
-            self.printing[name] = self.running[channel].command
+            now_ns = self.trial.site.now()
+            command, over_ns = self.trial.commands[channel][1], now_ns + int(role.parameters["timeout_ns"])
+            self.running[channel] = each = _Running(name, command, over_ns, Instants(now_ns))
+            self.printing[name] = command
+            self._compare(each)
 
     def stop(self, name: str) -> bool:
         """Asks a role's program to end; whether it has one that runs."""
@@ -115,7 +123,7 @@ class Programs:
         if command is None:
             return None
         whole = bytes(command.output[: command.output.rfind(b"\n") + 1])
-        entry = (self.trial.plan.roles[name].parameters.get("metrics") or {})[key]
+        entry = self._metrics(name)[key]
         try:
             values = read_output({key: entry}, whole)[key].values
         except UnreadableError:
@@ -129,17 +137,21 @@ class Programs:
             )  # fmt: skip
             self._fail(each, how, "run its 'argv' in the guest by hand: virtlab up, then virtlab exec")
             return
-        metrics = self.trial.plan.roles[each.role].parameters.get("metrics") or {}
         try:
-            found = read_output(metrics, bytes(each.command.output))
+            self._compare(each)
+            found = read_output(self._metrics(each.role), bytes(each.command.output))
+            at_ns = [t_ns for key, samples in found.items() for t_ns in self._when(each, key, samples)]
         except UnreadableError as error:
             line = f", line {error.line}," if error.line else ""
             self._fail(each, f"its output{line} {one_line(error.what)}", error.cure)
             return
+        except AgentError as error:
+            self._fail(each, f"its guest's clock was not told at its end: {error.what}", error.cure)
+            return
         keys = [key for key, samples in found.items() for _ in samples.values]
         if keys and each.role in self.trial.plan.collect.packets:
             columns = {
-                "t_ns": np.full(len(keys), self.trial.site.now(), dtype=np.int64),
+                "t_ns": np.array(at_ns, dtype=np.int64),
                 "metric": np.array(keys, dtype=object),
                 "value": np.array(
                     [value for one in found.values() for value in one.values], dtype=np.float64
@@ -148,9 +160,34 @@ class Programs:
             }
             self.trial.sink.block(each.role, "value/1", columns)
 
+    def _metrics(self, role: str) -> Mapping[str, Mapping[str, Any]]:
+        return self.trial.plan.roles[role].parameters.get("metrics") or {}
+
+    def _compare(self, each: _Running) -> None:
+        """Reads the clock of its guest, where times of what it prints are of it."""
+        if any(_of_wall(entry) for entry in self._metrics(each.role).values()):
+            guest = str(self.trial.plan.roles[each.role].from_)
+            each.instants.readings.append(instants.read(self.trial.control, self.trial.guests.reach(guest)))
+
+    def _when(self, each: _Running, key: str, samples: Samples) -> list[int]:
+        """When each sample was: as printed, else at the end."""
+        now_ns = self.trial.site.now()
+        if samples.stamps is None:
+            return [now_ns] * len(samples.values)
+        try:
+            wall = _of_wall(self._metrics(each.role)[key])
+            return each.instants.of(samples.stamps, wall=wall, ended_ns=now_ns)
+        except UnreadableError as error:
+            raise UnreadableError(f"{error.what} (metric '{key}')", error.line, error.cure) from None
+
     def _fail(self, each: _Running, what: str, cure: str) -> None:
         program = shlex.quote(one_line(each.command.argv[0]))
         self.trial.reasons.append(f"roles.{each.role}: {program}: {what}; {cure}")
+
+
+def _of_wall(entry: Mapping[str, Any]) -> bool:
+    """Whether its times are of a wall clock."""
+    return "time" in entry and entry.get("clock", START) != START
 
 
 def words(plan: Plan, name: str, role: Role) -> list[str]:

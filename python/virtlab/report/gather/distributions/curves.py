@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from virtlab.lazy import duckdb
-from virtlab.metrics import METRICS
 from virtlab.report import names
-from virtlab.report.gather.distributions.samples import SAMPLED, Source, rows_of
+from virtlab.report.gather.distributions.samples import Source, rows_of, source_of
 from virtlab.report.gather.model import Cell, Curve, Result, Sampled
-from virtlab.report.gather.selection import DISTRIBUTIONS, leading
+from virtlab.report.gather.selection import DISTRIBUTIONS, leads
 
 Points = Mapping[int, Mapping[str, str]]  # index -> its levels of the factors that vary
 SLICES = 250
@@ -27,22 +26,27 @@ def curves_of(
 ) -> tuple[tuple[Sampled, ...], tuple[Sampled, ...]]:
     """Distributions and courses of the metrics that have single samples and are drawn, unasked or by name."""
     spread, courses = [], []
-    for result in leading(results, SAMPLED):
+    for result in results:
+        declaration = result.quantity.declaration
+        source = source_of(declaration) if leads(result.quantity) else None
+        if source is None:
+            continue
         role, metric = result.quantity.role, result.quantity.metric
-        unit, title = METRICS[metric].unit, METRICS[metric].title()
-        if metric in DISTRIBUTIONS or names.of_metric("ecdf", role, metric) in wanted:
-            curves = tuple(distributions(db, role, SAMPLED[metric], points))
+        unit, title = declaration.unit, declaration.title()
+        unasked = metric in DISTRIBUTIONS or declaration.over_time
+        if unasked or names.of_metric("ecdf", role, metric) in wanted:
+            curves = tuple(distributions(db, role, source, points))
             spread.append(
                 Sampled(role, metric, unit, title, curves, "every sample of a setting's runs pooled")
             )
-        if metric in DISTRIBUTIONS or names.of_metric("series", role, metric) in wanted:
-            courses.append(Sampled(role, metric, unit, title, tuple(_exemplars(db, result))))
+        if unasked or names.of_metric("series", role, metric) in wanted:
+            courses.append(Sampled(role, metric, unit, title, tuple(_exemplars(db, result, source))))
     return tuple(spread), tuple(courses)
 
 
-def _exemplars(db: duckdb.DuckDBPyConnection, result: Result) -> Iterator[Curve]:
+def _exemplars(db: duckdb.DuckDBPyConnection, result: Result, source: Source) -> Iterator[Curve]:
     for run, cell in exemplars(result):
-        curve = course(db, result.quantity.role, SAMPLED[result.quantity.metric], run, cell.point)
+        curve = course(db, result.quantity.role, source, run, cell.point)
         if curve is not None:
             yield curve
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from virtlab.analysis.window import role_window
 from virtlab.lazy import duckdb
+from virtlab.metrics import Metric
 from virtlab.results import RunRecord
 
 
@@ -50,6 +51,15 @@ SAMPLED: dict[str, Source] = {
     "client_wait": Source("response", "sent_ns - intended_ns", "intended_ns", "sent_ns >= 0"),
     "connect_time": Source("request", "finished_ns - sent_ns", "sent_ns", "seq >= 0 AND finished_ns >= 0"),
 }
+
+
+def source_of(metric: Metric) -> Source | None:
+    """Where the single samples of a metric are; None where it has none that can be drawn. A file declares its name, which
+    is of small letters, digits and _.
+    """
+    if metric.over_time:
+        return Source("value", "value", "t_ns", f"metric = '{metric.key}'")
+    return SAMPLED.get(metric.key)
 
 
 def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> None:

@@ -67,7 +67,7 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     factors = varying(experiment)
     values = measured(experiment.role_workloads(), never=impossible(experiment)) + tested(experiment)
     values += [
-        Measured(role, metric.key, metric.statistics, sampled=False)
+        Measured(role, metric.key, metric.statistics, sampled=metric.over_time)
         for role, metrics in experiment.declared.items()
         for metric in metrics.values()
     ]

@@ -74,6 +74,7 @@ class RunTable:
         rows = tuple(row for row in self.rows if row.realisation == realisation)
         return RunTable(rows, self.planned_looks, self.declared, self.worlds)
 
+    @cached_property
     def mixed_points(self) -> list[Levels]:
         """Design points that were measured over more than one link realisation; their values must not be
         pooled."""

@@ -32,7 +32,7 @@ class Case:
 
     def label(self, rest: Levels, *more: str) -> str:
         """What was compared and where, naming only factors that vary."""
-        return " at ".join(part for part in (*more, describe(rest, self.cells.varying())) if part)
+        return " at ".join(part for part in (*more, describe(rest, self.cells.varying)) if part)
 
     def operands(self, operands: Sequence[Operand]) -> tuple[str, list[str]]:
         """(factor, levels) of operands. ValueError when one is not in the data."""

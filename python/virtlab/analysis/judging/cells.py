@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from virtlab.analysis.claims.levels import matches, ordered
@@ -16,7 +17,7 @@ SHARES = frozenset({"loss", "duplicates", "reordering", "late_bursts"})
 """Metrics whose ratio is a share of so many things counted: the value's `samples`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cells:
     """Values by design point (arrays, one value per run), the link realisations of each point, and all levels
     by factor.
@@ -51,6 +52,7 @@ class Cells:
         present = {dict(point).get(factor) for point in self.of}
         return [level for level in self.factors.get(factor, []) if level in present]
 
+    @cached_property
     def varying(self) -> set[str]:
         """Factors with more than one level among these cells: what a label has to name."""
         return {factor for factor in self.factors if len({dict(point).get(factor) for point in self.of}) > 1}

@@ -50,7 +50,7 @@ def judge_one(
         except VirtlabError as error:
             notes.append(str(error))
     effective = look_level(table.planned_looks, level) if table.stopped_early else level
-    if mixed := table.mixed_points():
+    if mixed := table.mixed_points:
         notes.append(
             f"{len(mixed)} design points were measured over several link realisations; "
             "each is judged by itself"
@@ -89,7 +89,7 @@ def _evidence(
     claim: Claim, table: RunTable, level: float, published: tuple[PublishedValue, ...]
 ) -> _Evidence:
     found = _Evidence()
-    mixed = bool(table.mixed_points())
+    mixed = bool(table.mixed_points)
     for part in [table.only(realisation=name) for name in table.realisations] if mixed else [table]:
         cells, alike = told_apart(claim, gather(claim, part))
         for reason, count in cells.missing.items():

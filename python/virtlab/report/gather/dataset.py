@@ -158,7 +158,7 @@ def gather(
         ),
         source=Source(figures.source, figures.entries, tuple(files.used(claims, figures))),
         notes=(
-            *_notes(records, points, len(table.mixed_points())),
+            *_notes(records, points, len(table.mixed_points)),
             *_load_notes(used),
             *drops,
             *in_flight,

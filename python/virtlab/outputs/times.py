@@ -28,7 +28,7 @@ _ZONED = "print times with their zone, e.g. 2026-01-31T12:00:00.5Z"
 
 
 class Written(NamedTuple):
-    """A time as it stands in the output: its line, 0 where it has none, and its place in words."""
+    """A time as the output has it: its line, 0 where it has none, and its place in words."""
 
     what: Any
     line: int

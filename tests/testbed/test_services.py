@@ -393,3 +393,9 @@ def test_a_command_of_the_timeline_runs_beside_services() -> None:
     outcome, sink = played({"web": program(HTTP, ready={"port": 8080})}, exec_(["echo", "hello"], guest="b"))
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert sink.artefacts["ask.out"] == b"hello\n"
+
+
+def test_one_that_writes_where_files_are_read_only_is_told_where_it_may() -> None:
+    error = failure({"web": shell("mkdir /var/lib/nginx-of-this-test; exit 1", ready={"port": 8080})})
+    assert "Read-only file system" in error.what
+    assert "below /tmp" in error.cure

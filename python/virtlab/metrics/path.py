@@ -18,6 +18,17 @@ LISTED = "docs/reference/metrics.md"
 
 _PATH = re.compile(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")
 
+MEANT = {
+    "p50": "median",
+    "avg": "mean",
+    "average": "mean",
+    "maximum": "max",
+    "minimum": "min",
+    "p100": "max",
+    "p0": "min",
+}
+"""What other tools call a statistic -> its name here."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetricPath:
@@ -28,6 +39,9 @@ class MetricPath:
     >>> MetricPath.parse("probe.rtt.medain")
     Traceback (most recent call last):
     ValueError: 'medain' is not a statistic of rtt; did you mean 'median'?
+    >>> MetricPath.parse("probe.rtt.p50")
+    Traceback (most recent call last):
+    ValueError: 'p50' is not a statistic of rtt; did you mean 'median'?
     """
 
     role: str
@@ -54,7 +68,12 @@ class MetricPath:
         if found is None:
             raise ValueError(f"'{metric}' is not a metric; {_cure(role, metric, declared)}")
         if statistic not in found.statistics:
-            cure = did_you_mean(statistic, found.statistics)
+            meant = MEANT.get(statistic, statistic)
+            cure = (
+                f"did you mean '{meant}'?"
+                if meant in found.statistics
+                else did_you_mean(statistic, found.statistics)
+            )
             raise ValueError(f"'{statistic}' is not a statistic of {metric}; {cure}")
         return cls(role, metric, statistic, None if metric in METRICS else found)
 

@@ -162,7 +162,10 @@ def _guests(at: Steps, node: Node, workload: Workload, values: dict[str, Any], f
                 findings.add((*at, "to"), f"{workload.name} sends no traffic", "remove 'to'", key=True)
             continue
         if entry is None:
-            findings.add(at, f"'{key}' is missing", "name a guest, e.g. h1.g1", key=True)
+            cure = "name a guest, e.g. h1.g1"
+            if key == "to" and workload.at_service is not None:
+                cure += ", or a service of 'services'"
+            findings.add(at, f"'{key}' is missing", cure, key=True)
         elif not isinstance(entry.value, str):
             findings.add((*at, key), f"'{shown(entry.plain())}' is not a guest", "name one guest, e.g. h1.g1")
         else:

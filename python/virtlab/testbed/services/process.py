@@ -6,6 +6,8 @@ it holds, or until the service's time is over.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -35,6 +37,7 @@ CURE_READY = (
     "see its output among the run's artefacts; check what 'ready' asks for, or give it a longer 'timeout'"
 )
 CURE_MEMORY = "give it, or its guest, more 'memory', or let it use less"
+CURE_READ_ONLY = "a program sees its guest's files read-only: let it write below /tmp, which is its own"
 CURE_FLOOD = "let it write less, or into a file of its own"
 
 
@@ -138,6 +141,8 @@ class Process:
         flooded = self.output.flooded
         cure = CURE_FLOOD if flooded else services.of(self.service.kind).cure
         did = f"wrote more than {MOST_BYTES >> 20} MiB" if flooded else f"ended with {outcome(how)}"
+        if not flooded and os.strerror(errno.EROFS) in self._quoted():
+            cure = CURE_READ_ONLY
         if self.starves:
             did, cure = f"{did}, since the memory that it may use was used up", CURE_MEMORY
         return GuestError(self.where, f"in {self.guest} it {did}{self._quoted()}", cure)

@@ -3,6 +3,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod burst;
+pub mod entering;
+pub mod forwards;
 pub mod histogram;
 pub mod meters;
 pub mod parameters;

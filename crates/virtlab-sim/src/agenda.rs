@@ -41,6 +41,8 @@ pub enum Due {
     Work(usize),
     /// A server may be done with a request.
     Serve(usize),
+    /// A role has something to forward.
+    Call(usize),
 }
 
 const PLACE_BITS: u32 = 24;

@@ -120,6 +120,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         neighbours: all().map(|host| (address(host), mac(host))).collect(),
         resolution: None,
         noise: None,
+        passive: Vec::new(),
         roles: vec![role],
         timeline: star_timeline(duration_ns),
         windows: BTreeMap::new(),

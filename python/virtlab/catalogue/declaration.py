@@ -6,7 +6,7 @@ Declarations hold no behaviour of an arm; the testbed and the simulator each hav
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -101,6 +101,7 @@ class AtService:
         [Values], Mapping[str, str]
     ]  # parameters, by their names in the file, that such a role does not have -> why
     only: Callable[[Values], list[tuple[str, str]]]  # (parameter, why) of values that other roles cannot have
+    places: bool = False  # its rows say at which server of the service each request entered
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,12 @@ class ServiceKind:
     port: int | None = None  # at which it listens unless its `ready` says another; None: it says so itself
     check: Callable[[Values], list[tuple[str, str]]] = (
         _nothing_more  # (parameter, "WHAT; CURE") across parameters
+    )
+    placed: Callable[[Values, Sequence[str]], list[tuple[str, str]]] = lambda _, __: (
+        []
+    )  # the same across parameters and the guests that it is on
+    active: str | None = (
+        None  # parameter that names the guest of its active server, to which those of its other guests forward
     )
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 

@@ -208,6 +208,13 @@ def _proper_ratio(value: Any) -> float:
     return ratio
 
 
+def _share(value: Any) -> float:
+    ratio = Ratio.parse(text_of(value, Ratio.example)).ratio
+    if not 0 <= ratio <= 1:
+        raise ValueError(f"'{shown(value)}' must lie between 0 % and 100 %; write e.g. '30 %'")
+    return ratio
+
+
 PACKET_UNITS = ("packet/s", "kpacket/s", "Mpacket/s")
 _PACKET_RATE = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(?:([kM]?)packet/s)\s*\Z")
 
@@ -345,6 +352,7 @@ FRAME_SIZE = Kind(
 RATIO = Kind("share", _ratio, quantity_schema(["%", "ratio"], "50 %"), "50 %")
 LOSS_RATIO = Kind("share from 0", _loss_ratio, quantity_schema(["%", "ratio"], "0.5 %"), "0.5 %")
 PROPER_RATIO = Kind("share between 0 and 1", _proper_ratio, quantity_schema(["%", "ratio"], "5 %"), "5 %")
+SHARE = Kind("share from 0 to 1", _share, quantity_schema(["%", "ratio"], "30 %"), "30 %")
 COUNT = Kind("count", _count, {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}, "100")
 FLAG = Kind("truth value", _flag, {"type": "boolean"}, "true")
 LIMIT = Kind(

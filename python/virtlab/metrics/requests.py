@@ -39,6 +39,16 @@ REQUESTS = by_key(
         "RFC 9110, 15.5 and 15.6", _SHARE, "role", "failed requests",
     ),
     Metric(
+        "forwarded_requests", "ratio", "neither",
+        "Requests that entered at a passive server and that the active one served; absent of other services.",
+        "entry and server of the answer", _SHARE, "role", "forwarded requests",
+    ),
+    Metric(
+        "bad_gateway_requests", "ratio", "lower",
+        "Requests that entered at a passive server, which had no answer of the active one; absent of other services.",
+        "the passive server's answer", _SHARE, "role", "bad gateway",
+    ),
+    Metric(
         "retries", "ratio", "lower",
         "Tries beyond the first of each request, per request; absent where the role has no `retries`.",
         "counted by the client over its whole time", _SHARE, "role", "retries",

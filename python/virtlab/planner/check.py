@@ -15,6 +15,7 @@ from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
+from virtlab.planner.clusters import active, entered, towards, ways
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring
@@ -155,7 +156,9 @@ def _roles(plan: Plan, arm: str) -> Iterator[Refusal]:
             reason = "no guest is named" if guest is None else f"there is no guest '{guest}'"
             yield Refusal(f"{path}.{key}", reason, "name a guest of the file")
         if not missing and len(ends) > 1:
-            yield from _pair(path, plan, role)
+            for guest in entered(plan, role):
+                if guest in guests:
+                    yield from _pair(path, plan, towards(role, guest))
         if outside and not missing:
             yield from _outside(path, plan, role)
         if declared.at_service is not None and (service := role.parameters.get("service")) is not None:
@@ -210,6 +213,14 @@ def _at_service(path: str, plan: Plan, role: Role, service: object) -> Iterator[
     elif role.to not in known.on:
         reason = f"'{service}' is not on {role.to}"
         yield Refusal(f"{path}.to", reason, f"write {' or '.join(known.on)}")
+    elif active(known) is not None and role.to != active(known):
+        reason = f"the active server of '{service}' is on {active(known)}"
+        yield Refusal(
+            f"{path}.to", reason, "name that guest; 'passive_share_ratio' says what enters at the others"
+        )
+    elif active(known) is None and role.parameters.get("passive_share_ratio") is not None:
+        reason = f"none of the servers of '{service}' is passive"
+        yield Refusal(f"{path}.passive_share_ratio", reason, "name its 'active' guest, or remove it")
     yield from _port(path, role)
 
 
@@ -244,6 +255,8 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
                     yield Refusal(f"{path}.{key}", reason, "give the bound to its guest, or remove it")
             if declared.port is not None:
                 yield from _listening(path, plan, name, service)
+            for key, text in declared.placed(service.parameters, service.on):
+                yield _refusal(f"{path}.{key}", text, "name one of its guests")
         yield from _share(path, service.parameters.get(LIMITS[0]))
         for guest in service.on:
             if guest not in plan.world.guests:
@@ -257,6 +270,7 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
         missing = [other for other in service.needs if other not in services]
         for other in missing:
             yield Refusal(f"{path}.needs", f"there is no service '{other}'", "name services of the Plan")
+        yield from _forwarding(path, plan, name)
         if name not in begun and not missing:
             reason = f"it waits for {', '.join(other for other in service.needs if other not in begun)}, which never begins"
             yield Refusal(f"{path}.needs", reason, "break the cycle")
@@ -280,6 +294,13 @@ def _listening(path: str, plan: Plan, name: str, service: Service) -> Iterator[R
         if other != name and shared and each.ready is not None and each.ready.port == port is not None:
             reason = f"port {port} of {shared[0]} is that of '{other}' already"
             yield Refusal(f"{path}.ready.port", reason, "name another port")
+
+
+def _forwarding(path: str, plan: Plan, service: str) -> Iterator[Refusal]:
+    """What keeps passive servers from reaching their active one."""
+    for way in ways(plan):
+        if way.service == service and {way.passive, way.active} <= plan.world.guests.keys():
+            yield from _pair(f"{path}.on", plan, way.role)
 
 
 def _operated(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:

@@ -8,9 +8,11 @@ from typing import Any
 
 from virtlab.catalogue import VSWITCHES
 from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.services.demand_server import forwarding
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import service_seed, stream_seed
 from virtlab.planner import ends
+from virtlab.planner.clusters import entries, ways
 from virtlab.planner.draws import draws, seeded
 from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.pushback import (
@@ -26,7 +28,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
-from virtlab.simulator.services import as_simulated
+from virtlab.simulator.services import as_simulated, server_of
 from virtlab.simulator.shares import processors, working
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
@@ -116,6 +118,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         **({"resolution": resolution(seed)} if live else {}),
         **({"noise": noise(seed, world.vswitches)} if world.ipv6_noise else {}),
         "roles": [_role(plan, name, vnics, seed, (overrides or {}).get(name, {})) for name in plan.roles],
+        **({"passive": passive} if (passive := _passive(plan, vnics)) else {}),
         "timeline": [_action(plan, action, roles, guests) for action in plan.timeline],
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
         "counters": list(plan.collect.counters),
@@ -269,6 +272,8 @@ def _role(
     role = plan.roles[name]
     found = ends.role_ends(plan, role)
     parameters = as_simulated(plan, role) | dict(overrides)
+    if entered := list(entries(plan, role)):
+        parameters["entries"] = [{"place": each.place, **_between(each.ends, vnics)} for each in entered]
     if found is not None and parameters.get("via"):
         near = ends.via_vnics(plan, found[0], parameters["via"])
         parameters["via"] = [vnics[vnic_path(*vnic)] for vnic in near if vnic is not None]
@@ -286,6 +291,36 @@ def _role(
         ],
         "kept": name in plan.collect.packets,
     }
+
+
+def _between(pair: tuple[ends.RoleEnd, ends.RoleEnd], vnics: Mapping[str, int]) -> dict[str, Any]:
+    """Addresses of both ends, and the places of their vNICs."""
+    near, far = (None if end.address is None else str(end.address.ip) for end in pair)
+    places = [vnics[vnic_path(end.guest, end.vnic)] for end in pair]
+    return {"local": near, "address": far, "vnics": places}
+
+
+def _passive(plan: Plan, vnics: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Servers that forward to another, of services that a role asks, each with the ends of its connection."""
+    asked = {role.parameters.get("service") for role in plan.roles.values()}
+    found = []
+    for way in ways(plan):
+        pair = ends.role_ends(plan, way.role)
+        if way.service in asked and pair is not None:
+            service = plan.world.services[way.service]
+            found.append(
+                {
+                    "service": way.service,
+                    "places": [service.on.index(guest) for guest in (way.passive, way.active)],
+                    "parameters": dict(server_of(service) or {}),
+                    "bounds": forwarding(service.parameters),
+                    "ends": [
+                        {"vnic": vnic, "address": address, "seed": 0}
+                        for vnic, address in _ends(plan, way.role, pair, vnics)
+                    ],
+                }
+            )
+    return found
 
 
 def _seed(plan: Plan, name: str, side: str, seed: int) -> int:

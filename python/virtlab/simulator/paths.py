@@ -13,6 +13,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from virtlab.catalogue import WORKLOADS, below_ip
+from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.wiring import Wiring, guest_box
 
@@ -87,7 +88,7 @@ def over_links(plan: Plan, lowered: Mapping[str, Any]) -> frozenset[str]:
     """Roles whose packets cross a link, on their way there or back; with those that have no way."""
     paths = Paths(plan, lowered)
     found = set()
-    for role in lowered["roles"]:
+    for _, role in _legs(lowered):
         hops = _hops(paths, role)
         if hops is None or any(paths.links_between(*hop) for way in hops for hop in way):
             found.add(role["name"])
@@ -97,14 +98,32 @@ def over_links(plan: Plan, lowered: Mapping[str, Any]) -> frozenset[str]:
 def wayless(plan: Plan, lowered: Mapping[str, Any]) -> Iterator[Refusal]:
     """Roles whose packets do not get to the other end, or back."""
     paths = Paths(plan, lowered)
-    for role in paths.lowered["roles"]:
+    for path, role in _legs(paths.lowered):
         found = _hops(paths, role)
         if found is None:
             cure = "wire or route them; raw_stream crosses no router that is not in its 'via'"
-            yield Refusal(f"roles.{role['name']}", "its ends cannot reach each other", cure)
+            yield Refusal(path, "its ends cannot reach each other", cure)
             continue
         for hops in found:
             yield from _too_long(paths, role, hops)
+
+
+def _legs(lowered: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All pairs of ends that speak with each other, each as a role, with its path in the Plan."""
+    for role in lowered["roles"]:
+        path = f"roles.{role['name']}"
+        yield path, role
+        for entry in role["parameters"].get("entries", ())[1:]:
+            addresses = (entry["local"], entry["address"])
+            ends = [
+                {"vnic": vnic, "address": address}
+                for vnic, address in zip(entry["vnics"], addresses, strict=True)
+            ]
+            yield path, {**role, "ends": ends}
+    for way in lowered.get("passive", ()):
+        parameters = {"service": way["service"]}
+        leg = {"name": way["service"], "workload": REQUEST_RESPONSE.name, "parameters": parameters}
+        yield f"services.{way['service']}.on", {**leg, "ends": way["ends"]}
 
 
 def _hops(paths: Paths, role: Mapping[str, Any]) -> list[list[Hop]] | None:

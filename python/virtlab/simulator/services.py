@@ -11,7 +11,7 @@ from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.declaration import why_not
-from virtlab.catalogue.services.demand_server import DEMAND_SERVER
+from virtlab.catalogue.services.demand_server import DEMAND_SERVER, of_server
 from virtlab.catalogue.services.program import SIMULATED_AS
 from virtlab.plan import Plan, Refusal, Role, Service
 
@@ -20,7 +20,7 @@ OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
 
 def as_simulated(plan: Plan, role: Role) -> dict[str, Any]:
     """The role's parameters, with those of the server of the service at which it ends, if it does."""
-    server = _server(_service(plan, role))
+    server = server_of(_service(plan, role))
     if server is None:
         return role.parameters
     own = {key: value for key, value in role.parameters.items() if key not in OF_CONNECTION}
@@ -32,7 +32,7 @@ def refusals_of_services(plan: Plan) -> Iterator[Refusal]:
     for name, service in plan.world.services.items():
         declared = SERVICES.get(service.kind)
         played = declared is not None and why_not(declared, "simulator", service.parameters) is None
-        if played and _server(service) is None:
+        if played and server_of(service) is None:
             yield Refusal(
                 f"services.{name}.kind", f"'{service.kind}' is not modelled", "run the file on the testbed"
             )
@@ -42,7 +42,7 @@ def refusals_of_services(plan: Plan) -> Iterator[Refusal]:
                 f"services.{name}.write_bytes", reason, "remove 'write', or run the file on the testbed"
             )
     for name, role in plan.roles.items():
-        if _server(_service(plan, role)) is not None and role.parameters.get("keep_alive") is False:
+        if server_of(_service(plan, role)) is not None and role.parameters.get("keep_alive") is False:
             reason = "connections that come and go are not modelled"
             yield Refusal(f"roles.{name}.keep_alive", reason, "remove it, or run the file on the testbed")
 
@@ -51,11 +51,11 @@ def _service(plan: Plan, role: Role) -> Service | None:
     return plan.world.services.get(str(role.parameters.get("service")))
 
 
-def _server(service: Service | None) -> Mapping[str, Any] | None:
+def server_of(service: Service | None) -> Mapping[str, Any] | None:
     """Parameters of virtlab's own server that serves, or stands for what serves; None where the simulator plays neither."""
     if service is None:
         return None
     cost = service.parameters.get(SIMULATED_AS)
     if cost is not None:
         return {**cost, "full": "wait"}
-    return service.parameters if service.kind == DEMAND_SERVER.name else None
+    return of_server(service.parameters) if service.kind == DEMAND_SERVER.name else None

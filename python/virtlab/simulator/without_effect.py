@@ -16,6 +16,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Guest, Plan
+from virtlab.planner.clusters import entered, ways
 from virtlab.planner.ports import port_of
 from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.profile import Profile
@@ -76,7 +77,10 @@ def _network(plan: Plan) -> Iterator[WithoutEffect]:
 
 
 def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
-    tcp = {guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, role.to)}
+    tcp = {
+        guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, *entered(plan, role))
+    }
+    tcp |= {guest for way in ways(plan) for guest in (way.passive, way.active)}
     worked = working(plan)
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"

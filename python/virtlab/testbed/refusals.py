@@ -16,6 +16,7 @@ from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone, is_command
 from virtlab.plan import Capabilities, Plan, Refusal, Role, Service
 from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
+from virtlab.planner.clusters import entered
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import pinning, routing
@@ -173,7 +174,8 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
         if is_alone(role.workload) and role.from_ in plan.world.guests:
             yield from _budgeted(path, plan, role, findings)
-        yield from _ends_apart(path, plan, (role.from_, role.to))
+        for end in entered(plan, role) or (None,):
+            yield from _ends_apart(path, plan, (role.from_, end))
         for key, guest in (("from", role.from_), ("to", role.to))[: 1 if command else 2]:
             yield from _agentless_end(path, key, plan, guest)
 
@@ -205,7 +207,7 @@ def _marked_beside(plan: Plan, role: Role) -> str | None:
     """A TCP role with ECN that shares a guest with this one, which has none."""
     if WORKLOADS[role.workload].transport(role.parameters) != "tcp" or role.parameters.get("ecn"):
         return None
-    own = {role.from_, role.to} - {None}
+    own = {role.from_, *entered(plan, role)} - {None}
     return next(
         (
             name

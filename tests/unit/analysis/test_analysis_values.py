@@ -517,6 +517,23 @@ def test_requests_count_from_when_they_were_due_and_those_without_an_answer_as_l
         assert (found[f"{metric}.count"], found[f"{metric}.ratio"]) == (1, 0.1), metric
 
 
+def test_requests_that_a_passive_server_forwarded_or_had_no_answer_for_are_counted(tmp_path: Path) -> None:
+    due = START + np.arange(8, dtype=np.int64) * 1_000_000
+    error = np.array([0, 0, 0, 0, 0, 6, 6, 1], np.int32)
+    block = {
+        "intended_ns": due, "sent_ns": due, "finished_ns": due + 100_000,
+        "entry": np.array([0, 0, 1, 1, 1, 1, 1, 1], np.int32),
+        "served_by": np.where(error == 0, 0, -1).astype(np.int32), "error": error,
+    }  # fmt: skip
+    role = {"workload": "request_response", "duration_ns": SECOND, "passive_share_ratio": 0.7}
+    found = values_of(record_of(tmp_path, plan_with(role), {("r", "response/1"): block}))
+    assert (found["forwarded_requests.count"], found["forwarded_requests.ratio"]) == (3, 3 / 8)
+    assert (found["bad_gateway_requests.count"], found["bad_gateway_requests.ratio"]) == (2, 0.25)
+    alone = {key: value for key, value in role.items() if key != "passive_share_ratio"}
+    found = values_of(record_of(tmp_path / "alone", plan_with(alone), {("r", "response/1"): block}))
+    assert not {"forwarded_requests.count", "bad_gateway_requests.count"} & found.keys()
+
+
 def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     series = {
         "t_ns": START + np.arange(1, 11, dtype=np.int64) * SECOND,

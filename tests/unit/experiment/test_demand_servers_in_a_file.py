@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from virtlab.catalogue import SERVICES, WORKLOADS
 from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER
 from virtlab.experiment import FileMistakesError, load_text
-from virtlab.plan import Plan
+from virtlab.plan import Plan, Role, Service
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
+from virtlab.planner.clusters import entries, ways
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.refusals import refusals
 
@@ -32,9 +35,9 @@ def plan(more: str = "", role: str = "") -> Plan:
 
 def test_a_server_has_the_parameters_of_a_roles_own_server_with_the_same_defaults() -> None:
     own = {each.name: each for each in WORKLOADS["request_response"].parameters}
-    assert {each.name: each for each in SERVICES["demand_server"].parameters} == {
-        name: own[name] for name in OF_OUR_SERVER
-    }
+    mine = {each.name: each for each in SERVICES["demand_server"].parameters}
+    assert {name: mine.pop(name) for name in OF_OUR_SERVER} == {name: own[name] for name in OF_OUR_SERVER}
+    assert mine.keys() == {"active", "forwards", "forward_timeout"}
     found = plan(", demand: 5 ms, threads: 2")
     service, role = found.world.services["app"], found.roles["clients"]
     assert service.parameters == {
@@ -111,3 +114,85 @@ def test_the_simulator_says_at_the_service_what_it_does_not_model() -> None:
     assert not refusals(plan(", demand: 1 ms"))
     [refusal] = refusals(plan(", write: 4 KiB"))
     assert refusal.path == "services.app.write_bytes"
+
+
+CLUSTER = FILE.replace("on: h2.g1", "on: [h2.g1, h3.g1], active: h3.g1")
+
+
+def clustered(more: str = "", role: str = "") -> Plan:
+    experiment = load_text(CLUSTER.replace("MORE", more).replace("ROLE", role))
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def test_a_role_ends_at_the_active_server_and_says_how_many_requests_enter_at_the_others() -> None:
+    found = clustered(role=", passive_share: 25 %")
+    role = found.roles["clients"]
+    assert (role.to, role.parameters["passive_share_ratio"]) == ("h3.g1", 0.25)
+    assert [(each.place, each.guest) for each in entries(found, role)] == [(1, "h3.g1"), (0, "h2.g1")]
+    assert [(each.passive, each.active) for each in ways(found)] == [("h2.g1", "h3.g1")]
+    alone = clustered()
+    assert alone.roles["clients"].parameters["passive_share_ratio"] == 0
+    assert [each.guest for each in entries(alone, alone.roles["clients"])] == ["h3.g1"]
+
+
+@pytest.mark.parametrize("share", ["0 %", "0.5 ratio", "100 %"])
+def test_a_share_is_all_from_nothing_to_everything(share: str) -> None:
+    assert not refusals(clustered(role=f", passive_share: {share}"))
+
+
+@pytest.mark.parametrize(
+    ("file", "more", "role", "place", "what", "cure"),
+    [
+        (CLUSTER, "", ", passive_share: 110 %", "roles.clients.passive_share", "between 0 % and 100 %", "30 %"),
+        (CLUSTER, "", ", server: h2.g1", "roles.clients.server", "only h3.g1 is active", "'passive_share' says"),
+        (CLUSTER, ", forwards: 100000", "", "services.app.forwards", "more than a server keeps", "65536"),
+        (FILE, ", active: h2.g1", "", "services.app.active", "on one guest", "name more guests"),
+        (FILE, ", active: h3.g1", "", "services.app.active", "not on 'h3.g1'", "did you mean 'h2.g1'?"),
+        (FILE, ", forwards: 3", "", "services.app.forwards", "no server is passive", "write 'active: GUEST'"),
+        (FILE, ", forward_timeout: 3 s", "", "services.app.forward_timeout", "no server is passive", "remove it"),
+        (FILE, "", ", passive_share: 0 %", "roles.clients.passive_share", "is passive", "write 'active: h2.g1'"),
+        (
+            FILE.replace("to: app", "to: h2.g1"), "", ", passive_share: 5 %", "roles.clients.passive_share",
+            "ends at a service", "remove it",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_a_cluster_is_one_line(
+    file: str, more: str, role: str, place: str, what: str, cure: str
+) -> None:
+    with pytest.raises(FileMistakesError) as caught:
+        load_text(file.replace("MORE", more).replace("ROLE", role))
+    [mistake] = caught.value.mistakes
+    assert mistake.path == place
+    assert what in mistake.what
+    assert cure in mistake.cure
+
+
+def test_a_client_beside_a_passive_server_is_refused() -> None:
+    text = (
+        CLUSTER.replace("MORE", "")
+        .replace("from: h1.g1", "from: h2.g1")
+        .replace("ROLE", ", passive_share: SHARE")
+    )
+    for share, count in (("10 %", 1), ("0 %", 0)):
+        experiment = load_text(text.replace("SHARE", share))
+        found = plan_run(experiment, experiment.points()[0], 0)
+        assert [each.path for each in mistakes(found, "testbed", Wiring(found))] == [
+            "roles.clients.to"
+        ] * count
+
+
+def test_a_plan_that_contradicts_its_cluster_is_refused() -> None:
+    found = clustered()
+    role, service = found.roles["clients"], found.world.services["app"]
+
+    def paths(role: Role = role, **more: Any) -> list[str]:
+        own = Service.model_validate({**service.model_dump(), **more})
+        world = found.world.model_copy(update={"services": {"app": own}})
+        plan = found.model_copy(update={"world": world, "roles": {"clients": role}})
+        return [each.path for each in mistakes(plan, "testbed", Wiring(plan))]
+
+    assert not paths()
+    assert paths(role.model_copy(update={"to": "h2.g1"})) == ["roles.clients.to"]
+    assert paths(active=None) == ["roles.clients.passive_share_ratio"]
+    assert paths(active="h1.g1") == ["roles.clients.to", "services.app.active"]

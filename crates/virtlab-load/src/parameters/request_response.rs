@@ -1,8 +1,10 @@
 //! `request_response`: requests to a server that spends a demand of processor time on each, open or closed loop.
 
 use super::{CongestionControl, OutOfRange, Role, connections, holdable, positive, request_target};
+use crate::entering::Entering;
 use crate::random::Stream;
 use crate::schedule::{Arrivals, Schedule};
+use core::net::IpAddr;
 use serde::Deserialize;
 use std::sync::Arc;
 use virtlab_wire::Nanos;
@@ -79,10 +81,27 @@ pub enum Ending {
     Open = 4,
     /// Answered that it failed: over HTTP by a status of 400 or more.
     Failed = 5,
+    /// A passive server had no answer of the active one.
+    BadGateway = 6,
 }
 
 /// In how many ways a request can end.
-pub const ENDINGS: usize = 6;
+pub const ENDINGS: usize = 7;
+
+/// A server of a service where requests enter.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Among the servers of its service.
+    pub place: u16,
+    /// Of the client, towards it.
+    pub local: IpAddr,
+    /// Its own.
+    pub address: IpAddr,
+    /// Of the simulator: places of the vNICs of both.
+    #[serde(default)]
+    pub vnics: [usize; 2],
+}
 
 /// In which words client and server speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -116,6 +135,13 @@ pub struct RequestResponse {
     pub protocol: Protocol,
     /// The service at which the role ends; absent: a server of ours.
     pub service: Option<String>,
+    /// Servers of the service that are asked, first the one at which the role ends; none: that one, the first of its
+    /// service.
+    #[serde(default)]
+    pub entries: Vec<Entry>,
+    /// Of requests: the share that enters at another than the first of them.
+    #[serde(default)]
+    pub passive_share_ratio: f64,
     /// Target of requests over HTTP; absent: '/'.
     pub path: Option<String>,
     /// Whether a connection carries more than one request over HTTP; absent: it does.
@@ -215,6 +241,14 @@ impl RequestResponse {
         }
         if !(0.0..=1.0).contains(&self.lock_ratio) {
             return Err(OutOfRange::new("lock_ratio", "is at least 0 and at most 1"));
+        }
+        let shared = self.entries.len() > 1;
+        if !(0.0..=1.0).contains(&self.passive_share_ratio) || (self.passive_share_ratio > 0.0 && !shared) {
+            let what = "is at least 0 and at most 1, of a service with passive servers";
+            return Err(OutOfRange::new("passive_share_ratio", what));
+        }
+        if shared && self.protocol == Protocol::Http {
+            return Err(OutOfRange::new("entries", "are asked in virtlab's own protocol"));
         }
         let empirical = self.demand_distribution == Distribution::Empirical;
         if empirical == self.demand_samples_ns.is_empty() || self.demand_samples_ns.len() > SAMPLES_MOST {
@@ -330,6 +364,23 @@ impl RequestResponse {
     #[must_use]
     pub fn works(&self) -> bool {
         self.demand_ns > 0 || self.serial_demand_ns > 0 || !self.demand_samples_ns.is_empty()
+    }
+
+    /// Of one of the places where requests enter: which server of the service that is.
+    #[must_use]
+    pub fn place_of(&self, entry: usize) -> i32 {
+        self.entries.get(entry).map_or(0, |entry| i32::from(entry.place))
+    }
+
+    /// Where requests enter: all those that are due at a rate, or those of one client.
+    #[must_use]
+    pub fn entering(&self, seed: u64, client: Option<u16>) -> Entering {
+        let name = client.map_or_else(|| "entry".to_owned(), |client| format!("entry.{client}"));
+        Entering::new(
+            self.passive_share_ratio,
+            self.entries.len().saturating_sub(1),
+            Stream::new(seed, &name),
+        )
     }
 
     /// Times for which one of the clients thinks.
@@ -457,6 +508,8 @@ mod tests {
         assert_eq!(said(r#"{"threads": 0}"#), "threads must be above 0");
         assert_eq!(said(r#"{"subtasks": 1025}"#), "subtasks are at most 1024");
         assert_eq!(said(r#"{"lock_ratio": 1.5}"#), "lock_ratio is at least 0 and at most 1");
+        let share = "passive_share_ratio is at least 0 and at most 1, of a service with passive servers";
+        assert_eq!(said(r#"{"passive_share_ratio": 0.5}"#), share);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use virtlab_fabric::{Layout, Mac};
+use virtlab_load::forwards::Bounds;
 use virtlab_load::size::IpVersion;
 use virtlab_timeline::{OnTimeout, Step, Trigger};
 
@@ -54,6 +55,9 @@ pub struct Input {
     pub noise: Option<Noise>,
     /// Workloads.
     pub roles: Vec<Role>,
+    /// Servers that forward to another.
+    #[serde(default)]
+    pub passive: Vec<Passive>,
     /// Actions.
     pub timeline: Vec<Action>,
     /// Named intervals between events.
@@ -247,6 +251,32 @@ pub struct RoleEnd {
     pub address: Option<IpAddr>,
     /// Seed of its named random streams.
     pub seed: u64,
+}
+
+/// A server of a service that forwards all requests to the active one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Passive {
+    /// Their service.
+    pub service: String,
+    /// Of both, among its servers.
+    pub places: [u16; 2],
+    /// What a server of it does.
+    pub parameters: Map<String, Value>,
+    /// How much it forwards.
+    pub bounds: Bounds,
+    /// Its own, and that of the active one.
+    pub ends: [RoleEnd; 2],
+}
+
+impl Passive {
+    /// Its connection to the active server, as one more role of the network.
+    pub fn role(&self) -> Role {
+        let mut parameters = self.parameters.clone();
+        parameters.insert("service".to_owned(), self.service.clone().into());
+        let ends = self.ends.clone();
+        Role { name: self.service.clone(), workload: String::new(), parameters, ends, kept: false }
+    }
 }
 
 /// What a step of the timeline does.

@@ -61,9 +61,9 @@ impl Network {
         })
     }
 
-    /// A server takes a request in; false where there is no room for it.
-    pub fn offer(&mut self, server: usize, owner: Owner) -> bool {
-        self.servers.offer(server, owner, self.now_ns)
+    /// A server takes a request of that size in; false where there is no room for it.
+    pub fn offer(&mut self, server: usize, owner: Owner, bytes: u64) -> bool {
+        self.servers.offer(server, owner, bytes, self.now_ns)
     }
 
     /// Looks at a server again when something of it is done.
@@ -72,6 +72,7 @@ impl Network {
             match look {
                 Look::Guest(guest, at_ns) => self.agenda.plan(at_ns, Due::Work(guest)),
                 Look::Server(server, at_ns) => self.agenda.plan(at_ns, Due::Serve(server)),
+                Look::Forwarder(role) => self.agenda.plan(self.now_ns, Due::Call(role)),
             }
         }
     }

@@ -2,24 +2,32 @@
 //! its guests, which several roles ask.
 //!
 //! A server knows its requests by who waits for them, a role and the place of its connection, and tells by whom each that is
-//! done was wanted. It knows nothing of connections and answers.
+//! done was wanted. It knows nothing of connections and answers. A passive server works for nothing: what it takes in, a role
+//! of its own forwards to the active one, and tells what came of it.
 
+mod passive;
 mod serving;
 mod threads;
 
-use crate::processors::Processors;
-use serving::Serving;
-use virtlab_load::parameters::request_response::RequestResponse as Parameters;
+pub use passive::{Forwarded, Owner, Served, UNSERVED};
 
-/// Who waits for an answer: a role, and the place of its connection.
-pub type Owner = (usize, usize);
+use crate::processors::Processors;
+use passive::Passive;
+use serving::Serving;
+use virtlab_load::forwards::{Bounds, Forwards};
+use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters};
+use virtlab_wire::Nanos;
 
 /// One server.
 struct Server {
     guest: usize,
+    /// Among those of its service.
+    place: u16,
     /// Absent: it is of one role alone.
     service: Option<String>,
     serving: Serving<Owner>,
+    /// Absent: it serves itself.
+    passive: Option<Passive>,
     /// For when the next look at it is planned.
     planned_ns: Option<u64>,
 }
@@ -31,6 +39,8 @@ pub enum Look {
     Guest(usize, u64),
     /// A server.
     Server(usize, u64),
+    /// The role that forwards for one, now.
+    Forwarder(usize),
 }
 
 /// All of a world.
@@ -47,7 +57,7 @@ impl Servers {
     }
 
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
-    pub fn of(&mut self, own: &Parameters, seed: u64, guest: usize) -> usize {
+    pub fn of(&mut self, own: &Parameters, seed: u64, guest: usize, place: u16) -> usize {
         let service = own.service.clone();
         let known = self
             .all
@@ -55,24 +65,54 @@ impl Servers {
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
             let serving = Serving::new(own.clone(), seed, self.processors[guest].is_some());
-            self.all.push(Server { guest, service, serving, planned_ns: None });
+            self.all.push(Server { guest, place, service, serving, passive: None, planned_ns: None });
             self.all.len() - 1
         })
     }
 
-    /// Takes a request in; false where there is no room for it.
-    pub fn offer(&mut self, server: usize, owner: Owner, now_ns: u64) -> bool {
-        self.all[server].serving.offer(owner, now_ns).is_ok()
+    /// A server forwards from now on, by a role.
+    pub fn make_passive(&mut self, server: usize, role: usize, bounds: Bounds) {
+        self.all[server].passive = Some(Passive::new(role, bounds));
     }
 
-    /// Whose request is done by now; to be asked until there is no other, then for its `looks`.
-    pub fn served(&mut self, server: usize, now_ns: u64) -> Option<Owner> {
-        self.all[server].serving.serve(now_ns)
+    /// What a passive server forwards.
+    ///
+    /// # Panics
+    /// When the server is not passive.
+    pub fn forwards(&mut self, server: usize) -> &mut Forwards<Forwarded> {
+        &mut self.all[server].passive.as_mut().expect("its role made it passive").forwards
+    }
+
+    /// A passive server knows what came of a request.
+    pub fn know(&mut self, server: usize, served: Served) {
+        self.all[server].passive.as_mut().expect("its role made it passive").known.push_back(served);
+    }
+
+    /// Takes a request of that size in; false where there is no room for it.
+    pub fn offer(&mut self, server: usize, owner: Owner, bytes: u64, now_ns: u64) -> bool {
+        let Server { serving, passive, .. } = &mut self.all[server];
+        match passive {
+            Some(passive) => passive.forwards.offer(Forwarded { owner, bytes }, Nanos(now_ns)).is_ok(),
+            None => serving.offer(owner, now_ns).is_ok(),
+        }
+    }
+
+    /// A request that a server has done with by now; to be asked until there is no other, then for its `looks`.
+    pub fn served(&mut self, server: usize, now_ns: u64) -> Option<Served> {
+        let Server { serving, passive, place, .. } = &mut self.all[server];
+        if let Some(passive) = passive {
+            return passive.known.pop_front();
+        }
+        let owner = serving.serve(now_ns)?;
+        Some(Served { owner, ending: Ending::Answered, by: i32::from(*place) })
     }
 
     /// Has the processors of its guest work for a server; what has to be looked at again.
     pub fn looks(&mut self, server: usize, now_ns: u64) -> Vec<Look> {
-        let Server { guest, serving, planned_ns, .. } = &mut self.all[server];
+        let Server { guest, serving, passive, planned_ns, .. } = &mut self.all[server];
+        if let Some(passive) = passive {
+            return vec![Look::Forwarder(passive.role)];
+        }
         let mut looks = Vec::new();
         if let Some(processors) = &mut self.processors[*guest] {
             if serving.threads.stops(now_ns) {

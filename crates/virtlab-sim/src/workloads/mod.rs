@@ -1,6 +1,7 @@
 //! Workloads as the simulator plays them: each in its own file, all through [`workload::Workload`].
 
 pub mod burst_load;
+pub mod forwarding;
 pub mod psping;
 pub mod request_response;
 pub mod rt_tasks;

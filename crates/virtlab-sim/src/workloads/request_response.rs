@@ -3,18 +3,21 @@
 //! Client and server cost nothing but the demands. Each task of one has a processor of its own for as long as it takes, so a
 //! server of n threads has n processors; unless its guest has a number of them, which all that works in it shares. Requests
 //! and answers cross the network over TCP, as the testbed's do. A request that was given up leaves its connection to another;
-//! what the server had of it is served all the same. A server that is a service serves all roles that end at it.
+//! what the server had of it is served all the same. A server that is a service serves all roles that end at it; of one with
+//! passive servers each connection has a link to every server.
 
 use crate::agenda::Due;
-use crate::input::{Finding, Role};
+use crate::input::{Finding, Role, RoleEnd};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{ResponseRow, Table};
+use crate::servers::{Served, UNSERVED};
 use crate::tcp::{Flow, Wishes};
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use virtlab_load::entering::Entering;
 use virtlab_load::parameters::request_response::{
     ENDINGS, Ending, HEADER_BYTES, NAME, RATE, RequestResponse as Parameters, Times,
 };
@@ -27,10 +30,18 @@ pub const KIND: Kind = Kind {
     tags: false,
 };
 
+/// A request that is due, and where it enters.
+#[derive(Clone, Copy)]
+struct Wanted {
+    intended_ns: u64,
+    /// Among the entries of the role.
+    entry: usize,
+}
+
 /// A request under way.
 #[derive(Clone, Copy)]
 struct Asked {
-    intended_ns: u64,
+    wanted: Wanted,
     sent_ns: u64,
     /// When this try began, and how many may follow.
     begun_ns: u64,
@@ -38,20 +49,31 @@ struct Asked {
     number: u64,
 }
 
-/// One connection, and what both ends know of it.
-struct Link {
-    flow: Flow,
-    /// Of the client.
+/// A connection of the role, on which there is one request at a time: to each entry it has a link.
+struct Seat {
+    /// Places of the links.
+    links: Vec<usize>,
+    /// The link without which it is not free yet.
+    opening: Option<usize>,
     asked: Option<Asked>,
     /// What is asked again on it.
     again: Option<Asked>,
     thinking: Times,
+    /// Of a closed loop.
+    entering: Entering,
+}
+
+/// One link, and what both ends know of it.
+struct Link {
+    flow: Flow,
+    seat: usize,
+    entry: usize,
     /// Whether the client has left it to another.
     left: bool,
     /// Whole requests that the server has seen.
     requests: u64,
-    /// Octets that the client will have when its answer is whole, and how the request ends then.
-    answer: Option<(u64, Ending)>,
+    /// Octets that the client will have when its answer is whole, and what came of the request then.
+    answer: Option<(u64, Served)>,
     answers_bytes: u64,
 }
 
@@ -61,8 +83,10 @@ struct Asking {
     origin_ns: u64,
     end_ns: u64,
     number: u64,
-    /// When requests were due for which no connection was free yet, and connections without a request.
-    waiting: VecDeque<u64>,
+    /// Where requests enter.
+    entering: Entering,
+    /// Requests that were due and for which no connection was free yet, and connections without a request.
+    waiting: VecDeque<Wanted>,
     free: VecDeque<usize>,
     /// Connections whose client thinks, or asks again, and until when.
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
@@ -83,7 +107,7 @@ impl Asking {
     fn note_due(&mut self, now_ns: u64) {
         while let Some(due) = self.next().filter(|due| *due <= now_ns) {
             self.number += 1;
-            self.waiting.push_back(due);
+            self.waiting.push_back(Wanted { intended_ns: due, entry: self.entering.draw() });
         }
     }
 }
@@ -94,10 +118,11 @@ pub struct RequestResponse {
     ends: Role,
     own: Parameters,
     seed: u64,
+    seats: Vec<Seat>,
     links: Vec<Link>,
     asking: Asking,
-    /// Of the world's servers.
-    server: usize,
+    /// Of the world's servers, by entry.
+    servers: Vec<usize>,
     planned_ns: Option<u64>,
     finished: bool,
     ended: [u64; ENDINGS],
@@ -120,6 +145,7 @@ impl RequestResponse {
             origin_ns: 0,
             end_ns: u64::MAX,
             number: 0,
+            entering: own.entering(seed, None),
             waiting: VecDeque::new(),
             free: VecDeque::new(),
             thinking: BinaryHeap::new(),
@@ -128,12 +154,19 @@ impl RequestResponse {
             retries: 0,
             retrying: 0,
         };
+        let places: Vec<u16> = own.entries.iter().map(|entry| entry.place).collect();
+        let mut servers = Vec::new();
+        for (entry, end) in (0..own.entries.len().max(1)).map(|entry| (entry, far_end(&own, role, entry))) {
+            let place = places.get(entry).copied().unwrap_or(0);
+            servers.push(network.servers.of(&own, end.seed, network.guest_with(end.vnic), place));
+        }
         let mut made = Self {
             role: index,
             ends: role.clone(),
-            server: network.servers.of(&own, role.ends[1].seed, network.guest_of(index, 1)),
+            servers,
             own,
             seed,
+            seats: Vec::new(),
             links: Vec::new(),
             asking,
             planned_ns: None,
@@ -142,38 +175,45 @@ impl RequestResponse {
             rows: Vec::new(),
         };
         for number in 0..made.own.connections {
-            let thinking = made.own.thinking(seed, number);
-            made.link(thinking, network)?;
+            let (seat, mut links) = (made.seats.len(), Vec::new());
+            for entry in 0..made.servers.len() {
+                links.push(made.link(seat, entry, network)?);
+            }
+            made.seats.push(Seat {
+                opening: links.first().copied(),
+                links,
+                asked: None,
+                again: None,
+                thinking: made.own.thinking(seed, number),
+                entering: made.own.entering(seed, Some(number)),
+            });
         }
         Ok(made)
     }
 
-    /// Prepares one more connection.
-    fn link(&mut self, thinking: Times, network: &mut Network) -> Result<usize, Finding> {
+    /// Prepares one more link.
+    fn link(&mut self, seat: usize, entry: usize, network: &mut Network) -> Result<usize, Finding> {
         let wishes = Wishes { buffers: self.own.buffers(), no_delay: true };
         let place = self.links.len();
-        let flow = Flow::new(self.role, place as u32, &self.ends, wishes, network)?;
-        self.links.push(Link {
-            flow,
-            asked: None,
-            again: None,
-            thinking,
-            left: false,
-            requests: 0,
-            answer: None,
-            answers_bytes: 0,
-        });
+        let flow = if entry == 0 {
+            Flow::new(self.role, place as u32, &self.ends, wishes, network)?
+        } else {
+            let ends = [near_end(&self.own, &self.ends, entry), far_end(&self.own, &self.ends, entry)];
+            network.end_elsewhere(self.role, place as u32, ends[1].vnic, self.own.entries[entry].address);
+            Flow::new(self.role, place as u32, &Role { ends, ..self.ends.clone() }, wishes, network)?
+        };
+        self.links.push(Link { flow, seat, entry, left: false, requests: 0, answer: None, answers_bytes: 0 });
         Ok(place)
     }
 
-    fn end(&mut self, intended_ns: u64, sent_ns: Option<u64>, now_ns: u64, ending: Ending) {
+    fn end(&mut self, wanted: Wanted, sent_ns: Option<u64>, now_ns: u64, ending: Ending, by: i32) {
         self.ended[ending as usize] += 1;
         self.rows.push(ResponseRow {
-            intended_ns: intended_ns as i64,
+            intended_ns: wanted.intended_ns as i64,
             sent_ns: sent_ns.map_or(-1, |sent_ns| sent_ns as i64),
             finished_ns: now_ns as i64,
-            entry: 0,
-            served_by: if ending == Ending::Answered { 0 } else { -1 },
+            entry: self.own.place_of(wanted.entry),
+            served_by: by,
             error: ending as i32,
         });
     }
@@ -186,29 +226,30 @@ impl RequestResponse {
         }
         self.give_up(network);
         let open = self.asking.schedule.is_some();
-        while let Some(&Reverse((from_ns, place))) =
+        while let Some(&Reverse((from_ns, seat))) =
             self.asking.thinking.peek().filter(|Reverse((from_ns, _))| *from_ns <= now_ns)
         {
             self.asking.thinking.pop();
-            if let Some(asked) = self.links[place].again.take() {
+            if let Some(asked) = self.seats[seat].again.take() {
                 self.asking.retrying -= 1;
-                self.ask(place, asked, network);
+                self.ask(seat, asked, network);
             } else if from_ns < self.asking.end_ns {
-                self.ask_first(place, from_ns, network);
+                let wanted = Wanted { intended_ns: from_ns, entry: self.seats[seat].entering.draw() };
+                self.ask_first(seat, wanted, network);
             }
         }
         self.asking.note_due(now_ns);
-        while let Some(&intended_ns) = self.asking.waiting.front() {
-            let Some(place) = self.asking.free.pop_front() else { break };
+        while let Some(&wanted) = self.asking.waiting.front() {
+            let Some(seat) = self.asking.free.pop_front() else { break };
             self.asking.waiting.pop_front();
-            self.ask_first(place, intended_ns, network);
+            self.ask_first(seat, wanted, network);
         }
         let end_ns = self.asking.end_ns;
         let thinks = self.asking.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
         let instants = [
             self.asking.next(),
             thinks.filter(|from_ns| *from_ns < end_ns || self.asking.retrying > 0),
-            self.asking.waiting.front().map(|intended_ns| intended_ns.saturating_add(self.own.timeout_ns)),
+            self.asking.waiting.front().map(|wanted| wanted.intended_ns.saturating_add(self.own.timeout_ns)),
             self.asking.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
         ];
         let shaking = !open && now_ns < end_ns && self.links.iter().any(|link| !link.flow.end(0).is_open());
@@ -222,22 +263,22 @@ impl RequestResponse {
         }
     }
 
-    fn ask_first(&mut self, place: usize, intended_ns: u64, network: &mut Network) {
+    fn ask_first(&mut self, seat: usize, wanted: Wanted, network: &mut Network) {
         let now_ns = network.now_ns;
         let left = self.own.retries;
-        let asked = Asked { intended_ns, sent_ns: now_ns, begun_ns: now_ns, left, number: 0 };
-        self.ask(place, asked, network);
+        let asked = Asked { wanted, sent_ns: now_ns, begun_ns: now_ns, left, number: 0 };
+        self.ask(seat, asked, network);
     }
 
-    /// A try begins; it leaves once its connection is there.
-    fn ask(&mut self, place: usize, asked: Asked, network: &mut Network) {
+    /// A try begins; it leaves once its link is there.
+    fn ask(&mut self, seat: usize, asked: Asked, network: &mut Network) {
         let number = self.asking.asked;
         self.asking.asked += 1;
         let asked = Asked { begun_ns: network.now_ns, number, ..asked };
-        let end_ns = asked.intended_ns.saturating_add(self.own.timeout_ns);
-        self.asking.patience.push(Reverse((self.next_try(asked).unwrap_or(end_ns), place, number)));
-        let link = &mut self.links[place];
-        link.asked = Some(asked);
+        let end_ns = asked.wanted.intended_ns.saturating_add(self.own.timeout_ns);
+        self.asking.patience.push(Reverse((self.next_try(asked).unwrap_or(end_ns), seat, number)));
+        self.seats[seat].asked = Some(asked);
+        let link = &mut self.links[self.seats[seat].links[asked.wanted.entry]];
         if link.flow.end(0).is_open() {
             link.flow.write(0, self.own.request_bytes, network);
         }
@@ -246,100 +287,131 @@ impl RequestResponse {
     /// When a request is asked again, unless this try is answered; `None` after the last.
     fn next_try(&self, asked: Asked) -> Option<u64> {
         let at_ns = asked.begun_ns.saturating_add(self.own.retry_after_ns?);
-        let end_ns = asked.intended_ns.saturating_add(self.own.timeout_ns);
+        let end_ns = asked.wanted.intended_ns.saturating_add(self.own.timeout_ns);
         (asked.left > 0 && at_ns < end_ns).then_some(at_ns)
     }
 
     /// Requests whose time is over: they are not waited for any more.
     fn give_up(&mut self, network: &mut Network) {
         let now_ns = network.now_ns;
-        while let Some(&Reverse((at_ns, place, number))) = self.asking.patience.peek() {
-            match self.links[place].asked.filter(|asked| asked.number == number) {
+        while let Some(&Reverse((at_ns, seat, number))) = self.asking.patience.peek() {
+            match self.seats[seat].asked.filter(|asked| asked.number == number) {
                 None => {}
                 Some(_) if at_ns > now_ns => break,
                 Some(asked) => {
                     let again = self.next_try(asked).is_some();
-                    let place = self.replace(place, network);
+                    self.seats[seat].asked = None;
+                    self.replace(seat, asked.wanted.entry, network);
                     if again {
                         self.asking.retries += 1;
-                        self.ask(place, Asked { left: asked.left - 1, ..asked }, network);
+                        self.ask(seat, Asked { left: asked.left - 1, ..asked }, network);
                     } else {
-                        self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, Ending::Lost);
+                        self.end(asked.wanted, Some(asked.sent_ns), now_ns, Ending::Lost, UNSERVED);
                     }
                 }
             }
             self.asking.patience.pop();
         }
-        while let Some(&intended_ns) =
-            self.asking.waiting.front().filter(|at_ns| at_ns.saturating_add(self.own.timeout_ns) <= now_ns)
-        {
+        let timeout_ns = self.own.timeout_ns;
+        let over = |wanted: &&Wanted| wanted.intended_ns.saturating_add(timeout_ns) <= now_ns;
+        while let Some(&wanted) = self.asking.waiting.front().filter(over) {
             self.asking.waiting.pop_front();
-            self.end(intended_ns, None, now_ns, Ending::Lost);
+            self.end(wanted, None, now_ns, Ending::Lost, UNSERVED);
         }
     }
 
-    /// A new connection instead of one whose request was given up.
-    fn replace(&mut self, place: usize, network: &mut Network) -> usize {
-        let link = &mut self.links[place];
-        (link.asked, link.left) = (None, true);
-        let thinking = link.thinking.clone();
-        let new = self.link(thinking, network).expect("both ends had a connection before");
+    /// A new link instead of one whose request was given up; its connection is free once it is open.
+    fn replace(&mut self, seat: usize, entry: usize, network: &mut Network) {
+        let old = self.seats[seat].links[entry];
+        self.links[old].left = true;
+        let new = self.link(seat, entry, network).expect("both ends had a link before");
+        self.seats[seat].links[entry] = new;
+        self.seats[seat].opening = Some(new);
         self.links[new].flow.connect(network);
-        new
     }
 
-    /// What the server has whole of a connection is taken in.
+    /// A link is there: the request that waits for it leaves, or its connection is free.
+    fn is_open(&mut self, place: usize, network: &mut Network) {
+        let Link { seat, entry, .. } = self.links[place];
+        let waits = self.seats[seat].asked.is_some_and(|asked| asked.wanted.entry == entry);
+        let opens = self.seats[seat].opening.take_if(|opening| *opening == place).is_some();
+        if waits && self.seats[seat].links[entry] == place {
+            self.links[place].flow.write(0, self.own.request_bytes, network);
+        } else if opens {
+            self.is_free(seat, network.now_ns);
+        }
+    }
+
+    /// What the server has whole of a link is taken in.
     fn take_in(&mut self, place: usize, network: &mut Network) {
         let link = &mut self.links[place];
         if link.flow.end(1).received_bytes() < (link.requests + 1) * self.own.request_bytes {
             return;
         }
         link.requests += 1;
-        if !network.offer(self.server, (self.role, place)) {
-            self.answer(place, HEADER_BYTES, Ending::Refused, network);
+        let (server, owner) = (self.servers[link.entry], (self.role, place));
+        if !network.offer(server, owner, self.own.request_bytes) {
+            self.answer(Served { owner, ending: Ending::Refused, by: UNSERVED }, network);
         }
-        network.look_at(self.server);
+        network.look_at(server);
     }
 
-    fn answer(&mut self, place: usize, bytes: u64, ending: Ending, network: &mut Network) {
-        let link = &mut self.links[place];
+    fn answer(&mut self, served: Served, network: &mut Network) {
+        let link = &mut self.links[served.owner.1];
+        let bytes = if served.ending == Ending::Answered { self.own.response_bytes } else { HEADER_BYTES };
         link.answers_bytes += bytes;
-        link.answer = Some((link.answers_bytes, ending));
+        link.answer = Some((link.answers_bytes, served));
         link.flow.write(1, bytes, network);
     }
 
-    /// The client takes the answer of a connection, if it is whole.
+    /// The client takes the answer of a link, if it is whole.
     fn take_answer(&mut self, place: usize, network: &mut Network) {
         let link = &mut self.links[place];
-        let Some((bytes, ending)) =
-            link.answer.filter(|(bytes, _)| link.flow.end(0).received_bytes() >= *bytes)
+        let Some((_, served)) = link.answer.filter(|(bytes, _)| link.flow.end(0).received_bytes() >= *bytes)
         else {
             return;
         };
         link.answer = None;
-        let Some(asked) = link.asked.take().filter(|_| bytes > 0) else { return };
+        let seat = link.seat;
+        let Some(asked) = self.seats[seat].asked.take() else { return };
         let now_ns = network.now_ns;
-        if ending != Ending::Answered
+        if served.ending != Ending::Answered
             && let Some(at_ns) = self.next_try(asked)
         {
             self.asking.retries += 1;
             self.asking.retrying += 1;
-            self.links[place].again = Some(Asked { left: asked.left - 1, ..asked });
-            self.asking.thinking.push(Reverse((at_ns.max(now_ns), place)));
+            self.seats[seat].again = Some(Asked { left: asked.left - 1, ..asked });
+            self.asking.thinking.push(Reverse((at_ns.max(now_ns), seat)));
             return;
         }
-        let think = self.links[place].thinking.draw();
-        self.end(asked.intended_ns, Some(asked.sent_ns), now_ns, ending);
-        self.is_free(place, now_ns.saturating_add(think.0));
+        let think = self.seats[seat].thinking.draw();
+        self.end(asked.wanted, Some(asked.sent_ns), now_ns, served.ending, served.by);
+        self.is_free(seat, now_ns.saturating_add(think.0));
     }
 
     /// A connection without a request: its client may ask from then on.
-    fn is_free(&mut self, place: usize, from_ns: u64) {
+    fn is_free(&mut self, seat: usize, from_ns: u64) {
         if self.asking.schedule.is_some() {
-            self.asking.free.push_back(place);
+            self.asking.free.push_back(seat);
         } else {
-            self.asking.thinking.push(Reverse((from_ns, place)));
+            self.asking.thinking.push(Reverse((from_ns, seat)));
         }
+    }
+}
+
+/// The client's end towards one of the servers.
+fn near_end(own: &Parameters, role: &Role, entry: usize) -> RoleEnd {
+    match own.entries.get(entry) {
+        Some(entry) => RoleEnd { vnic: entry.vnics[0], address: Some(entry.local), ..role.ends[0].clone() },
+        None => role.ends[0].clone(),
+    }
+}
+
+/// The end of one of the servers.
+fn far_end(own: &Parameters, role: &Role, entry: usize) -> RoleEnd {
+    match own.entries.get(entry) {
+        Some(entry) => RoleEnd { vnic: entry.vnics[1], address: Some(entry.address), ..role.ends[1].clone() },
+        None => role.ends[1].clone(),
     }
 }
 
@@ -367,12 +439,12 @@ impl Workload for RequestResponse {
         }
     }
 
-    fn served(&mut self, place: usize, network: &mut Network) {
-        self.answer(place, self.own.response_bytes, Ending::Answered, network);
+    fn served(&mut self, served: Served, network: &mut Network) {
+        self.answer(served, network);
     }
 
     fn server(&self) -> Option<usize> {
-        self.own.service.is_none().then_some(self.server)
+        self.own.service.is_none().then_some(self.servers[0])
     }
 
     fn path_changed(&mut self, side: usize, network: &mut Network) {
@@ -390,11 +462,7 @@ impl Workload for RequestResponse {
         let was_open = self.links[place].flow.end(0).is_open();
         let side = self.links[place].flow.take(message, network);
         if !was_open && self.links[place].flow.end(0).is_open() {
-            if self.links[place].asked.is_some() {
-                self.links[place].flow.write(0, self.own.request_bytes, network);
-            } else {
-                self.is_free(place, network.now_ns);
-            }
+            self.is_open(place, network);
             self.go_on(network);
         }
         if side == 1 {
@@ -412,12 +480,11 @@ impl Workload for RequestResponse {
         }
         let now_ns = network.now_ns;
         self.asking.note_due(now_ns);
-        let sent = self.links.iter().filter_map(|link| link.asked.or(link.again));
-        let sent: Vec<_> = sent.map(|asked| (asked.intended_ns, Some(asked.sent_ns))).collect();
-        let unsent =
-            std::mem::take(&mut self.asking.waiting).into_iter().map(|intended_ns| (intended_ns, None));
-        for (intended_ns, sent_ns) in sent.into_iter().chain(unsent) {
-            self.end(intended_ns, sent_ns, now_ns, Ending::Open);
+        let sent = self.seats.iter().filter_map(|seat| seat.asked.or(seat.again));
+        let sent: Vec<_> = sent.map(|asked| (asked.wanted, Some(asked.sent_ns))).collect();
+        let unsent = std::mem::take(&mut self.asking.waiting).into_iter().map(|wanted| (wanted, None));
+        for (wanted, sent_ns) in sent.into_iter().chain(unsent) {
+            self.end(wanted, sent_ns, now_ns, Ending::Open, UNSERVED);
         }
         self.finished = true;
     }
@@ -437,7 +504,7 @@ impl Workload for RequestResponse {
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
-        let [answered, refused, lost, broken, open, failed] = self.ended;
+        let [answered, refused, lost, broken, open, failed, bad_gateway] = self.ended;
         let sent = self.rows.iter().filter(|row| row.sent_ns >= 0).count() as u64;
         let client = vec![
             ("requests", self.ended.iter().sum()),
@@ -447,9 +514,10 @@ impl Workload for RequestResponse {
             ("broken_requests", broken),
             ("open_requests", open),
             ("failed_requests", failed),
+            ("bad_gateway_requests", bad_gateway),
             ("retries", self.asking.retries),
             ("sent_bytes", (sent + self.asking.retries) * self.own.request_bytes),
-            ("received_bytes", answered * self.own.response_bytes + refused * HEADER_BYTES),
+            ("received_bytes", answered * self.own.response_bytes + (refused + bad_gateway) * HEADER_BYTES),
             ("send_errors", 0),
         ];
         let open = self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64;

@@ -5,6 +5,7 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::Table;
+use crate::servers::Served;
 use serde_json::Value;
 use virtlab_load::histogram::Histogram;
 use virtlab_load::parameters;
@@ -34,10 +35,12 @@ pub trait Workload: Send {
     fn start(&mut self, network: &mut Network);
     /// An instant that the workload planned.
     fn tick(&mut self, side: usize, generation: u32, network: &mut Network);
-    /// A server has done the request of one of its connections.
-    fn served(&mut self, place: usize, _network: &mut Network) {
-        unreachable!("connection {place} is of no workload of this kind")
+    /// A server has done with the request of one of its connections.
+    fn served(&mut self, served: Served, _network: &mut Network) {
+        unreachable!("{served:?} is of no workload of this kind")
     }
+    /// A server of it has something to do for it, at once.
+    fn called(&mut self, _network: &mut Network) {}
     /// The server that it has for itself.
     fn server(&self) -> Option<usize> {
         None

@@ -1,13 +1,14 @@
 //! The whole: network, roles and timeline, played from instant to instant.
 
 use crate::agenda::Due;
-use crate::input::{Act, Action, Deed, Finding, Input};
+use crate::input::{Act, Action, Deed, Finding, Input, Passive, Role};
 use crate::ip::Message;
 use crate::network::{Landed, Network};
 use crate::samples::readings::{ENDED, Readings, STOPPED};
 use crate::samples::{Column, Table};
 use crate::workloads::{
     self,
+    forwarding::Forwarding,
     workload::{Workload, finding},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,12 @@ struct Playing {
     workload: Box<dyn Workload>,
     started: bool,
     told: bool,
+}
+
+impl Playing {
+    fn of(role: &Role, workload: Box<dyn Workload>) -> Self {
+        Self { name: role.name.clone(), kept: role.kept, workload, started: false, told: false }
+    }
 }
 
 /// How the pass ended, and what it measured.
@@ -101,11 +108,25 @@ impl World {
     ///
     /// # Errors
     /// Everything in the input that cannot be played.
-    pub fn new(input: Input) -> Result<Self, Vec<Finding>> {
+    pub fn new(mut input: Input) -> Result<Self, Vec<Finding>> {
+        let asking = input.roles.len();
+        input.roles.extend(input.passive.iter().map(Passive::role));
         let mut network = Network::new(&input).map_err(|finding| vec![finding])?;
         let mut findings = Vec::new();
         let mut roles = Vec::new();
         for (index, role) in input.roles.iter().enumerate() {
+            if let Some(passive) = index.checked_sub(asking).map(|place| &input.passive[place]) {
+                match Forwarding::new(index, role, passive, &mut network) {
+                    // It has no action of its own: it is there from the beginning, and the run does not wait for its end.
+                    Ok(forwarding) => roles.push(Playing {
+                        started: true,
+                        told: true,
+                        ..Playing::of(role, Box::new(forwarding))
+                    }),
+                    Err(finding) => findings.push(finding),
+                }
+                continue;
+            }
             let kind = match workloads::kind(&format!("roles.{}.workload", role.name), &role.workload) {
                 Ok(kind) => kind,
                 Err(finding) => {
@@ -131,13 +152,7 @@ impl World {
             }
             let role = &role;
             match (kind.make)(index, role, &mut network) {
-                Ok(workload) => roles.push(Playing {
-                    name: role.name.clone(),
-                    kept: role.kept,
-                    workload,
-                    started: false,
-                    told: false,
-                }),
+                Ok(workload) => roles.push(Playing::of(role, workload)),
                 Err(finding) => findings.push(finding),
             }
         }
@@ -236,6 +251,7 @@ impl World {
                 Some(Due::Speak(place)) => self.network.speak(place),
                 Some(Due::Work(guest)) => self.work(guest),
                 Some(Due::Serve(server)) => self.serve(server),
+                Some(Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
                 Some(Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
@@ -271,8 +287,9 @@ impl World {
 
     /// Roles whose requests a server has done by now.
     fn serve(&mut self, server: usize) {
-        while let Some((role, place)) = self.network.servers.served(server, self.network.now_ns) {
-            self.roles[role].workload.served(place, &mut self.network);
+        while let Some(served) = self.network.servers.served(server, self.network.now_ns) {
+            let (role, _) = served.owner;
+            self.roles[role].workload.served(served, &mut self.network);
             self.look(role);
         }
         self.network.look_at(server);
@@ -309,7 +326,7 @@ impl World {
         for guest in self.network.news_of_paths() {
             for role in 0..self.roles.len() {
                 for side in [0, 1] {
-                    if self.roles[role].started && self.network.guest_of(role, side) == guest {
+                    if self.roles[role].started && self.network.is_in(role, side, guest) {
                         self.roles[role].workload.path_changed(side, &mut self.network);
                         self.look(role);
                     }

@@ -2,8 +2,8 @@
 
 Requests count in the window in which they were due. One that was given up, or was open at the end, enters the response
 times with the time that it had waited: it would have taken longer, so a statistic that reaches it is a lower bound, and
-leaving it out would hide just the slowest. Refused, failed and broken requests have no response time, and are counted
-apart.
+leaving it out would hide just the slowest. Refused, failed and broken requests, and those of a bad gateway, have no
+response time, and are counted apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
 from virtlab.lazy import NDArray
 
-ANSWERED, REFUSED, LOST, BROKEN, OPEN, FAILED = range(6)  # as `error` of response/1 says it
+ANSWERED, REFUSED, LOST, BROKEN, OPEN, FAILED, BAD_GATEWAY = range(7)  # as `error` of response/1 says it
 NONE_DUE = "no request was due in the window"
 
 
@@ -46,7 +46,12 @@ def values(context: RoleContext) -> None:
         "censored_requests": OPEN,
         "request_errors": BROKEN,
     }
+    clustered = context.parameter("passive_share_ratio") is not None
+    if clustered:
+        found["bad_gateway_requests"] = BAD_GATEWAY
     shares = {metric: int((error == ending).sum()) for metric, ending in found.items()}
+    if clustered:
+        shares["forwarded_requests"] = int((answered & (rows["served_by"] != rows["entry"])).sum())
     deadline_ns = context.parameter("deadline_ns")
     if deadline_ns is None:
         out.absent("late_requests", "the role has no deadline")

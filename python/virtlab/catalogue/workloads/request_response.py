@@ -22,6 +22,7 @@ from virtlab.catalogue.kinds import (
     POSITIVE_SIZE,
     RATIO,
     REQUEST_RATE,
+    SHARE,
     Kind,
     PlacedError,
     choice,
@@ -79,6 +80,11 @@ OF_OUR_SERVER = (
 )  # fmt: skip
 
 
+PASSIVE_SHARE = Parameter(
+    "passive_share", SHARE, "passive_share_ratio",
+    "of a service with an active server: the share of requests that enter at a passive one, drawn for each; absent: none",
+)  # fmt: skip
+
 TRACE = "trace"
 ARRIVALS = choice("constant", "poisson", TRACE)
 
@@ -102,6 +108,8 @@ def _without(values: Values) -> Mapping[str, str]:
 def _never(values: Values) -> frozenset[str]:
     """Metrics that such a role cannot have."""
     none = {"refused_requests" if _over_http(values) else "failed_requests"}
+    if values.get(PASSIVE_SHARE.plan) is None:
+        none |= {"forwarded_requests", "bad_gateway_requests"}
     return frozenset(none if values.get("retries") is not None else {*none, "retries"})
 
 
@@ -264,6 +272,7 @@ REQUEST_RESPONSE = Workload(
         ),
         SERVICE_PORT,
         SERVICE_GUEST,
+        PASSIVE_SHARE,
         Parameter("path", PATH, "path", "target of requests over HTTP; absent: '/'"),
         Parameter("keep_alive", FLAG, "keep_alive", "a connection carries more than one request over HTTP; absent: it does"),
         Parameter("connections", COUNT, "connections", "on each there is one request at a time", SHARED),
@@ -345,7 +354,7 @@ REQUEST_RESPONSE = Workload(
     streams={"response/1": "from"},
     metrics=PROBE | SEARCH | {
         "response_time", "client_wait", "request_rate", "answer_rate", "refused_requests", "late_requests", "lost_requests",
-        "censored_requests", "request_errors", "failed_requests", "retries",
+        "censored_requests", "request_errors", "failed_requests", "retries", "forwarded_requests", "bad_gateway_requests",
     },
     transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
@@ -356,7 +365,7 @@ REQUEST_RESPONSE = Workload(
     traced=TRACE,
     never=_never,
     at_service=AtService(
-        speaks=lambda values: str(values.get("protocol", "tcp")), without=_without, only=_only_at_services
+        speaks=lambda values: str(values.get("protocol", "tcp")), without=_without, only=_only_at_services, places=True
     ),
     works=works,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.catalogue.kinds import shown
 from virtlab.catalogue.sockets import FIRST, PORT, SERVICE_GUEST
-from virtlab.catalogue.workloads.request_response import HTTP, NAME
+from virtlab.catalogue.workloads.request_response import HTTP, NAME, PASSIVE_SHARE
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
@@ -103,9 +103,10 @@ def _outside(role: RoleSpec, named: re.Match[str], findings: Findings) -> RoleSp
 
 def _no_server(role: RoleSpec, findings: Findings) -> None:
     """A role that ends at no service chooses among no guests."""
-    if SERVICE_GUEST.name in role.given:
-        what = "it is of a role that ends at a service"
-        findings.add(("roles", role.name, SERVICE_GUEST.name), what, "remove it", key=True)
+    for key in (SERVICE_GUEST.name, PASSIVE_SHARE.name):
+        if key in role.given:
+            what = "it is of a role that ends at a service"
+            findings.add(("roles", role.name, key), what, "remove it", key=True)
 
 
 def _refuse_unfit(role: RoleSpec, findings: Findings) -> None:
@@ -151,6 +152,8 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
         what = f"'{service.name}' does not say its port"
         findings.add((*at, "to"), what, "write 'port' here, or 'ready: {port: ...}' of the service")
     values = {key: value for key, value in _fit(role).items() if key != SERVICE_GUEST.plan}
+    if service.active is not None:
+        values.setdefault(PASSIVE_SHARE.plan, 0.0)
     return replace(role, target=guest, service=service.name, parameters={**values, "port": port})
 
 
@@ -158,6 +161,16 @@ def _server(role: RoleSpec, service: ServiceSpec, findings: Findings) -> str:
     """The guest of the service that is asked."""
     at = ("roles", role.name)
     named = role.parameters.get(SERVICE_GUEST.plan)
+    if service.active is not None:
+        if named is not None:
+            what = f"of the servers of '{service.name}' only {service.active} is active"
+            cure = f"remove it; '{PASSIVE_SHARE.name}' says how many requests enter at the others"
+            findings.add((*at, SERVICE_GUEST.name), what, cure, key=True)
+        return service.active
+    if PASSIVE_SHARE.name in role.given:
+        what = f"none of the servers of '{service.name}' is passive"
+        cure = f"write 'active: {service.on[0]}' into the service, or remove it"
+        findings.add((*at, PASSIVE_SHARE.name), what, cure, key=True)
     listed = ", ".join(service.on[:8])
     if named is None and len(service.on) > 1:
         what = f"'{service.name}' is on {len(service.on)} guests, and a role ends at one"

@@ -51,6 +51,12 @@ class ServiceSpec:
         return self.ready is not None and "port" in self.ready
 
     @property
+    def active(self) -> str | None:
+        """The guest of its active server; None where none of them is passive."""
+        key = self.declaration.active
+        return self.parameters.get(key) if key is not None else None
+
+    @property
     def of_image(self) -> bool:
         """Whether the images of its guests say what it executes."""
         return any(each.in_image and each.plan not in self.parameters for each in self.declaration.parameters)
@@ -131,6 +137,8 @@ def _service(
     ready = _ready((*at, "ready"), node.get("ready"), kind, findings)
     in_images = images is None or (bool(on) and images.keys() >= set(on))
     parameters = _parameters(at, node, kind, findings, in_images=in_images) if kind is not None else {}
+    for key, text in kind.placed(parameters, on) if kind is not None and not watch.wrong else ():
+        findings.add_text((*at, key), text)
     return None if kind is None or watch.wrong else ServiceSpec(name, kind.name, on, needs, ready, parameters)
 
 

@@ -11,6 +11,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.plan.seeds import stream_seed
+from virtlab.planner.clusters import entries
 from virtlab.planner.ends import RoleEnd, interfaces, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import PROBES
@@ -108,6 +109,13 @@ class Probes:
                 own["idle"] = self.plan.world.guests[end.guest].idle
             if WORKLOADS[role.workload].works(parameters):
                 own["work_per_s"] = self.stations.work_per_s(end.guest)
+            if entered := [each for each in entries(self.plan, role) if side == "client"]:
+                own["entries"] = [
+                    {"place": each.place, "local": str(near.address.ip), "address": str(far.address.ip)}
+                    for each in entered
+                    for near, far in [each.ends]
+                    if near.address is not None and far.address is not None
+                ]
             request = {
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),

@@ -1,7 +1,7 @@
 """`demand_server`: the agent itself serves, as a process of its own in each guest, at the port that its check asks.
 
 How much work a processor does in a second is measured outside guests and told to it, so that a demand is as much work in
-every guest, whatever time its processors get.
+every guest, whatever time its processors get. A server is passive if it is told the address of the active one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.services.demand_server import ACTIVE, forwarding, of_server
 from virtlab.plan import Guest, Refusal, Service
 from virtlab.testbed.services.program import IMPLEMENTATION as PROGRAM
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
@@ -17,9 +18,13 @@ from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImple
 
 def _invocation(name: str, service: Service, _: Guest) -> Invocation:
     assert service.ready is not None, name
-    words = json.dumps(dict(service.parameters), separators=(",", ":"))
-    before = (OURSELVES, "serve", "--parameters", words, "--port", str(service.ready.port))
-    return Invocation((), before=before, ours=True)
+    words = json.dumps(of_server(service.parameters), separators=(",", ":"))
+    port = str(service.ready.port)
+    before: tuple[str, ...] = (OURSELVES, "serve", "--parameters", words, "--port", port)
+    active = service.parameters.get(ACTIVE)
+    if active is not None:
+        before += ("--forwarding", json.dumps(forwarding(service.parameters), separators=(",", ":")))
+    return Invocation((), before=before, ours=True, active=active)
 
 
 def _refusals(path: str, service: Service, guest: Guest) -> Iterator[Refusal]:

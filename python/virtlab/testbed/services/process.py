@@ -82,6 +82,9 @@ class Process:
         if invocation.ours:
             seed = service_seed(self.all_guests.plan.seed, self.name, self.guest)
             argv += ["--seed", str(seed), "--work-per-s", str(self.all_guests.work_per_s(self.guest))]
+            argv += ["--place", str(self.service.on.index(self.guest))]
+        if invocation.active not in {None, self.guest}:
+            argv += ["--active", self._address(str(invocation.active))]
         command = self.all_guests.command(
             self.guest,
             self.channel,
@@ -108,6 +111,14 @@ class Process:
     def _invocation(self) -> Invocation:
         guest = self.all_guests.plan.world.guests[self.guest]
         return services.of(self.service.kind).invocation(self.name, self.service, guest)
+
+    def _address(self, guest: str) -> str:
+        """Of another guest, as its own reaches it. GuestError where it does not."""
+        try:
+            return resolved(self.all_guests.plan, [guest], self.guest, {})[guest]
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            raise GuestError(self.where, what, cure) from None
 
     def _resolved(self, words: Sequence[str]) -> list[str]:
         """Words with what they refer to. GuestError where its guest reaches no such address."""

@@ -21,9 +21,8 @@ class Invocation:
     folder: str | None = None  # where it begins; None: its guest's usual one
     before: tuple[str, ...] = ()  # what executes those words
     user: str | None = None  # of its guest; None: the one that its leader is
-    ours: bool = (
-        False  # the agent serves: it is told its seed, and how much work a processor does in a second
-    )
+    ours: bool = False  # the agent serves: it is told its seed, its place, and how much work a processor does in a second
+    active: str | None = None  # guest of the active server, whose address the others are told
 
 
 @dataclass(frozen=True, slots=True)

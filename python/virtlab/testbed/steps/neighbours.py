@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from virtlab.plan import Plan
+from virtlab.planner.clusters import entered, towards, ways
 from virtlab.planner.ends import interfaces, role_ends
 
 FULL_MESH_MEMBERS = 64
@@ -62,9 +63,12 @@ def _acquaint(known: dict[tuple[str, str], dict[str, str]], member: Member, two:
 
 
 def reach_pairs(plan: Plan) -> list[tuple[tuple[str, str, int], tuple[str, str, int]]]:
-    """Pairs of (guest, address, MTU) that must reach each other: the ends of roles; without roles a ring of all guests."""
+    """Pairs of (guest, address, MTU) that must reach each other: the ends of roles, and servers that forward; without roles
+    a ring of all guests.
+    """
     pairs = []
-    for role in plan.roles.values():
+    roles = [towards(role, guest) for role in plan.roles.values() for guest in entered(plan, role)]
+    for role in (*roles, *(way.role for way in ways(plan))):
         ends = role_ends(plan, role)
         if ends is not None and ends[0].address is not None and ends[1].address is not None:
             here, there = ends

@@ -20,6 +20,8 @@ const LEAST_BELIEVED_BYTES: u32 = 552;
 pub struct Paths {
     /// By role, the addresses of its sides.
     ends: Vec<[Option<IpAddr>; 2]>,
+    /// By role and flow, guest and address of a server that is another than the one at which the role ends.
+    elsewhere: BTreeMap<(usize, u32), (usize, IpAddr)>,
     /// Roles whose packets of IPv4 must not be cut.
     uncut: BTreeSet<usize>,
     /// By guest and destination: MTU, and until when it is believed.
@@ -61,6 +63,22 @@ impl Paths {
     /// The address of a role's side; none of a role that does not exist, as those of kernels.
     pub fn end(&self, role: usize, side: usize) -> Option<IpAddr> {
         self.ends.get(role).and_then(|ends| ends[side])
+    }
+
+    /// A flow of a role ends at another server.
+    pub fn end_elsewhere(&mut self, role: usize, flow: u32, guest: usize, address: IpAddr) {
+        self.elsewhere.insert((role, flow), (guest, address));
+    }
+
+    /// Guest and address of the server of a flow that ends at another than its role.
+    pub fn elsewhere(&self, role: usize, flow: u32) -> Option<(usize, IpAddr)> {
+        self.elsewhere.get(&(role, flow)).copied()
+    }
+
+    /// Whether a flow of a role ends at another server, in a guest.
+    pub fn ends_in(&self, role: usize, guest: usize) -> bool {
+        let of_role = self.elsewhere.range((role, 0)..=(role, u32::MAX));
+        of_role.map(|(_, (own, _))| own).any(|own| *own == guest)
     }
 
     /// The MTU towards an address that a guest believes in now.

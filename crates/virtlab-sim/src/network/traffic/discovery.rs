@@ -62,11 +62,14 @@ impl Network {
         let (hosts, paths) = (&self.guests.hosts, &self.guests.paths);
         let role = message.role as usize;
         let side = usize::from(message.origin) ^ usize::from(message.reply);
-        let may_cut = || paths.may_cut(role, || hosts.of_side(role, side), packet.to);
+        let elsewhere = paths.elsewhere(role, message.flow).filter(|_| side == 1);
+        let guest = || elsewhere.map_or_else(|| hosts.of_side(role, side), |(guest, _)| guest);
+        let may_cut = || paths.may_cut(role, guest, packet.to);
         if packet.to.version() == IpVersion::V4 && !packet.tapped && may_cut() {
             return false;
         }
-        let sender = paths.end(role, side).and_then(|address| hosts.find(address));
+        let sender = elsewhere.map(|(_, address)| address).or_else(|| paths.end(role, side));
+        let sender = sender.and_then(|address| hosts.find(address));
         if let Some(sender) = sender.filter(|_| !packet.tapped) {
             self.tell(nic, packet, sender);
         }

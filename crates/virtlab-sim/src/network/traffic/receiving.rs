@@ -3,6 +3,7 @@
 use crate::ip::Message;
 use crate::network::frames::{Incoming, is_noise, is_notice, is_resolution};
 use crate::network::whole::Network;
+use core::net::IpAddr;
 
 impl Network {
     /// A frame that has come to a vNIC; a message that is whole with it, for this side's role.
@@ -51,6 +52,22 @@ impl Network {
     /// Whether a message's packet was marked on the way, asked once.
     pub fn was_marked(&mut self, message: &Message) -> bool {
         self.labels.was_marked(message)
+    }
+
+    /// Guest of a vNIC.
+    pub fn guest_with(&self, vnic: usize) -> usize {
+        self.edge.nics.get(vnic).map_or(0, |nic| nic.given.guest)
+    }
+
+    /// A flow of a role ends at a server with that address, beside a vNIC, and not at the role's.
+    pub fn end_elsewhere(&mut self, role: usize, flow: u32, vnic: usize, address: IpAddr) {
+        let guest = self.guest_with(vnic);
+        self.guests.paths.end_elsewhere(role, flow, guest, address);
+    }
+
+    /// Whether a side of a role is in a guest, with one of its flows.
+    pub fn is_in(&self, role: usize, side: usize, guest: usize) -> bool {
+        self.guest_of(role, side) == guest || (side == 1 && self.guests.paths.ends_in(role, guest))
     }
 
     /// Guest of a role's side.

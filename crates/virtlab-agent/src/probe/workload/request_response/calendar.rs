@@ -1,7 +1,9 @@
-//! When requests are due, whatever has been answered.
+//! When requests are due, whatever has been answered, and where they enter.
 
+use super::ledger::Due;
 use crate::probe::run::Run;
 use std::sync::atomic::Ordering;
+use virtlab_load::entering::Entering;
 use virtlab_load::parameters::request_response::{RATE, RequestResponse as Parameters};
 use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
@@ -12,6 +14,7 @@ pub struct Calendar {
     pub end: Nanos,
     /// Absent: when a client has done thinking.
     schedule: Option<Schedule>,
+    entering: Entering,
     number: u64,
     /// Changes of the rate that are known.
     tuned: u64,
@@ -25,6 +28,7 @@ impl Calendar {
             origin: begun,
             end: own.duration_ns.map_or(Nanos::MAX, |duration| begun + Nanos(duration)),
             schedule: own.due(seed),
+            entering: own.entering(seed, None),
             number: 0,
             tuned: 0,
             seed,
@@ -43,10 +47,10 @@ impl Calendar {
     }
 
     /// The next one, if it is due by now.
-    pub fn take(&mut self, now: Nanos) -> Option<Nanos> {
-        let due = self.next().filter(|due| *due <= now)?;
+    pub fn take(&mut self, now: Nanos) -> Option<Due> {
+        let intended = self.next().filter(|due| *due <= now)?;
         self.number += 1;
-        Some(due)
+        Some(Due { intended, entry: self.entering.draw(), sent: None })
     }
 
     /// Another rate that came since the last call; what is due before `now` has been taken by the old one.

@@ -2,7 +2,8 @@
 //!
 //! Every request ends in one way: answered, refused by the server, given up at its time-out, broken with its connection, or
 //! open when the role was stopped. Each has a row with the instant at which it was due, also one that never left. One
-//! thread looks after all connections, none of which it waits for alone.
+//! thread looks after all connections, none of which it waits for alone. Of a service with passive servers each connection has
+//! a socket to every server, and a request leaves on the one of the server at which it enters.
 
 use super::super::Workload;
 use super::super::tcp;
@@ -20,6 +21,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use virtlab_load::entering::Entering;
 use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters, Times};
 use virtlab_wire::Nanos;
@@ -35,8 +37,8 @@ const BUSY_LEAST: Nanos = Nanos(100_000_000);
 
 pub struct Client {
     pub parameters: Parameters,
-    pub local: SocketAddr,
-    pub peer: SocketAddr,
+    /// Of each entry: this end and the other.
+    pub ends: Vec<[SocketAddr; 2]>,
     pub buffers: Buffers,
     pub idle: Idle,
     pub seed: u64,
@@ -84,16 +86,23 @@ struct Asked {
     written: usize,
 }
 
-/// One connection.
-struct Connection {
+/// The way to one entry.
+struct Line {
     fd: Option<OwnedFd>,
+    incoming: Incoming,
+}
+
+/// One connection; to each entry it has a socket, and carries a request on one of them.
+struct Connection {
+    lines: Vec<Line>,
     asked: Option<Asked>,
     /// What is asked again on it, and how many tries may follow that one.
     again: Option<(Due, u16)>,
-    incoming: Incoming,
     /// From when on it could carry a request.
     free: Nanos,
     thinking: Times,
+    /// Of a closed loop.
+    entering: Entering,
 }
 
 /// The client at work.
@@ -103,8 +112,8 @@ struct Asking<'a> {
     calendar: Calendar,
     readiness: Readiness,
     connections: Vec<Connection>,
-    /// Of an open loop: when requests were due for which no connection was free yet, and connections without a request.
-    waiting: VecDeque<Nanos>,
+    /// Of an open loop: requests that were due and for which no connection was free yet, and connections without a request.
+    waiting: VecDeque<Due>,
     free: VecDeque<usize>,
     /// Connections that are left alone until an instant: their client thinks, or they failed.
     resting: BinaryHeap<Reverse<(Nanos, usize)>>,
@@ -119,14 +128,16 @@ struct Asking<'a> {
 impl<'a> Asking<'a> {
     fn new(client: &'a Client, run: &'a Run, begun: Nanos) -> anyhow::Result<Self> {
         let own = &client.parameters;
+        let line = |_: &_| Line { fd: None, incoming: Incoming::new(own.protocol) };
         let connection = |number| Connection {
-            fd: None,
+            lines: client.ends.iter().map(line).collect(),
             asked: None,
             again: None,
-            incoming: Incoming::new(own.protocol),
             free: begun,
             thinking: own.thinking(client.seed, number),
+            entering: own.entering(client.seed, Some(number)),
         };
+        let entries = 0..client.ends.len();
         let mut asking = Self {
             client,
             run,
@@ -138,12 +149,14 @@ impl<'a> Asking<'a> {
             resting: BinaryHeap::new(),
             retrying: 0,
             patience: BinaryHeap::new(),
-            buffers: (Requests::new(own, client.peer), vec![0; PIECE_BYTES]),
-            ledger: Ledger::new(run),
+            buffers: (Requests::new(own, client.ends[0][1]), vec![0; PIECE_BYTES]),
+            ledger: Ledger::new(run, entries.clone().map(|entry| own.place_of(entry)).collect()),
         };
         for place in 0..asking.connections.len() {
             if own.keep_alive.unwrap_or(true) {
-                let _ = asking.dial(place)?; // one that cannot be made now is tried again with its first request
+                for entry in entries.clone() {
+                    let _ = asking.dial(place, entry)?; // one that cannot be made now is tried again with its first request
+                }
             }
             asking.resting.push(Reverse((begun, place)));
         }
@@ -159,8 +172,9 @@ impl<'a> Asking<'a> {
             let next = self.ask_all(now)?;
             let Some(next) = next else { return Ok(true) };
             let wait = next.since(clock::raw());
-            for place in self.readiness.wait(wait, self.client.idle)? {
-                self.advance(place as usize)?;
+            let entries = self.client.ends.len();
+            for line in self.readiness.wait(wait, self.client.idle)? {
+                self.advance(line as usize / entries, line as usize % entries)?;
             }
         }
         Ok(false)
@@ -193,14 +207,16 @@ impl<'a> Asking<'a> {
             } else if open {
                 self.free.push_back(place);
             } else if from < self.calendar.end {
-                self.ask(place, Due { intended: from, sent: None }, self.client.parameters.retries)?;
+                let entry = self.connections[place].entering.draw();
+                let due = Due { intended: from, entry, sent: None };
+                self.ask(place, due, self.client.parameters.retries)?;
             }
         }
         self.note_due(now);
-        while let Some(&intended) = self.waiting.front() {
+        while let Some(&due) = self.waiting.front() {
             let Some(place) = self.free.pop_front() else { break };
             self.waiting.pop_front();
-            self.ask(place, Due { intended, sent: None }, self.client.parameters.retries)?;
+            self.ask(place, due, self.client.parameters.retries)?;
         }
         let timeout = Nanos(self.client.parameters.timeout_ns);
         let rests = self.resting.peek().map(|Reverse((from, _))| *from);
@@ -213,7 +229,7 @@ impl<'a> Asking<'a> {
         let instants = [
             self.calendar.next(),
             rests.filter(|_| wanted),
-            self.waiting.front().map(|intended| *intended + timeout),
+            self.waiting.front().map(|due| due.intended + timeout),
             self.patience.peek().map(|Reverse((at, ..))| *at),
         ];
         Ok(instants.into_iter().flatten().min())
@@ -230,25 +246,26 @@ impl<'a> Asking<'a> {
                 Some(asked) => {
                     // What is still to come would be taken for the answer to the next request.
                     self.missed(place, asked, now, Ending::Lost);
-                    let _ = self.dial(place)?;
+                    let _ = self.dial(place, asked.due.entry)?;
                 }
             }
             self.patience.pop();
         }
-        while let Some(&intended) = self.waiting.front().filter(|intended| **intended + timeout <= now) {
+        while let Some(&due) = self.waiting.front().filter(|due| due.intended + timeout <= now) {
             self.waiting.pop_front();
-            self.ledger.unanswered(Due { intended, sent: None }, now, Ending::Lost);
+            self.ledger.unanswered(due, now, Ending::Lost);
         }
         Ok(())
     }
 
     /// Begins a connection; false when there is no way there.
-    fn dial(&mut self, place: usize) -> anyhow::Result<bool> {
+    fn dial(&mut self, place: usize, entry: usize) -> anyhow::Result<bool> {
         let client = self.client;
-        let Ok(fd) = tcp::dial(client.local, client.peer, client.buffers) else { return Ok(false) };
-        self.readiness.as_it_changes(&fd, place as u64)?;
-        self.connections[place].fd = Some(fd);
-        self.connections[place].incoming = Incoming::new(client.parameters.protocol);
+        let [local, peer] = client.ends[entry];
+        let Ok(fd) = tcp::dial(local, peer, client.buffers) else { return Ok(false) };
+        self.readiness.as_it_changes(&fd, (place * client.ends.len() + entry) as u64)?;
+        let incoming = Incoming::new(client.parameters.protocol);
+        self.connections[place].lines[entry] = Line { fd: Some(fd), incoming };
         Ok(true)
     }
 
@@ -257,8 +274,8 @@ impl<'a> Asking<'a> {
         let (number, begun) = (self.buffers.0.next_number(), clock::raw());
         let asked = Asked { due, begun, left, number, written: 0 };
         self.connections[place].asked = Some(asked);
-        if self.connections[place].fd.is_none() && !self.dial(place)? {
-            self.broke(place);
+        if self.connections[place].lines[due.entry].fd.is_none() && !self.dial(place, due.entry)? {
+            self.broke(place, due.entry);
             return Ok(());
         }
         let end = due.intended + Nanos(self.client.parameters.timeout_ns);
@@ -278,7 +295,7 @@ impl<'a> Asking<'a> {
     fn missed(&mut self, place: usize, asked: Asked, until: Nanos, ending: Ending) {
         if !self.again(place, asked, until, true) {
             self.ledger.unanswered(asked.due, clock::raw(), ending);
-            self.rest(place, until, true);
+            self.rest(place, until, Some(asked.due.entry));
         }
     }
 
@@ -288,14 +305,16 @@ impl<'a> Asking<'a> {
         self.ledger.retries += 1;
         self.retrying += 1;
         self.connections[place].again = Some((asked.due, asked.left - 1));
-        self.rest(place, at.max(until), ends);
+        self.rest(place, at.max(until), ends.then_some(asked.due.entry));
         true
     }
 
     /// Writes what the connection takes of its request.
     fn write(&mut self, place: usize) {
         let connection = &mut self.connections[place];
-        let (Some(asked), Some(fd)) = (&mut connection.asked, &connection.fd) else { return };
+        let Some(asked) = &mut connection.asked else { return };
+        let Some(fd) = &connection.lines[asked.due.entry].fd else { return };
+        let entry = asked.due.entry;
         let request = self.buffers.0.numbered(asked.number);
         while asked.written < request.len() {
             let now = clock::raw();
@@ -309,35 +328,36 @@ impl<'a> Asking<'a> {
                     self.ledger.sent_bytes += count as u64;
                 }
                 Err(error) if trouble(&error) == Trouble::Again => return,
-                Err(_) => return self.broke(place),
+                Err(_) => return self.broke(place, entry),
             }
         }
     }
 
-    /// A connection is over, with the request on it.
-    fn broke(&mut self, place: usize) {
+    /// A connection's way to an entry is over, with the request on it.
+    fn broke(&mut self, place: usize, entry: usize) {
         let now = clock::raw();
-        if let Some(asked) = self.connections[place].asked {
+        if let Some(asked) = self.connections[place].asked.filter(|asked| asked.due.entry == entry) {
             self.missed(place, asked, now + REST, Ending::Broken);
         } else {
-            self.connections[place].fd = None;
+            self.connections[place].lines[entry].fd = None;
         }
     }
 
-    /// No request is under way on a connection any more, and none is until an instant; without its socket where `ends`.
-    fn rest(&mut self, place: usize, until: Nanos, ends: bool) {
+    /// No request is under way on a connection any more, and none is until an instant; `ends`: without its socket to there.
+    fn rest(&mut self, place: usize, until: Nanos, ends: Option<usize>) {
         let connection = &mut self.connections[place];
         (connection.asked, connection.free) = (None, until);
-        if ends {
-            connection.fd = None;
+        if let Some(entry) = ends {
+            connection.lines[entry].fd = None;
         }
         self.resting.push(Reverse((until, place)));
     }
 
     /// Something can be written to a connection, or read.
-    fn advance(&mut self, place: usize) -> anyhow::Result<()> {
-        if self.connections[place].asked.is_some_and(|asked| asked.written < self.buffers.0.len()) {
-            if self.connections[place].asked.is_some_and(|asked| asked.due.sent.is_none()) {
+    fn advance(&mut self, place: usize, entry: usize) -> anyhow::Result<()> {
+        let asked = self.connections[place].asked.filter(|asked| asked.due.entry == entry);
+        if let Some(asked) = asked.filter(|asked| asked.written < self.buffers.0.len()) {
+            if asked.due.sent.is_none() {
                 // The handshake was the network's.
                 self.connections[place].free = self.connections[place].free.max(clock::raw());
             }
@@ -345,27 +365,20 @@ impl<'a> Asking<'a> {
         }
         loop {
             let connection = &mut self.connections[place];
-            let Some(fd) = &connection.fd else { return Ok(()) };
-            let number = connection.asked.map(|asked| asked.number);
+            let number = connection.asked.filter(|asked| asked.due.entry == entry).map(|asked| asked.number);
+            let Line { fd: Some(fd), incoming } = &mut connection.lines[entry] else { return Ok(()) };
             let (whole, over) = match tcp::read(fd, &mut self.buffers.1, 0) {
                 Err(error) if trouble(&error) == Trouble::Again => return Ok(()),
-                Ok(0) => (connection.incoming.end(number)?, true),
+                Ok(0) => (incoming.end(number)?, true),
                 Err(_) => (None, true),
                 Ok(count) => {
                     self.ledger.received_bytes += count as u64;
-                    (
-                        connection.incoming.take(
-                            &self.buffers.1[..count],
-                            number,
-                            &self.client.parameters,
-                        )?,
-                        false,
-                    )
+                    (incoming.take(&self.buffers.1[..count], number, &self.client.parameters)?, false)
                 }
             };
             match whole {
                 Some(answer) => self.answered(place, answer),
-                None if over => self.broke(place),
+                None if over => self.broke(place, entry),
                 None => continue,
             }
             return Ok(());
@@ -385,13 +398,13 @@ impl<'a> Asking<'a> {
         let think = connection.thinking.draw();
         self.ledger.answered(asked.due, now, answer);
         if ends {
-            connection.fd = None;
+            connection.lines[asked.due.entry].fd = None;
         }
         if self.calendar.is_open() {
             connection.free = now;
             self.free.push_back(place);
         } else {
-            self.rest(place, now + think, false);
+            self.rest(place, now + think, None);
         }
     }
 
@@ -399,8 +412,7 @@ impl<'a> Asking<'a> {
     fn leave_open(&mut self) {
         let now = clock::raw();
         self.note_due(now);
-        let unsent =
-            std::mem::take(&mut self.waiting).into_iter().map(|intended| Due { intended, sent: None });
+        let unsent = std::mem::take(&mut self.waiting);
         let again = self.connections.iter().filter_map(|one| one.again).map(|(due, _)| due);
         let sent = self.connections.iter().filter_map(|one| one.asked).map(|asked| asked.due).chain(again);
         for due in sent.chain(unsent) {

@@ -3,19 +3,23 @@
 use super::super::http;
 use super::super::http_answer;
 use super::message::{self, HEAD, Head, Kind};
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use std::net::SocketAddr;
 use virtlab_load::parameters::request_response::{Ending, Protocol, RequestResponse as Parameters};
 
 /// From which status on an answer over HTTP says that the request failed.
 const STATUS_FAILED: u16 = 400;
 
+/// Place of the server of a request that none has served.
+pub const UNSERVED: i32 = -1;
+
 /// A whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub ending: Ending,
-    /// Place of the server that answered; below 0 where none served the request.
-    pub server: i32,
+    /// Place of the server that served the request, below 0 where none did; absent where the protocol does not say it: the
+    /// one that was asked.
+    pub server: Option<i32>,
     /// Of what was requested.
     pub bytes: u64,
     /// Whether the connection ends with it.
@@ -112,25 +116,27 @@ const UNASKED: &str = "an answer came to a request that was not asked on its con
 
 fn read(head: Head, number: Option<u64>, own: &Parameters) -> anyhow::Result<Answer> {
     ensure!(number == Some(head.number), UNASKED);
-    ensure!(head.kind != Kind::Request, "a request came where an answer was due");
+    let (ending, server) = match head.kind {
+        Kind::Response => (Ending::Answered, i32::from(head.server)),
+        Kind::Refusal => (Ending::Refused, UNSERVED),
+        Kind::BadGateway => (Ending::BadGateway, UNSERVED),
+        Kind::Request | Kind::Forward => bail!("a request came where an answer was due"),
+    };
     let bytes = u64::from(head.bytes);
-    let refused = head.kind == Kind::Refusal;
-    let wanted = if refused { HEAD as u64 } else { own.response_bytes };
+    let served = ending == Ending::Answered;
+    let wanted = if served { own.response_bytes } else { HEAD as u64 };
     ensure!(
-        bytes == wanted || (own.service.is_some() && !refused),
+        bytes == wanted || (own.service.is_some() && served),
         "the answer has {bytes} B where {wanted} B were requested"
     );
-    Ok(match refused {
-        true => Answer { ending: Ending::Refused, server: -1, bytes, closes: false },
-        false => Answer { ending: Ending::Answered, server: i32::from(head.server), bytes, closes: false },
-    })
+    Ok(Answer { ending, server: Some(server), bytes, closes: false })
 }
 
 fn read_http(answer: http_answer::Answer, number: Option<u64>) -> anyhow::Result<Answer> {
     ensure!(number.is_some(), UNASKED);
     let (bytes, closes) = (answer.body_bytes, answer.closes);
     Ok(match answer.status {
-        STATUS_FAILED.. => Answer { ending: Ending::Failed, server: -1, bytes, closes },
-        _ => Answer { ending: Ending::Answered, server: 0, bytes, closes },
+        STATUS_FAILED.. => Answer { ending: Ending::Failed, server: Some(UNSERVED), bytes, closes },
+        _ => Answer { ending: Ending::Answered, server: None, bytes, closes },
     })
 }

@@ -1,6 +1,6 @@
 //! How requests ended: a row for each, and their counts.
 
-use super::exchange::Answer;
+use super::exchange::{Answer, UNSERVED};
 use crate::probe::live::Tally;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -11,10 +11,12 @@ use virtlab_load::parameters::request_response::{ENDINGS, Ending};
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::ResponseRow;
 
-/// A request that was due then, and when its first octets left.
+/// A request that was due then, where it enters, and when its first octets left.
 #[derive(Clone, Copy)]
 pub struct Due {
     pub intended: Nanos,
+    /// Among the entries of its role.
+    pub entry: usize,
     pub sent: Option<Nanos>,
 }
 
@@ -29,11 +31,13 @@ pub struct Ledger {
     pub retries: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    /// Of each entry: which server of the service that is.
+    places: Vec<i32>,
 }
 
 impl Ledger {
     /// Empty.
-    pub fn new(run: &Run) -> Self {
+    pub fn new(run: &Run, places: Vec<i32>) -> Self {
         Self {
             rows: Spool::new(&run.budget),
             tally: run.tally(),
@@ -42,12 +46,13 @@ impl Ledger {
             retries: 0,
             sent_bytes: 0,
             received_bytes: 0,
+            places,
         }
     }
 
     /// One that came back.
     pub fn answered(&mut self, due: Due, finished: Nanos, answer: Answer) {
-        self.row(due, finished, answer.server, answer.ending);
+        self.row(due, finished, answer.server.unwrap_or(self.places[due.entry]), answer.ending);
         if answer.ending == Ending::Answered {
             self.tally.seen(answer.bytes);
             self.tally.took(finished.since(due.intended).0);
@@ -56,7 +61,7 @@ impl Ledger {
 
     /// One that did not.
     pub fn unanswered(&mut self, due: Due, finished: Nanos, ending: Ending) {
-        self.row(due, finished, -1, ending);
+        self.row(due, finished, UNSERVED, ending);
     }
 
     fn row(&mut self, due: Due, finished: Nanos, server: i32, ending: Ending) {
@@ -65,7 +70,7 @@ impl Ledger {
             intended_ns: due.intended.0 as i64,
             sent_ns: due.sent.map_or(-1, |sent| sent.0 as i64),
             finished_ns: finished.0 as i64,
-            entry: 0,
+            entry: self.places[due.entry],
             served_by: server,
             error: ending as i32,
         });
@@ -73,7 +78,7 @@ impl Ledger {
 
     /// All of it.
     pub fn close(self, report: &mut Report) {
-        let [answered, refused, lost, broken, open, failed] = self.ended;
+        let [answered, refused, lost, broken, open, failed, bad_gateway] = self.ended;
         for (counter, value) in [
             ("requests", self.ended.iter().sum()),
             ("answered_requests", answered),
@@ -82,6 +87,7 @@ impl Ledger {
             ("broken_requests", broken),
             ("open_requests", open),
             ("failed_requests", failed),
+            ("bad_gateway_requests", bad_gateway),
             ("retries", self.retries),
             ("sent_bytes", self.sent_bytes),
             ("received_bytes", self.received_bytes),

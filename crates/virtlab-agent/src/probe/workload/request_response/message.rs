@@ -16,10 +16,19 @@ pub enum Kind {
     Response,
     /// Back, without it.
     Refusal,
+    /// A request, from a passive server to its active one: several on a connection, answered in any order.
+    Forward,
+    /// Back, from a passive server that had no answer of its active one.
+    BadGateway,
 }
 
-const KINDS: [(Kind, [u8; 2]); 3] =
-    [(Kind::Request, *b"rq"), (Kind::Response, *b"rs"), (Kind::Refusal, *b"no")];
+const KINDS: [(Kind, [u8; 2]); 5] = [
+    (Kind::Request, *b"rq"),
+    (Kind::Response, *b"rs"),
+    (Kind::Refusal, *b"no"),
+    (Kind::Forward, *b"fw"),
+    (Kind::BadGateway, *b"bg"),
+];
 
 /// What a head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +131,11 @@ mod tests {
 
     #[test]
     fn messages_come_whole_however_they_are_cut() {
-        let sent = [head(40, Kind::Request), head(16, Kind::Refusal), head(17, Kind::Response)];
+        let kinds = [Kind::Request, Kind::Refusal, Kind::Response, Kind::Forward, Kind::BadGateway];
+        let sent = [40, 16, 17, 64, 16].into_iter().zip(kinds).map(|(bytes, kind)| head(bytes, kind));
+        let sent: Vec<Head> = sent.collect();
         let mut stream = Vec::new();
-        for one in sent {
+        for one in &sent {
             stream.extend_from_slice(&one.octets());
             stream.resize(stream.len() + one.bytes as usize - HEAD, 0x72);
         }

@@ -9,6 +9,7 @@ mod exchange;
 mod ledger;
 mod lock;
 mod message;
+mod passive;
 mod readiness;
 mod server;
 pub mod service;
@@ -19,7 +20,8 @@ use super::{Arming, Kind, Prepared, Side, parse};
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde_json::Value;
-use virtlab_load::parameters::request_response::{NAME, RATE, RequestResponse as Parameters};
+use std::net::SocketAddr;
+use virtlab_load::parameters::request_response::{Entry, NAME, RATE, RequestResponse as Parameters};
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of(NAME, prepare);
@@ -34,13 +36,20 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let workload: Box<dyn super::Workload> = match arming.side {
         Side::Client => {
             let (local, peer) = arming.ends()?;
-            Box::new(client::Client { parameters, local, peer, buffers, idle, seed })
+            let at = |entry: &Entry| {
+                [SocketAddr::new(entry.local, 0), SocketAddr::new(entry.address, peer.port())]
+            };
+            let mut ends: Vec<_> = parameters.entries.iter().map(at).collect();
+            if ends.is_empty() {
+                ends.push([local, peer]);
+            }
+            Box::new(client::Client { parameters, ends, buffers, idle, seed })
         }
         Side::Server => {
             let (listener, port) = tcp::listen(&arming, buffers)?;
             fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
             let writer = writer::Writer::new(&parameters)?;
-            Box::new(server::Server { parameters, listener, port, idle, seed, writer })
+            Box::new(server::Server { parameters, listener, port, idle, seed, writer, place: 0 })
         }
     };
     Ok(Prepared { workload, check: Box::new(check) })

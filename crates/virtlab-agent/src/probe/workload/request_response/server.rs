@@ -21,20 +21,22 @@ use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use virtlab_load::parameters::request_response::{Pause, RequestResponse as Parameters};
 use virtlab_load::station::{Done, Station, Task};
 use virtlab_wire::Nanos;
 
 /// Read at once.
-const PIECE_BYTES: usize = 64 << 10;
+pub const PIECE_BYTES: usize = 64 << 10;
 /// Connections at a time, with those that are about to end.
-const CONNECTIONS_MOST: usize = 2048;
+pub const CONNECTIONS_MOST: usize = 2048;
+/// Requests of one passive server at a time: one of each of its clients.
+const FORWARDS_MOST: u32 = 65_536;
 /// The longest sleep, so that a stop is seen.
 const GLANCE: Nanos = Nanos(20_000_000);
 /// By which the listener is told from connections.
-const LISTENER: u64 = u64::MAX;
+pub const LISTENER: u64 = u64::MAX;
 
 pub struct Server {
     pub parameters: Parameters,
@@ -43,13 +45,29 @@ pub struct Server {
     pub idle: Idle,
     pub seed: u64,
     pub writer: Option<Writer>,
+    /// Among the servers of its service.
+    pub place: u16,
 }
 
 /// A connection, of which a reading and a serving thread know.
 struct Line {
     fd: OwnedFd,
-    /// Whether a request of it is waiting or served.
-    busy: AtomicBool,
+    /// Requests of it that wait or are served: one of a client, more of a passive server.
+    busy: AtomicU32,
+    /// Who has it writes a whole message.
+    turn: Mutex<()>,
+}
+
+impl Line {
+    /// Whether a request of that kind may come; it is one more then.
+    fn takes(&self, kind: Kind) -> bool {
+        let most = match kind {
+            Kind::Request => 1,
+            Kind::Forward => FORWARDS_MOST,
+            _ => 0,
+        };
+        self.busy.fetch_add(1, Ordering::AcqRel) < most
+    }
 }
 
 /// A request to be served.
@@ -72,6 +90,7 @@ struct Backlog {
 }
 
 struct Shared<'a> {
+    place: u16,
     parameters: &'a Parameters,
     work_per_s: u64,
     run: &'a Run,
@@ -151,11 +170,11 @@ impl Shared<'_> {
             if !self.store() {
                 return;
             }
-            let head =
-                Head { bytes: response.len() as u32, kind: Kind::Response, server: 0, number: job.number };
+            let (bytes, number) = (response.len() as u32, job.number);
+            let head = Head { bytes, kind: Kind::Response, server: self.place, number };
             response[..HEAD].copy_from_slice(&head.octets());
-            job.line.busy.store(false, Ordering::Release);
-            self.write(&job.line.fd, &response);
+            job.line.busy.fetch_sub(1, Ordering::AcqRel);
+            self.write(&job.line, &response);
         }
     }
 
@@ -211,7 +230,8 @@ impl Shared<'_> {
     }
 
     /// Writes an answer. A client that is gone gets none, and reports that itself.
-    fn write(&self, fd: &OwnedFd, mut octets: &[u8]) {
+    fn write(&self, line: &Line, mut octets: &[u8]) {
+        let (fd, _turn) = (&line.fd, line.turn.lock().unwrap_or_else(PoisonError::into_inner));
         while !octets.is_empty() && !self.run.stopped() {
             match tcp::write(fd, octets) {
                 Ok(count) => octets = &octets[count..],
@@ -234,6 +254,7 @@ impl Workload for Server {
         let mut report = Report::default();
         let works = self.parameters.works();
         let shared = Shared {
+            place: self.place,
             parameters: &self.parameters,
             work_per_s: self
                 .parameters
@@ -335,7 +356,7 @@ impl Reading<'_> {
             match tcp::accept_one(&server.listener, libc::SOCK_NONBLOCK) {
                 Ok(Some(fd)) if lines.len() < CONNECTIONS_MOST && tcp::set_no_delay(&fd).is_ok() => {
                     readiness.while_readable(&fd, self.connections)?;
-                    let line = Line { fd, busy: AtomicBool::new(false) };
+                    let line = Line { fd, busy: AtomicU32::new(0), turn: Mutex::new(()) };
                     lines.insert(self.connections, (Arc::new(line), Incoming::new()));
                     self.connections += 1;
                 }
@@ -359,11 +380,7 @@ impl Reading<'_> {
             match incoming.take(&mut octets) {
                 Ok(None) => {}
                 // One at a time on each connection: a client that sends more breaks the protocol.
-                Ok(Some(Head { kind: Kind::Request, number, .. }))
-                    if !line.busy.swap(true, Ordering::AcqRel) =>
-                {
-                    self.take_in(line, number);
-                }
+                Ok(Some(Head { kind, number, .. })) if line.takes(kind) => self.take_in(line, number),
                 Ok(Some(_)) | Err(_) => {
                     self.garbled += 1;
                     return false;
@@ -377,8 +394,8 @@ impl Reading<'_> {
         if self.shared.offer(Job { line: line.clone(), number }) {
             return;
         }
-        line.busy.store(false, Ordering::Release);
+        line.busy.fetch_sub(1, Ordering::AcqRel);
         let head = Head { bytes: HEAD as u32, kind: Kind::Refusal, server: 0, number };
-        self.shared.write(&line.fd, &head.octets());
+        self.shared.write(line, &head.octets());
     }
 }

@@ -4,6 +4,7 @@
 use super::super::Workload;
 use super::super::parse;
 use super::super::tcp;
+use super::passive::Passive;
 use super::server::Server;
 use crate::probe::parameters::Idle;
 use crate::probe::run::Run;
@@ -12,6 +13,8 @@ use crate::transport::Writer;
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::OpenOptions;
+use std::net::{IpAddr, SocketAddr};
+use virtlab_load::forwards::Bounds;
 use virtlab_load::parameters::request_response::RequestResponse as Parameters;
 
 /// Command-line options.
@@ -28,6 +31,15 @@ pub struct Options {
     /// Units of work that one processor does in a second, measured outside guests.
     #[arg(long)]
     work_per_s: u64,
+    /// Among the servers of its service.
+    #[arg(long, default_value_t = 0)]
+    place: u16,
+    /// Address of the active server, if this one is passive.
+    #[arg(long, requires = "forwarding")]
+    active: Option<IpAddr>,
+    /// Of a passive server: an object of its bounds.
+    #[arg(long)]
+    forwarding: Option<String>,
 }
 
 /// Serves until it is killed.
@@ -43,9 +55,14 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     let run = Run::new("service", Writer::new(nobody.into()), Budget::new(0));
     let listener = tcp::listen_to_all(options.port, parameters.buffers())?;
     fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    let (seed, port, idle, place) = (options.seed, options.port, Idle::Sleep, options.place);
+    if let (Some(active), Some(bounds)) = (options.active, &options.forwarding) {
+        let bounds: Bounds = serde_json::from_str(bounds).context("forwarding")?;
+        let active = SocketAddr::new(active, port);
+        return Passive::new(listener, active, parameters.buffers(), bounds)?.serve(&run);
+    }
     let writer = super::writer::Writer::new(&parameters)?;
-    let (seed, port, idle) = (options.seed, options.port, Idle::Sleep);
-    let report = Box::new(Server { parameters, listener, port, idle, seed, writer }).run(&run);
+    let report = Box::new(Server { parameters, listener, port, idle, seed, writer, place }).run(&run);
     match report.failure {
         Some(failure) => bail!(failure),
         None => Ok(()),

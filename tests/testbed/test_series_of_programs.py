@@ -58,7 +58,10 @@ roles:
 """
 
 
-def written(script: str, metrics: dict[str, object], more: str = "timing: {warmup: 0 s, drain: 0 s}") -> str:
+AT_ONCE = "timing: {warmup: 0 s, drain: 0 s}\n"
+
+
+def written(script: str, metrics: dict[str, object], more: str = AT_ONCE) -> str:
     argv = json.dumps(["python3", "-c", script])
     return FILE.format(argv=argv, metrics=json.dumps(metrics), more=more)
 
@@ -140,3 +143,111 @@ def test_a_time_that_is_none_of_the_run_fails_it_with_one_line(
     assert words in reason
     assert "\n" not in reason
     assert sink.rows("client", "value/1") == 0
+
+
+SERVED = """\
+import http.server, itertools
+class Page(http.server.BaseHTTPRequestHandler):
+    asked = itertools.count(1)
+    def do_GET(self):
+        ups = 'up{of="a"} 1\\nup{of="b"} 1\\n'
+        body = f"# TYPE asked_total counter\\nasked_total {next(self.asked)}\\n{ups}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.HTTPServer(("", 8000), Page).serve_forever()
+"""
+POLLED = f"""\
+services:
+  web: {{kind: program, on: h1.g2, argv: {json.dumps(["python3", "-c", SERVED])}, ready: {{port: 8000}}}}
+"""
+PAGE = {
+    "http": "http://{web.address}:{web.port}/metrics",
+    "every": "100 ms",
+    "unit": "count",
+    "better": "lower",
+}
+ASKED = {"prometheus": "asked_total", **PAGE}
+WRITES = """\
+import os, time
+for number in range(8):
+    with open("now.new", "w") as file:
+        file.write(f'{{"level": {number}}}')
+    os.rename("now.new", "now.json")
+    time.sleep(0.1)
+print("said so")
+"""
+
+
+def test_a_page_of_a_server_is_polled_while_the_program_runs() -> None:
+    outcome, sink = played(written("import time; time.sleep(1)", {"asked": ASKED}, POLLED + AT_ONCE))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    (block,) = [columns for name, schema, columns in sink.blocks if (name, schema) == ("client", "value/1")]
+    assert block["value"].tolist() == list(range(1, len(block["value"]) + 1))
+    assert 6 <= len(block["value"]) <= 15
+    gaps = np.diff(block["t_ns"])
+    assert 0.05e9 < np.median(gaps) < 0.2e9
+    (begin,) = [mark.t_ns for name, mark in outcome.marks.items() if name.endswith(".started")]
+    (end,) = [mark.t_ns for name, mark in outcome.marks.items() if name.endswith(".finished")]
+    assert begin - 1e9 <= block["t_ns"].min() <= block["t_ns"].max() <= end
+
+
+def test_a_file_that_the_program_writes_is_polled_and_its_output_is_its_own() -> None:
+    level = {"json": "$.level", "file": "now.json", "every": "20 ms", "unit": "count", "better": "lower"}
+    outcome, sink = played(written(WRITES, {"level": level}))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    (block,) = [columns for name, schema, columns in sink.blocks if (name, schema) == ("client", "value/1")]
+    values = block["value"].tolist()
+    assert values == sorted(values)
+    assert {1, 2, 3, 4, 5, 6} <= set(values) <= set(range(8))
+    assert [content for name, content in sink.artefacts.items() if name.endswith(".out")] == [b"said so\n"]
+
+
+def test_a_wait_ends_at_what_is_polled() -> None:
+    timeline = """
+timeline:
+  - {id: go, do: start, role: client}
+  - {id: some, do: wait, until: {metric: client.asked, op: ">=", value: 3}, timeout: 20 s, on_timeout: fail,
+     after: go.started}
+  - {id: end, do: stop, role: client, after: some.done}
+"""
+    script = "import time; time.sleep(60)"
+    outcome, sink = played(written(script, {"asked": {**ASKED, "every": "20 ms"}}, POLLED + timeline))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert outcome.marks["some.done"].t_ns - outcome.marks["go.started"].t_ns < 20e9
+    assert sink.rows("client", "value/1") >= 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "script", "words"),
+    [
+        ({**ASKED, "prometheus": "up"}, "time.sleep(0.3)", "after its start holds 2 numbers, and a poll is of one (metric"),
+        ({**ASKED, "prometheus": "down"}, "time.sleep(0.3)", "has no sample down (metric 'v'); see the output"),
+        ({**ASKED, "http": "http://{to}:9/"}, "time.sleep(0.3)", "never found: Connection refused"),
+        ({**ASKED, "file": "absent"}, "time.sleep(0.3)", "of absent was polled and never found: No such file"),
+        ({**ASKED, "file": "pipe"}, "os.mkfifo('pipe'); time.sleep(0.3)", "it is no regular file"),
+        ({**ASKED, "file": "/dev/zero"}, "time.sleep(0.3)", "it is no regular file"),
+        ({**ASKED}, "sys.exit('no such flag')", "python3: ended with code 1: no such flag"),
+        ({**ASKED}, "os.kill(os.getpid(), 9)", "ended with signal 9, and wrote nothing"),
+    ],
+)  # fmt: skip
+def test_polls_that_find_nothing_to_read_fail_the_run_with_one_line(
+    entry: dict[str, str], script: str, words: str
+) -> None:
+    one = {key: value for key, value in entry.items() if key != "http" or "file" not in entry}
+    outcome, sink = played(written(f"import os, sys, time; {script}", {"v": one}, POLLED + AT_ONCE))
+    assert outcome.status == "failed"
+    (reason,) = [each for each in outcome.reasons if each.startswith("roles.client: python3: ")]
+    assert words in reason
+    assert "\n" not in reason
+    assert sink.rows("client", "value/1") == 0
+
+
+def test_a_polled_program_that_leaves_another_behind_has_ended() -> None:
+    script = "import subprocess, time; subprocess.Popen(['sleep', '50']); time.sleep(0.3)"
+    outcome, _ = played(written(script, {"asked": ASKED}, POLLED + AT_ONCE))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    (begin,) = [mark.t_ns for name, mark in outcome.marks.items() if name.endswith(".started")]
+    (end,) = [mark.t_ns for name, mark in outcome.marks.items() if name.endswith(".finished")]
+    assert end - begin < 20e9

@@ -10,6 +10,7 @@ mod console;
 pub mod fuzzing;
 mod leader;
 mod offload;
+mod polled;
 mod probe;
 mod rt;
 mod switch;
@@ -48,6 +49,8 @@ enum Role {
     Serve(probe::ServiceOptions),
     /// Tries whether a service of this guest answers.
     Answers(answers::Options),
+    /// Runs a program of a role, and polls something beside it.
+    Polled(polled::Options),
     /// Runs hard-deadline tasks in a guest with a CPU budget.
     Rt(rt::Options),
 }
@@ -66,6 +69,7 @@ pub fn main() -> ExitCode {
         Role::Switch(options) => switch::main(options),
         Role::Serve(options) => probe::serve(&options),
         Role::Answers(options) => answers::main(&options),
+        Role::Polled(options) => polled::main(&options),
         Role::Rt(options) => rt::main(options),
     };
     match outcome {

@@ -19,7 +19,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 BETTER: tuple[str, ...] = get_args(Better)
 SOURCE = "declared in the experiment file"
 DECLARED = "metrics"  # the parameter of a role that declares them
-OVER_TIME = ("time",)  # keys of an entry whose numbers are a series
+OVER_TIME = ("time", "http", "file")  # keys of an entry whose numbers are a series
 PROGRESS = "progress"  # of a role without a program: answers, packets or transactions that have come so far
 
 Declared = Mapping[str, Mapping[str, Metric]]  # role -> key -> metric

@@ -1,7 +1,7 @@
 """How a file says where in a program's output a metric is: one reader, its argument, and what the number is of.
 
 `{json: $.requests[*].ms, unit: ms, better: lower}`. A Plan holds the entry as the file writes it. With `time` the numbers
-are a series: the output tells the time of each.
+are a series: the output tells the time of each. With `http` or `file` they are polled, which is a series, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from virtlab.lazy import unloaded
 from virtlab.metrics.declared import BETTER, base_unit
-from virtlab.outputs import times
+from virtlab.outputs import polled, times
 from virtlab.outputs.times import Stamp, Written
 from virtlab.outputs.unreadable import UnreadableError
 from virtlab.units import did_you_mean, meant_unit, nearest
@@ -68,11 +68,13 @@ class Reader(NamedTuple):
     options: Mapping[str, str] | None = None  # further keys, and what they are
     check_time: Callable[[Mapping[str, Any]], object] | None = None  # as `check`, of the entry's `time`
     times: Callable[[Mapping[str, Any], Text], list[Written]] | None = None  # None: it reads none
+    polls: bool = True  # whether what it reads may be polled
 
     @property
     def further(self) -> Mapping[str, str]:
         """Keys that an entry of it may have, and what they are."""
-        return {**(self.options or {}), **(times.KEYS if self.times is not None else {})}
+        timed = times.KEYS if self.times is not None else {}
+        return {**(self.options or {}), **timed, **(polled.KEYS if self.polls else {})}
 
 
 def _delimiter(entry: Mapping[str, Any]) -> str:
@@ -139,6 +141,7 @@ READERS: dict[str, Reader] = {
         "histograms of an HdrHistogram log: those of a tag, of '' without one, or of '*', which is all", "*",
         lambda _, __: None,
         lambda _, entry, text: histogram_log.values(text.text, entry["hdr_histogram"]),
+        polls=False,
     ),
 }  # fmt: skip
 """Every reader by the key that names it."""
@@ -191,7 +194,9 @@ def mistakes(key: str, entry: Any) -> Iterator[tuple[str | None, str]]:
 def _misread(key: str, entry: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
     """What is wrong with what a reader is told, all of which is lines."""
     reader = READERS[name]
-    if reader.times is not None:
+    if reader.polls:
+        yield from polled.mistakes(entry)
+    if reader.times is not None and not polled.is_polled(entry):
         yield from times.mistakes(entry)
     try:
         reader.check(key, entry)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from virtlab.outputs import MOST_BYTES, READERS, UnreadableError, parse, read_output
+from virtlab.outputs.polled import Poll, Polls
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e200, max_value=1e200)
 JSON = {"json": "$.requests[*].ms", "unit": "ms", "better": "lower"}
@@ -372,3 +373,34 @@ def test_a_wrong_declaration_says_what_to_write(entry: Any, expected: str) -> No
 def test_a_reader_takes_its_own_example(reader: Any) -> None:
     name = next(name for name, each in READERS.items() if each is reader)
     assert parse("rate", {name: reader.example, "unit": "ms", "better": "lower"})
+
+
+@given(st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=20), st.integers(1, 17))
+def test_frames_are_taken_apart_however_they_are_cut(frames: list[tuple[bool, bytes]], piece: int) -> None:
+    stream = b"".join(
+        (b"output %d\n" % len(octets) if own else b"found 0 %d %d\n" % (at, len(octets))) + octets
+        for at, (own, octets) in enumerate(frames)
+    )
+    polls = Polls(1)
+    own = b"".join(polls.take(stream[at : at + piece]) for at in range(0, len(stream), piece))
+    assert own == b"".join(octets for mine, octets in frames if mine)
+    wanted = [Poll(at, octets) for at, (mine, octets) in enumerate(frames) if not mine]
+    assert polls.found.get(0, []) == wanted
+    assert not polls.torn
+
+
+@given(st.binary(max_size=300))
+def test_no_octets_of_an_agent_break_what_takes_them(content: bytes) -> None:
+    polls = Polls(1)
+    polls.take(content)
+    assert polls.found.keys() <= {0}
+
+
+@pytest.mark.parametrize(
+    "content", [b"x" * 64, b"found 1 3 1\nx", b"found 0 3\n", b"output -1\n", b"missed 0 0x1 1\n"]
+)
+def test_what_is_no_frame_is_noticed_and_read_no_further(content: bytes) -> None:
+    polls = Polls(1)
+    assert polls.take(content) == b""
+    assert polls.torn
+    assert polls.take(b"output 1\nx") == b""

@@ -25,6 +25,7 @@ mod watchdog;
 mod workload;
 
 pub(crate) use workload::NAMES as WORKLOADS;
+pub(crate) use workload::http::{Framing, read_answer};
 pub(crate) use workload::request_response::service::Options as ServiceOptions;
 
 use crate::transport::{Reader, Writer};

@@ -48,6 +48,10 @@ def check_roles(
             at = ("roles", name, "argv")
             ports = [(each.name, each.has_port) for each in services.values()]
             check_references(at, role.parameters["argv"], ROLE_ENDS, wiring.stations, ports, findings)
+            for key, entry in (role.parameters.get("metrics") or {}).items():
+                asked = [str(entry["http"])] if "http" in entry else []
+                whole = ("roles", name, "metrics", key)
+                check_references(whole, asked, ROLE_ENDS, wiring.stations, ports, findings, key="http")
         ends = [wiring.stations[guest] for guest in (role.source, role.target)]
         domains = [{attachment.domain for attachment in end.vnics.values()} for end in ends]
         if not {root(joined, domain) for domain in domains[0]} & {

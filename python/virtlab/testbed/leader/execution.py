@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ class Command:
     user: str | None = None  # that it runs as; None: the leader's own
     folder: str | None = None  # where it begins; None: where the leader is, or where it is confined to
     most_bytes: int = OUTPUT_MAX_BYTES  # of each stream that are kept
+    own: Callable[[bytes], bytes] | None = None  # of its output, the part that is kept; None: all
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
 
@@ -46,5 +48,7 @@ class Command:
 
     def take(self, data: Data) -> None:
         """Keeps what it wrote."""
-        kept = self.errors if data.stream == 2 else self.output
-        kept += data.content[: max(0, self.most_bytes - len(kept))]
+        kept, content = (self.errors if data.stream == 2 else self.output), data.content
+        if self.own is not None and data.stream != 2:
+            content = self.own(content)
+        kept += content[: max(0, self.most_bytes - len(kept))]

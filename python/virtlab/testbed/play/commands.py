@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from virtlab.catalogue.actions import WAIT
 from virtlab.testbed.leader.channels import COMMANDS
@@ -14,10 +15,10 @@ from virtlab.testbed.play.timeline import Timeline
 
 def launch(
     trial: Playing, action: str, where: str, guest: str, argv: Sequence[str], timeline: Timeline,
-    *, output_bytes: int = OUTPUT_MAX_BYTES, user: str | None = None,
+    *, output_bytes: int = OUTPUT_MAX_BYTES, **more: Any,
 ) -> int | None:  # fmt: skip
     """Starts a command of an action on a free channel, whose end is news of its leader's; None: it cannot be started, and
-    the run has failed. `where` is its place in the file."""
+    the run has failed. `where` is its place in the file; `more` is of `Guests.command`."""
     reach = trial.guests.reach(guest)
     # The first of a guest's own is its probe's.
     channels = COMMANDS.span if reach.channels is None else reach.channels[1:]
@@ -28,7 +29,7 @@ def launch(
         trial.note(timeline, f"{action}.failed", trial.site.now())
         trial.reasons.append(f"{where}: {what}; let some end first, with '{WAIT.name}'")
         return None
-    command = trial.guests.command(guest, channel, argv, most_bytes=output_bytes, user=user)
+    command = trial.guests.command(guest, channel, argv, most_bytes=output_bytes, **more)
     trial.control.listen(channel, command.take)  # what it writes may be here before the answer is
     try:
         command.start()

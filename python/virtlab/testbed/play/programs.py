@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from virtlab.catalogue.references import ROLE_ENDS, referred, replaced
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.outputs import MOST_BYTES, Samples, UnreadableError, read_output
+from virtlab.outputs.polled import Source
 from virtlab.outputs.times import START
 from virtlab.plan import Plan, Role
 from virtlab.planner.addresses import resolved
@@ -26,6 +27,7 @@ from virtlab.testbed.leader.control import ending
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.play import instants
 from virtlab.testbed.play.actions.action import Playing
+from virtlab.testbed.play.beside import Beside, Sample
 from virtlab.testbed.play.commands import launch
 from virtlab.testbed.play.instants import Instants
 from virtlab.testbed.play.timeline import Timeline
@@ -40,6 +42,7 @@ class _Running:
     command: Command
     over_ns: int
     instants: Instants
+    beside: Beside | None = None  # what is polled
     asked: bool = False  # to end before it did by itself
     until_ns: int | None = None  # it has time to do so
 
@@ -50,12 +53,15 @@ class Programs:
 
     trial: Playing
     running: dict[int, _Running] = field(default_factory=dict)
-    printing: dict[str, Command] = field(default_factory=dict)  # the last of each role, ended or not
+    latest_of: dict[str, _Running] = field(default_factory=dict)  # of each role, ended or not
 
     def begin(self, name: str, action: str, timeline: Timeline) -> None:
         """Starts a role's program, with the addresses that its words name."""
         role = self.trial.plan.roles[name]
         argv = words(self.trial.plan, name, role)
+        beside = Beside.of(self._metrics(name))
+        if beside is not None:
+            argv = beside.before(pages(self.trial.plan, name, role, beside.sources)) + argv
         channel = launch(
             self.trial,
             action,
@@ -65,12 +71,13 @@ class Programs:
             timeline,
             output_bytes=MOST_BYTES + 1,
             user=role.parameters.get("user"),
+            own=beside.polls.take if beside is not None else None,
         )
         if channel is not None:
             now_ns = self.trial.site.now()
             command, over_ns = self.trial.commands[channel][1], now_ns + int(role.parameters["timeout_ns"])
-            self.running[channel] = each = _Running(name, command, over_ns, Instants(now_ns))
-            self.printing[name] = command
+            self.running[channel] = each = _Running(name, command, over_ns, Instants(now_ns), beside)
+            self.latest_of[name] = each
             self._compare(each)
 
     def stop(self, name: str) -> bool:
@@ -115,14 +122,18 @@ class Programs:
         return well
 
     def latest(self, name: str, key: str) -> float | None:
-        """The last value of a metric in the whole lines that a role's program has printed; None as long as none can be read.
+        """The last value of a metric in the whole lines that a role's program has printed, or as polled; None as long as
+        none can be read.
 
         What cannot be read yet may be so later: only the whole output makes a run fail.
         """
-        command = self.printing.get(name)
-        if command is None:
+        each = self.latest_of.get(name)
+        if each is None:
             return None
-        whole = bytes(command.output[: command.output.rfind(b"\n") + 1])
+        if each.beside is not None and key in each.beside.metrics:
+            return each.beside.latest(key)
+        output = each.command.output
+        whole = bytes(output[: output.rfind(b"\n") + 1])
         entry = self._metrics(name)[key]
         try:
             values = read_output({key: entry}, whole)[key].values
@@ -139,8 +150,7 @@ class Programs:
             return
         try:
             self._compare(each)
-            found = read_output(self._metrics(each.role), bytes(each.command.output))
-            at_ns = [t_ns for key, samples in found.items() for t_ns in self._when(each, key, samples)]
+            found = list(self._samples(each))
         except UnreadableError as error:
             line = f", line {error.line}," if error.line else ""
             self._fail(each, f"its output{line} {one_line(error.what)}", error.cure)
@@ -148,15 +158,12 @@ class Programs:
         except AgentError as error:
             self._fail(each, f"its guest's clock was not told at its end: {error.what}", error.cure)
             return
-        keys = [key for key, samples in found.items() for _ in samples.values]
-        if keys and each.role in self.trial.plan.collect.packets:
+        if found and each.role in self.trial.plan.collect.packets:
             columns = {
-                "t_ns": np.array(at_ns, dtype=np.int64),
-                "metric": np.array(keys, dtype=object),
-                "value": np.array(
-                    [value for one in found.values() for value in one.values], dtype=np.float64
-                ),
-                "count": np.array([count for one in found.values() for count in one.counts], dtype=np.int64),
+                "t_ns": np.array([one.t_ns for one in found], dtype=np.int64),
+                "metric": np.array([one.key for one in found], dtype=object),
+                "value": np.array([one.value for one in found], dtype=np.float64),
+                "count": np.array([one.met for one in found], dtype=np.int64),
             }
             self.trial.sink.block(each.role, "value/1", columns)
 
@@ -168,6 +175,17 @@ class Programs:
         if any(_of_wall(entry) for entry in self._metrics(each.role).values()):
             guest = str(self.trial.plan.roles[each.role].from_)
             each.instants.readings.append(instants.read(self.trial.control, self.trial.guests.reach(guest)))
+
+    def _samples(self, each: _Running) -> Iterator[Sample]:
+        """Of what it printed, and of what was polled beside it."""
+        for key, samples in read_output(self._metrics(each.role), bytes(each.command.output)).items():
+            whole = zip(self._when(each, key, samples), samples.values, samples.counts, strict=True)
+            for t_ns, value, count in whole:
+                yield Sample(t_ns, key, value, count)
+        if each.beside is not None:
+            guest = str(self.trial.plan.roles[each.role].from_)
+            clock, now_ns = self.trial.guests.reach(guest).clock, self.trial.site.now()
+            yield from each.beside.samples(clock, each.instants.started_ns, now_ns)
 
     def _when(self, each: _Running, key: str, samples: Samples) -> list[int]:
         """When each sample was: as printed, else at the end."""
@@ -181,7 +199,8 @@ class Programs:
             raise UnreadableError(f"{error.what} (metric '{key}')", error.line, error.cure) from None
 
     def _fail(self, each: _Running, what: str, cure: str) -> None:
-        program = shlex.quote(one_line(each.command.argv[0]))
+        argv = self.trial.plan.roles[each.role].parameters["argv"]
+        program = shlex.quote(one_line(argv[0]))
         self.trial.reasons.append(f"roles.{each.role}: {program}: {what}; {cure}")
 
 
@@ -193,14 +212,26 @@ def _of_wall(entry: Mapping[str, Any]) -> bool:
 def words(plan: Plan, name: str, role: Role) -> list[str]:
     """The words of a role's command, with addresses as its guest reaches them. GuestError if one is missing."""
     argv = role.parameters["argv"]
+    found = _resolved(plan, role, argv, f"roles.{name}.argv")
+    return [replaced(word, found) for word in argv]
+
+
+def pages(plan: Plan, name: str, role: Role, sources: Sequence[Source]) -> list[str]:
+    """Where each is polled, with addresses as its guest reaches them; one of IPv6 in brackets, as a page's address is."""
+    places = [source.what for source in sources]
+    found = _resolved(plan, role, places, f"roles.{name}.metrics")
+    bracketed = {key: f"[{text}]" if ":" in text else text for key, text in found.items()}
+    return [replaced(place, bracketed) if place.startswith("http:") else place for place in places]
+
+
+def _resolved(plan: Plan, role: Role, texts: Sequence[str], where: str) -> dict[str, str]:
     ends = {"from": role.from_, "to": role.to}
     try:
-        references = [reference for _, reference in referred(argv, ROLE_ENDS)]
-        found = resolved(plan, references, str(role.from_), ends, role.parameters.get("family"))
+        references = [reference for _, reference in referred(texts, ROLE_ENDS)]
+        return resolved(plan, references, str(role.from_), ends, role.parameters.get("family"))
     except ValueError as error:
         what, _, cure = str(error).partition("; ")
-        raise GuestError(f"roles.{name}.argv", what, cure) from None
-    return [replaced(word, found) for word in argv]
+        raise GuestError(where, what, cure) from None
 
 
 def _end_of(command: Command) -> str:

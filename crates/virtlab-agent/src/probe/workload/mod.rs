@@ -8,7 +8,7 @@ mod burst_load;
 mod burst_origin;
 mod connections;
 mod echo;
-mod http;
+pub mod http;
 mod http_answer;
 mod http_get;
 mod meter_iperf3;

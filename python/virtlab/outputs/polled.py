@@ -22,6 +22,9 @@ KEYS: Mapping[str, str] = {
 EVERY = "1 s"
 LEAST_NS = 10_000_000
 MOST_BYTES = 32 << 20  # of all polls of a program
+POLL_BYTES = (
+    32  # of them for each, however empty: an agent that polls without a pause takes no memory without end
+)
 SOURCES_MAX = 8
 _PAGE = re.compile(r"http://(?P<host>[^/\s]+)(/[!-~]*)?\Z")
 _HOST = re.compile(r"(\{[\w.-]+\}|[0-9.]+|\[[0-9A-Fa-f:.]+\])(:(\{[\w.-]+\}|[0-9]{1,5}))?\Z")
@@ -135,7 +138,7 @@ class Polls:
     def _keep(self, match: re.Match[bytes], octets: bytes) -> None:
         source = int(match["source"])
         self.torn = self.torn or source >= self.count
-        self.held_bytes += len(octets)
+        self.held_bytes += len(octets) + POLL_BYTES
         if self.held_bytes <= MOST_BYTES and not self.torn:
             missed = octets.decode(errors="replace") if match["how"] == b"missed" else ""
             poll = Poll(int(match["at"]), b"" if missed else octets, missed)

@@ -14,7 +14,9 @@ import container_world as containers
 import pytest
 import testbed_world as worlds
 
+from virtlab.experiment import load_text
 from virtlab.plan import Trial
+from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import rootfs
 from virtlab.testbed.image.initramfs import find_busybox
@@ -113,3 +115,45 @@ def test_what_an_image_starts_goes_with_the_image(image: str, tmp_path: Path) ->
     assert [each.path for each in Testbed().check(plan_of(image))] == ["services.web.argv"]
     rootfs.remove_rootfs(image)
     assert list(rootfs.rootfs_folder().iterdir()) == []
+
+
+ROLE = """
+version: 1
+name: own
+hosts: {h: {guests: {g1: {platform: container, image: served}, g2: {}}}}
+topology: none
+roles:
+  bench:
+    workload: program
+    from: h.g1
+    to: h.g2
+    metrics: {whose: {regex: "mode image in /www as (?P<whose>[0-9]+)", unit: count, better: neither}}
+timeline:
+  - {id: go, do: run, role: bench}
+  - {id: enough, do: stop, role: bench, after: go.started + 1 s}
+"""
+
+
+def test_a_role_whose_image_says_its_program_plays_it(image: str) -> None:
+    experiment = load_text(ROLE)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    assert Testbed().check(plan) == []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    (block,) = [
+        columns for stream, schema, columns in sink.blocks if (stream, schema) == ("bench", "value/1")
+    ]
+    assert list(block["value"]) == [1234.0]
+
+
+def test_a_role_whose_image_starts_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rootfs.add_rootfs("served", str(tree(tmp_path / "tree")))
+    experiment = load_text(ROLE)
+    (refusal,) = Testbed().check(plan_run(experiment, experiment.points()[0], 0))
+    assert refusal.path == "roles.bench.argv"
+    assert "'argv'" in refusal.cure

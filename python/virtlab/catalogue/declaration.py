@@ -69,7 +69,7 @@ class Parameter:
     meaning: str
     default: Any = None  # as a file would hold it, or `SHARED`; None: it has no default
     required: bool = False
-    in_image: bool = False  # of a service: where it is absent, the images of its containers say it
+    in_image: bool = False  # of a program: where it is absent, the image of its container says it
     tunable: bool = False  # it can change while its role runs, too
     at_start: Kind | None = (
         None  # what a role can have from its start, where that is more than it can be set to

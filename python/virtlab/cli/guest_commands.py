@@ -97,18 +97,19 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None
         for role in study.roles.values():
             if role.active and role.declaration.command:
-                argv = tuple(role.parameters["argv"])
-                found[Executed("roles", role.name, role.source, platforms[role.source], argv)] = None
+                written = role.parameters.get("argv")
+                of = None if written is not None else container_images(study.wiring)[role.source]
+                argv = tuple(written or ()) if of is None else _of_image(of)
+                found[Executed("roles", role.name, role.source, platforms[role.source], argv, of)] = None
     return list(found)
 
 
 def _of_image(image: str) -> tuple[str, ...]:
     """What an image of a container starts; nothing where it is not here, or starts nothing: then no run takes place."""
-    from virtlab.testbed.image.entry import entry_point
-    from virtlab.testbed.image.rootfs import find_rootfs
+    from virtlab.testbed.image.rootfs import started_by
 
     try:
-        return entry_point(image, find_rootfs(image)).argv
+        return started_by(image).argv
     except MachineError:
         return ()
 

@@ -285,7 +285,7 @@ def _role() -> Schema:
             ),
             "enabled": _or_reference({**FLAG.schema, "description": "false: this role makes no traffic"}),
         }
-        required = [parameter.name for parameter in workload.parameters if parameter.required]
+        required = [each.name for each in workload.parameters if each.required and not each.in_image]
         ends = ["from"] if workload.alone else ["from", "to"]
         if workload.alone:
             del common["to"]

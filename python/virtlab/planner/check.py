@@ -147,6 +147,12 @@ def _roles(plan: Plan, arm: str) -> Iterator[Refusal]:
             reason = f"the {arm} does not play {role.workload}: {why}"
             yield _refusal(f"{path}.workload", reason, f"write one of {', '.join(played(WORKLOADS, arm))}")
             continue
+        if (
+            declared.command
+            and not role.parameters.get("argv")
+            and not _has_image(guests.get(str(role.from_)))
+        ):
+            yield Refusal(f"{path}.argv", f"{role.workload} without argv cannot be started", "add it")
         outside = declared.at_service is not None and role.to is None and "address" in role.parameters
         ends = (
             [("from", role.from_)] if declared.alone or outside else [("from", role.from_), ("to", role.to)]

@@ -14,6 +14,7 @@ from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone, is_command
+from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Plan, Refusal, Role, Service
 from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
@@ -24,6 +25,7 @@ from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.link_refusals import links, realised
 from virtlab.testbed.build.ports import as_built, port_refusals
 from virtlab.testbed.build.realtime import deadline_refused
+from virtlab.testbed.image.rootfs import started_by
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
@@ -172,12 +174,24 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
                 f"a guest of it asks for congestion marks for '{marking}', and so for all its connections"
             )
             yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
+        if command and "argv" not in role.parameters:
+            yield from _of_image(path, plan, role)
         if is_alone(role.workload) and role.from_ in plan.world.guests:
             yield from _budgeted(path, plan, role, findings)
         for end in entered(plan, role) or (None,):
             yield from _ends_apart(path, plan, (role.from_, end))
         for key, guest in (("from", role.from_), ("to", role.to))[: 1 if command else 2]:
             yield from _agentless_end(path, key, plan, guest)
+
+
+def _of_image(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
+    """Why the image of a role's guest does not say what it starts."""
+    guest = plan.world.guests.get(str(role.from_))
+    if guest is not None and guest.image is not None:
+        try:
+            started_by(guest.image)
+        except MachineError as error:
+            yield Refusal(f"{path}.argv", error.what, error.cure)
 
 
 def _agentless_end(path: str, key: str, plan: Plan, guest: str | None) -> Iterator[Refusal]:

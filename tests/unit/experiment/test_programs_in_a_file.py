@@ -241,3 +241,17 @@ def test_a_user_is_a_name_or_a_number(user: str) -> None:
 def test_a_user_by_number_is_kept_as_a_name_is() -> None:
     experiment = load_text(FILE.replace("to: h2.g1\n    argv", "to: h2.g1\n    user: 1000\n    argv"))
     assert plan_run(experiment, experiment.points()[0], 0).roles["client"].parameters["user"] == "1000"
+
+
+def test_words_may_be_absent_where_an_image_says_them() -> None:
+    argv = """    argv: [client, "--host={to}", "{h2.g1}", '{"a": 1}', "3"]\n"""
+    without = changed(FILE, (argv, ""))
+    (mistake,) = mistakes_of(without)
+    assert "roles.client: 'argv' of program is missing" in mistake
+    assert "a container with an 'image'" in mistake
+    image = (
+        "hosts: 2\n",
+        "hosts: {h1: {guests: {g1: {platform: container, image: bench}}}, h2: {guests: 1}}\n",
+    )
+    found = load_text(changed(without, image))
+    assert "argv" not in found.study(found.points()[0]).roles["client"].parameters

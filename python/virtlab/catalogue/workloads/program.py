@@ -85,7 +85,8 @@ PROGRAM = Workload(
     part="measure",
     parameters=(
         Parameter(
-            "argv", ARGV, "argv", "program and arguments, with addresses as {to}, {h2.g1}, {web.address}", required=True
+            "argv", ARGV, "argv", "program and arguments, with addresses as {to}, {h2.g1}, {web.address}", required=True,
+            in_image=True,
         ),
         Parameter("metrics", OUTPUT, "metrics", "what its output holds, by name; absent: its time alone"),
         Parameter("user", USER, "user", "the user of its guest that it runs as; absent: the guest's own"),

@@ -11,7 +11,7 @@ from virtlab.experiment.read.model import NetworkSpec
 from virtlab.experiment.work.references import check_references
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
-from virtlab.experiment.world.topology import Wiring, root
+from virtlab.experiment.world.topology import Wiring, container_images, root
 from virtlab.units import nearest
 
 ETHERNET_BYTES = 18  # header and checksum
@@ -47,7 +47,10 @@ def check_roles(
         if role.declaration.command:
             at = ("roles", name, "argv")
             ports = [(each.name, each.has_port) for each in services.values()]
-            check_references(at, role.parameters["argv"], ROLE_ENDS, wiring.stations, ports, findings)
+            check_references(at, role.parameters.get("argv", ()), ROLE_ENDS, wiring.stations, ports, findings)
+            if "argv" not in role.parameters and role.source not in container_images(wiring):
+                cure = "write it, e.g. [ping, -c, '10', '{to}'], or let 'from' be a container with an 'image' that says it"
+                findings.add(("roles", name), "'argv' of program is missing", cure, key=True)
             for key, entry in (role.parameters.get("metrics") or {}).items():
                 asked = [str(entry["http"])] if "http" in entry else []
                 whole = ("roles", name, "metrics", key)

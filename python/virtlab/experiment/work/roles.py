@@ -194,7 +194,7 @@ def _parameters(
                 )
             written = parameter.default
         if entry is None and written is None:
-            if parameter.required:
+            if parameter.required and not parameter.in_image:  # whether its guest has one is known later
                 cure = f"write e.g. '{parameter.name}: {parameter.kind.example}' ({parameter.meaning})"
                 findings.add(at, f"'{parameter.name}' of {workload.name} is missing", cure, key=True)
                 wrong = True

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.testbed.image.entry import beside
+from virtlab.testbed.image.entry import EntryPoint, beside, entry_point
 from virtlab.testbed.image.kernels import folder
 from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
@@ -43,6 +43,11 @@ def find_rootfs(name: str) -> Path | None:
     with contextlib.suppress(OSError):
         _close(home)  # one that was made when others were let in
     return place
+
+
+def started_by(name: str) -> EntryPoint:
+    """What an installed image starts by itself. MachineError where it is not installed, or does not say it."""
+    return entry_point(name, find_rootfs(name))
 
 
 def list_rootfs() -> list[str]:

@@ -23,6 +23,8 @@ from virtlab.outputs.polled import Source
 from virtlab.outputs.times import START
 from virtlab.plan import Plan, Role
 from virtlab.planner.addresses import resolved
+from virtlab.testbed.image.entry import EntryPoint
+from virtlab.testbed.image.rootfs import started_by
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.play import instants
@@ -58,7 +60,8 @@ class Programs:
     def begin(self, name: str, action: str, timeline: Timeline) -> None:
         """Starts a role's program, with the addresses that its words name."""
         role = self.trial.plan.roles[name]
-        argv = words(self.trial.plan, name, role)
+        own = self._started_by(role)
+        argv = words(self.trial.plan, name, role) if own is None else list(own.argv)
         beside = Beside.of(self._metrics(name))
         if beside is not None:
             argv = beside.before(pages(self.trial.plan, name, role, beside.sources)) + argv
@@ -70,7 +73,9 @@ class Programs:
             argv,
             timeline,
             output_bytes=MOST_BYTES + 1,
-            user=role.parameters.get("user"),
+            user=role.parameters.get("user") or (own.user if own is not None else None),
+            environment=dict(own.environment) if own is not None else {},
+            folder=own.folder if own is not None else None,
             own=beside.polls.take if beside is not None else None,
         )
         if channel is not None:
@@ -167,6 +172,14 @@ class Programs:
             }
             self.trial.sink.block(each.role, "value/1", columns)
 
+    def _started_by(self, role: Role) -> EntryPoint | None:
+        """What the image of its container starts; None where the file says it."""
+        return (
+            None
+            if "argv" in role.parameters
+            else started_by(str(self.trial.plan.world.guests[str(role.from_)].image))
+        )
+
     def _metrics(self, role: str) -> Mapping[str, Mapping[str, Any]]:
         return self.trial.plan.roles[role].parameters.get("metrics") or {}
 
@@ -199,7 +212,8 @@ class Programs:
             raise UnreadableError(f"{error.what} (metric '{key}')", error.line, error.cure) from None
 
     def _fail(self, each: _Running, what: str, cure: str) -> None:
-        argv = self.trial.plan.roles[each.role].parameters["argv"]
+        role = self.trial.plan.roles[each.role]
+        argv = role.parameters.get("argv") or ["what its image starts"]
         program = shlex.quote(one_line(argv[0]))
         self.trial.reasons.append(f"roles.{each.role}: {program}: {what}; {cure}")
 

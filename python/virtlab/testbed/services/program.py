@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Refusal, Service
-from virtlab.testbed.image.entry import EntryPoint, entry_point
-from virtlab.testbed.image.rootfs import find_rootfs
+from virtlab.testbed.image.rootfs import started_by
 from virtlab.testbed.services.service import Invocation, ServiceImplementation
 
 FOLDER = "/tmp/virtlab-{}"  # noqa: S108 - of a guest that is ours, or mounted for the command alone
@@ -33,20 +32,15 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
         before = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--")
     if "argv" in values:
         return Invocation(tuple(values["argv"]), environment, before=before, user=user)
-    own = _entry_point(guest)
+    own = started_by(str(guest.image))
     return Invocation(own.argv, {**own.environment, **environment}, own.folder, before, user or own.user)
-
-
-def _entry_point(guest: Guest) -> EntryPoint:
-    name = str(guest.image)
-    return entry_point(name, find_rootfs(name))
 
 
 def _refusals(path: str, service: Service, guest: Guest) -> Iterator[Refusal]:
     platform = PLATFORMS[guest.platform]
     if "argv" not in service.parameters and guest.image is not None:
         try:
-            _entry_point(guest)
+            started_by(guest.image)
         except MachineError as error:
             yield Refusal(f"{path}.argv", error.what, error.cure)
     if platform.existing and service.parameters.get("files"):

@@ -1,4 +1,4 @@
-"""What a request costs the client of `request_response`: beside a plain loop of system calls in C, and beside wrk.
+"""What a request costs the client of `request_response`: beside plain loops of system calls in C, and beside wrk.
 
 Both take turns at the same server over loopback, on as many connections, several rounds of each, and medians are compared.
 Costs are requests per second of the client's own processor time, so that the server's share of the machine does not count.
@@ -26,6 +26,7 @@ from tests.testbed import probe_world as pw
 ROUNDS = 5
 SECOND_NS = 1_000_000_000
 CONNECTIONS = 16
+WINDOW = 256  # over UDP: requests under way, so that many are due at a time
 PORT = 7070
 LOOPBACK = "127.0.0.1"
 SOURCE = Path(__file__).with_name("_client.c")
@@ -47,27 +48,41 @@ def bench() -> Iterator[dict[str, Any]]:
         yield skipped("clients", why_not)
         return
     with pw.two_guests() as world:
-        yield from in_turns(world) if shutil.which("cc") else [skipped("clients.tcp", "no C compiler (cc)")]
+        if shutil.which("cc"):
+            yield from beside_loops(world)
+        else:
+            yield from (skipped(f"clients.{name}", "no C compiler (cc)") for name in ("tcp", "udp"))
         absent = [name for name in ("nginx", "wrk") if shutil.which(name) is None]
         yield from [skipped("clients.http", f"no {' and no '.join(absent)}")] if absent else over_http(world)
 
 
-def in_turns(world: pw.World) -> Iterator[dict[str, Any]]:
-    """One request per call over TCP, each connection in turns."""
+def beside_loops(world: pw.World) -> Iterator[dict[str, Any]]:
+    """One request per call over TCP, each connection in turns; over UDP those that are due together in one call."""
     with tempfile.TemporaryDirectory() as folder:
         plain = f"{folder}/client"
         subprocess.run(["cc", "-O2", "-o", plain, str(SOURCE)], check=True)
         with served(world.a.argv(plain, "serve", str(PORT))):
-            probe = world.probe(world.a)
+            turns = in_turns(world, plain, "ask", CONNECTIONS)
+            yield compared("clients.tcp, peer a loop in C", turns, "ratio >= 0.85")
+        with served(world.a.argv(plain, "serve_udp", str(PORT))):
+            turns = in_turns(world, plain, "ask_udp", WINDOW, protocol="udp")
+            yield compared("clients.udp by the batch, peer a loop in C", turns, ">= 200000")
 
-            def peer() -> float:
-                pairs, took_ns = world.a.run(plain, "ask", str(PORT), str(CONNECTIONS), "1").split()
-                return int(pairs) / int(took_ns) * SECOND_NS
 
-            def ours() -> float:
-                return per_second(asked(probe, request_bytes=16, connections=CONNECTIONS))
+def in_turns(
+    world: pw.World, plain: str, command: str, connections: int, **parameters: Any
+) -> dict[str, Callable[[], float]]:
+    """Our client and the plain one, each for a second on as many connections."""
+    probe = world.probe(world.a)
 
-            yield compared("clients.tcp, peer a loop in C", {"ours": ours, "peer": peer}, "ratio >= 0.85")
+    def peer() -> float:
+        pairs, took_ns = world.a.run(plain, command, str(PORT), str(connections), "1").split()
+        return int(pairs) / int(took_ns) * SECOND_NS
+
+    def ours() -> float:
+        return per_second(asked(probe, request_bytes=16, connections=connections, **parameters))
+
+    return {"ours": ours, "peer": peer}
 
 
 def over_http(world: pw.World) -> Iterator[dict[str, Any]]:

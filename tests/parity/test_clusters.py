@@ -65,6 +65,14 @@ def test_both_arms_play_the_same_entries_and_the_active_server_serves_all() -> N
 
 
 @pytest.mark.parametrize("arm", ARMS)
+def test_the_active_server_is_asked_over_udp_too(arm: str) -> None:
+    found = played(arm, "protocol: udp, rate: 100 request/s, connections: 64, duration: 1 s")
+    assert len(found["entry"]) == 100
+    assert not found["error"].any()
+    assert set(found["entry"].tolist()) == set(found["served_by"].tolist()) == {1}
+
+
+@pytest.mark.parametrize("arm", ARMS)
 def test_clients_of_a_closed_loop_draw_their_own_entries(arm: str) -> None:
     found = played(arm, "passive_share: 50 %, connections: 1, duration: 3 s")
     alike = played("simulator", "passive_share: 50 %, connections: 1, duration: 1 s")

@@ -51,8 +51,9 @@ def endings(sink: worlds.MemorySink, role: str) -> np.ndarray:
     return np.concatenate([each["error"] for each in rows])[np.argsort(due, kind="stable")]
 
 
-def test_a_role_loads_it_and_every_request_is_answered() -> None:
-    outcome, errors = played(planned({"app": APP}))
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_a_role_loads_it_and_every_request_is_answered(protocol: str) -> None:
+    outcome, errors = played(planned({"app": APP}, protocol=protocol))
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert len(errors) == 200
     assert not errors.any()
@@ -66,7 +67,8 @@ def test_its_bounded_backlog_refuses_what_comes_beyond() -> None:
     assert (errors == 0).sum() > 10
 
 
-def test_the_timeline_ends_it_and_starts_it_again() -> None:
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_the_timeline_ends_it_and_starts_it_again(protocol: str) -> None:
     lose = {
         "id": "lose", "do": "call", "service": "app", "op": "fail",
         "after": {"event": "ask.started", "plus_ns": 500 * MS},
@@ -75,7 +77,9 @@ def test_the_timeline_ends_it_and_starts_it_again() -> None:
         "id": "heal", "do": "call", "service": "app", "op": "heal",
         "after": {"event": "lose.done", "plus_ns": 300 * MS}, "timeout_ns": 10_000 * MS, "on_timeout": "fail",
     }  # fmt: skip
-    outcome, errors = played(planned({"app": APP}, lose, heal, duration_ns=5000 * MS))
+    outcome, errors = played(
+        planned({"app": APP}, lose, heal, duration_ns=5000 * MS, protocol=protocol, connections=256)
+    )
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert not errors[:30].any()
     assert set(errors[60:70].tolist()) <= {2, 3}, "nothing serves then"

@@ -9,6 +9,7 @@ pub mod histogram;
 pub mod meters;
 pub mod parameters;
 pub mod random;
+pub mod requests;
 pub mod schedule;
 pub mod size;
 pub mod split;

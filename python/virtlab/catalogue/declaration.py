@@ -102,6 +102,9 @@ class AtService:
     ]  # parameters, by their names in the file, that such a role does not have -> why
     only: Callable[[Values], list[tuple[str, str]]]  # (parameter, why) of values that other roles cannot have
     places: bool = False  # its rows say at which server of the service each request entered
+    does_not_fit: Callable[[Values, Values], list[str]] = (
+        lambda _role, _service: []
+    )  # "WHAT; CURE" of a service's parameters that such a role cannot ask for
 
 
 @dataclass(frozen=True, slots=True)

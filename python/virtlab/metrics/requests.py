@@ -54,6 +54,16 @@ REQUESTS = by_key(
         "counted by the client over its whole time", _SHARE, "role", "retries",
     ),
     Metric(
+        "late_answers", "ratio", "lower",
+        "Answers to requests that had been given up, per request; absent where answers come on connections.",
+        "counted by the client over its whole time", _SHARE, "role", "late answers",
+    ),
+    Metric(
+        "duplicate_answers", "ratio", "lower",
+        "Further answers to requests that had one, per request; absent where answers come on connections.",
+        "counted by the client over its whole time", _SHARE, "role", "duplicate answers",
+    ),
+    Metric(
         "lost_requests", "ratio", "lower", "Requests given up without an answer, `timeout` after they were due.",
         "the client's time-out", _SHARE, "role", "lost requests",
     ),

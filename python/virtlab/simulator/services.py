@@ -13,6 +13,7 @@ from virtlab.catalogue import SERVICES
 from virtlab.catalogue.declaration import why_not
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER, of_server
 from virtlab.catalogue.services.program import SIMULATED_AS
+from virtlab.catalogue.workloads.request_response import UDP
 from virtlab.plan import Plan, Refusal, Role, Service
 
 OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
@@ -24,7 +25,8 @@ def as_simulated(plan: Plan, role: Role) -> dict[str, Any]:
     if server is None:
         return role.parameters
     own = {key: value for key, value in role.parameters.items() if key not in OF_CONNECTION}
-    return {**own, **server}
+    datagrams = {"protocol": UDP} if role.parameters.get("protocol") == UDP else {}
+    return {**own, **datagrams, **server}
 
 
 def refusals_of_services(plan: Plan) -> Iterator[Refusal]:

@@ -80,6 +80,13 @@ def test_it_listens_at_the_port_of_its_check() -> None:
         ("", ", protocol: http", "roles.clients.to", "does not speak HTTP", "write 'protocol: tcp'"),
         ("", ", demand: 1 ms", "roles.clients.demand", "of virtlab's own server", "remove it"),
         ("", ", port: 81", "roles.clients.port", "listens at port 7000 alone", "remove it"),
+        (
+            ", response: 64 KiB",
+            ", protocol: udp",
+            "roles.clients.to",
+            "of service 'app', a response over UDP is one datagram",
+            "write a smaller size, or 'protocol: tcp'",
+        ),
         ("", ", server: h3.g1", "roles.clients.server", "is not on 'h3.g1'", "did you mean 'h2.g1'?"),
     ],
 )
@@ -135,7 +142,7 @@ def test_a_role_ends_at_the_active_server_and_says_how_many_requests_enter_at_th
     assert [each.guest for each in entries(alone, alone.roles["clients"])] == ["h3.g1"]
 
 
-@pytest.mark.parametrize("share", ["0 %", "0.5 ratio", "100 %"])
+@pytest.mark.parametrize("share", ["0 %", "0.5 ratio", "100 %", "0 %, protocol: udp"])
 def test_a_share_is_all_from_nothing_to_everything(share: str) -> None:
     assert not refusals(clustered(role=f", passive_share: {share}"))
 
@@ -144,6 +151,10 @@ def test_a_share_is_all_from_nothing_to_everything(share: str) -> None:
     ("file", "more", "role", "place", "what", "cure"),
     [
         (CLUSTER, "", ", passive_share: 110 %", "roles.clients.passive_share", "between 0 % and 100 %", "30 %"),
+        (
+            CLUSTER, "", ", passive_share: 5 %, protocol: udp", "roles.clients.passive_share", "over TCP alone",
+            "write 'protocol: tcp', or remove it",
+        ),
         (CLUSTER, "", ", server: h2.g1", "roles.clients.server", "only h3.g1 is active", "'passive_share' says"),
         (CLUSTER, ", forwards: 100000", "", "services.app.forwards", "more than a server keeps", "65536"),
         (FILE, ", active: h2.g1", "", "services.app.active", "on one guest", "name more guests"),

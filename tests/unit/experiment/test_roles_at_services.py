@@ -101,6 +101,20 @@ def test_a_host_that_exists_already_may_ask_an_address_outside(to: str, address:
         ({"path": "/", "to": "h2.g1"}, "path", "it is of HTTP", "write 'protocol: http'"),
         ({"to": "h2.g1", "port": "80"}, "port", "that its system chose", "remove it"),
         ({"protocol": "http", "port": "0"}, "port", "'0' is not a TCP port", "from 1 to 65535"),
+        ({"to": "h2.g1", "protocol": "udp", "ecn": "true"}, "ecn", "it is of TCP", "write 'protocol: tcp'"),
+        (
+            {"to": "h2.g1", "protocol": "udp", "congestion_control": "cubic"},
+            "congestion_control", "it is of TCP", "write 'protocol: tcp'",
+        ),
+        (
+            {"to": "h2.g1", "protocol": "udp", "request": "65508 B"},
+            "request", "one datagram, of at most 65507 B", "write a smaller size, or 'protocol: tcp'",
+        ),
+        (
+            {"to": "h2.g1", "protocol": "udp", "response": "64 KiB"},
+            "response", "one datagram, of at most 65507 B", "write a smaller size, or 'protocol: tcp'",
+        ),
+        ({"protocol": "udp"}, "to", "does not speak virtlab's own protocol over udp", "write 'protocol: http'"),
         ({"to": "h2.g1", "retries": "2"}, "retries", "without 'retry_after'", "write 'retry_after'"),
         ({"to": "h2.g1", "retry_after": "1 s"}, "retry_after", "without 'retries'", "write 'retries'"),
         ({"to": "h2.g1", "retries": "1001", "retry_after": "1 s"}, "retries", "1000 times at most", "write fewer"),

@@ -6,6 +6,7 @@
 //!
 //! The probe lives as long as its control stream: at its end, traffic stops and the process exits.
 
+mod batch;
 pub(crate) mod control;
 mod endpoint;
 mod expected;

@@ -288,6 +288,23 @@ pub fn udp_from(address: SocketAddr, peer: IpAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// The same for a server that hears everybody, at a port of every address (of IPv4 alone where the kernel has no IPv6), and
+/// is told to which of them each datagram came.
+pub fn udp_from_all(port: u16) -> io::Result<OwnedFd> {
+    let open_at = |address: IpAddr, (level, name): (i32, i32)| {
+        let address = SocketAddr::new(address, port);
+        let fd = open(family(&address), libc::SOCK_DGRAM, 0)?;
+        if address.is_ipv6() {
+            set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0i32)?;
+            allow_fragments(&fd, false)?; // of IPv4, which it speaks, too
+        }
+        set_option(&fd, level, name, 1i32)?;
+        ready(fd, address)
+    };
+    open_at(Ipv6Addr::UNSPECIFIED.into(), (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO))
+        .or_else(|_| open_at(Ipv4Addr::UNSPECIFIED.into(), (libc::IPPROTO_IP, libc::IP_PKTINFO)))
+}
+
 fn ready(fd: OwnedFd, address: SocketAddr) -> io::Result<OwnedFd> {
     allow_fragments(&fd, address.is_ipv6())?;
     set_timeout(&fd, libc::SO_SNDTIMEO, SEND_TIMEOUT_US)?;
@@ -391,6 +408,8 @@ pub struct Notes {
     pub drops: Option<u32>,
     /// Number of the send call that a transmit stamp is for.
     pub send_number: Option<u32>,
+    /// The address of this guest to which it came, where the socket is told.
+    pub to: Option<IpAddr>,
 }
 
 /// Reads the control messages of a received message.
@@ -419,6 +438,14 @@ pub unsafe fn notes_of(header: &libc::msghdr) -> Notes {
                     if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
                         notes.send_number = Some(error.ee_data);
                     }
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    notes.to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    notes.to = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
                 }
                 _ => {}
             }

@@ -1,5 +1,6 @@
 //! `request_response`: requests to a server that spends a demand of processor time on each, open or closed loop.
 
+use super::psping::MOST_DATAGRAM_BYTES;
 use super::{CongestionControl, OutOfRange, Role, connections, holdable, positive, request_target};
 use crate::entering::Entering;
 use crate::random::Stream;
@@ -110,6 +111,8 @@ pub enum Protocol {
     /// Ours: a head that says how long a message is.
     #[default]
     Tcp,
+    /// The same, each message in a datagram of its own.
+    Udp,
     /// GET over HTTP/1.1.
     Http,
 }
@@ -247,8 +250,8 @@ impl RequestResponse {
             let what = "is at least 0 and at most 1, of a service with passive servers";
             return Err(OutOfRange::new("passive_share_ratio", what));
         }
-        if shared && self.protocol == Protocol::Http {
-            return Err(OutOfRange::new("entries", "are asked in virtlab's own protocol"));
+        if shared && self.protocol != Protocol::Tcp {
+            return Err(OutOfRange::new("entries", "are asked in virtlab's own protocol, over TCP"));
         }
         let empirical = self.demand_distribution == Distribution::Empirical;
         if empirical == self.demand_samples_ns.is_empty() || self.demand_samples_ns.len() > SAMPLES_MOST {
@@ -274,12 +277,19 @@ impl RequestResponse {
         if self.subtasks > SUBTASKS_MOST {
             return Err(OutOfRange::new("subtasks", "are at most 1024"));
         }
+        let datagrams = self.protocol == Protocol::Udp;
+        if datagrams && self.congestion_control.is_some() {
+            return Err(OutOfRange::new("congestion_control", "is of TCP, and the protocol is udp"));
+        }
         holdable("write_bytes", self.write_bytes)?;
         for (name, bytes) in [("request_bytes", self.request_bytes), ("response_bytes", self.response_bytes)]
         {
             holdable(name, bytes)?;
             if bytes < HEADER_BYTES {
                 return Err(OutOfRange::new(name, "has no room for its header of 16 B"));
+            }
+            if datagrams && bytes > MOST_DATAGRAM_BYTES {
+                return Err(OutOfRange::new(name, "is at most 65507 in one datagram"));
             }
         }
         Ok(())
@@ -501,15 +511,23 @@ mod tests {
 
     #[test]
     fn what_no_end_could_play_is_named() {
-        let said = |text| read(text).check().unwrap_err().to_string();
+        let said = |text: &str| read(text).check().unwrap_err().to_string();
         assert_eq!(said(r#"{"rate_per_s": 0}"#), "rate_per_s must be above 0");
         assert_eq!(said(r#"{"request_bytes": 15}"#), "request_bytes has no room for its header of 16 B");
         assert_eq!(said(r#"{"connections": 1025}"#), "connections are at most 1024");
+        assert_eq!(
+            said(r#"{"protocol": "udp", "response_bytes": 65508}"#),
+            "response_bytes is at most 65507 in one datagram"
+        );
         assert_eq!(said(r#"{"threads": 0}"#), "threads must be above 0");
         assert_eq!(said(r#"{"subtasks": 1025}"#), "subtasks are at most 1024");
         assert_eq!(said(r#"{"lock_ratio": 1.5}"#), "lock_ratio is at least 0 and at most 1");
         let share = "passive_share_ratio is at least 0 and at most 1, of a service with passive servers";
         assert_eq!(said(r#"{"passive_share_ratio": 0.5}"#), share);
+        let entry = r#"{"place": 0, "local": "10.0.0.1", "address": "10.0.0.2"}"#;
+        let two = |protocol| format!(r#"{{"protocol": "{protocol}", "entries": [{entry}, {entry}]}}"#);
+        assert_eq!(read(&two("tcp")).check(), Ok(()));
+        assert_eq!(said(&two("udp")), "entries are asked in virtlab's own protocol, over TCP");
     }
 
     #[test]

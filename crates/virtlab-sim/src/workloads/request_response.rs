@@ -3,8 +3,9 @@
 //! Client and server cost nothing but the demands. Each task of one has a processor of its own for as long as it takes, so a
 //! server of n threads has n processors; unless its guest has a number of them, which all that works in it shares. Requests
 //! and answers cross the network over TCP, as the testbed's do. A request that was given up leaves its connection to another;
-//! what the server had of it is served all the same. A server that is a service serves all roles that end at it; of one with
-//! passive servers each connection has a link to every server.
+//! what the server had of it is served all the same. Over UDP a connection is no more than room for one request at a time,
+//! and all share a pair of sockets. A server that is a service serves all roles that end at it; of one with passive servers
+//! each connection has a link to every server.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role, RoleEnd};
@@ -13,14 +14,16 @@ use crate::network::Network;
 use crate::samples::{ResponseRow, Table};
 use crate::servers::{Served, UNSERVED};
 use crate::tcp::{Flow, Wishes};
-use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
+use crate::workloads::workload::{Counters, Kind, SOCKET_BYTES, Workload, finding, parse, unreachable};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use virtlab_load::Transport;
 use virtlab_load::entering::Entering;
 use virtlab_load::parameters::request_response::{
-    ENDINGS, Ending, HEADER_BYTES, NAME, RATE, RequestResponse as Parameters, Times,
+    Ending, HEADER_BYTES, NAME, Protocol, RATE, RequestResponse as Parameters, Times,
 };
+use virtlab_load::requests::{Counted, Tries};
 use virtlab_load::schedule::Schedule;
 
 /// How a role of it is made.
@@ -29,6 +32,9 @@ pub const KIND: Kind = Kind {
     make: |index, role, network| Ok(Box::new(RequestResponse::new(index, role, network)?)),
     tags: false,
 };
+
+/// Of the sockets of datagrams, one above for each role.
+const PORT: u16 = 40_000;
 
 /// A request that is due, and where it enters.
 #[derive(Clone, Copy)]
@@ -46,10 +52,19 @@ struct Asked {
     /// When this try began, and how many may follow.
     begun_ns: u64,
     left: u16,
+    /// Of its first try, and of the last; 0 before there is one.
+    first: u64,
     number: u64,
 }
 
-/// A connection of the role, on which there is one request at a time: to each entry it has a link.
+/// The sockets of datagrams at both ends, and whose answer each brings.
+struct Datagrams {
+    sockets: [usize; 2],
+    tries: Tries,
+}
+
+/// A connection of the role, on which there is one request at a time: to each entry it has a link, unless its requests go in
+/// datagrams.
 struct Seat {
     /// Places of the links.
     links: Vec<usize>,
@@ -93,9 +108,10 @@ struct Asking {
     /// When requests under way are given up, or asked again: the instant, the connection, the try.
     patience: BinaryHeap<Reverse<(u64, usize, u64)>>,
     asked: u64,
-    retries: u64,
     /// Requests that are asked again later.
     retrying: usize,
+    /// For when the next look at them is planned.
+    planned_ns: Option<u64>,
 }
 
 impl Asking {
@@ -120,13 +136,26 @@ pub struct RequestResponse {
     seed: u64,
     seats: Vec<Seat>,
     links: Vec<Link>,
+    datagrams: Option<Datagrams>,
     asking: Asking,
     /// Of the world's servers, by entry.
     servers: Vec<usize>,
-    planned_ns: Option<u64>,
     finished: bool,
-    ended: [u64; ENDINGS],
+    counted: Counted,
     rows: Vec<ResponseRow>,
+}
+
+/// One at each end.
+fn datagram_sockets(index: usize, role: &Role, network: &mut Network) -> Result<[usize; 2], Finding> {
+    let [client, server] = &role.ends;
+    let (Some(here), Some(there)) = (client.address, server.address) else {
+        return Err(unreachable(role));
+    };
+    let mut open = |vnic, from, to| {
+        let port = PORT + index as u16;
+        network.socket(vnic, from, to, Transport::Udp, port, SOCKET_BYTES).ok_or_else(|| unreachable(role))
+    };
+    Ok([open(client.vnic, here, there)?, open(server.vnic, there, here)?])
 }
 
 impl RequestResponse {
@@ -151,8 +180,8 @@ impl RequestResponse {
             thinking: BinaryHeap::new(),
             patience: BinaryHeap::new(),
             asked: 0,
-            retries: 0,
             retrying: 0,
+            planned_ns: None,
         };
         let places: Vec<u16> = own.entries.iter().map(|entry| entry.place).collect();
         let mut servers = Vec::new();
@@ -160,6 +189,11 @@ impl RequestResponse {
             let place = places.get(entry).copied().unwrap_or(0);
             servers.push(network.servers.of(&own, end.seed, network.guest_with(end.vnic), place));
         }
+        let datagrams = (own.protocol == Protocol::Udp).then(|| {
+            let sockets = datagram_sockets(index, role, network)?;
+            Ok(Datagrams { sockets, tries: Tries::new(own.connections) })
+        });
+        let datagrams = datagrams.transpose()?;
         let mut made = Self {
             role: index,
             ends: role.clone(),
@@ -168,15 +202,16 @@ impl RequestResponse {
             seed,
             seats: Vec::new(),
             links: Vec::new(),
+            datagrams,
             asking,
-            planned_ns: None,
             finished: false,
-            ended: [0; ENDINGS],
+            counted: Counted::default(),
             rows: Vec::new(),
         };
         for number in 0..made.own.connections {
             let (seat, mut links) = (made.seats.len(), Vec::new());
-            for entry in 0..made.servers.len() {
+            let entries = if made.datagrams.is_none() { made.servers.len() } else { 0 };
+            for entry in 0..entries {
                 links.push(made.link(seat, entry, network)?);
             }
             made.seats.push(Seat {
@@ -207,7 +242,7 @@ impl RequestResponse {
     }
 
     fn end(&mut self, wanted: Wanted, sent_ns: Option<u64>, now_ns: u64, ending: Ending, by: i32) {
-        self.ended[ending as usize] += 1;
+        self.counted.end(ending);
         self.rows.push(ResponseRow {
             intended_ns: wanted.intended_ns as i64,
             sent_ns: sent_ns.map_or(-1, |sent_ns| sent_ns as i64),
@@ -233,6 +268,8 @@ impl RequestResponse {
             if let Some(asked) = self.seats[seat].again.take() {
                 self.asking.retrying -= 1;
                 self.ask(seat, asked, network);
+            } else if open {
+                self.asking.free.push_back(seat);
             } else if from_ns < self.asking.end_ns {
                 let wanted = Wanted { intended_ns: from_ns, entry: self.seats[seat].entering.draw() };
                 self.ask_first(seat, wanted, network);
@@ -248,14 +285,16 @@ impl RequestResponse {
         let thinks = self.asking.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
         let instants = [
             self.asking.next(),
-            thinks.filter(|from_ns| *from_ns < end_ns || self.asking.retrying > 0),
+            thinks.filter(|from_ns| {
+                *from_ns < end_ns || self.asking.retrying > 0 || !self.asking.waiting.is_empty()
+            }),
             self.asking.waiting.front().map(|wanted| wanted.intended_ns.saturating_add(self.own.timeout_ns)),
             self.asking.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
         ];
         let shaking = !open && now_ns < end_ns && self.links.iter().any(|link| !link.flow.end(0).is_open());
         match instants.into_iter().flatten().min() {
-            Some(at_ns) if self.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
-                self.planned_ns = Some(at_ns);
+            Some(at_ns) if self.asking.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
+                self.asking.planned_ns = Some(at_ns);
                 network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 0, generation: 0 });
             }
             None if !shaking => self.finished = true,
@@ -266,22 +305,54 @@ impl RequestResponse {
     fn ask_first(&mut self, seat: usize, wanted: Wanted, network: &mut Network) {
         let now_ns = network.now_ns;
         let left = self.own.retries;
-        let asked = Asked { wanted, sent_ns: now_ns, begun_ns: now_ns, left, number: 0 };
+        let asked = Asked { wanted, sent_ns: now_ns, begun_ns: now_ns, left, first: 0, number: 0 };
         self.ask(seat, asked, network);
     }
 
     /// A try begins; it leaves once its link is there.
     fn ask(&mut self, seat: usize, asked: Asked, network: &mut Network) {
-        let number = self.asking.asked;
-        self.asking.asked += 1;
-        let asked = Asked { begun_ns: network.now_ns, number, ..asked };
+        let number = match &mut self.datagrams {
+            Some(datagrams) => datagrams.tries.next(seat),
+            None => {
+                self.asking.asked += 1;
+                self.asking.asked
+            }
+        };
+        let first = if asked.first == 0 { number } else { asked.first };
+        let asked = Asked { begun_ns: network.now_ns, first, number, ..asked };
         let end_ns = asked.wanted.intended_ns.saturating_add(self.own.timeout_ns);
         self.asking.patience.push(Reverse((self.next_try(asked).unwrap_or(end_ns), seat, number)));
         self.seats[seat].asked = Some(asked);
-        let link = &mut self.links[self.seats[seat].links[asked.wanted.entry]];
-        if link.flow.end(0).is_open() {
-            link.flow.write(0, self.own.request_bytes, network);
+        if self.datagrams.is_some() {
+            self.counted.sent_bytes += self.own.request_bytes;
+            self.send(0, number, self.own.request_bytes, UNSERVED, network);
+        } else {
+            let place = self.seats[seat].links[asked.wanted.entry];
+            if self.links[place].flow.end(0).is_open() {
+                self.write(place, network);
+            }
         }
+    }
+
+    /// The request of a connection leaves on its link.
+    fn write(&mut self, place: usize, network: &mut Network) {
+        self.counted.sent_bytes += self.own.request_bytes;
+        self.links[place].flow.write(0, self.own.request_bytes, network);
+    }
+
+    /// A message leaves in a datagram: a request, or an answer of the server of that place.
+    fn send(&self, side: usize, number: u64, bytes: u64, by: i32, network: &mut Network) {
+        let Some(datagrams) = &self.datagrams else { return };
+        let message = Message {
+            role: self.role as u32,
+            origin: 0,
+            reply: side == 1,
+            flow: (by + 1) as u32,
+            seq: number,
+            sent_ns: network.now_ns,
+            payload_bytes: bytes as u32,
+        };
+        network.send_later(datagrams.sockets[side], message);
     }
 
     /// When a request is asked again, unless this try is answered; `None` after the last.
@@ -301,12 +372,18 @@ impl RequestResponse {
                 Some(asked) => {
                     let again = self.next_try(asked).is_some();
                     self.seats[seat].asked = None;
-                    self.replace(seat, asked.wanted.entry, network);
+                    if self.datagrams.is_none() {
+                        self.replace(seat, asked.wanted.entry, network);
+                    }
                     if again {
-                        self.asking.retries += 1;
+                        self.counted.retries += 1;
                         self.ask(seat, Asked { left: asked.left - 1, ..asked }, network);
                     } else {
                         self.end(asked.wanted, Some(asked.sent_ns), now_ns, Ending::Lost, UNSERVED);
+                        if let Some(datagrams) = &mut self.datagrams {
+                            datagrams.tries.lost(seat, asked.first, asked.number);
+                            self.is_free(seat, now_ns);
+                        }
                     }
                 }
             }
@@ -320,7 +397,8 @@ impl RequestResponse {
         }
     }
 
-    /// A new link instead of one whose request was given up; its connection is free once it is open.
+    /// A new link instead of one whose request was given up, as what may still come on that would be taken for the answer to
+    /// another; its connection is free once it is open.
     fn replace(&mut self, seat: usize, entry: usize, network: &mut Network) {
         let old = self.seats[seat].links[entry];
         self.links[old].left = true;
@@ -336,7 +414,7 @@ impl RequestResponse {
         let waits = self.seats[seat].asked.is_some_and(|asked| asked.wanted.entry == entry);
         let opens = self.seats[seat].opening.take_if(|opening| *opening == place).is_some();
         if waits && self.seats[seat].links[entry] == place {
-            self.links[place].flow.write(0, self.own.request_bytes, network);
+            self.write(place, network);
         } else if opens {
             self.is_free(seat, network.now_ns);
         }
@@ -364,6 +442,38 @@ impl RequestResponse {
         link.flow.write(1, bytes, network);
     }
 
+    /// A datagram has come: a request to the server, or an answer to the client.
+    fn take_datagram(&mut self, message: Message, network: &mut Network) {
+        let (number, server) = (message.seq, self.servers[0]);
+        if !message.reply {
+            if !network.offer(server, (self.role, number as usize), self.own.request_bytes) {
+                self.send(1, number, HEADER_BYTES, UNSERVED, network);
+            }
+            network.look_at(server);
+            return;
+        }
+        let Some(datagrams) = self.datagrams.as_mut().filter(|_| !self.finished) else { return };
+        let Some(place) = datagrams.tries.place(number) else { return };
+        self.counted.received_bytes += u64::from(message.payload_bytes);
+        let by = message.flow as i32 - 1;
+        let ending = if by == UNSERVED { Ending::Refused } else { Ending::Answered };
+        let tried = |asked: &Asked| (asked.first..=asked.number).contains(&number);
+        let seat = &mut self.seats[place];
+        if let Some(asked) = seat.asked.take_if(|asked| tried(asked)) {
+            self.answered(place, asked, ending, by, network);
+        } else if ending == Ending::Answered
+            && let Some(asked) = seat.again.take_if(|asked| tried(asked))
+        {
+            // Before it was asked again; its place rests until then.
+            self.asking.retrying -= 1;
+            self.counted.retries -= 1;
+            self.end(asked.wanted, Some(asked.sent_ns), network.now_ns, ending, by);
+        } else {
+            datagrams.tries.astray(place, number);
+        }
+        self.go_on(network);
+    }
+
     /// The client takes the answer of a link, if it is whole.
     fn take_answer(&mut self, place: usize, network: &mut Network) {
         let link = &mut self.links[place];
@@ -374,18 +484,25 @@ impl RequestResponse {
         link.answer = None;
         let seat = link.seat;
         let Some(asked) = self.seats[seat].asked.take() else { return };
+        let answered = served.ending == Ending::Answered;
+        self.counted.received_bytes += if answered { self.own.response_bytes } else { HEADER_BYTES };
+        self.answered(seat, asked, served.ending, served.by, network);
+    }
+
+    /// The whole answer to a request.
+    fn answered(&mut self, seat: usize, asked: Asked, ending: Ending, by: i32, network: &Network) {
         let now_ns = network.now_ns;
-        if served.ending != Ending::Answered
+        if ending != Ending::Answered
             && let Some(at_ns) = self.next_try(asked)
         {
-            self.asking.retries += 1;
+            self.counted.retries += 1;
             self.asking.retrying += 1;
             self.seats[seat].again = Some(Asked { left: asked.left - 1, ..asked });
             self.asking.thinking.push(Reverse((at_ns.max(now_ns), seat)));
             return;
         }
         let think = self.seats[seat].thinking.draw();
-        self.end(asked.wanted, Some(asked.sent_ns), now_ns, served.ending, served.by);
+        self.end(asked.wanted, Some(asked.sent_ns), now_ns, ending, by);
         self.is_free(seat, now_ns.saturating_add(think.0));
     }
 
@@ -422,8 +539,13 @@ impl Workload for RequestResponse {
         if end_ns < u64::MAX {
             network.agenda.plan(end_ns, Due::Expire { role: self.role, side: 0 });
         }
-        for place in 0..self.links.len() {
-            self.links[place].flow.connect(network);
+        for link in &mut self.links {
+            link.flow.connect(network);
+        }
+        if self.datagrams.is_some() {
+            for seat in 0..self.seats.len() {
+                self.is_free(seat, network.now_ns);
+            }
         }
         self.go_on(network);
     }
@@ -432,15 +554,24 @@ impl Workload for RequestResponse {
         if generation > 0 {
             self.links[generation as usize - 1].flow.alarm(side, network);
         } else {
-            if self.planned_ns.is_some_and(|planned_ns| planned_ns <= network.now_ns) {
-                self.planned_ns = None;
+            if self.asking.planned_ns.is_some_and(|planned_ns| planned_ns <= network.now_ns) {
+                self.asking.planned_ns = None;
             }
             self.go_on(network);
         }
     }
 
     fn served(&mut self, served: Served, network: &mut Network) {
-        self.answer(served, network);
+        match self.datagrams {
+            Some(_) => {
+                self.send(1, served.owner.1 as u64, self.own.response_bytes, served.by, network);
+            }
+            None => self.answer(served, network),
+        }
+    }
+
+    fn wakes(&self, _message: &Message) -> bool {
+        self.datagrams.is_some()
     }
 
     fn server(&self) -> Option<usize> {
@@ -459,6 +590,9 @@ impl Workload for RequestResponse {
 
     fn take(&mut self, message: Message, network: &mut Network) {
         let place = message.flow as usize;
+        if self.datagrams.is_some() {
+            return self.take_datagram(message, network);
+        }
         let was_open = self.links[place].flow.end(0).is_open();
         let side = self.links[place].flow.take(message, network);
         if !was_open && self.links[place].flow.end(0).is_open() {
@@ -504,24 +638,12 @@ impl Workload for RequestResponse {
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
-        let [answered, refused, lost, broken, open, failed, bad_gateway] = self.ended;
-        let sent = self.rows.iter().filter(|row| row.sent_ns >= 0).count() as u64;
-        let client = vec![
-            ("requests", self.ended.iter().sum()),
-            ("answered_requests", answered),
-            ("refused_requests", refused),
-            ("lost_requests", lost),
-            ("broken_requests", broken),
-            ("open_requests", open),
-            ("failed_requests", failed),
-            ("bad_gateway_requests", bad_gateway),
-            ("retries", self.asking.retries),
-            ("sent_bytes", (sent + self.asking.retries) * self.own.request_bytes),
-            ("received_bytes", answered * self.own.response_bytes + (refused + bad_gateway) * HEADER_BYTES),
-            ("send_errors", 0),
-        ];
+        let mut counted = self.counted;
+        counted.stray = self.datagrams.as_ref().map(|datagrams| datagrams.tries.stray);
+        let client = counted.counters();
         let open = self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64;
-        let server = if self.own.service.is_none() { vec![("connections", open)] } else { Vec::new() };
+        let own = self.own.service.is_none() && self.datagrams.is_none();
+        let server = if own { vec![("connections", open)] } else { Vec::new() };
         (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
     }
 }

@@ -44,7 +44,7 @@ def values(context: RoleContext) -> None:
         ),
         "lost_requests": LOST,
         "censored_requests": OPEN,
-        "request_errors": BROKEN,
+        **({} if context.parameter("protocol") == "udp" else {"request_errors": BROKEN}),
     }
     clustered = context.parameter("passive_share_ratio") is not None
     if clustered:
@@ -60,21 +60,27 @@ def values(context: RoleContext) -> None:
     for metric, number in shares.items():
         out.add(metric, "ratio", number / count if count else None, count, NONE_DUE)
         out.add(metric, "count", number if count else None, count, NONE_DUE)
-    _retries(context)
+    _over_its_whole_time(context)
     health.values(context)
 
 
-def _retries(context: RoleContext) -> None:
-    """Tries beyond the first, which have no rows: the client's count over its whole time."""
+def _over_its_whole_time(context: RoleContext) -> None:
+    """Tries beyond the first, and answers that no request waited for, have no rows: what the client counted."""
     out, counters = context.out, context.counters
-    if context.parameter("retries") is None:
-        out.absent("retries", "the role has no retries")
-    elif "retries" not in counters:
-        out.absent("retries", health.NOT_COUNTED)
-    else:
-        count, requests = counters["retries"], counters["requests"]
-        out.add("retries", "ratio", count / requests if requests else None, requests, NONE_DUE)
-        out.add("retries", "count", count, requests)
+    on_connections = None if context.parameter("protocol") == "udp" else "answers come on connections"
+    for metric, why_not in (
+        ("retries", "the role has no retries" if context.parameter("retries") is None else None),
+        ("late_answers", on_connections),
+        ("duplicate_answers", on_connections),
+    ):
+        if why_not is not None:
+            out.absent(metric, why_not)
+        elif metric not in counters:
+            out.absent(metric, health.NOT_COUNTED)
+        else:
+            count, requests = counters[metric], counters["requests"]
+            out.add(metric, "ratio", count / requests if requests else None, requests, NONE_DUE)
+            out.add(metric, "count", count, requests)
 
 
 def _rates(context: RoleContext, answers: NDArray[Any], due: NDArray[Any]) -> None:

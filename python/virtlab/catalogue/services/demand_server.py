@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from virtlab.catalogue.declaration import Parameter, ServiceKind, Values
 from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION, TEXT, Kind, shown
 from virtlab.catalogue.services.program import PROGRAM
-from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER, REQUEST_RESPONSE, server_mistakes
+from virtlab.catalogue.workloads.request_response import (
+    OF_OUR_SERVER,
+    REQUEST_RESPONSE,
+    TCP,
+    UDP,
+    server_mistakes,
+)
 from virtlab.units import nearest
 
 ACTIVE = "active"
@@ -66,7 +72,7 @@ DEMAND_SERVER = ServiceKind(
     ),
     operations=PROGRAM.operations,
     progresses=PROGRAM.progresses,
-    speaks=frozenset({"tcp"}),
+    speaks=frozenset({TCP, UDP}),
     port=7000,
     check=_check,
     placed=_placed,

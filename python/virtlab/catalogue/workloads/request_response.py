@@ -70,7 +70,10 @@ SAMPLES = Kind(
     "list of times", _samples,
     {"type": "array", "minItems": 1, "maxItems": SAMPLES_MAX, "items": DURATION.schema}, SAMPLES_EXAMPLE,
 )  # fmt: skip
-HTTP = "http"
+TCP, UDP, HTTP = "tcp", "udp", "http"
+DATAGRAM_MAX_BYTES = 65_507
+OF_TCP = {"congestion_control": "congestion_control", "ecn": "ecn"}
+STRAY = frozenset({"late_answers", "duplicate_answers"})
 RETRIES_MAX = 1000
 RETRY = {"retries": "retries", "retry_after": "retry_after_ns"}
 OF_HTTP = ("path", "keep_alive")
@@ -97,6 +100,10 @@ def _over_http(values: Values) -> bool:
     return values.get("protocol") == HTTP
 
 
+def _speaks(values: Values) -> str:
+    return str(values.get("protocol", TCP))
+
+
 def _without(values: Values) -> Mapping[str, str]:
     """Parameters that a role has not that ends at a service."""
     why = "it is of virtlab's own server, and the role ends at a service"
@@ -110,6 +117,7 @@ def _never(values: Values) -> frozenset[str]:
     none = {"refused_requests" if _over_http(values) else "failed_requests"}
     if values.get(PASSIVE_SHARE.plan) is None:
         none |= {"forwarded_requests", "bad_gateway_requests"}
+    none |= {"request_errors"} if _speaks(values) == UDP else STRAY
     return frozenset(none if values.get("retries") is not None else {*none, "retries"})
 
 
@@ -192,7 +200,17 @@ def _too_many(values: Values, bounds: Mapping[str, int]) -> list[tuple[str, str]
 def _size(values: Values, key: str) -> list[tuple[str, str]]:
     what = f"a {key} has a head of {HEADER_BYTES} B and at most 64 MiB"
     size = int(values.get(f"{key}_bytes", HEADER_BYTES))  # a role that ends at a service has no such size
-    return [] if HEADER_BYTES <= size <= MESSAGE_MAX_BYTES else [(key, f"{what}; write e.g. '64 B'")]
+    if not HEADER_BYTES <= size <= MESSAGE_MAX_BYTES:
+        return [(key, f"{what}; write e.g. '64 B'")]
+    if _speaks(values) == UDP and size > DATAGRAM_MAX_BYTES:
+        what = f"a {key} over UDP is one datagram, of at most {DATAGRAM_MAX_BYTES} B"
+        return [(key, f"{what}; write a smaller size, or 'protocol: {TCP}'")]
+    return []
+
+
+def _does_not_fit(values: Values, service: Values) -> list[str]:
+    """Why a role cannot ask a service of virtlab's own server, each as "WHAT; CURE"."""
+    return [text for _, text in _size({**service, "protocol": _speaks(values)}, "response")]
 
 
 def server_mistakes(values: Values) -> list[tuple[str, str]]:
@@ -238,6 +256,12 @@ def _check(values: Values) -> list[tuple[str, str]]:
             found.append((key, f"without '{other}' no request is asked again; write '{other}', or remove it"))
     if int(values.get("retries", 0)) > RETRIES_MAX:
         found.append(("retries", f"a request is asked again {RETRIES_MAX} times at most; write fewer"))
+    for plan, key in OF_TCP.items():
+        if values.get(plan) is not None and _speaks(values) == UDP:
+            found.append((key, f"it is of TCP; write 'protocol: {TCP}', or remove it"))
+    if float(values.get(PASSIVE_SHARE.plan) or 0) > 0 and _speaks(values) == UDP:
+        what = "a passive server takes requests over TCP alone"
+        found.append((PASSIVE_SHARE.name, f"{what}; write 'protocol: {TCP}', or remove it"))
     for key in OF_HTTP:
         if values.get(key) is not None and not _over_http(values):
             found.append((key, "it is of HTTP; write 'protocol: http', or remove it"))
@@ -267,8 +291,8 @@ REQUEST_RESPONSE = Workload(
             "the trace begins again so long after it began; absent: after its last request none is due",
         ),
         Parameter(
-            "protocol", choice("tcp", HTTP), "protocol",
-            "virtlab's own over TCP, or GET over HTTP/1.1 to a service; absent: tcp",
+            "protocol", choice(TCP, UDP, HTTP), "protocol",
+            "virtlab's own over TCP or UDP, or GET over HTTP/1.1 to a service; absent: tcp",
         ),
         SERVICE_PORT,
         SERVICE_GUEST,
@@ -355,8 +379,8 @@ REQUEST_RESPONSE = Workload(
     metrics=PROBE | SEARCH | {
         "response_time", "client_wait", "request_rate", "answer_rate", "refused_requests", "late_requests", "lost_requests",
         "censored_requests", "request_errors", "failed_requests", "retries", "forwarded_requests", "bad_gateway_requests",
-    },
-    transport=lambda _: "tcp",
+    } | STRAY,
+    transport=lambda values: "udp" if _speaks(values) == UDP else "tcp",
     duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
     rows=_rows,
     check=_check,
@@ -365,7 +389,7 @@ REQUEST_RESPONSE = Workload(
     traced=TRACE,
     never=_never,
     at_service=AtService(
-        speaks=lambda values: str(values.get("protocol", "tcp")), without=_without, only=_only_at_services, places=True
+        speaks=_speaks, without=_without, only=_only_at_services, does_not_fit=_does_not_fit, places=True
     ),
     works=works,
 )  # fmt: skip

@@ -135,13 +135,16 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
     guest = _server(role, service, findings)
     protocol = traits.speaks(role.parameters)
     if protocol not in service.declaration.speaks:
-        able = " or ".join(sorted(service.declaration.speaks))
+        able = " or ".join(f"'protocol: {each}'" for each in sorted(service.declaration.speaks))
         spoken = "HTTP" if protocol == HTTP else f"virtlab's own protocol over {protocol}"
         what = f"a service of kind {service.kind} does not speak {spoken}"
-        cure = f"write 'protocol: {able}'" if able else "name a guest"
+        cure = f"write {able}" if able else "name a guest"
         if able and role.declaration.parameter("protocol") is None:
-            cure = f"ask it by {NAME}, with 'protocol: {able}'"
+            cure = f"ask it by {NAME}, with {able}"
         findings.add((*at, "to"), what, cure)
+    else:
+        for text in traits.does_not_fit(role.parameters, service.parameters):
+            findings.add_text((*at, "to"), f"of service '{service.name}', {text}")
     _refuse_unfit(role, findings)
     own = service.ready and service.ready.get("port")
     port = role.parameters.get("port", own)

@@ -7,6 +7,7 @@
 //! Which flow's turn it is says a [`Split`]; all flows go from this one thread.
 
 use crate::clock;
+pub use crate::probe::batch::MOST as BATCH;
 use crate::probe::pacing::Pacer;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -19,8 +20,6 @@ use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::SentRow;
 
-/// Most packets in one system call.
-pub const BATCH: usize = 64;
 /// A send call longer than this halves the batch.
 const SLOW_CALL: Nanos = Nanos(150_000);
 /// What was due before the end still goes for so long after it: a sleep ends late by less.

@@ -9,6 +9,7 @@ use super::arrivals::Arrivals;
 use super::paced::{BATCH, Batch, Numbered, Stream};
 use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
 use crate::clock;
+use crate::probe::batch::ReceiveBatch;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::{Idle, Meter};
@@ -218,7 +219,8 @@ impl Workload for Receiver {
     }
 
     fn run(self: Box<Self>, run: &Run) -> Report {
-        let mut batch = ReceiveBatch::new(self.payload_bytes);
+        // One byte more than is expected shows a datagram that is too long.
+        let mut batch = ReceiveBatch::new(self.payload_bytes + 1);
         let mut arrivals = Arrivals::new(run, 1, true);
         let mut drops = 0u32;
         let mut report = Report { buffer_as_asked: self.buffer_as_asked, ..Report::default() };
@@ -240,7 +242,8 @@ impl Workload for Receiver {
             arrivals.awake(user);
             let mut ours = 0;
             for index in 0..count {
-                let (payload, notes) = batch.message(index);
+                let (payload, _) = batch.octets(index);
+                let notes = batch.notes(index);
                 drops = notes.drops.unwrap_or(drops);
                 ours += usize::from(arrivals.take(payload, payload.len(), notes.stamp, user));
             }
@@ -253,66 +256,5 @@ impl Workload for Receiver {
         report.add("socket_buffer_bytes", self.buffer_bytes as u64);
         arrivals.close(&mut report);
         report
-    }
-}
-
-/// Buffers for one `recvmmsg`.
-struct ReceiveBatch {
-    slot_bytes: usize,
-    buffer: Vec<u8>,
-    control: Vec<[u64; 16]>,
-    messages: Vec<libc::mmsghdr>,
-    vectors: Vec<libc::iovec>,
-}
-
-// SAFETY: the raw pointers in the headers point into the vectors beside them and are set again before each call.
-unsafe impl Send for ReceiveBatch {}
-
-impl ReceiveBatch {
-    fn new(payload_bytes: usize) -> Self {
-        // One byte more than is expected shows a datagram that is too long.
-        let slot_bytes = (payload_bytes + 1).next_multiple_of(64);
-        // SAFETY: all-zero bytes are valid iovec and mmsghdr values.
-        let (vector, message): (libc::iovec, libc::mmsghdr) =
-            unsafe { (MaybeUninit::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };
-        Self {
-            slot_bytes,
-            buffer: vec![0; slot_bytes * BATCH],
-            control: vec![[0; 16]; BATCH],
-            messages: vec![message; BATCH],
-            vectors: vec![vector; BATCH],
-        }
-    }
-
-    fn receive(&mut self, socket: &OwnedFd, flags: i32) -> std::io::Result<usize> {
-        let slots = self.buffer.chunks_exact_mut(self.slot_bytes).zip(&mut self.control);
-        for ((slot, control), (vector, message)) in slots.zip(self.vectors.iter_mut().zip(&mut self.messages))
-        {
-            vector.iov_base = slot.as_mut_ptr().cast();
-            vector.iov_len = slot.len();
-            message.msg_hdr.msg_iov = vector;
-            message.msg_hdr.msg_iovlen = 1;
-            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = size_of_val(control) as _;
-        }
-        // SAFETY: every header describes live buffers of this batch.
-        let count = unsafe {
-            libc::recvmmsg(
-                socket.as_fd().as_raw_fd(),
-                self.messages.as_mut_ptr(),
-                BATCH as u32,
-                flags,
-                std::ptr::null_mut(),
-            )
-        };
-        socket::check(count).map(|count| count as usize)
-    }
-
-    fn message(&self, index: usize) -> (&[u8], socket::Notes) {
-        let message = &self.messages[index];
-        let start = index * self.slot_bytes;
-        let length = (message.msg_len as usize).min(self.slot_bytes);
-        // SAFETY: the kernel filled this header's control buffer, which is 8-byte aligned and alive.
-        (&self.buffer[start..start + length], unsafe { socket::notes_of(&message.msg_hdr) })
     }
 }

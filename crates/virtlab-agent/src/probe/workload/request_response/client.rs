@@ -3,11 +3,13 @@
 //! Every request ends in one way: answered, refused by the server, given up at its time-out, broken with its connection, or
 //! open when the role was stopped. Each has a row with the instant at which it was due, also one that never left. One
 //! thread looks after all connections, none of which it waits for alone. Of a service with passive servers each connection has
-//! a socket to every server, and a request leaves on the one of the server at which it enters.
+//! a socket to every server, and a request leaves on the one of the server at which it enters. Over UDP a connection is no more
+//! than room for one request at a time, and all share one socket (`by_datagram`).
 
 use super::super::Workload;
 use super::super::tcp;
 use super::calendar::Calendar;
+use super::datagrams::Datagrams;
 use super::exchange::{Answer, Incoming, Requests};
 use super::ledger::{Due, Ledger};
 use super::readiness::Readiness;
@@ -23,9 +25,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use virtlab_load::entering::Entering;
 use virtlab_load::parameters::Buffers;
-use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters, Times};
+use virtlab_load::parameters::request_response::{Ending, Protocol, RequestResponse as Parameters, Times};
 use virtlab_wire::Nanos;
 
+/// By which the socket of datagrams is told from connections.
+pub const DATAGRAMS: u64 = u64::MAX;
 /// Read at once.
 const PIECE_BYTES: usize = 64 << 10;
 /// After a connection that failed, before the next one.
@@ -70,20 +74,38 @@ impl Workload for Client {
             ));
         }
         report.add("client_cpu_ns", charged.0);
+        if let Some(datagrams) = asking.sockets.datagrams {
+            report.add("socket_drops", u64::from(datagrams.drops()));
+            asking.ledger.counted.stray = Some(datagrams.tries.stray);
+        }
         asking.ledger.close(&mut report);
         report
     }
 }
 
-/// A request under way.
+/// A request that has a connection.
 #[derive(Clone, Copy)]
-struct Asked {
-    due: Due,
-    /// When this try began, and how many may follow.
+pub struct Asked {
+    pub due: Due,
+    /// When its last try began, and how many may follow.
     begun: Nanos,
     left: u16,
-    number: u64,
+    /// Of its first try, and of the last.
+    pub first: u64,
+    pub number: u64,
     written: usize,
+}
+
+impl Asked {
+    /// None of it is under way yet.
+    const fn new(due: Due, left: u16) -> Self {
+        Self { due, begun: due.intended, left, first: 0, number: 0, written: 0 }
+    }
+
+    /// Whether that try is one of its own.
+    pub fn has_tried(&self, number: u64) -> bool {
+        (self.first..=self.number).contains(&number)
+    }
 }
 
 /// The way to one entry.
@@ -93,36 +115,42 @@ struct Line {
 }
 
 /// One connection; to each entry it has a socket, and carries a request on one of them.
-struct Connection {
+pub struct Connection {
     lines: Vec<Line>,
-    asked: Option<Asked>,
-    /// What is asked again on it, and how many tries may follow that one.
-    again: Option<(Due, u16)>,
+    pub asked: Option<Asked>,
+    /// What is asked again on it.
+    pub again: Option<Asked>,
     /// From when on it could carry a request.
-    free: Nanos,
+    pub free: Nanos,
     thinking: Times,
     /// Of a closed loop.
     entering: Entering,
 }
 
+/// What reports that sockets are ready, and the socket of datagrams; without that one, each connection has a socket of its own.
+pub struct Sockets {
+    readiness: Readiness,
+    pub datagrams: Option<Datagrams>,
+}
+
 /// The client at work.
-struct Asking<'a> {
-    client: &'a Client,
+pub struct Asking<'a> {
+    pub client: &'a Client,
     run: &'a Run,
     calendar: Calendar,
-    readiness: Readiness,
-    connections: Vec<Connection>,
+    pub sockets: Sockets,
+    pub connections: Vec<Connection>,
     /// Of an open loop: requests that were due and for which no connection was free yet, and connections without a request.
     waiting: VecDeque<Due>,
     free: VecDeque<usize>,
     /// Connections that are left alone until an instant: their client thinks, or they failed.
     resting: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// Of them, those that ask again then.
-    retrying: usize,
+    pub retrying: usize,
     /// When requests under way are given up, or asked again: the instant, the connection, the try.
     patience: BinaryHeap<Reverse<(Nanos, usize, u64)>>,
     buffers: (Requests, Vec<u8>),
-    ledger: Ledger,
+    pub ledger: Ledger,
 }
 
 impl<'a> Asking<'a> {
@@ -138,11 +166,17 @@ impl<'a> Asking<'a> {
             entering: own.entering(client.seed, Some(number)),
         };
         let entries = 0..client.ends.len();
+        let readiness = Readiness::new()?;
+        let datagrams =
+            (own.protocol == Protocol::Udp).then(|| Datagrams::new(client.ends[0], own)).transpose()?;
+        if let Some(datagrams) = &datagrams {
+            readiness.while_readable(&datagrams.fd, DATAGRAMS)?;
+        }
         let mut asking = Self {
             client,
             run,
             calendar: Calendar::new(own, begun, client.seed),
-            readiness: Readiness::new()?,
+            sockets: Sockets { readiness, datagrams },
             connections: (0..own.connections).map(connection).collect(),
             waiting: VecDeque::new(),
             free: VecDeque::new(),
@@ -153,7 +187,7 @@ impl<'a> Asking<'a> {
             ledger: Ledger::new(run, entries.clone().map(|entry| own.place_of(entry)).collect()),
         };
         for place in 0..asking.connections.len() {
-            if own.keep_alive.unwrap_or(true) {
+            if own.keep_alive.unwrap_or(true) && asking.sockets.datagrams.is_none() {
                 for entry in entries.clone() {
                     let _ = asking.dial(place, entry)?; // one that cannot be made now is tried again with its first request
                 }
@@ -171,10 +205,14 @@ impl<'a> Asking<'a> {
             self.give_up(now)?;
             let next = self.ask_all(now)?;
             let Some(next) = next else { return Ok(true) };
+            let next = self.post()?.map_or(next, |again| again.min(next));
             let wait = next.since(clock::raw());
             let entries = self.client.ends.len();
-            for line in self.readiness.wait(wait, self.client.idle)? {
-                self.advance(line as usize / entries, line as usize % entries)?;
+            for line in self.sockets.readiness.wait(wait, self.client.idle)? {
+                match line {
+                    DATAGRAMS => self.collect()?,
+                    line => self.advance(line as usize / entries, line as usize % entries)?,
+                }
             }
         }
         Ok(false)
@@ -201,22 +239,22 @@ impl<'a> Asking<'a> {
             self.resting.peek().filter(|Reverse((from, _))| *from <= now)
         {
             self.resting.pop();
-            if let Some((due, left)) = self.connections[place].again.take() {
+            if let Some(asked) = self.connections[place].again.take() {
                 self.retrying -= 1;
-                self.ask(place, due, left)?;
+                self.ask(place, asked, now)?;
             } else if open {
                 self.free.push_back(place);
             } else if from < self.calendar.end {
                 let entry = self.connections[place].entering.draw();
                 let due = Due { intended: from, entry, sent: None };
-                self.ask(place, due, self.client.parameters.retries)?;
+                self.ask(place, Asked::new(due, self.client.parameters.retries), now)?;
             }
         }
         self.note_due(now);
         while let Some(&due) = self.waiting.front() {
             let Some(place) = self.free.pop_front() else { break };
             self.waiting.pop_front();
-            self.ask(place, due, self.client.parameters.retries)?;
+            self.ask(place, Asked::new(due, self.client.parameters.retries), now)?;
         }
         let timeout = Nanos(self.client.parameters.timeout_ns);
         let rests = self.resting.peek().map(|Reverse((from, _))| *from);
@@ -244,9 +282,11 @@ impl<'a> Asking<'a> {
                 None => {}
                 Some(_) if at > now => break,
                 Some(asked) => {
-                    // What is still to come would be taken for the answer to the next request.
                     self.missed(place, asked, now, Ending::Lost);
-                    let _ = self.dial(place, asked.due.entry)?;
+                    if self.sockets.datagrams.is_none() {
+                        // What is still to come would be taken for the answer to the next request.
+                        let _ = self.dial(place, asked.due.entry)?;
+                    }
                 }
             }
             self.patience.pop();
@@ -263,22 +303,28 @@ impl<'a> Asking<'a> {
         let client = self.client;
         let [local, peer] = client.ends[entry];
         let Ok(fd) = tcp::dial(local, peer, client.buffers) else { return Ok(false) };
-        self.readiness.as_it_changes(&fd, (place * client.ends.len() + entry) as u64)?;
+        self.sockets.readiness.as_it_changes(&fd, (place * client.ends.len() + entry) as u64)?;
         let incoming = Incoming::new(client.parameters.protocol);
         self.connections[place].lines[entry] = Line { fd: Some(fd), incoming };
         Ok(true)
     }
 
-    /// A request that was due then leaves, on a connection that has none.
-    fn ask(&mut self, place: usize, due: Due, left: u16) -> anyhow::Result<()> {
-        let (number, begun) = (self.buffers.0.next_number(), clock::raw());
-        let asked = Asked { due, begun, left, number, written: 0 };
+    /// A try of a request leaves, on a connection that has none under way.
+    fn ask(&mut self, place: usize, asked: Asked, now: Nanos) -> anyhow::Result<()> {
+        let number = match &mut self.sockets.datagrams {
+            Some(datagrams) => datagrams.put(place, &self.client.parameters),
+            None => self.buffers.0.next_number(),
+        };
+        let first = if asked.first == 0 { number } else { asked.first };
+        let asked = Asked { begun: now, first, number, written: 0, ..asked };
         self.connections[place].asked = Some(asked);
-        if self.connections[place].lines[due.entry].fd.is_none() && !self.dial(place, due.entry)? {
-            self.broke(place, due.entry);
+        let entry = asked.due.entry;
+        let unmade = self.sockets.datagrams.is_none() && self.connections[place].lines[entry].fd.is_none();
+        if unmade && !self.dial(place, entry)? {
+            self.broke(place, entry);
             return Ok(());
         }
-        let end = due.intended + Nanos(self.client.parameters.timeout_ns);
+        let end = asked.due.intended + Nanos(self.client.parameters.timeout_ns);
         self.patience.push(Reverse((self.next_try(asked).unwrap_or(end), place, number)));
         self.write(place);
         Ok(())
@@ -295,6 +341,9 @@ impl<'a> Asking<'a> {
     fn missed(&mut self, place: usize, asked: Asked, until: Nanos, ending: Ending) {
         if !self.again(place, asked, until, true) {
             self.ledger.unanswered(asked.due, clock::raw(), ending);
+            if let Some(datagrams) = &mut self.sockets.datagrams {
+                datagrams.tries.lost(place, asked.first, asked.number);
+            }
             self.rest(place, until, Some(asked.due.entry));
         }
     }
@@ -302,9 +351,9 @@ impl<'a> Asking<'a> {
     /// Whether a request is asked again, on the same place.
     fn again(&mut self, place: usize, asked: Asked, until: Nanos, ends: bool) -> bool {
         let Some(at) = self.next_try(asked) else { return false };
-        self.ledger.retries += 1;
+        self.ledger.counted.retries += 1;
         self.retrying += 1;
-        self.connections[place].again = Some((asked.due, asked.left - 1));
+        self.connections[place].again = Some(Asked { left: asked.left - 1, ..asked });
         self.rest(place, at.max(until), ends.then_some(asked.due.entry));
         true
     }
@@ -325,7 +374,7 @@ impl<'a> Asking<'a> {
                         self.ledger.pacing.record(now.since(asked.due.intended.max(connection.free)));
                     }
                     asked.written += count;
-                    self.ledger.sent_bytes += count as u64;
+                    self.ledger.counted.sent_bytes += count as u64;
                 }
                 Err(error) if trouble(&error) == Trouble::Again => return,
                 Err(_) => return self.broke(place, entry),
@@ -372,12 +421,12 @@ impl<'a> Asking<'a> {
                 Ok(0) => (incoming.end(number)?, true),
                 Err(_) => (None, true),
                 Ok(count) => {
-                    self.ledger.received_bytes += count as u64;
+                    self.ledger.counted.received_bytes += count as u64;
                     (incoming.take(&self.buffers.1[..count], number, &self.client.parameters)?, false)
                 }
             };
             match whole {
-                Some(answer) => self.answered(place, answer),
+                Some(answer) => self.answered(place, answer, clock::raw()),
                 None if over => self.broke(place, entry),
                 None => continue,
             }
@@ -386,8 +435,7 @@ impl<'a> Asking<'a> {
     }
 
     /// A whole answer.
-    fn answered(&mut self, place: usize, answer: Answer) {
-        let now = clock::raw();
+    pub fn answered(&mut self, place: usize, answer: Answer, now: Nanos) {
         let connection = &mut self.connections[place];
         let Some(asked) = connection.asked.take() else { return };
         let ends = answer.closes || self.client.parameters.keep_alive == Some(false);
@@ -413,8 +461,7 @@ impl<'a> Asking<'a> {
         let now = clock::raw();
         self.note_due(now);
         let unsent = std::mem::take(&mut self.waiting);
-        let again = self.connections.iter().filter_map(|one| one.again).map(|(due, _)| due);
-        let sent = self.connections.iter().filter_map(|one| one.asked).map(|asked| asked.due).chain(again);
+        let sent = self.connections.iter().filter_map(|one| one.asked.or(one.again)).map(|asked| asked.due);
         for due in sent.chain(unsent) {
             self.ledger.unanswered(due, now, Ending::Open);
         }

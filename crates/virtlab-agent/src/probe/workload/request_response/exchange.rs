@@ -37,7 +37,7 @@ pub struct Requests {
 impl Requests {
     /// To a server there.
     pub fn new(own: &Parameters, peer: SocketAddr) -> Self {
-        let numbered = own.protocol == Protocol::Tcp;
+        let numbered = own.protocol != Protocol::Http;
         let octets = if numbered {
             vec![0x52; own.request_bytes as usize]
         } else {
@@ -76,7 +76,7 @@ impl Incoming {
     /// Nothing yet.
     pub fn new(protocol: Protocol) -> Self {
         match protocol {
-            Protocol::Tcp => Self::Own(message::Incoming::new()),
+            Protocol::Tcp | Protocol::Udp => Self::Own(message::Incoming::new()),
             Protocol::Http => Self::Http(http_answer::Incoming::default()),
         }
     }
@@ -114,7 +114,8 @@ impl Incoming {
 
 const UNASKED: &str = "an answer came to a request that was not asked on its connection";
 
-fn read(head: Head, number: Option<u64>, own: &Parameters) -> anyhow::Result<Answer> {
+/// What an answer says that came to the request of that number.
+pub fn read(head: Head, number: Option<u64>, own: &Parameters) -> anyhow::Result<Answer> {
     ensure!(number == Some(head.number), UNASKED);
     let (ending, server) = match head.kind {
         Kind::Response => (Ending::Answered, i32::from(head.server)),

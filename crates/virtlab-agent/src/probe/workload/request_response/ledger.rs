@@ -7,7 +7,8 @@ use crate::probe::run::Run;
 use crate::probe::spool::Spool;
 use std::sync::Arc;
 use virtlab_load::Histogram;
-use virtlab_load::parameters::request_response::{ENDINGS, Ending};
+use virtlab_load::parameters::request_response::Ending;
+use virtlab_load::requests::Counted;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::ResponseRow;
 
@@ -25,12 +26,7 @@ pub struct Ledger {
     rows: Spool<ResponseRow>,
     tally: Arc<Tally>,
     pub pacing: Histogram,
-    /// By how they ended.
-    ended: [u64; ENDINGS],
-    /// Tries beyond the first of each request.
-    pub retries: u64,
-    pub sent_bytes: u64,
-    pub received_bytes: u64,
+    pub counted: Counted,
     /// Of each entry: which server of the service that is.
     places: Vec<i32>,
 }
@@ -42,10 +38,7 @@ impl Ledger {
             rows: Spool::new(&run.budget),
             tally: run.tally(),
             pacing: Histogram::default(),
-            ended: [0; ENDINGS],
-            retries: 0,
-            sent_bytes: 0,
-            received_bytes: 0,
+            counted: Counted::default(),
             places,
         }
     }
@@ -65,7 +58,7 @@ impl Ledger {
     }
 
     fn row(&mut self, due: Due, finished: Nanos, server: i32, ending: Ending) {
-        self.ended[ending as usize] += 1;
+        self.counted.end(ending);
         self.rows.push(ResponseRow {
             intended_ns: due.intended.0 as i64,
             sent_ns: due.sent.map_or(-1, |sent| sent.0 as i64),
@@ -78,21 +71,7 @@ impl Ledger {
 
     /// All of it.
     pub fn close(self, report: &mut Report) {
-        let [answered, refused, lost, broken, open, failed, bad_gateway] = self.ended;
-        for (counter, value) in [
-            ("requests", self.ended.iter().sum()),
-            ("answered_requests", answered),
-            ("refused_requests", refused),
-            ("lost_requests", lost),
-            ("broken_requests", broken),
-            ("open_requests", open),
-            ("failed_requests", failed),
-            ("bad_gateway_requests", bad_gateway),
-            ("retries", self.retries),
-            ("sent_bytes", self.sent_bytes),
-            ("received_bytes", self.received_bytes),
-            ("send_errors", 0),
-        ] {
+        for (counter, value) in self.counted.counters() {
             report.add(counter, value);
         }
         report.pacing.merge(&self.pacing);

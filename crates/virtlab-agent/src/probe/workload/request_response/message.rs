@@ -53,6 +53,12 @@ impl Head {
         octets
     }
 
+    /// Of a message that is one datagram of that length, which begins so.
+    pub fn of_datagram(octets: &[u8], length: usize) -> Option<Self> {
+        let head = Self::read(octets.first_chunk()?)?;
+        (head.bytes as usize == length).then_some(head)
+    }
+
     fn read(octets: &[u8; HEAD]) -> Option<Self> {
         let kind = KINDS.iter().find(|(_, word)| *word == octets[4..6])?.0;
         let [a, b, c, d, _, _, e, f, number @ ..] = *octets;
@@ -148,6 +154,16 @@ mod tests {
             }
             assert_eq!(came, sent, "in pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn a_datagram_is_one_whole_message() {
+        let sent = head(40, Kind::Request);
+        let octets = [&sent.octets()[..], &[0; 24]].concat();
+        assert_eq!(Head::of_datagram(&octets, 40), Some(sent));
+        assert_eq!(Head::of_datagram(&octets[..HEAD], 40), Some(sent), "of which the beginning was kept");
+        assert_eq!(Head::of_datagram(&octets, 41), None);
+        assert_eq!(Head::of_datagram(&octets[..10], 10), None);
     }
 
     #[test]

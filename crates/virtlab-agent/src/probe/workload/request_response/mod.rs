@@ -3,8 +3,10 @@
 //! A client with a rate is an open loop: requests are due by a schedule, whatever has been answered, and their time counts
 //! from when they were due. Without a rate each connection is a client that waits for its answer, thinks, and asks again.
 
+mod by_datagram;
 mod calendar;
 mod client;
+mod datagrams;
 mod exchange;
 mod ledger;
 mod lock;
@@ -17,11 +19,14 @@ mod writer;
 
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, parse};
+use crate::probe::socket;
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde_json::Value;
 use std::net::SocketAddr;
-use virtlab_load::parameters::request_response::{Entry, NAME, RATE, RequestResponse as Parameters};
+use virtlab_load::parameters::request_response::{
+    Entry, NAME, Protocol, RATE, RequestResponse as Parameters,
+};
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of(NAME, prepare);
@@ -46,10 +51,20 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             Box::new(client::Client { parameters, ends, buffers, idle, seed })
         }
         Side::Server => {
-            let (listener, port) = tcp::listen(&arming, buffers)?;
-            fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+            let (doors, port) = if parameters.protocol == Protocol::Udp {
+                let (address, peer) = (arming.local.socket_address("local")?, arming.peer.ip("peer")?);
+                let fd =
+                    socket::udp_from(address, peer).with_context(|| format!("cannot bind UDP {address}"))?;
+                datagrams::ready(&fd, buffers)?;
+                let port = socket::local_address(&fd)?.port();
+                (server::Doors { listener: None, datagrams: Some(fd) }, port)
+            } else {
+                let (listener, port) = tcp::listen(&arming, buffers)?;
+                fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+                (server::Doors { listener: Some(listener), datagrams: None }, port)
+            };
             let writer = writer::Writer::new(&parameters)?;
-            Box::new(server::Server { parameters, listener, port, idle, seed, writer, place: 0 })
+            Box::new(server::Server { parameters, doors, port, idle, seed, writer, place: 0 })
         }
     };
     Ok(Prepared { workload, check: Box::new(check) })

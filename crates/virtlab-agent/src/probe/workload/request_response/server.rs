@@ -6,6 +6,7 @@
 
 use super::super::Workload;
 use super::super::tcp;
+use super::datagrams::{Came, Inbox, Outbox, Return};
 use super::lock::Lock;
 use super::message::{HEAD, Head, Incoming, Kind};
 use super::readiness::Readiness;
@@ -35,12 +36,19 @@ pub const CONNECTIONS_MOST: usize = 2048;
 const FORWARDS_MOST: u32 = 65_536;
 /// The longest sleep, so that a stop is seen.
 const GLANCE: Nanos = Nanos(20_000_000);
-/// By which the listener is told from connections.
+/// By which the listener, and the socket of datagrams, are told from connections.
 pub const LISTENER: u64 = u64::MAX;
+const DATAGRAMS: u64 = u64::MAX - 1;
+
+/// Where requests come in.
+pub struct Doors {
+    pub listener: Option<tcp::Listener>,
+    pub datagrams: Option<OwnedFd>,
+}
 
 pub struct Server {
     pub parameters: Parameters,
-    pub listener: tcp::Listener,
+    pub doors: Doors,
     pub port: u16,
     pub idle: Idle,
     pub seed: u64,
@@ -70,9 +78,15 @@ impl Line {
     }
 }
 
+/// Who waits for an answer.
+enum Asker {
+    Line(Arc<Line>),
+    Sender(Option<Return>),
+}
+
 /// A request to be served.
 struct Job {
-    line: Arc<Line>,
+    asker: Asker,
     number: u64,
 }
 
@@ -98,6 +112,7 @@ struct Shared<'a> {
     changed: Condvar,
     lock: Lock,
     writer: Option<&'a Writer>,
+    datagrams: Option<&'a OwnedFd>,
 }
 
 impl Shared<'_> {
@@ -118,8 +133,8 @@ impl Shared<'_> {
         room
     }
 
-    /// The next task, and when it may not be done; `None` at the end.
-    fn next(&self) -> Option<(Task, Pause)> {
+    /// The next task, and when it may not be done; `None` at the end. Answers do not wait for it.
+    fn next(&self, outbox: &mut Outbox) -> Option<(Task, Pause)> {
         let mut backlog = self.backlog();
         loop {
             if backlog.closed {
@@ -129,6 +144,12 @@ impl Shared<'_> {
                 let pause = backlog.pause.unwrap_or_else(|| self.parameters.pause(Nanos::ZERO));
                 self.wake(beside);
                 return Some((task, pause));
+            }
+            if !outbox.is_empty() {
+                drop(backlog);
+                self.post(outbox);
+                backlog = self.backlog();
+                continue;
             }
             backlog.idle += 1;
             backlog = self.changed.wait(backlog).unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +172,13 @@ impl Shared<'_> {
     /// A serving thread.
     fn serve(&self) {
         let mut response = vec![0x72; self.parameters.response_bytes as usize];
-        while let Some((task, pause)) = self.next() {
+        let mut outbox = Outbox::new(self.parameters.response_bytes, 0x72);
+        while let Some((task, pause)) = self.next(&mut outbox) {
+            let waits =
+                task.work > Nanos::ZERO || self.writer.is_some() || pause.holds(clock::raw()).is_some();
+            if waits || outbox.is_full() {
+                self.post(&mut outbox);
+            }
             let Some(lock_wait) = self.spend(task.work, pause) else { return };
             let done = {
                 let mut backlog = self.backlog();
@@ -172,9 +199,14 @@ impl Shared<'_> {
             }
             let (bytes, number) = (response.len() as u32, job.number);
             let head = Head { bytes, kind: Kind::Response, server: self.place, number };
-            response[..HEAD].copy_from_slice(&head.octets());
-            job.line.busy.fetch_sub(1, Ordering::AcqRel);
-            self.write(&job.line, &response);
+            match job.asker {
+                Asker::Line(line) => {
+                    response[..HEAD].copy_from_slice(&head.octets());
+                    line.busy.fetch_sub(1, Ordering::AcqRel);
+                    self.write(&line, &response);
+                }
+                Asker::Sender(back) => outbox.push(head, back),
+            }
         }
     }
 
@@ -229,20 +261,37 @@ impl Shared<'_> {
         self.backlog().failure.get_or_insert(error);
     }
 
+    /// Sends answers, all that wait. What the network has no way for is passed over: its client counts it as lost.
+    fn post(&self, outbox: &mut Outbox) {
+        let Some(fd) = self.datagrams else { return };
+        let mut refused = false;
+        while !outbox.is_empty() && !self.run.stopped() {
+            match outbox.send(fd, |_| {}).map_err(|error| trouble(&error)) {
+                Ok(()) => refused = false,
+                Err(Trouble::Again) => wait_for_room(fd),
+                // What an earlier one met is told once, and nothing was sent then.
+                Err(Trouble::Refused) if !refused => refused = true,
+                Err(_) => outbox.pass_over(),
+            }
+        }
+    }
+
     /// Writes an answer. A client that is gone gets none, and reports that itself.
     fn write(&self, line: &Line, mut octets: &[u8]) {
         let (fd, _turn) = (&line.fd, line.turn.lock().unwrap_or_else(PoisonError::into_inner));
         while !octets.is_empty() && !self.run.stopped() {
             match tcp::write(fd, octets) {
                 Ok(count) => octets = &octets[count..],
-                Err(error) if trouble(&error) == Trouble::Again => {
-                    let mut room = [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
-                    let _ = poll(&mut room, PollTimeout::from(20u8));
-                }
+                Err(error) if trouble(&error) == Trouble::Again => wait_for_room(fd),
                 Err(_) => return,
             }
         }
     }
+}
+
+fn wait_for_room(fd: &OwnedFd) {
+    let mut room = [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)];
+    let _ = poll(&mut room, PollTimeout::from(20u8));
 }
 
 impl Workload for Server {
@@ -272,8 +321,9 @@ impl Workload for Server {
             changed: Condvar::new(),
             lock: Lock::default(),
             writer: self.writer.as_ref(),
+            datagrams: self.doors.datagrams.as_ref(),
         };
-        let mut reading = Reading { shared: &shared, connections: 0, garbled: 0 };
+        let mut reading = Reading { shared: &shared, connections: 0, garbled: 0, datagrams: None };
         let outcome = std::thread::scope(|scope| {
             let begun = (0..self.parameters.threads).try_for_each(|_| {
                 let thread = std::thread::Builder::new().spawn_scoped(scope, || shared.serve());
@@ -293,8 +343,14 @@ impl Workload for Server {
         if let Err(error) = outcome {
             report.failure = Some(format!("{error:#}"));
         }
-        report.add("connections", reading.connections);
-        report.add("garbled_connections", reading.garbled);
+        if self.doors.listener.is_some() {
+            report.add("connections", reading.connections);
+            report.add("garbled_connections", reading.garbled);
+        }
+        if let Some((inbox, garbled)) = &reading.datagrams {
+            report.add("garbled_datagrams", *garbled);
+            report.add("socket_drops", u64::from(inbox.drops));
+        }
         let backlog = shared.backlog();
         let station = &backlog.station;
         report.add("rejected_requests", station.rejected);
@@ -319,12 +375,21 @@ struct Reading<'a> {
     shared: &'a Shared<'a>,
     connections: u64,
     garbled: u64,
+    /// Of the socket of datagrams, and how many of those were no requests.
+    datagrams: Option<(Inbox, u64)>,
 }
 
 impl Reading<'_> {
     fn until_stopped(&mut self, server: &Server) -> anyhow::Result<()> {
         let mut readiness = Readiness::new()?;
-        readiness.while_readable(&server.listener, LISTENER)?;
+        if let Some(listener) = &server.doors.listener {
+            readiness.while_readable(listener, LISTENER)?;
+        }
+        if let Some(fd) = &server.doors.datagrams {
+            readiness.while_readable(fd, DATAGRAMS)?;
+            self.datagrams = Some((Inbox::of_many(), 0));
+        }
+        let mut refusals = Outbox::new(HEAD as u64, 0);
         let mut lines: BTreeMap<u64, (Arc<Line>, Incoming)> = BTreeMap::new();
         let mut inbox = vec![0; PIECE_BYTES];
         while !self.shared.run.stopped() {
@@ -332,8 +397,10 @@ impl Reading<'_> {
                 return Err(error);
             }
             for number in readiness.wait(GLANCE, server.idle)? {
-                if number == LISTENER {
-                    self.welcome(server, &readiness, &mut lines)?;
+                if let (LISTENER, Some(listener)) = (number, &server.doors.listener) {
+                    self.welcome(listener, &readiness, &mut lines)?;
+                } else if number == DATAGRAMS {
+                    self.collect(&mut refusals)?;
                 } else if let Some((line, incoming)) = lines.get_mut(&number)
                     && !self.read(line, incoming, &mut inbox)
                 {
@@ -348,12 +415,12 @@ impl Reading<'_> {
     /// Whatever connections have come. Beyond the most that a client has, they are closed at once.
     fn welcome(
         &mut self,
-        server: &Server,
+        listener: &tcp::Listener,
         readiness: &Readiness,
         lines: &mut BTreeMap<u64, (Arc<Line>, Incoming)>,
     ) -> anyhow::Result<()> {
         loop {
-            match tcp::accept_one(&server.listener, libc::SOCK_NONBLOCK) {
+            match tcp::accept_one(listener, libc::SOCK_NONBLOCK) {
                 Ok(Some(fd)) if lines.len() < CONNECTIONS_MOST && tcp::set_no_delay(&fd).is_ok() => {
                     readiness.while_readable(&fd, self.connections)?;
                     let line = Line { fd, busy: AtomicU32::new(0), turn: Mutex::new(()) };
@@ -391,11 +458,35 @@ impl Reading<'_> {
     }
 
     fn take_in(&mut self, line: &Arc<Line>, number: u64) {
-        if self.shared.offer(Job { line: line.clone(), number }) {
+        if self.shared.offer(Job { asker: Asker::Line(line.clone()), number }) {
             return;
         }
         line.busy.fetch_sub(1, Ordering::AcqRel);
-        let head = Head { bytes: HEAD as u32, kind: Kind::Refusal, server: 0, number };
-        self.shared.write(line, &head.octets());
+        self.shared.write(line, &refusal(number).octets());
     }
+
+    /// Takes the datagrams that have come, each a request.
+    fn collect(&mut self, refusals: &mut Outbox) -> anyhow::Result<()> {
+        let (Some((inbox, garbled)), Some(fd)) = (&mut self.datagrams, self.shared.datagrams) else {
+            return Ok(());
+        };
+        inbox.receive(fd, |came| {
+            match came {
+                Came::Whole(Head { kind: Kind::Request, number, .. }, back) => {
+                    if !self.shared.offer(Job { asker: Asker::Sender(back), number }) {
+                        refusals.push(refusal(number), back);
+                    }
+                }
+                _ => *garbled += 1,
+            }
+            Ok(())
+        })?;
+        self.shared.post(refusals);
+        Ok(())
+    }
+}
+
+/// To a request for which there is no room.
+const fn refusal(number: u64) -> Head {
+    Head { bytes: HEAD as u32, kind: Kind::Refusal, server: 0, number }
 }

@@ -5,9 +5,10 @@ use super::super::Workload;
 use super::super::parse;
 use super::super::tcp;
 use super::passive::Passive;
-use super::server::Server;
+use super::server::{Doors, Server};
 use crate::probe::parameters::Idle;
 use crate::probe::run::Run;
+use crate::probe::socket;
 use crate::probe::spool::Budget;
 use crate::transport::Writer;
 use anyhow::{Context, bail};
@@ -61,8 +62,11 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         let active = SocketAddr::new(active, port);
         return Passive::new(listener, active, parameters.buffers(), bounds)?.serve(&run);
     }
+    let datagrams = socket::udp_from_all(port).with_context(|| format!("cannot bind UDP port {port}"))?;
+    super::datagrams::ready(&datagrams, parameters.buffers())?;
+    let doors = Doors { listener: Some(listener), datagrams: Some(datagrams) };
     let writer = super::writer::Writer::new(&parameters)?;
-    let report = Box::new(Server { parameters, listener, port, idle, seed, writer, place }).run(&run);
+    let report = Box::new(Server { parameters, doors, port, idle, seed, writer, place }).run(&run);
     match report.failure {
         Some(failure) => bail!(failure),
         None => Ok(()),

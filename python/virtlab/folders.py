@@ -135,6 +135,27 @@ class Folder:
             there = os.fstat(descriptor)
             return file.read(most_bytes) if _fits(there, most_bytes) else None
 
+    def regular(self, name: str, most_bytes: int) -> bytes:
+        """A regular file's bytes. OSError that says why they cannot be read: missing, no file, or larger."""
+        path = str(self.path / name)
+        try:
+            descriptor = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor
+            )
+        except OSError as error:
+            if error.errno not in {errno.ELOOP, errno.ENXIO}:
+                raise
+            raise OSError(0, f"it is {self._kind(name)}, not a file", path) from None
+        with os.fdopen(descriptor, "rb") as file:
+            there = os.fstat(descriptor)
+            if not stat.S_ISREG(there.st_mode):
+                raise OSError(
+                    0, f"it is {_KINDS.get(stat.S_IFMT(there.st_mode), 'a folder')}, not a file", path
+                )
+            if not _fits(there, most_bytes):
+                raise OSError(0, f"it has more than {most_bytes} B", path)
+            return file.read(most_bytes)
+
     def secret(self, name: str, count: int) -> bytes | None:
         """Random bytes that only this user reads, made once; None when the file is somebody else's, or open to others."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod answers;
+mod bring;
 mod clock;
 mod console;
 pub mod fuzzing;
@@ -49,6 +50,8 @@ enum Role {
     Serve(probe::ServiceOptions),
     /// Tries whether a service of this guest answers.
     Answers(answers::Options),
+    /// Runs a program with files of its own, which it is handed.
+    Bring(bring::Options),
     /// Runs a program of a role, and polls something beside it.
     Polled(polled::Options),
     /// Runs hard-deadline tasks in a guest with a CPU budget.
@@ -69,6 +72,7 @@ pub fn main() -> ExitCode {
         Role::Switch(options) => switch::main(options),
         Role::Serve(options) => probe::serve(&options),
         Role::Answers(options) => answers::main(&options),
+        Role::Bring(options) => bring::main(&options),
         Role::Polled(options) => polled::main(&options),
         Role::Rt(options) => rt::main(options),
     };

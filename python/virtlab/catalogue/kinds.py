@@ -448,31 +448,83 @@ FILES_MAX_BYTES = 400_000  # of all of them
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,7}")
 
 
-def _files(value: Any) -> dict[str, str]:
+def _below(value: Any) -> str:
+    name = value.removeprefix("./") if isinstance(value, str) else ""
+    if not _FILE.fullmatch(name) or len(name) > 200:
+        cure = "name one below the experiment file's folder, of letters, digits, _ . - and /, e.g. ./server"
+        raise ValueError(f"'{shown(value)}' is not a name of a file; {cure}")
+    return name
+
+
+FILE_BELOW = Kind("file below the experiment file's folder", _below, {"type": "string"}, "./server")
+
+
+def _brought(value: dict[str, Any]) -> dict[str, Any]:
+    """A file from beside the experiment file: where it is, and whether it can be executed."""
+    for key in value:
+        if key not in {"from", "executable"}:
+            raise PlacedError((key,), f"unknown key '{shown(key)}'; a file has 'from' and 'executable'")
+    if "from" not in value:
+        raise ValueError("it says nothing of where it is; write e.g. {from: ./server, executable: true}")
+    executable = value.get("executable", False)
+    if not isinstance(executable, bool):
+        raise PlacedError(("executable",), f"'{shown(executable)}' is not true or false; write one of them")
+    try:
+        return {"from": FILE_BELOW.parse(value["from"]), "executable": executable}
+    except ValueError as error:
+        raise PlacedError(("from",), str(error)) from None
+
+
+def _files(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or not value:
         raise ValueError(f"'{shown(value)}' is not a mapping of files; write e.g. {{server.conf: 'port 80'}}")
-    found = {}
+    found: dict[str, Any] = {}
     for name, text in value.items():
         if not isinstance(name, str) or not _FILE.fullmatch(name) or len(name) > 200:
             raise ValueError(f"'{shown(name)}' is not a file's name; use letters, digits, _ . - and /")
+        if isinstance(text, dict):
+            try:
+                found[name] = _brought(text)
+            except ValueError as error:
+                raise SeveralError([PlacedError((name, *at), what) for at, what in placed(error)]) from None
+            continue
         if not isinstance(text, str):
             raise PlacedError(
                 (name,), f"'{shown(text)}' is not a text; put it in quotes, or write '|' before it"
             )
         if len(text.encode()) > FILE_MAX_BYTES:
-            raise PlacedError((name,), f"it is longer than {FILE_MAX_BYTES // 1000} kB; bring it in an image")
+            what = f"it is longer than {FILE_MAX_BYTES // 1000} kB"
+            raise PlacedError((name,), f"{what}; put it into a file, and write e.g. '{{from: ./{name}}}'")
         found[name] = _whole(text)
-    if sum(len(text.encode()) for text in found.values()) > FILES_MAX_BYTES:
-        raise ValueError(
-            f"they are longer than {FILES_MAX_BYTES // 1000} kB together; bring them in an image"
-        )
+    if sum(len(text.encode()) for text in found.values() if isinstance(text, str)) > FILES_MAX_BYTES:
+        what = f"they are longer than {FILES_MAX_BYTES // 1000} kB together"
+        raise ValueError(f"{what}; put them into files, and write e.g. '{{from: ./server.conf}}'")
     return found
 
 
 FILES = Kind(
-    "files", _files, {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
-    "{server.conf: 'port 80'}",
-)  # fmt: skip
+    "files",
+    _files,
+    {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {
+                        "from": {"type": "string", "description": "file below the experiment file's folder"},
+                        "executable": {"type": "boolean", "default": False},
+                    },
+                    "required": ["from"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+    },
+    "{server.conf: 'port 80', server: {from: ./server, executable: true}}",
+)
 
 
 NAME_TEXT = Kind("name", _name_text, {"type": "string"}, "a")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.actions import EXEC
@@ -114,10 +114,44 @@ def _of_image(image: str) -> tuple[str, ...]:
         return ()
 
 
+class Brought(NamedTuple):
+    """A file that a program brings from beside the experiment file."""
+
+    owner: str  # services.NAME or roles.NAME
+    file: str  # its name there
+    sha256: str
+    size_bytes: int
+    executable: bool
+
+    def text(self) -> str:
+        """What it is, on a line."""
+        how = ", executable" if self.executable else ""
+        return f"{self.owner} brings {self.file}: {self.size_bytes} B{how}, SHA-256 {self.sha256}"
+
+
+def brought(experiment: Experiment) -> list[Brought]:
+    """Every such file of the file's points, each once."""
+    found: dict[Brought, None] = {}
+    for point in experiment.points():
+        study = experiment.study(point)
+        owners: list[tuple[str, Mapping[str, Any]]] = [
+            (f"services.{name}", each.parameters) for name, each in study.services.items()
+        ]
+        owners += [(f"roles.{name}", each.parameters) for name, each in study.roles.items() if each.active]
+        for owner, parameters in owners:
+            for name, entry in (parameters.get("files") or {}).items():
+                if not isinstance(entry, str):
+                    size_bytes, executable = int(entry["bytes"]), bool(entry["executable"])
+                    found[Brought(owner, name, str(entry["sha256"]), size_bytes, executable)] = None
+    return list(found)
+
+
 def lines(experiment: Experiment) -> list[str]:
-    """Them for a person, and what allows those that need it; nothing where the file executes nothing."""
+    """Them for a person, with what their programs bring, and what allows those that need it; nothing where the file
+    executes nothing."""
     found = executed(experiment)
     told = [f"{each.text()} ({SHARES})" if each.shares_files else each.text() for each in found]
+    told += [each.text() for each in brought(experiment)]
     if any(each.shares_files for each in found):
         told.append(f"SHA-256 of the file: {digest(experiment)}")
     return told

@@ -19,6 +19,7 @@ from virtlab.experiment.experiment import (
     Repeat,
     Until,
 )
+from virtlab.experiment.read.brought import read_brought, with_brought
 from virtlab.experiment.read.factors import (
     Design,
     Factor,
@@ -48,6 +49,7 @@ PLAIN = (
     "factors",
     "exclude",
     "traces",
+    "brought",
 )  # cannot vary
 SEED_MAX = 2**53
 
@@ -70,7 +72,7 @@ def load_bytes(
     runs_max: int | None = RUNS_MAX,
     folder: Path | None = None,
 ) -> Experiment:
-    """The experiment of a file's bytes; they must be UTF-8. Traces that roles name are read from the folder."""
+    """The experiment of a file's bytes; they must be UTF-8. What it names beside it is read from the folder."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -88,13 +90,15 @@ def load_text(
     runs_max: int | None = RUNS_MAX,
     folder: Path | None = None,
 ) -> Experiment:
-    """The experiment of a file's text; `name` is what mistakes call the file. It holds its traces, or the folder does."""
+    """The experiment of a file's text; `name` is what mistakes call the file. What lies beside
+    it is read from the folder, or held by the text."""
     mistakes = Mistakes()
     root = read_tree(text, mistakes)
     if folder is not None and root is not None and not len(mistakes):
-        whole = with_traces(text, root, folder, name)
-        if whole is not text:
-            text, root = whole, read_tree(whole, mistakes)
+        for completed in (with_traces, with_brought):
+            whole = completed(text, root, folder, name) if root is not None else text
+            if whole is not text:
+                text, root = whole, read_tree(whole, mistakes)
     experiment = _experiment(root, text, mistakes, runs_max) if root is not None else None
     if len(mistakes) or experiment is None:
         raise FileMistakesError(name, mistakes)
@@ -116,16 +120,16 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     _check_unused(root, factors, findings)
     declared, mistaken = read_declared(findings)
     repeat = _repeat(findings, declared)
-    traces = read_traces(findings)
+    traces, brought = read_traces(findings), read_brought(findings)
     design = Design(factors, exclusions)
     if not _too_many(design, repeat, runs_max, findings):
-        _resolve_all(Resolver(root, factors, traces, mistakes), design, root, findings, declared)
+        _resolve_all(Resolver(root, factors, traces, brought, mistakes), design, root, findings, declared)
     roles = _role_names(root)
     claims = read_claims(findings, factors, roles, declared, mistaken)
     check_until(repeat, roles, mistaken, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
-        declared=declared, resolver=Resolver(root, factors, traces, mistakes),
+        declared=declared, resolver=Resolver(root, factors, traces, brought, mistakes),
     )  # fmt: skip
 
 
@@ -210,7 +214,7 @@ def _heading(root: Node, findings: Findings) -> tuple[str, str, int]:
 
 def _check_plain(root: Node, findings: Findings) -> None:
     """Sections that cannot vary hold no reference."""
-    for section in ("version", "name", "title", "seed", "repeat", "exclude", "traces"):
+    for section in ("version", "name", "title", "seed", "repeat", "exclude", "traces", "brought"):
         node = root.get(section)
         if node is not None and references(node):
             findings.add((section,), "cannot vary with a factor", "write the value")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.experiment import Study
+from virtlab.experiment.read.brought import Brought
 from virtlab.experiment.read.factors import Factor, Levels, references, substitute
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import Mistakes
@@ -53,10 +54,12 @@ T = TypeVar("T")
 class Resolver:
     """Resolves points of one file. Mistakes are collected; a point that has some resolves to nothing."""
 
-    def __init__(self, root: Node, factors: Mapping[str, Factor], traces: Traces, mistakes: Mistakes) -> None:
+    def __init__(
+        self, root: Node, factors: Mapping[str, Factor], traces: Traces, brought: Brought, mistakes: Mistakes
+    ) -> None:
         self._root = root
         self._factors = factors
-        self._traces = traces
+        self._traces, self._brought = traces, brought
         self.mistakes = mistakes
         present = {name: node for name in RESOLVED if (node := root.get(name)) is not None}
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
@@ -123,13 +126,16 @@ class Resolver:
         network = self._once("network", NETWORK, point, self._network)
         if self.exhausted:
             return None
-        roles = self._once("roles", ("roles",), point, lambda own, _: read_roles(own, self._traces))
+        roles = self._once(
+            "roles", ("roles",), point, lambda own, _: read_roles(own, self._traces, self._brought)
+        )
         typed = {name: self._section(name, point) for name in ("timing", "collect", "limits", "search")}
         guests = list(network[0].stations) if network else None  # None: unknown, so nothing is said of them
         images = None if network is None else container_images(network[0])
         services = self._once(
-            "services", (*NETWORK, "services"), point, lambda own, _: read_services(own, guests, images)
-        )
+            "services", (*NETWORK, "services"), point,
+            lambda own, _: read_services(own, guests, images, self._brought),
+        )  # fmt: skip
         checked = set(roles) if network is not None else set()
         roles = self._once(
             "ends",

@@ -77,6 +77,19 @@ def json_schema() -> Schema:
         "additionalProperties": {"type": "string"},
         "description": "lines of traces by name, where they are not in files beside this one",
     }
+    properties["brought"] = {
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+                "bytes": {"type": "integer"},
+            },
+            "required": ["sha256", "bytes"],
+            "additionalProperties": False,
+        },
+        "description": "digests of the files that programs bring, by name; absent: of those beside this one",
+    }
     properties["timeline"] = {
         "type": "array", "items": _action(), "minItems": 1, "description": "what happens during a run; absent: the usual",
     }  # fmt: skip

@@ -15,7 +15,7 @@ from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
 from virtlab.catalogue.workloads import is_alone, is_command
 from virtlab.errors import MachineError
-from virtlab.plan import Capabilities, Plan, Refusal, Role, Service
+from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role, Service
 from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
 from virtlab.planner.full_frames import full_frame_refusals
@@ -31,6 +31,8 @@ from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.series import TELEMETRY, sampling_refusals
+from virtlab.testbed.services.files import refused as files_refused
+from virtlab.testbed.services.files import unknown_program
 from virtlab.testbed.services.service import services
 
 LEAST_PERIOD_NS = 1_000_000
@@ -176,6 +178,8 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.ecn", reason, "write 'ecn: true' for both, or for none")
         if command and "argv" not in role.parameters:
             yield from _of_image(path, plan, role)
+        if command and role.from_ in plan.world.guests:
+            yield from _brought(path, role, plan.world.guests[role.from_], findings)
         if is_alone(role.workload) and role.from_ in plan.world.guests:
             yield from _budgeted(path, plan, role, findings)
         for end in entered(plan, role) or (None,):
@@ -192,6 +196,14 @@ def _of_image(path: str, plan: Plan, role: Role) -> Iterator[Refusal]:
             started_by(guest.image)
         except MachineError as error:
             yield Refusal(f"{path}.argv", error.what, error.cure)
+
+
+def _brought(path: str, role: Role, guest: Guest, findings: Findings) -> Iterator[Refusal]:
+    """Why a role's program or its files are not in its guest."""
+    platform = PLATFORMS.get(guest.platform)
+    if platform is not None:
+        yield from files_refused(path, role.parameters, platform)
+        yield from unknown_program(path, role.parameters, guest, findings.small_system)
 
 
 def _agentless_end(path: str, key: str, plan: Plan, guest: str | None) -> Iterator[Refusal]:
@@ -272,6 +284,9 @@ def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield from _agentless_end(path, "on", plan, guest)
             if platform is not None and (played_by := services.find(service.kind)) is not None:
                 yield from played_by.refusals(path, service, plan.world.guests[guest])
+                yield from unknown_program(
+                    path, service.parameters, plan.world.guests[guest], findings.small_system
+                )
                 yield from _limits(path, service, platform, findings)
 
 

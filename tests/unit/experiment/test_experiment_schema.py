@@ -142,7 +142,7 @@ def test_what_an_editor_can_see_to_be_wrong_does_not_fit(path: tuple[str, ...], 
 def test_a_reference_fits_at_every_leaf() -> None:
     fixed = {
         "version", "name", "title", "seed", "repeat", "claims", "factors", "exclude", "timeline", "windows", "roles",
-        "services", "traces",
+        "services", "traces", "brought",
     }  # fmt: skip
     for section, schema in SCHEMA["properties"].items():
         assert fits("${level}", schema) is (section not in fixed or section in {"title"}), section

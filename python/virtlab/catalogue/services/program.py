@@ -73,7 +73,9 @@ PROGRAM = ServiceKind(
         Parameter("argv", ARGV, "argv", "the program and its arguments", required=True, in_image=True),
         Parameter("environment", ENVIRONMENT, "environment", "variables that it gets besides the usual ones"),
         Parameter("user", USER, "user", "the user of its guest that it runs as; absent: the guest's own"),
-        Parameter("files", FILES, "files", "text files in its working folder, by name"),
+        Parameter(
+            "files", FILES, "files", "files in its working folder, by name: texts, or from beside this file"
+        ),
         Parameter(
             SIMULATED_AS,
             COST,

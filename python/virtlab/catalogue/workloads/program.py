@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
-from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, USER, Kind, PlacedError, SeveralError, shown
+from virtlab.catalogue.kinds import (
+    ARGV,
+    FILES,
+    POSITIVE_DURATION,
+    USER,
+    Kind,
+    PlacedError,
+    SeveralError,
+    shown,
+)
 from virtlab.metrics import METRICS
 from virtlab.metrics.declared import NAME
 from virtlab.outputs import EXAMPLE, READERS, mistakes, parse
@@ -90,6 +99,7 @@ PROGRAM = Workload(
         ),
         Parameter("metrics", OUTPUT, "metrics", "what its output holds, by name; absent: its time alone"),
         Parameter("user", USER, "user", "the user of its guest that it runs as; absent: the guest's own"),
+        Parameter("files", FILES, "files", "files in its working folder, by name: texts, or from beside this file"),
         Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "one that runs longer is ended, and the run fails", "1 min"),
     ),
     streams={"value/1": "from"},

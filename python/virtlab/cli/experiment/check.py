@@ -71,7 +71,7 @@ def _refused(file: Path, error: FileMistakesError) -> dict[str, Any]:
 
 def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
     """What the file amounts to; ranges over its design points."""
-    from virtlab.cli.guest_commands import digest, executed
+    from virtlab.cli.guest_commands import brought, digest, executed
     from virtlab.planner.estimate import Cost, estimate_points
 
     points = experiment.points()
@@ -92,7 +92,8 @@ def _summary(file: Path, experiment: Experiment) -> dict[str, Any]:
         "time_ns": cost.time_ns * repeat.minimum, "disk_bytes": cost.disk_bytes * repeat.minimum,
         "searches": _searches(experiment),
         "installed": _installed(experiment),
-        "commands": [each.json() for each in executed(experiment)], "sha256": digest(experiment),
+        "commands": [each.json() for each in executed(experiment)],
+        "brought": [each._asdict() for each in brought(experiment)], "sha256": digest(experiment),
         "claims": [{"id": claim.id, "text": claim.text} for claim in experiment.claims],
     }  # fmt: skip
 

@@ -7,7 +7,6 @@ missing elsewhere; so the text of an experiment that was read from a file ends w
 from __future__ import annotations
 
 import csv
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -16,7 +15,8 @@ from pathlib import Path
 from virtlab.catalogue.kinds import DURATION_MAX_NS, FILE_NAME, shown
 from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
-from virtlab.experiment.read.factors import Factor, read_factors, references, substitute
+from virtlab.experiment.read.ending import values_of, with_section
+from virtlab.experiment.read.factors import read_factors
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistake, Mistakes
 from virtlab.experiment.read.tree import Node
@@ -25,7 +25,6 @@ from virtlab.units import Duration
 TIMES_MAX = 20_000
 FILE_MAX_BYTES = 16 << 20
 COLUMNS = {f"time_{unit}": unit for unit in ("ns", "us", "ms", "s")}
-COMBINATIONS_MAX = 1000
 _NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][-+]?[0-9]{1,2})?\Z")
 _TIME = re.compile(r"(\S+?)\s*(ns|us|ms|s|min|h)\Z")
 _CURE = "name a column time_s, time_ms, time_us or time_ns, or write a time with its unit on each line, e.g. 0.25 s"
@@ -151,7 +150,7 @@ def with_traces(text: str, root: Node, folder: Path, name: str) -> str:
         raise _mistaken(
             name, node, path, f"'traces' has no '{shown(file)}'", "add it there, or remove 'traces'"
         )
-    parts = ["", "traces:  # as they were beside this file when it was read"]
+    parts = ["traces:  # as they were beside this file when it was read"]
     for file, (node, path) in wanted.items():
         try:
             content = read_text(folder / file, cure="name a readable file beside the experiment file",
@@ -164,14 +163,14 @@ def with_traces(text: str, root: Node, folder: Path, name: str) -> str:
             what, _, cure = str(error).partition("; ")
             raise FileMistakesError(str(folder / file), [Mistake(error.line, 1, "", what, cure)]) from None
         parts += [f'  "{file}": |', "    time_ns", *(f"    {instant}" for instant in times)]
-    first = min((place for place in root.keys.values()), default=(1, 1))
-    if first[1] != 1 or text.lstrip("\ufeff").lstrip().startswith("{"):
+    try:
+        return with_section(text, root, parts)
+    except ValueError:
         node, path = next(iter(wanted.values()))
         cure = (
             "write the file as lines 'key: value' without indentation, or the trace in its section 'traces'"
         )
-        raise _mistaken(name, node, path, "the trace cannot be kept at the end of this file", cure)
-    return text.rstrip("\n") + "\n".join([*parts, ""])
+        raise _mistaken(name, node, path, "the trace cannot be kept at the end of this file", cure) from None
 
 
 def _mistaken(name: str, node: Node, path: str, what: str, cure: str) -> FileMistakesError:
@@ -186,15 +185,6 @@ def _named(root: Node) -> Iterator[tuple[str, tuple[Node, str]]]:
     named = [(path, node) for path, node in traces if node is not None]
     factors = read_factors(root.get("factors"), Mistakes()) if named else {}
     for path, node in named:
-        for value in _values(node, factors):
+        for value in values_of(node, factors):
             if isinstance(value, str) and FILE_NAME.match(value):
                 yield value, (node, path)
-
-
-def _values(node: Node, factors: Mapping[str, Factor]) -> Iterator[object]:
-    used = sorted(references(node))
-    if not set(used) <= set(factors):
-        return  # its mistake is told with the others
-    points = itertools.product(*(factors[name].levels for name in used))
-    for chosen in itertools.islice(points, COMBINATIONS_MAX):
-        yield substitute(node, factors, dict(zip(used, chosen, strict=True))).value

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.kinds import FLAG, choice, shown
+from virtlab.experiment.read.brought import Brought, filled
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.traces import Traces
@@ -51,8 +52,8 @@ class RoleSpec:
         return declared_of(self.parameters)
 
 
-def read_roles(findings: Findings, traces: Traces) -> dict[str, RoleSpec]:
-    """The section `roles` of a resolved tree; `traces` are those that they may name.
+def read_roles(findings: Findings, traces: Traces, brought: Brought) -> dict[str, RoleSpec]:
+    """The section `roles` of a resolved tree; `traces` and files `brought` are those that they may name.
 
     Roles with mistakes are left out; their mistakes are added.
     """
@@ -68,13 +69,15 @@ def read_roles(findings: Findings, traces: Traces) -> dict[str, RoleSpec]:
         return {}
     roles = {}
     for name, entry in node.value.items():
-        role = _read_role(name, entry, findings, traces)
+        role = _read_role(name, entry, findings, traces, brought)
         if role is not None:
             roles[name] = role
     return roles
 
 
-def _read_role(name: str, node: Node, findings: Findings, traces: Traces) -> RoleSpec | None:
+def _read_role(
+    name: str, node: Node, findings: Findings, traces: Traces, brought: Brought
+) -> RoleSpec | None:
     at: Steps = ("roles", name)
     if not NAME.match(name):
         cure = "begin with a letter; use letters, digits, _ and -"
@@ -96,6 +99,7 @@ def _read_role(name: str, node: Node, findings: Findings, traces: Traces) -> Rol
     parameters = _parameters(at, node, workload, common, findings)
     if parameters is None or watch.wrong:
         return None
+    filled(at, parameters, brought, findings)
     given = frozenset(key for key in node.value if key not in COMMON)
     if workload.traced is not None and not _traced(at, parameters, workload.traced, given, traces, findings):
         return None

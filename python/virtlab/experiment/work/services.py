@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from virtlab.catalogue import SERVICES
@@ -16,6 +17,7 @@ from virtlab.catalogue.declaration import ServiceKind
 from virtlab.catalogue.kinds import ARGV, POSITIVE_DURATION, TEXT, shown
 from virtlab.catalogue.references import SERVICE_ENDS
 from virtlab.catalogue.sockets import PORT
+from virtlab.experiment.read.brought import Brought, filled
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
@@ -38,7 +40,7 @@ class ServiceSpec:
     on: tuple[str, ...]
     needs: tuple[str, ...] = ()
     ready: Mapping[str, Any] | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
     def declaration(self) -> ServiceKind:
@@ -74,11 +76,15 @@ class ServiceSpec:
 
 
 def read_services(
-    findings: Findings, guests: Sequence[str] | None, images: Mapping[str, str] | None = None
+    findings: Findings,
+    guests: Sequence[str] | None,
+    images: Mapping[str, str] | None = None,
+    brought: Brought = MappingProxyType({}),
 ) -> dict[str, ServiceSpec]:
     """The section of a resolved tree. Services with mistakes are left out; their mistakes are added.
 
-    `guests`: those that there are; `images`: of containers that have one. None where that is unknown.
+    `guests`: those that there are; `images`: of containers that have one. None where that is unknown. `brought`: files
+    that they may name.
     """
     node = findings.root.get("services")
     if node is None or node.value is None:
@@ -90,6 +96,7 @@ def read_services(
     for name, entry in node.value.items():
         service = _service(name, entry, list(node.value), guests, images, findings)
         if service is not None:
+            filled(("services", name), service.parameters, brought, findings)
             found[name] = service
     _check_needs(found, findings)
     ports = [(each.name, each.has_port) for each in found.values()]

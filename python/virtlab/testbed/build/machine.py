@@ -11,6 +11,7 @@ from pathlib import Path
 from virtlab import __version__
 from virtlab.catalogue import QDISCS
 from virtlab.errors import MachineError, VirtlabError
+from virtlab.testbed.image.initramfs import programs_of_machines
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.leader.process import Leader
 from virtlab.testbed.steps.operations import NamespaceAdd, SysctlSet
@@ -39,6 +40,7 @@ def findings() -> Findings:
                 filters_bridges=filters,
                 switch_qdiscs=played,
                 probe_workloads=workloads_of(leader.hello),
+                small_system=programs_of_machines(),
             )
     except VirtlabError as error:
         reason = f"{error.where}: {error.what}" if error.where else error.what

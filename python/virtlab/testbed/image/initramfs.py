@@ -187,6 +187,14 @@ def archive_of(
 
 
 @cache
+def programs_of_machines() -> tuple[str, ...] | None:
+    """Those that a machine of our own system holds by name; None where there is no busybox for one."""
+    try:
+        return ("busybox", *applets(find_busybox()))
+    except MachineError:
+        return None
+
+
 def applets(busybox: Path) -> tuple[str, ...]:
     """The names by which busybox can be called, its own aside."""
     done = subprocess.run(

@@ -36,6 +36,9 @@ class Findings:
     xen: bool = False  # whether Xen's hypervisor is beneath it
     automatic_link: str | None = None  # the realisation of links that say `auto`; None: the best one here
     probe_workloads: tuple[str, ...] | None = None  # what a probe of ours plays; None: no agent was asked
+    small_system: tuple[str, ...] | None = (
+        None  # programs that our own system for machines holds; None: unknown
+    )
     inside: str | None = None  # the laboratory machine that all this is of, by its name for --in
 
     @property

@@ -18,6 +18,7 @@ from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 from virtlab.errors import MachineError
 from virtlab.testbed.build.machine import KERNEL_QDISCS, workloads_of
 from virtlab.testbed.image import Image, folder
+from virtlab.testbed.image.initramfs import programs_of_machines
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab.queries import output_of
 from virtlab.testbed.lab.vm import LabMachine
@@ -38,6 +39,8 @@ def stored(image: Image, accelerator: str) -> Findings | None:
         said["switch_qdiscs"] = tuple(said["switch_qdiscs"])
         if said["probe_workloads"] is not None:
             said["probe_workloads"] = tuple(said["probe_workloads"])
+        if said.get("small_system") is not None:
+            said["small_system"] = tuple(said["small_system"])
         return Findings(**said)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -66,6 +69,7 @@ def find(machine: LabMachine, image: Image) -> Findings:
         filters_bridges="bridge" in network,
         switch_qdiscs=(),
         probe_workloads=workloads_of(world.hello),
+        small_system=programs_of_machines(),
         open_vswitch=_open_vswitch(inside),
         automatic_link=AUTOMATIC_LINK,
         xen=machine.has_xen,

@@ -15,10 +15,10 @@ from virtlab.testbed.play.timeline import Timeline
 
 def launch(
     trial: Playing, action: str, where: str, guest: str, argv: Sequence[str], timeline: Timeline,
-    *, output_bytes: int = OUTPUT_MAX_BYTES, **more: Any,
+    *, output_bytes: int = OUTPUT_MAX_BYTES, given: bytes = b"", **more: Any,
 ) -> int | None:  # fmt: skip
     """Starts a command of an action on a free channel, whose end is news of its leader's; None: it cannot be started, and
-    the run has failed. `where` is its place in the file; `more` is of `Guests.command`."""
+    the run has failed. `where` is its place in the file; `given` is what it reads; `more` is of `Guests.command`."""
     reach = trial.guests.reach(guest)
     # The first of a guest's own is its probe's.
     channels = COMMANDS.span if reach.channels is None else reach.channels[1:]
@@ -38,6 +38,9 @@ def launch(
         trial.note(timeline, f"{action}.failed", trial.site.now())
         trial.reasons.append(f"{where}: {error.what}")
         return None
+    if given:
+        trial.control.data(channel, given)
+        trial.control.data(channel, b"")
     trial.commands[channel] = (action, command)
     trial.note(timeline, f"{action}.started", trial.site.now())
     return channel

@@ -33,6 +33,7 @@ from virtlab.testbed.play.beside import Beside, Sample
 from virtlab.testbed.play.commands import launch
 from virtlab.testbed.play.instants import Instants
 from virtlab.testbed.play.timeline import Timeline
+from virtlab.testbed.services.files import Files
 
 GRACE_NS = 5_000_000_000  # from SIGTERM to SIGKILL
 END_SHOWN = 120  # characters of the end of an output that a reason repeats
@@ -65,6 +66,9 @@ class Programs:
         beside = Beside.of(self._metrics(name))
         if beside is not None:
             argv = beside.before(pages(self.trial.plan, name, role, beside.sources)) + argv
+        files = Files.of(name, role.parameters)
+        if files is not None:
+            argv = files.before() + argv
         channel = launch(
             self.trial,
             action,
@@ -77,6 +81,7 @@ class Programs:
             environment=dict(own.environment) if own is not None else {},
             folder=own.folder if own is not None else None,
             own=beside.polls.take if beside is not None else None,
+            given=files.content() if files is not None else b"",
         )
         if channel is not None:
             now_ns = self.trial.site.now()

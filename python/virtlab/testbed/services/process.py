@@ -78,7 +78,9 @@ class Process:
         environment = dict(
             zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
         )
-        argv = [*invocation.before, *self._resolved(invocation.argv)]
+        argv, files = [*invocation.before, *self._resolved(invocation.argv)], invocation.files
+        if files is not None:
+            argv = files.before() + argv
         if invocation.ours:
             seed = service_seed(self.all_guests.plan.seed, self.name, self.guest)
             argv += ["--seed", str(seed), "--work-per-s", str(self.all_guests.work_per_s(self.guest))]
@@ -104,7 +106,9 @@ class Process:
         except RefusedError as error:
             cure = CURE_USER if USER_REFUSED.search(error.what) else CURE_START
             raise GuestError(self.where, f"in {self.guest}: {error.what}", cure) from error
-        control.data(self.channel, b"")  # it reads nothing
+        if files is not None:
+            control.data(self.channel, files.content())
+        control.data(self.channel, b"")  # it reads nothing more
         self.begun_s, self.ready_ns, self.down, self.said = time.monotonic(), None, False, ""
         self.next_try_s, self.stale = 0.0, self.check is not None
 

@@ -1,8 +1,7 @@
 """`program`: the file's own command; what it starts ends with it, and all of it with the world.
 
-Without a command it is the one that the image of its container names. Files that it brings are written by a shell of the
-guest in the folder where the command then begins: of a guest that shares the machine's files that is a `/tmp` of the
-command's own.
+Without a command it is the one that the image of its container names. Files that it brings are written in the folder where
+it then begins: of a guest that shares the machine's files that is a `/tmp` of the command's own.
 """
 
 from __future__ import annotations
@@ -13,27 +12,18 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Refusal, Service
 from virtlab.testbed.image.rootfs import started_by
+from virtlab.testbed.services.files import Files, refused
 from virtlab.testbed.services.service import Invocation, ServiceImplementation
-
-FOLDER = "/tmp/virtlab-{}"  # noqa: S108 - of a guest that is ours, or mounted for the command alone
-# Words: the folder, then name and text of each file, then '--' and the command, which takes the place of this shell.
-WRITE = (
-    'mkdir -p "$1" && cd "$1" && shift && while [ "$1" != -- ]; do '
-    'case $1 in */*) mkdir -p "${1%/*}";; esac && printf %s "$2" >"$1" || exit; shift 2; done && shift && exec "$@"'
-)
 
 
 def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     values = service.parameters
     environment, user = dict(values.get("environment", {})), values.get("user")
-    before: tuple[str, ...] = ()
-    if files := dict(values.get("files", {})):
-        written = [word for file, text in files.items() for word in (file, text)]
-        before = ("sh", "-c", WRITE, "virtlab", FOLDER.format(name), *written, "--")
+    files = Files.of(name, values)
     if "argv" in values:
-        return Invocation(tuple(values["argv"]), environment, before=before, user=user)
+        return Invocation(tuple(values["argv"]), environment, files=files, user=user)
     own = started_by(str(guest.image))
-    return Invocation(own.argv, {**own.environment, **environment}, own.folder, before, user or own.user)
+    return Invocation(own.argv, {**own.environment, **environment}, own.folder, (), files, user or own.user)
 
 
 def _refusals(path: str, service: Service, guest: Guest) -> Iterator[Refusal]:
@@ -43,9 +33,7 @@ def _refusals(path: str, service: Service, guest: Guest) -> Iterator[Refusal]:
             started_by(guest.image)
         except MachineError as error:
             yield Refusal(f"{path}.argv", error.what, error.cure)
-    if platform.existing and service.parameters.get("files"):
-        reason = f"what is written on a host that exists already, as {platform.name} hosts do, stays there"
-        yield Refusal(f"{path}.files", reason, "put the files there yourself, and name them in 'argv'")
+    yield from refused(path, service.parameters, platform)
 
 
 IMPLEMENTATION = ServiceImplementation(

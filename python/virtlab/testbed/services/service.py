@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from virtlab.catalogue import SERVICES
 from virtlab.plan import Guest, Refusal, Service
 from virtlab.testbed.kinds.registry import Registry
+from virtlab.testbed.services.files import OURSELVES, Files
 
-OURSELVES = "/proc/self/exe"  # of the child that a leader forks: the agent
+__all__ = ["OURSELVES", "Invocation", "ServiceImplementation", "services"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Invocation:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: str | None = None  # where it begins; None: its guest's usual one
     before: tuple[str, ...] = ()  # what executes those words
+    files: Files | None = None  # that are written first, into the folder where it then begins
     user: str | None = None  # of its guest; None: the one that its leader is
     ours: bool = False  # the agent serves: it is told its seed, its place, and how much work a processor does in a second
     active: str | None = None  # guest of the active server, whose address the others are told

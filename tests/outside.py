@@ -28,6 +28,7 @@ from virtlab.catalogue import (
     Platform,
     QueueDiscipline,
     ServiceKind,
+    ServiceOperation,
     TimelineAction,
     VirtualSwitch,
     Workload,
@@ -107,7 +108,7 @@ NOD = TimelineAction(
 BELL = ServiceKind(
     name="bell",
     meaning="a bell that rings once",
-    operations={"restart": "it rings again"},
+    operations={"restart": ServiceOperation("it rings again", ends=True, starts=True)},
     arms={"testbed": None, "simulator": "nobody hears it in virtual time"},
 )
 
@@ -161,7 +162,6 @@ def declare(monkeypatch: pytest.MonkeyPatch) -> None:
             invocation=lambda *_: Invocation(("sh", "-c", "echo ding; exec sleep 1000")),
             refusals=lambda *_: iter(()),
             cure="ring again",
-            operations={"restart": (True, True)},
         ),
     )
     platforms.register(PAUSE.name, GuestPlatform(running=lambda world, names: Paused(names)))

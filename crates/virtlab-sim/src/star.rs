@@ -139,6 +139,7 @@ fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
         guest: None,
         args: serde_json::Map::new(),
         program: None,
+        operation: None,
         for_ns,
         timeout_ns: None,
         on_timeout: None,

@@ -1,4 +1,7 @@
-//! One end of a connection: handshake (RFC 9293; SYN again after 1, 2, 4 ... s), and both sides put together.
+//! One end of a connection: handshake (RFC 9293; SYN again after 1, 2, 4 ... s), both sides put together, and the end.
+//!
+//! An end whose process is gone still sends what was written, then its FIN. What comes to an end without a connection is
+//! answered by a reset (RFC 9293, 3.10.7.1).
 
 use crate::options::Options;
 use crate::receiver::Receiver;
@@ -15,6 +18,10 @@ enum Phase {
     SynSent,
     SynReceived,
     Open,
+    /// No process is there.
+    Refusing,
+    /// It neither sends nor takes anything any more.
+    Over,
 }
 
 /// One end.
@@ -24,6 +31,7 @@ pub struct Connection {
     phase: Phase,
     /// Whether a SYN or its answer must go.
     syn_due: bool,
+    reset_due: bool,
     syn_at: Option<u64>,
     syn_tries: u32,
     syn_ns: u64,
@@ -32,6 +40,8 @@ pub struct Connection {
     /// The acknowledgement that ends the handshake.
     greet: bool,
     paced_ns: u64,
+    /// Where the streams end, if they do: this end's, and the other's.
+    ends: [Option<u64>; 2],
 }
 
 impl Connection {
@@ -41,6 +51,7 @@ impl Connection {
         Self {
             phase: Phase::Listening,
             syn_due: false,
+            reset_due: false,
             syn_at: None,
             syn_tries: 0,
             syn_ns: 0,
@@ -48,6 +59,7 @@ impl Connection {
             receiver: Receiver::new(options),
             greet: false,
             paced_ns: 0,
+            ends: [None; 2],
             options,
         }
     }
@@ -61,6 +73,46 @@ impl Connection {
     /// Begins the handshake.
     pub fn connect(&mut self) {
         (self.phase, self.syn_due) = (Phase::SynSent, true);
+    }
+
+    /// The process of this end is gone: its stream ends with what was written; a handshake that is under way is refused.
+    pub fn close(&mut self) {
+        match self.phase {
+            Phase::Open if self.ends[0].is_none() => {
+                self.sender.write(1);
+                self.ends[0] = Some(self.sender.written());
+            }
+            Phase::SynSent | Phase::SynReceived => self.stop(Phase::Refusing),
+            _ => {}
+        }
+    }
+
+    /// An end that waits for the other refuses it.
+    pub fn refuse(&mut self) {
+        if self.phase == Phase::Listening {
+            self.stop(Phase::Refusing);
+        }
+    }
+
+    /// The application of this end is done with it, whatever is still under way.
+    pub fn end(&mut self) {
+        self.stop(Phase::Over);
+    }
+
+    fn stop(&mut self, phase: Phase) {
+        (self.phase, self.syn_due, self.syn_at) = (phase, false, None);
+    }
+
+    /// Whether the process of this end is gone.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.ends[0].is_some() || self.phase == Phase::Refusing
+    }
+
+    /// Whether the other end has refused, or all of its stream has come and that has an end.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over || self.ends[1] == Some(self.receiver.in_order())
     }
 
     /// Whether the handshake is over.
@@ -94,7 +146,7 @@ impl Connection {
     /// Bytes that came in order, all of which the application has read.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
-        self.receiver.in_order()
+        self.receiver.in_order() - u64::from(self.ends[1] == Some(self.receiver.in_order()))
     }
 
     /// Bytes of this end that the other has acknowledged.
@@ -149,10 +201,15 @@ impl Connection {
                 self.greet = true;
             }
             (Phase::Open, Kind::Syn | Kind::SynAck) => self.greet = true,
-            (Phase::SynReceived | Phase::Open, Kind::Data) => {
+            (Phase::Refusing, Kind::Syn | Kind::SynAck | Kind::Data | Kind::Fin) => self.reset_due = true,
+            (Phase::SynSent | Phase::SynReceived | Phase::Open, Kind::Reset) => self.end(),
+            (Phase::SynReceived | Phase::Open, Kind::Data | Kind::Fin) => {
                 if self.phase == Phase::SynReceived {
                     self.phase = Phase::Open;
                     self.shake(now_ns);
+                }
+                if segment.kind == Kind::Fin {
+                    self.ends[1] = Some(segment.seq + u64::from(segment.bytes));
                 }
                 self.sender.acknowledged_by(segment, now_ns);
                 self.receiver.take(segment, marked, now_ns);
@@ -181,6 +238,9 @@ impl Connection {
         if self.syn_due {
             return Some(self.handshake(now_ns));
         }
+        if std::mem::take(&mut self.reset_due) {
+            return Some(Segment { kind: Kind::Reset, ..Segment::default() });
+        }
         if !self.is_open() {
             return None;
         }
@@ -197,6 +257,9 @@ impl Connection {
             && let Some(sent) = self.sender.transmit(now_ns)
         {
             (segment.seq, segment.bytes) = (sent.seq, sent.bytes);
+            if self.ends[0] == Some(sent.seq + u64::from(sent.bytes)) {
+                segment.kind = Kind::Fin;
+            }
             segment.markable = self.options.ecn;
             segment.window_reduced = self.sender.take_reduced();
             self.receiver.acknowledge(&mut segment, true, now_ns);
@@ -250,6 +313,9 @@ impl Connection {
     /// When something must be done although nothing comes.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
+        if matches!(self.phase, Phase::Refusing | Phase::Over) {
+            return None;
+        }
         let paced = (self.options.pacing && self.paced_ns > 0).then_some(self.paced_ns);
         [self.syn_at, self.sender.next_ns(), self.receiver.next_ns(), paced].into_iter().flatten().min()
     }

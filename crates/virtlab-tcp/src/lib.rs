@@ -8,8 +8,8 @@
 //! ```
 //! Where the RFCs leave a choice, Linux's is taken, so that a simulated flow can be compared with a measured one; each file says
 //! where it differs. Sequence numbers are 64 bits and begin at 0 with the first byte of the stream: they never wrap, and SYN
-//! takes none. Not modelled: FIN and RST (a flow ends by no more being written), urgent data, F-RTO and undo of spurious
-//! recoveries, PAWS (nothing wraps), keep-alive.
+//! takes none; FIN takes one. An end whose process is gone refuses by RST. Not modelled: waiting after the end (an end is over
+//! once its application says so), urgent data, F-RTO and undo of spurious recoveries, PAWS (nothing wraps), keep-alive.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod connection;

@@ -21,6 +21,10 @@ pub enum Kind {
     /// Data, or an acknowledgement without any.
     #[default]
     Data,
+    /// Data whose last number is the end of the stream.
+    Fin,
+    /// There is no connection.
+    Reset,
 }
 
 /// One segment.
@@ -30,7 +34,7 @@ pub struct Segment {
     pub kind: Kind,
     /// Number of its first byte.
     pub seq: u64,
-    /// Payload.
+    /// Payload; of a FIN with its own number.
     pub bytes: u32,
     /// Next byte that its sender expects.
     pub ack: u64,
@@ -60,7 +64,8 @@ impl Segment {
     pub fn header_bytes(&self) -> u32 {
         let options = match self.kind {
             Kind::Syn | Kind::SynAck => SYN_OPTION_BYTES,
-            Kind::Data => {
+            Kind::Reset => 0,
+            Kind::Data | Kind::Fin => {
                 let stamps = if self.stamped { TIMESTAMP_BYTES } else { 0 };
                 stamps + if self.blocks > 0 { 4 + 8 * u32::from(self.blocks) } else { 0 }
             }
@@ -68,10 +73,10 @@ impl Segment {
         BARE_BYTES + options
     }
 
-    /// Header and payload: what IP carries.
+    /// Header and payload: what IP carries. The end of the stream has a number, and no octet.
     #[must_use]
     pub fn length_bytes(&self) -> u32 {
-        self.header_bytes() + self.bytes
+        self.header_bytes() + self.bytes - u32::from(self.kind == Kind::Fin)
     }
 
     /// Its SACK blocks.
@@ -97,6 +102,8 @@ mod tests {
         assert_eq!((data.header_bytes(), data.length_bytes()), (32, 1480));
         assert_eq!(Segment { blocks: 3, ..data }.header_bytes(), 60);
         assert_eq!(Segment { kind: Kind::Syn, ..Segment::default() }.header_bytes(), 40);
+        assert_eq!(Segment { kind: Kind::Fin, bytes: 1, ..data }.length_bytes(), 32);
+        assert_eq!(Segment { kind: Kind::Reset, ..Segment::default() }.length_bytes(), 20);
         assert_eq!((full_bytes(1500, 20, true), full_bytes(1500, 40, true)), (1448, 1428));
     }
 }

@@ -134,6 +134,11 @@ impl Sender {
         capacity.saturating_sub(held)
     }
 
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
     /// The application writes.
     pub fn write(&mut self, bytes: u64) {
         self.written += bytes;

@@ -1,7 +1,7 @@
 //! Flows from end to end: closed forms, published laws, and what must hold whatever the network does.
 
 use crate::testing::{Pipe, Trial};
-use crate::{Algorithm, Buffer, Options};
+use crate::{Algorithm, Buffer, Connection, Kind, Options, Segment};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -206,4 +206,86 @@ proptest! {
         prop_assert!(trial.run(total, 120 * S), "{} of {total} B", trial.ends[1].received_bytes());
         prop_assert_eq!(trial.ends[1].received_bytes(), total);
     }
+}
+
+/// A client and a server of no distance, after all that either has to send by now; the kinds of the last segments.
+fn settled(ends: &mut [Connection; 2], now_ns: u64) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    loop {
+        let before = kinds.len();
+        for side in [0, 1] {
+            while let Some(segment) = ends[side].transmit(true, now_ns) {
+                kinds.push(segment.kind);
+                ends[1 - side].take(&segment, false, now_ns);
+            }
+        }
+        if kinds.len() == before {
+            return kinds;
+        }
+    }
+}
+
+fn connected() -> [Connection; 2] {
+    let mut ends = [Connection::closed(reno()), Connection::listening(reno())];
+    ends[0].connect();
+    settled(&mut ends, 0);
+    ends
+}
+
+#[test]
+fn an_end_whose_process_is_gone_sends_what_was_written_and_then_its_end() {
+    let mut ends = connected();
+    ends[1].write(5000);
+    ends[1].close();
+    ends[1].close();
+    let kinds = settled(&mut ends, MS);
+    assert_eq!(kinds.iter().filter(|kind| **kind == Kind::Fin).count(), 1);
+    assert_eq!((ends[0].received_bytes(), ends[0].is_over()), (5000, true));
+    assert!(ends[1].is_closed() && !ends[1].is_over() && !ends[0].is_closed());
+    ends[0].end();
+    assert!(ends[0].is_over() && ends[0].next_ns().is_none());
+}
+
+#[test]
+fn the_end_of_a_stream_does_not_come_before_all_of_it() {
+    let mut ends = connected();
+    ends[1].write(4000);
+    ends[1].close();
+    let segments: Vec<Segment> = std::iter::from_fn(|| ends[1].transmit(true, MS)).collect();
+    let [first, rest @ ..] = &segments[..] else { panic!("several segments") };
+    for segment in rest {
+        ends[0].take(segment, false, MS);
+    }
+    assert_eq!((ends[0].received_bytes(), ends[0].is_over()), (0, false));
+    ends[0].take(first, false, MS);
+    assert_eq!((ends[0].received_bytes(), ends[0].is_over()), (4000, true));
+}
+
+#[test]
+fn who_connects_where_no_process_is_gets_a_reset() {
+    let mut ends = [Connection::closed(reno()), Connection::listening(reno())];
+    ends[1].refuse();
+    ends[0].connect();
+    assert_eq!(settled(&mut ends, 0), [Kind::Syn, Kind::Reset]);
+    assert!(ends[0].is_over() && !ends[0].is_open() && ends[0].next_ns().is_none());
+}
+
+#[test]
+fn a_handshake_that_was_under_way_is_refused_and_an_open_connection_is_not() {
+    let mut ends = [Connection::closed(reno()), Connection::listening(reno())];
+    ends[0].connect();
+    let syn = ends[0].transmit(true, 0).unwrap();
+    ends[1].take(&syn, false, 0);
+    ends[1].close();
+    assert_eq!(settled(&mut ends, 0), []);
+    let again = {
+        ends[0].alarm(S);
+        ends[0].transmit(true, S).unwrap()
+    };
+    ends[1].take(&again, false, S);
+    assert_eq!(settled(&mut ends, S), [Kind::Reset]);
+    assert!(ends[0].is_over());
+    let mut ends = connected();
+    ends[1].refuse();
+    assert!(ends[1].is_open());
 }

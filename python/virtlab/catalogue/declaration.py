@@ -311,13 +311,24 @@ class TimelineAction:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceOperation:
+    """What the timeline can have done to the servers of a service."""
+
+    meaning: str
+    ends: bool = False  # they are killed
+    starts: bool = False  # then those that are not there are started
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceKind:
     """A kind of service: what the file may say of one beside its guests, what it needs, and when it is ready."""
 
     name: str
     meaning: str
     parameters: tuple[Parameter, ...] = ()
-    operations: Mapping[str, str] = field(default_factory=dict)  # that the timeline calls: name -> meaning
+    operations: Mapping[str, ServiceOperation] = field(
+        default_factory=dict
+    )  # that the timeline calls, by name
     progresses: Mapping[str, str] = field(default_factory=dict)  # that a wait polls: name -> when it holds
     executes: Callable[[Values], tuple[tuple[str, ...], ...]] = lambda _: (
         ()

@@ -376,9 +376,6 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
         yield Refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
     elif action.until is not None and action.until.metric is not None:
         yield from _polled(path, plan, action.until.metric, arm)
-    elif action.until is not None and CALL.arms.get(arm, NOT_PLAYED) is not None:
-        reason = f"a run of the {arm} waits for a time or an event: {CALL.arms.get(arm, NOT_PLAYED)}"
-        yield _refusal(f"{path}.until", reason, "write 'for', or wait for an event with 'after'")
 
 
 def _polled(path: str, plan: Plan, polled: str, arm: str) -> Iterator[Refusal]:

@@ -28,7 +28,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
-from virtlab.simulator.services import as_simulated, server_of
+from virtlab.simulator.services import as_simulated, operation, server_of
 from virtlab.simulator.shares import processors, working
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
@@ -354,4 +354,5 @@ def _action(
         "role": None if action.role is None else roles[action.role],
         "guest": guests.get(action.guest or ""),
         **({"program": deeds(plan, action)} if action.do == EXEC.name else {}),
+        **({"operation": operated} if (operated := operation(plan, action, guests)) else {}),
     }  # fmt: skip

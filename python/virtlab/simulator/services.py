@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from virtlab.catalogue import SERVICES
+from virtlab.catalogue.actions import CALL
 from virtlab.catalogue.declaration import why_not
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER, of_server
 from virtlab.catalogue.services.program import SIMULATED_AS
 from virtlab.catalogue.workloads.request_response import UDP
-from virtlab.plan import Plan, Refusal, Role, Service
+from virtlab.plan import Action, Plan, Refusal, Role, Service
 
 OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
 
@@ -47,6 +48,23 @@ def refusals_of_services(plan: Plan) -> Iterator[Refusal]:
         if server_of(_service(plan, role)) is not None and role.parameters.get("keep_alive") is False:
             reason = "connections that come and go are not modelled"
             yield Refusal(f"roles.{name}.keep_alive", reason, "remove it, or run the file on the testbed")
+
+
+def operation(plan: Plan, action: Action, guests: Mapping[str, int]) -> dict[str, Any]:
+    """What an action does to servers, or which it waits for, as the core reads it; nothing of other actions."""
+    if action.until is not None and action.until.call is not None:
+        name = action.until.call.partition(".")[0]
+        asked = [guests[guest] for guest in plan.world.services[name].on]
+        return {"service": name, "guests": asked, "every_ns": action.until.every_ns}
+    if action.do != CALL.name:
+        return {}
+    service = plan.world.services[str(action.service)]
+    declared = SERVICES[service.kind].operations[str(action.op)]
+    on = (action.args["guest"],) if "guest" in action.args else service.on
+    return {
+        "service": action.service, "guests": [guests[guest] for guest in on],
+        "ends": declared.ends, "starts": declared.starts,
+    }  # fmt: skip
 
 
 def _service(plan: Plan, role: Role) -> Service | None:

@@ -92,10 +92,6 @@ def test_a_plan_without_a_cost_says_nothing_of_it() -> None:
     [
         ({"cost": ""}, "services.web.kind", "runs no programs", "say what it costs, e.g. 'simulated_as: {demand: 2 ms}'"),
         ({"role": f"{AT_SERVICE}, keep_alive: false"}, "roles.clients.keep_alive", "come and go", "remove it"),
-        (
-            {"call": ", {id: lose, do: call, service: web, op: fail}"},
-            "timeline.lose", "a simulated service serves to the end", "run the file on the testbed",
-        ),
     ],
 )  # fmt: skip
 def test_what_a_cost_cannot_stand_for_is_refused(

@@ -116,9 +116,10 @@ def test_what_a_program_does_not_have_is_refused(action: dict[str, Any], path: s
     assert refused(calls(**action)) == [path]
 
 
-def test_what_the_catalogue_declares_of_a_kind_is_what_the_testbed_plays() -> None:
-    for name, declared in SERVICES.items():
-        assert services.of(name).operations.keys() == declared.operations.keys()
+def test_an_operation_ends_servers_or_starts_them_or_both() -> None:
+    for declared in SERVICES.values():
+        does = {name: (each.ends, each.starts) for name, each in declared.operations.items()}
+        assert does == {"fail": (True, False), "heal": (False, True), "restart": (True, True)}
 
 
 def test_the_simulator_refuses_a_program_with_the_cure() -> None:

@@ -297,6 +297,27 @@ pub enum Act {
     Reset,
     /// A program runs in a guest.
     Exec,
+    /// Servers fail, or serve again.
+    Call,
+}
+
+/// What happens to the servers of a service, or what a wait is for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// Which service.
+    pub service: String,
+    /// Places of the guests of its servers.
+    pub guests: Vec<usize>,
+    /// They fail.
+    #[serde(default)]
+    pub ends: bool,
+    /// They serve again.
+    #[serde(default)]
+    pub starts: bool,
+    /// Of a wait: how often it looks whether all of them serve.
+    #[serde(default)]
+    pub every_ns: u64,
 }
 
 /// A step of the timeline.
@@ -323,6 +344,9 @@ pub struct Action {
     /// What a program does, one after the other; absent: it cannot run.
     #[serde(default)]
     pub program: Option<Vec<Deed>>,
+    /// Of a call, or of a wait for servers.
+    #[serde(default)]
+    pub operation: Option<Operation>,
     /// Length of a wait.
     #[serde(default)]
     pub for_ns: u64,

@@ -3,7 +3,8 @@
 //!
 //! A server knows its requests by who waits for them, a role and the place of its connection, and tells by whom each that is
 //! done was wanted. It knows nothing of connections and answers. A passive server works for nothing: what it takes in, a role
-//! of its own forwards to the active one, and tells what came of it.
+//! of its own forwards to the active one, and tells what came of it. A server that fails forgets all that it knew, and begins
+//! as at first once it is healed; its connections are its roles' to end.
 
 mod passive;
 mod serving;
@@ -25,6 +26,10 @@ struct Server {
     place: u16,
     /// Absent: it is of one role alone.
     service: Option<String>,
+    /// How it begins: what it does, and its seed.
+    own: Parameters,
+    seed: u64,
+    failed: bool,
     serving: Serving<Owner>,
     /// Absent: it serves itself.
     passive: Option<Passive>,
@@ -65,9 +70,49 @@ impl Servers {
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
             let serving = Serving::new(own.clone(), seed, self.processors[guest].is_some());
-            self.all.push(Server { guest, place, service, serving, passive: None, planned_ns: None });
+            self.all.push(Server {
+                guest,
+                place,
+                service,
+                own: own.clone(),
+                seed,
+                failed: false,
+                serving,
+                passive: None,
+                planned_ns: None,
+            });
             self.all.len() - 1
         })
+    }
+
+    /// That of a service in a guest, if a role asks it.
+    pub fn of_service(&self, service: &str, guest: usize) -> Option<usize> {
+        self.all.iter().position(|each| each.service.as_deref() == Some(service) && each.guest == guest)
+    }
+
+    /// Whether a server has failed, and was not healed.
+    pub fn has_failed(&self, server: usize) -> bool {
+        self.all[server].failed
+    }
+
+    /// A server fails, with all requests that it has.
+    pub fn fail(&mut self, server: usize, now_ns: u64) {
+        let Server { guest, own, seed, failed, serving, passive, planned_ns, .. } = &mut self.all[server];
+        let processors = &mut self.processors[*guest];
+        if let Some(processors) = processors {
+            processors.take_back(now_ns, server);
+        }
+        (*failed, *planned_ns) = (true, None);
+        *serving = Serving::new(own.clone(), *seed, processors.is_some());
+        if let Some(passive) = passive {
+            passive.forwards.give_up();
+            passive.known.clear();
+        }
+    }
+
+    /// A server serves again.
+    pub fn heal(&mut self, server: usize) {
+        self.all[server].failed = false;
     }
 
     /// A server forwards from now on, by a role.
@@ -122,6 +167,8 @@ impl Servers {
                 processors.ask(now_ns, rest, (server, number));
                 looks.extend(processors.plan().map(|at_ns| Look::Guest(*guest, at_ns)));
             }
+            // What was taken back leaves more to the others.
+            looks.extend(processors.plan().map(|at_ns| Look::Guest(*guest, at_ns)));
         }
         let next_ns = serving.threads.next_ns(now_ns);
         looks.extend(next_ns.filter(|_| next_ns != *planned_ns).map(|at_ns| Look::Server(server, at_ns)));

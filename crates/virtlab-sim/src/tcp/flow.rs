@@ -135,6 +135,24 @@ impl Flow {
         self.pump(0, network);
     }
 
+    /// The process of an end is gone.
+    pub fn close(&mut self, side: usize, network: &mut Network) {
+        self.ends[side].connection.close();
+        self.pump(side, network);
+    }
+
+    /// The server's end refuses the client, unless that has been welcomed before.
+    pub fn refuse(&mut self) {
+        self.ends[1].connection.refuse();
+    }
+
+    /// Both ends are done with it.
+    pub fn end_both(&mut self) {
+        for end in &mut self.ends {
+            end.connection.end();
+        }
+    }
+
     /// One end's state.
     pub fn end(&self, side: usize) -> &Connection {
         &self.ends[side].connection

@@ -133,11 +133,22 @@ impl Forwarding {
             return;
         }
         if let Some(place) = self.current.filter(|place| !self.lines[*place].flow.end(0).is_open()) {
-            self.current = None;
-            self.under_way.retain(|_, line| *line != place);
-            over.extend(network.servers.forwards(passive).give_up());
+            self.broke(place, network);
         }
-        for Forwarded { owner, .. } in over {
+        self.refuse(over, network);
+    }
+
+    /// A connection is over, and every request that waits for an answer on it is a bad gateway.
+    fn broke(&mut self, place: usize, network: &mut Network) {
+        self.current = None;
+        self.under_way.retain(|_, line| *line != place);
+        let all = network.servers.forwards(self.servers[0]).give_up();
+        self.refuse(all, network);
+    }
+
+    /// There is no answer of the active server.
+    fn refuse(&self, all: Vec<Forwarded>, network: &mut Network) {
+        for Forwarded { owner, .. } in all {
             self.know(Served { owner, ending: Ending::BadGateway, by: UNSERVED }, network);
         }
     }
@@ -149,6 +160,9 @@ impl Forwarding {
 
     /// What the active server has whole is taken in.
     fn take_in(&mut self, place: usize, network: &mut Network) {
+        if self.lines[place].flow.end(1).is_closed() {
+            return;
+        }
         loop {
             let line = &mut self.lines[place];
             let received = line.flow.end(1).received_bytes();
@@ -214,6 +228,9 @@ impl Workload for Forwarding {
     fn take(&mut self, message: Message, network: &mut Network) {
         let place = message.flow as usize;
         let was_open = self.lines[place].flow.end(0).is_open();
+        if message.origin == 0 && network.servers.has_failed(self.servers[1]) {
+            self.lines[place].flow.refuse();
+        }
         let side = self.lines[place].flow.take(message, network);
         if !was_open && self.lines[place].flow.end(0).is_open() {
             let bytes = self.lines[place].requests_bytes;
@@ -223,8 +240,25 @@ impl Workload for Forwarding {
             self.take_in(place, network);
         } else {
             self.take_answers(place, network);
+            if self.lines[place].flow.end(0).is_over() {
+                self.lines[place].flow.end_both();
+                if self.current == Some(place) {
+                    self.broke(place, network);
+                }
+            }
         }
         self.lines[place].flow.pump(side, network);
+    }
+
+    fn server_failed(&mut self, server: usize, network: &mut Network) {
+        let Some(side) = self.servers.iter().position(|own| *own == server) else { return };
+        self.under_way.clear();
+        if side == 0 {
+            self.current = None;
+        }
+        for line in &mut self.lines {
+            line.flow.close(side, network);
+        }
     }
 
     fn path_changed(&mut self, side: usize, network: &mut Network) {

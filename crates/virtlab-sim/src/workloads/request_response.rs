@@ -7,6 +7,8 @@
 //! and all share a pair of sockets. A server that is a service serves all roles that end at it; of one with passive servers
 //! each connection has a link to every server.
 
+mod links;
+
 use crate::agenda::Due;
 use crate::input::{Finding, Role, RoleEnd};
 use crate::ip::Message;
@@ -48,7 +50,8 @@ struct Wanted {
 #[derive(Clone, Copy)]
 struct Asked {
     wanted: Wanted,
-    sent_ns: u64,
+    /// When the first of its tries left.
+    sent_ns: Option<u64>,
     /// When this try began, and how many may follow.
     begun_ns: u64,
     left: u16,
@@ -286,13 +289,14 @@ impl RequestResponse {
         let instants = [
             self.asking.next(),
             thinks.filter(|from_ns| {
-                *from_ns < end_ns || self.asking.retrying > 0 || !self.asking.waiting.is_empty()
+                let wanted = if open { !self.asking.waiting.is_empty() } else { *from_ns < end_ns };
+                wanted || self.asking.retrying > 0
             }),
             self.asking.waiting.front().map(|wanted| wanted.intended_ns.saturating_add(self.own.timeout_ns)),
             self.asking.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
         ];
-        let shaking = !open && now_ns < end_ns && self.links.iter().any(|link| !link.flow.end(0).is_open());
-        match instants.into_iter().flatten().min() {
+        let shaking = !open && now_ns < end_ns && self.seats.iter().any(|seat| seat.opening.is_some());
+        match instants.into_iter().flatten().min().map(|at_ns| at_ns.max(now_ns)) {
             Some(at_ns) if self.asking.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
                 self.asking.planned_ns = Some(at_ns);
                 network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 0, generation: 0 });
@@ -305,7 +309,7 @@ impl RequestResponse {
     fn ask_first(&mut self, seat: usize, wanted: Wanted, network: &mut Network) {
         let now_ns = network.now_ns;
         let left = self.own.retries;
-        let asked = Asked { wanted, sent_ns: now_ns, begun_ns: now_ns, left, first: 0, number: 0 };
+        let asked = Asked { wanted, sent_ns: None, begun_ns: now_ns, left, first: 0, number: 0 };
         self.ask(seat, asked, network);
     }
 
@@ -319,7 +323,10 @@ impl RequestResponse {
             }
         };
         let first = if asked.first == 0 { number } else { asked.first };
-        let asked = Asked { begun_ns: network.now_ns, first, number, ..asked };
+        let mut asked = Asked { begun_ns: network.now_ns, first, number, ..asked };
+        if self.datagrams.is_some() {
+            asked.sent_ns = asked.sent_ns.or(Some(network.now_ns));
+        }
         let end_ns = asked.wanted.intended_ns.saturating_add(self.own.timeout_ns);
         self.asking.patience.push(Reverse((self.next_try(asked).unwrap_or(end_ns), seat, number)));
         self.seats[seat].asked = Some(asked);
@@ -327,7 +334,10 @@ impl RequestResponse {
             self.counted.sent_bytes += self.own.request_bytes;
             self.send(0, number, self.own.request_bytes, UNSERVED, network);
         } else {
-            let place = self.seats[seat].links[asked.wanted.entry];
+            let mut place = self.seats[seat].links[asked.wanted.entry];
+            if self.links[place].left {
+                place = self.dial(seat, asked.wanted.entry, network);
+            }
             if self.links[place].flow.end(0).is_open() {
                 self.write(place, network);
             }
@@ -337,6 +347,9 @@ impl RequestResponse {
     /// The request of a connection leaves on its link.
     fn write(&mut self, place: usize, network: &mut Network) {
         self.counted.sent_bytes += self.own.request_bytes;
+        if let Some(asked) = &mut self.seats[self.links[place].seat].asked {
+            asked.sent_ns = asked.sent_ns.or(Some(network.now_ns));
+        }
         self.links[place].flow.write(0, self.own.request_bytes, network);
     }
 
@@ -379,7 +392,7 @@ impl RequestResponse {
                         self.counted.retries += 1;
                         self.ask(seat, Asked { left: asked.left - 1, ..asked }, network);
                     } else {
-                        self.end(asked.wanted, Some(asked.sent_ns), now_ns, Ending::Lost, UNSERVED);
+                        self.end(asked.wanted, asked.sent_ns, now_ns, Ending::Lost, UNSERVED);
                         if let Some(datagrams) = &mut self.datagrams {
                             datagrams.tries.lost(seat, asked.first, asked.number);
                             self.is_free(seat, now_ns);
@@ -397,33 +410,12 @@ impl RequestResponse {
         }
     }
 
-    /// A new link instead of one whose request was given up, as what may still come on that would be taken for the answer to
-    /// another; its connection is free once it is open.
-    fn replace(&mut self, seat: usize, entry: usize, network: &mut Network) {
-        let old = self.seats[seat].links[entry];
-        self.links[old].left = true;
-        let new = self.link(seat, entry, network).expect("both ends had a link before");
-        self.seats[seat].links[entry] = new;
-        self.seats[seat].opening = Some(new);
-        self.links[new].flow.connect(network);
-    }
-
-    /// A link is there: the request that waits for it leaves, or its connection is free.
-    fn is_open(&mut self, place: usize, network: &mut Network) {
-        let Link { seat, entry, .. } = self.links[place];
-        let waits = self.seats[seat].asked.is_some_and(|asked| asked.wanted.entry == entry);
-        let opens = self.seats[seat].opening.take_if(|opening| *opening == place).is_some();
-        if waits && self.seats[seat].links[entry] == place {
-            self.write(place, network);
-        } else if opens {
-            self.is_free(seat, network.now_ns);
-        }
-    }
-
     /// What the server has whole of a link is taken in.
     fn take_in(&mut self, place: usize, network: &mut Network) {
         let link = &mut self.links[place];
-        if link.flow.end(1).received_bytes() < (link.requests + 1) * self.own.request_bytes {
+        if link.flow.end(1).is_closed()
+            || link.flow.end(1).received_bytes() < (link.requests + 1) * self.own.request_bytes
+        {
             return;
         }
         link.requests += 1;
@@ -446,6 +438,9 @@ impl RequestResponse {
     fn take_datagram(&mut self, message: Message, network: &mut Network) {
         let (number, server) = (message.seq, self.servers[0]);
         if !message.reply {
+            if network.servers.has_failed(server) {
+                return;
+            }
             if !network.offer(server, (self.role, number as usize), self.own.request_bytes) {
                 self.send(1, number, HEADER_BYTES, UNSERVED, network);
             }
@@ -467,7 +462,7 @@ impl RequestResponse {
             // Before it was asked again; its place rests until then.
             self.asking.retrying -= 1;
             self.counted.retries -= 1;
-            self.end(asked.wanted, Some(asked.sent_ns), network.now_ns, ending, by);
+            self.end(asked.wanted, asked.sent_ns, network.now_ns, ending, by);
         } else {
             datagrams.tries.astray(place, number);
         }
@@ -502,7 +497,7 @@ impl RequestResponse {
             return;
         }
         let think = self.seats[seat].thinking.draw();
-        self.end(asked.wanted, Some(asked.sent_ns), now_ns, ending, by);
+        self.end(asked.wanted, asked.sent_ns, now_ns, ending, by);
         self.is_free(seat, now_ns.saturating_add(think.0));
     }
 
@@ -574,6 +569,12 @@ impl Workload for RequestResponse {
         self.datagrams.is_some()
     }
 
+    fn server_failed(&mut self, server: usize, network: &mut Network) {
+        for link in self.links.iter_mut().filter(|link| self.servers[link.entry] == server) {
+            link.flow.close(1, network);
+        }
+    }
+
     fn server(&self) -> Option<usize> {
         self.own.service.is_none().then_some(self.servers[0])
     }
@@ -594,6 +595,9 @@ impl Workload for RequestResponse {
             return self.take_datagram(message, network);
         }
         let was_open = self.links[place].flow.end(0).is_open();
+        if message.origin == 0 && network.servers.has_failed(self.servers[self.links[place].entry]) {
+            self.links[place].flow.refuse();
+        }
         let side = self.links[place].flow.take(message, network);
         if !was_open && self.links[place].flow.end(0).is_open() {
             self.is_open(place, network);
@@ -601,9 +605,20 @@ impl Workload for RequestResponse {
         }
         if side == 1 {
             self.take_in(place, network);
-        } else if !self.links[place].left && !self.finished {
-            self.take_answer(place, network);
-            self.go_on(network);
+        } else {
+            let known = !self.links[place].left && !self.finished;
+            if known {
+                self.take_answer(place, network);
+            }
+            if self.links[place].flow.end(0).is_over() {
+                self.links[place].flow.end_both();
+                if known {
+                    self.broke(place, network);
+                }
+            }
+            if known {
+                self.go_on(network);
+            }
         }
         self.links[place].flow.pump(side, network);
     }
@@ -615,7 +630,7 @@ impl Workload for RequestResponse {
         let now_ns = network.now_ns;
         self.asking.note_due(now_ns);
         let sent = self.seats.iter().filter_map(|seat| seat.asked.or(seat.again));
-        let sent: Vec<_> = sent.map(|asked| (asked.wanted, Some(asked.sent_ns))).collect();
+        let sent: Vec<_> = sent.map(|asked| (asked.wanted, asked.sent_ns)).collect();
         let unsent = std::mem::take(&mut self.asking.waiting).into_iter().map(|wanted| (wanted, None));
         for (wanted, sent_ns) in sent.into_iter().chain(unsent) {
             self.end(wanted, sent_ns, now_ns, Ending::Open, UNSERVED);

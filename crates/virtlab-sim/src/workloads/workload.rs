@@ -39,6 +39,8 @@ pub trait Workload: Send {
     fn served(&mut self, served: Served, _network: &mut Network) {
         unreachable!("{served:?} is of no workload of this kind")
     }
+    /// A server of the world has failed: its ends of connections have no process any more.
+    fn server_failed(&mut self, _server: usize, _network: &mut Network) {}
     /// A server of it has something to do for it, at once.
     fn called(&mut self, _network: &mut Network) {}
     /// The server that it has for itself.

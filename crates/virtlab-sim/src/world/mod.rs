@@ -1,5 +1,7 @@
 //! The whole: network, roles and timeline, played from instant to instant.
 
+mod operations;
+
 use crate::agenda::Due;
 use crate::input::{Act, Action, Deed, Finding, Input, Passive, Role};
 use crate::ip::Message;
@@ -81,6 +83,17 @@ impl Outcome {
     }
 }
 
+/// What actions have under way.
+#[derive(Default)]
+struct UnderWay {
+    /// By action, what its program has done.
+    deeds: BTreeMap<usize, usize>,
+    /// Actions that wait for servers, and since when.
+    waits: BTreeMap<usize, u64>,
+    /// Services that have failed, each with the guest.
+    failed: BTreeSet<(String, usize)>,
+}
+
 /// A world that is being played.
 pub struct World {
     input: Input,
@@ -88,8 +101,7 @@ pub struct World {
     roles: Vec<Playing>,
     timeline: Timeline,
     stops: Vec<(String, usize)>,
-    /// By action, what its program has done.
-    deeds: BTreeMap<usize, usize>,
+    under_way: UnderWay,
     edges: BTreeSet<String>,
     marked: BTreeSet<String>,
     readings: Readings,
@@ -168,7 +180,7 @@ impl World {
             roles,
             timeline,
             stops: Vec::new(),
-            deeds: BTreeMap::new(),
+            under_way: UnderWay::default(),
             edges,
             marked: BTreeSet::new(),
             readings: Readings::default(),
@@ -396,6 +408,7 @@ impl World {
                         continue;
                     }
                     (Act::Reset, Some(guest)) => self.network.set_down(guest, false),
+                    (Act::Wait, _) if !self.has_come(place) => continue,
                     _ => {}
                 }
                 self.note_of(place, "done");
@@ -405,6 +418,7 @@ impl World {
             }
             while let Some((place, word)) = self.timeline.expired(now_ns) {
                 self.note_of(place, word);
+                self.under_way.waits.remove(&place);
                 if let Some(role) = self.input.timeline[place].role {
                     self.stop(role);
                 }
@@ -472,6 +486,16 @@ impl World {
                 self.note(&format!("{id}.started"));
                 self.go_on_with(index);
             }
+            (Act::Call, _) => {
+                self.note(&format!("{id}.started"));
+                self.operate(action.operation.as_ref());
+                self.note(&format!("{id}.done"));
+            }
+            (Act::Wait, _) if action.operation.is_some() => {
+                self.note(&format!("{id}.started"));
+                self.under_way.waits.insert(index, self.network.now_ns);
+                self.poll();
+            }
             (act, _) => {
                 self.note(&format!("{id}.started"));
                 if let (Act::Reset, Some(guest)) = (act, action.guest) {
@@ -487,8 +511,8 @@ impl World {
         let action = self.input.timeline[index].clone();
         let (guest, deeds) = (action.guest.unwrap_or(0), action.program.unwrap_or_else(|| vec![Deed::Fail]));
         let mut end = "finished";
-        while let Some(deed) = deeds.get(*self.deeds.entry(index).or_default()).copied() {
-            *self.deeds.entry(index).or_default() += 1;
+        while let Some(deed) = deeds.get(*self.under_way.deeds.entry(index).or_default()).copied() {
+            *self.under_way.deeds.entry(index).or_default() += 1;
             match deed {
                 Deed::Sleep(for_ns) => {
                     self.timeline.expect(index, self.network.now_ns.saturating_add(for_ns));

@@ -7,8 +7,4 @@ CALL = TimelineAction(
     meaning="an operation of a service is requested",
     events=frozenset({"started", "done", "failed", "timeout", "cancelled"}),
     keys=("service", "op", "args"),
-    arms={
-        "testbed": None,
-        "simulator": "a simulated service serves to the end; run the file on the testbed",
-    },
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from virtlab.catalogue.declaration import Parameter, ServiceKind
+from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation
 from virtlab.catalogue.kinds import (
     ARGV,
     ENVIRONMENT,
@@ -90,9 +90,13 @@ PROGRAM = ServiceKind(
         ),
     ),
     operations={
-        "fail": "it is killed, with all that it started",
-        "heal": "where it was killed, it is started again; done once it is ready",
-        "restart": "it is killed and started again; done once it is ready",
+        "fail": ServiceOperation("it is killed, with all that it started", ends=True),
+        "heal": ServiceOperation(
+            "where it was killed, it is started again; done once it is ready", starts=True
+        ),
+        "restart": ServiceOperation(
+            "it is killed and started again; done once it is ready", ends=True, starts=True
+        ),
     },
     progresses={"ready": "it runs, and its check holds"},
     executes=lambda values: (tuple(values["argv"]),) if "argv" in values else (),

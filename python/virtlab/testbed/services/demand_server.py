@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.services.demand_server import ACTIVE, forwarding, of_server
 from virtlab.plan import Guest, Refusal, Service
-from virtlab.testbed.services.program import IMPLEMENTATION as PROGRAM
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 
@@ -38,5 +37,4 @@ IMPLEMENTATION = ServiceImplementation(
     _invocation,
     _refusals,
     "see its output among the run's artefacts; another program of its guest may have its port",
-    operations=PROGRAM.operations,
 )

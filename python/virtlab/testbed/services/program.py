@@ -40,5 +40,4 @@ IMPLEMENTATION = ServiceImplementation(
     _invocation,
     _refusals,
     "see its output among the run's artefacts; a program has to stay in the foreground",
-    operations={"fail": (True, False), "heal": (False, True), "restart": (True, True)},
 )

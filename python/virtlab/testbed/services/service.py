@@ -34,7 +34,6 @@ class ServiceImplementation:
     invocation: Callable[[str, Service, Guest], Invocation]  # of its name, in one of its guests
     refusals: Callable[[str, Service, Guest], Iterator[Refusal]]  # its path, and one of its guests
     cure: str  # where one ends by itself
-    operations: Mapping[str, tuple[bool, bool]]  # by name: whether it ends the service, whether it starts it
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

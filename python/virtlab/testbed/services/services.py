@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from virtlab.agents import Notice
+from virtlab.catalogue import SERVICES
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
 from virtlab.testbed.kinds.platform import Counted, News, Running
-from virtlab.testbed.leader.channels import SERVICES
+from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.services.operations import Operation, Pending, Poll
 from virtlab.testbed.services.output import Output
 from virtlab.testbed.services.process import CHANNELS, Process
-from virtlab.testbed.services.service import services
 
 POLL_S = 0.05
 
@@ -84,8 +84,8 @@ class Services(Running):
         found = [
             each for each in self.processes if each.name == action.service and only in {None, each.guest}
         ]
-        ends, starts = services.of(found[0].service.kind).operations[str(action.op)]
-        self.pending[action.id] = Operation(found, ends=ends, starts=starts)
+        operation = SERVICES[found[0].service.kind].operations[str(action.op)]
+        self.pending[action.id] = Operation(found, ends=operation.ends, starts=operation.starts)
 
     def give_up(self, action: str) -> None:
         """What is under way for an action is waited for no more."""
@@ -157,7 +157,7 @@ class Services(Running):
         channels = self.all_guests.reach(guest).channels
         if channels is None:
             shared = sum(self.all_guests.reach(each.guest).channels is None for each in self.processes)
-            return SERVICES.at(shared)
+            return RANGE.at(shared)
         here = sum(each.guest == guest for each in self.processes)
         first = len(channels) - CHANNELS * (here + 1)
         if first < CHANNELS:  # one of the probe, one for a command

@@ -1,0 +1,63 @@
+//! Servers that the timeline has fail and serve again, which takes no time, and actions that wait until all of some serve.
+//!
+//! A wait looks every so often, so it is over at the first of its looks at which they serve. No look before that is played.
+
+use super::World;
+use crate::input::Operation;
+
+impl World {
+    /// Servers fail, or serve again, or both in this order.
+    pub(super) fn operate(&mut self, operation: Option<&Operation>) {
+        let Some(Operation { service, guests, ends, starts, .. }) = operation else { return };
+        for guest in guests {
+            let known = (service.clone(), *guest);
+            if *ends && self.under_way.failed.insert(known.clone()) {
+                self.fail(service, *guest);
+            }
+            if *starts
+                && self.under_way.failed.remove(&known)
+                && let Some(server) = self.network.servers.of_service(service, *guest)
+            {
+                self.network.servers.heal(server);
+            }
+        }
+        self.poll();
+    }
+
+    fn fail(&mut self, service: &str, guest: usize) {
+        let Some(server) = self.network.servers.of_service(service, guest) else { return };
+        self.network.servers.fail(server, self.network.now_ns);
+        self.network.look_at(server);
+        for role in &mut self.roles {
+            role.workload.server_failed(server, &mut self.network);
+        }
+    }
+
+    /// Has waits whose servers serve by now end at their next look.
+    pub(super) fn poll(&mut self) {
+        for (index, begun_ns) in &self.under_way.waits {
+            let Some(operation) = &self.input.timeline[*index].operation else { continue };
+            if self.serves(operation) {
+                let every_ns = operation.every_ns.max(1);
+                let looks = (self.network.now_ns - begun_ns).div_ceil(every_ns);
+                self.timeline.expect(*index, begun_ns.saturating_add(looks.saturating_mul(every_ns)));
+                self.unsettled = true;
+            }
+        }
+    }
+
+    /// Whether what an action waited for has come, now that it looks.
+    pub(super) fn has_come(&mut self, index: usize) -> bool {
+        let come =
+            self.input.timeline[index].operation.as_ref().is_none_or(|operation| self.serves(operation));
+        if come {
+            self.under_way.waits.remove(&index);
+        }
+        come
+    }
+
+    fn serves(&self, operation: &Operation) -> bool {
+        let Operation { service, guests, .. } = operation;
+        guests.iter().all(|guest| !self.under_way.failed.contains(&(service.clone(), *guest)))
+    }
+}

@@ -87,8 +87,10 @@ impl Stream {
         let (Some(from), Some(to)) = (client.address, server.address) else { return Err(unreachable(role)) };
         let port = 40_000 + index as u16;
         let frame_bytes = u64::from(size.ip_packet_bytes + HEADER_BYTES + FCS_BYTES);
-        // What may wait in front of the wire is as of a sender's socket; a receiver takes what comes at once.
-        let room_bytes = own.send_buffer_bytes.map_or(STREAM_SOCKET_BYTES, |bytes| bytes.max(frame_bytes));
+        // What may wait in front of the wire is as of a sender's socket, whose buffer Linux doubles; a receiver takes
+        // what comes at once.
+        let room_bytes =
+            own.send_buffer_bytes.map_or(STREAM_SOCKET_BYTES, |bytes| (2 * bytes).max(frame_bytes));
         let socket = network
             .socket(client.vnic, from, to, Transport::Udp, port, room_bytes)
             .ok_or_else(|| unreachable(role))?;

@@ -65,7 +65,7 @@ UDP_STREAM = Workload(
         size_parameter("1472 B payload"),
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "how long it sends", "10 s"),
         Parameter(
-            "send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket buffer of the sender; absent: 1 MiB"
+            "send_buffer", POSITIVE_SIZE, "send_buffer_bytes", "socket buffer of the sender; absent: 512 KiB"
         ),
         Parameter(
             "receive_buffer", POSITIVE_SIZE, "receive_buffer_bytes", "of the receiver; absent: 64 MiB"

@@ -29,8 +29,8 @@ use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 
 /// Receive buffer of a role that does not set one: the meter is not to be what loses.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// Send buffer of a role that does not set one.
-const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// Send buffer of a role that does not set one, of which Linux grants twice as much: the simulator's 1 MiB.
+const SEND_BUFFER_BYTES: usize = 1 << 19;
 
 /// In the table of workloads.
 pub const KIND: Kind =

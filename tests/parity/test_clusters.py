@@ -6,13 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_of
+from tests.parity.responses import ARMS, played, rows_of
 
-from virtlab.experiment import load_text
-from virtlab.plan import Trial
-from virtlab.planner import plan_run
-
-ARMS = ("simulator", "testbed")
 MS = 1_000_000
 FILE = """
 version: 1
@@ -31,34 +26,25 @@ repeat: 1
 """
 
 
-def played(arm: str, role: str) -> dict[str, Any]:
-    """Rows in the order in which requests were due."""
-    experiment = load_text(FILE.replace("ROLE", role))
-    plan = plan_run(experiment, next(iter(experiment.points())), 0)
-    kept = Kept()
-    with backend_of(arm).open(plan, Watcher()) as session:
-        outcome = session.run(Trial("t0", plan.seed), kept)
-    assert outcome.status in PLAYED, outcome.reasons
-    blocks = kept.blocks["clients", "response/1"]
-    rows = {column: np.concatenate([block[column] for block in blocks]) for column in blocks[0]}
-    order = np.argsort(rows["intended_ns"], kind="stable")
-    return {column: values[order] for column, values in rows.items()}
+def rows(arm: str, role: str) -> dict[str, Any]:
+    """Of the requests of a role."""
+    return rows_of(played(arm, FILE.replace("ROLE", role)))
 
 
 def test_both_arms_play_the_same_entries_and_the_active_server_serves_all() -> None:
     role = "passive_share: 40 %, rate: 100 request/s, connections: 64, duration: 3 s"
-    rows = {arm: played(arm, role) for arm in ARMS}
-    simulated, measured = rows["simulator"], rows["testbed"]
+    found = {arm: rows(arm, role) for arm in ARMS}
+    simulated, measured = found["simulator"], found["testbed"]
     assert len(simulated["entry"]) == 300
     assert simulated["entry"].tolist() == measured["entry"].tolist()
     entered = np.bincount(simulated["entry"])
     assert entered[0] == pytest.approx(120, abs=30), "the passive one is the first of the service"
-    for each in rows.values():
+    for each in found.values():
         assert not each["error"].any()
         assert set(each["served_by"].tolist()) == {1}
     # Two links of 5 ms there and two back: 20 ms to the active server, and 20 ms more through the passive one.
     for arm, slack in (("simulator", 0.02), ("testbed", 0.2)):
-        each = rows[arm]
+        each = found[arm]
         took = each["finished_ns"] - each["intended_ns"]
         direct, forwarded = (np.median(took[each["entry"] == entry]) for entry in (1, 0))
         assert forwarded - direct == pytest.approx(20 * MS, rel=slack), arm
@@ -66,7 +52,7 @@ def test_both_arms_play_the_same_entries_and_the_active_server_serves_all() -> N
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_the_active_server_is_asked_over_udp_too(arm: str) -> None:
-    found = played(arm, "protocol: udp, rate: 100 request/s, connections: 64, duration: 1 s")
+    found = rows(arm, "protocol: udp, rate: 100 request/s, connections: 64, duration: 1 s")
     assert len(found["entry"]) == 100
     assert not found["error"].any()
     assert set(found["entry"].tolist()) == set(found["served_by"].tolist()) == {1}
@@ -74,8 +60,8 @@ def test_the_active_server_is_asked_over_udp_too(arm: str) -> None:
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_clients_of_a_closed_loop_draw_their_own_entries(arm: str) -> None:
-    found = played(arm, "passive_share: 50 %, connections: 1, duration: 3 s")
-    alike = played("simulator", "passive_share: 50 %, connections: 1, duration: 1 s")
+    found = rows(arm, "passive_share: 50 %, connections: 1, duration: 3 s")
+    alike = rows("simulator", "passive_share: 50 %, connections: 1, duration: 1 s")
     count = min(len(found["entry"]), len(alike["entry"]))
     assert count >= 15
     assert found["entry"][:count].tolist() == alike["entry"][:count].tolist()

@@ -11,31 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_of
+from tests.contract.test_backend_contract import backend_of
+from tests.parity import responses
+from tests.parity.responses import ARMS, played
 from tests.requests_file import requests_file
 
 from virtlab.experiment import load_text
-from virtlab.plan import Trial
 from virtlab.planner import plan_run
 
-ARMS = ("simulator", "testbed")
 TIMELINE = """timeline:
   - {id: ask, do: run, role: clients}
 """
 
 
 def rows_of(arm: str, role: str, more: str = "") -> dict[str, Any]:
-    """Rows of one run, in the order in which requests were due."""
-    experiment = load_text(requests_file(role, TIMELINE + more))
-    plan = plan_run(experiment, next(iter(experiment.points())), 0)
-    kept = Kept()
-    with backend_of(arm).open(plan, Watcher()) as session:
-        outcome = session.run(Trial("t0", plan.seed), kept)
-    assert outcome.status in PLAYED, outcome.reasons
-    blocks = kept.blocks["clients", "response/1"]
-    rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
-    order = np.argsort(rows["intended_ns"], kind="stable")
-    return {name: column[order] for name, column in rows.items()}
+    """Rows of one run."""
+    return responses.rows_of(played(arm, requests_file(role, TIMELINE + more)))
 
 
 @pytest.mark.parametrize("arm", ARMS)

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_of
+from tests.parity.responses import ARMS, played
 from tests.requests_file import requests_file
 
-from virtlab.experiment import load_text
-from virtlab.plan import Trial
-from virtlab.planner import plan_run
-
-ARMS = ("simulator", "testbed")
 SERVICE = "services: {app: {kind: demand_server, on: h2.g1, SERVER}}\n"
 ENDED = ("answered", "refused", "lost", "broken", "open")
 
 
 def counted(arm: str, text: str) -> dict[str, int]:
     """The client's counters."""
-    experiment = load_text(text)
-    plan = plan_run(experiment, next(iter(experiment.points())), 0)
-    kept = Kept()
-    with backend_of(arm).open(plan, Watcher()) as session:
-        outcome = session.run(Trial("t0", plan.seed), kept)
-    assert outcome.status in PLAYED, outcome.reasons
+    kept = played(arm, text)
     found = {
         str(name): int(value)
         for (_, schema), blocks in kept.blocks.items()

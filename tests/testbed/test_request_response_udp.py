@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,6 @@ WHY_NOT = pw.missing()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 MS = 1_000_000
 ENDED = ("answered", "refused", "lost", "broken", "open")
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[pw.World]:
-    with pw.two_guests() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def ends(world: pw.World) -> tuple[pw.Probe, pw.Probe]:
-    return world.probe(world.a), world.probe(world.b)
 
 
 def played(world: pw.World, ends: tuple[pw.Probe, pw.Probe], **more: Any) -> tuple[pw.Samples, pw.Samples]:

@@ -41,6 +41,25 @@ impl Counted {
         self.ended[ending as usize]
     }
 
+    /// Of a workload whose successful requests are transactions, by their names in a dataset.
+    #[must_use]
+    pub fn counters_of_transactions(&self) -> Vec<(&'static str, u64)> {
+        let named = [
+            ("transactions", Ending::Answered),
+            ("status_errors", Ending::Failed),
+            ("timeouts", Ending::Lost),
+            ("broken_connections", Ending::Broken),
+            ("open", Ending::Open),
+        ];
+        let mut found: Vec<_> = named.map(|(name, ending)| (name, self.of(ending))).into();
+        found.extend([
+            ("requests", self.ended.iter().sum()),
+            ("received_bytes", self.received_bytes),
+            ("send_errors", self.send_errors),
+        ]);
+        found
+    }
+
     /// By their names in a dataset.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {

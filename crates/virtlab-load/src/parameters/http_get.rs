@@ -1,5 +1,6 @@
 //! `http_get`: GET requests over HTTP/1.1 and their answers, on one or more connections.
 
+use super::request_response::{Protocol, RequestResponse};
 use super::{CongestionControl, OutOfRange, Role, connections, holdable, positive, request_target};
 use crate::schedule::Arrivals;
 use serde::Deserialize;
@@ -43,6 +44,24 @@ impl Role for HttpGet {
 }
 
 impl HttpGet {
+    /// What the client of requests is told, of which the rest is as usual.
+    #[must_use]
+    pub fn of_client(&self, usual: RequestResponse) -> RequestResponse {
+        RequestResponse {
+            duration_ns: self.duration_ns,
+            rate_per_s: self.rate_per_s,
+            arrivals: self.arrivals,
+            protocol: Protocol::Http,
+            service: self.service.clone(),
+            path: Some(self.path.clone()),
+            keep_alive: Some(self.keep_alive),
+            connections: self.connections,
+            response_bytes: self.response_bytes,
+            timeout_ns: self.timeout_ns,
+            ..usual
+        }
+    }
+
     /// # Errors
     /// The first parameter that no end could play.
     pub fn check(&self) -> Result<(), OutOfRange> {

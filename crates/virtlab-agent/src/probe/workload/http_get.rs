@@ -1,40 +1,33 @@
-//! `http_get`: GET requests over HTTP/1.1 and their answers, from a client of ours to a server of ours or to a service.
+//! `http_get`: GET requests over HTTP/1.1 and their answers, from the client of requests to a server of ours or to a service.
 //!
-//! On each connection there is one request at a time. In a closed loop each follows the answer before; with a rate they are
-//! due by a schedule, whatever has been answered, wait for a connection that is free, and their time counts from when they
-//! were due. Every request ends in one of these: answered with 200, answered otherwise, timed out, failed with its
-//! connection, or still open when the role was stopped; all are counted. An answer that HTTP forbids ends the role, and one
-//! of another length than a server of ours was told.
+//! The client is that of `request_response`. A request that was answered with 200 is a transaction, which has a row; the
+//! others, answered otherwise, timed out, failed with their connection, or open when the role was stopped, are counted
+//! alone. An answer that HTTP forbids ends the role, and one of another length than a server of ours was told.
 //!
-//! One thread at either end looks after all connections, none of which it waits for alone.
+//! One thread of the server looks after all connections, none of which it waits for alone.
 
 use super::http::{self, HEAD_MOST_BYTES};
-use super::http_answer::{Answer, Incoming};
+use super::request_response::client::Client;
+use super::request_response::exchange::Success;
+use super::request_response::ledger::Record;
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::clock;
-use crate::probe::live::Tally;
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
-use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::Shutdown;
 use nix::sys::time::TimeSpec;
-use std::net::SocketAddr;
+use serde_json::Map;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
-use virtlab_load::Histogram;
-use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::http_get::{HttpGet as Parameters, NAME};
-use virtlab_load::schedule::Schedule;
 use virtlab_wire::Nanos;
-use virtlab_wire::rows::TransactionRow;
 
 /// Read or written at once; bodies are counted in pieces of this size and never kept.
 const PIECE_BYTES: usize = 64 << 10;
@@ -42,8 +35,6 @@ const PIECE_BYTES: usize = 64 << 10;
 const GLANCE: Nanos = Nanos(20_000_000);
 /// Connections of one role at a time, with those that are about to end.
 const CONNECTIONS_MOST: usize = 2048;
-/// After a connection that failed, before the next one.
-const REST: Nanos = Nanos(20_000_000);
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of(NAME, prepare);
@@ -57,11 +48,19 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     match arming.side {
         Side::Client => {
             let (local, peer) = arming.ends()?;
-            let request = http::request(&parameters.path, peer, parameters.keep_alive);
-            let schedule = parameters
-                .rate_per_s
-                .map(|rate_pps| Schedule::PerSecond { rate_pps }.with(parameters.arrivals, arming.seed));
-            Ok(Prepared::fixed(Client { parameters, request, schedule, local, peer, buffers, idle }))
+            let own_server = parameters.service.is_none();
+            Ok(Prepared::fixed(Client {
+                ends: vec![[local, peer]],
+                buffers,
+                idle,
+                seed: arming.seed,
+                record: Record::Transactions,
+                success: Success {
+                    statuses: 200..=200,
+                    body_bytes: own_server.then_some(parameters.response_bytes),
+                },
+                parameters: parameters.of_client(parse(&Map::new())?),
+            }))
         }
         Side::Server => {
             let (listener, port) = tcp::listen(&arming, buffers)?;
@@ -77,294 +76,6 @@ fn sleep_in(ready: &mut [PollFd<'_>], wait: Nanos, idle: Idle) -> anyhow::Result
     match ppoll(ready, Some(TimeSpec::from_duration(Duration::from_nanos(wait.0))), None) {
         Err(nix::Error::EINTR) | Ok(_) => Ok(()),
         Err(error) => Err(error).context("cannot wait for connections"),
-    }
-}
-
-/// One connection of the client.
-#[derive(Default)]
-struct Connection {
-    fd: Option<OwnedFd>,
-    /// When the request under way was due.
-    asked: Option<Nanos>,
-    /// Octets of it that have left.
-    sent: usize,
-    /// What came of the answer.
-    answer: Incoming,
-    /// Octets that have come of it.
-    received: u64,
-    /// From when on it may carry a request.
-    free: Nanos,
-    /// Whether something can be done without waiting.
-    ready: bool,
-}
-
-/// How a request ended.
-enum Ended {
-    Answered(Answer),
-    /// With its connection.
-    Broken,
-}
-
-impl Connection {
-    /// A request that was due then.
-    fn ask(&mut self, due: Nanos) {
-        (self.asked, self.sent, self.ready, self.received) = (Some(due), 0, true, 0);
-        self.answer = Incoming::default();
-    }
-
-    /// Nothing is under way any more; without its socket where `ends`.
-    fn rest(&mut self, free: Nanos, ends: bool) {
-        (self.asked, self.free, self.ready) = (None, free, false);
-        if ends {
-            self.fd = None;
-        }
-    }
-
-    /// Does what can be done without waiting; how the request ended, if it did.
-    fn advance(&mut self, client: &Client, piece: &mut [u8]) -> anyhow::Result<Option<Ended>> {
-        self.ready = false;
-        if self.fd.is_none() {
-            match tcp::dial(client.local, client.peer, client.buffers) {
-                Ok(fd) => self.fd = Some(fd),
-                Err(_) => return Ok(Some(Ended::Broken)),
-            }
-        }
-        let Some(fd) = &self.fd else { return Ok(None) };
-        while self.sent < client.request.len() {
-            match tcp::write(fd, &client.request[self.sent..]) {
-                Ok(count) => self.sent += count,
-                Err(error) if trouble(&error) == Trouble::Again => return Ok(None),
-                Err(_) => return Ok(Some(Ended::Broken)),
-            }
-            if self.sent == client.request.len() {
-                return Ok(None); // no answer is there yet
-            }
-        }
-        loop {
-            match tcp::read(fd, piece, 0) {
-                Ok(0) => return Ok(Some(self.answer.end().map_or(Ended::Broken, Ended::Answered))),
-                Ok(count) => {
-                    self.received += count as u64;
-                    let mut octets = &piece[..count];
-                    let whole = self.answer.take(&mut octets)?;
-                    ensure!(octets.is_empty(), "octets follow the answer, which has its length already");
-                    if let Some(whole) = whole {
-                        return Ok(Some(Ended::Answered(whole)));
-                    }
-                }
-                Err(error) if trouble(&error) == Trouble::Again => return Ok(None),
-                Err(_) => return Ok(Some(Ended::Broken)),
-            }
-        }
-    }
-}
-
-/// When requests are due.
-struct Due {
-    begun: Nanos,
-    end: Nanos,
-    /// Absent: as soon as a connection is free.
-    schedule: Option<Schedule>,
-    number: u64,
-}
-
-impl Due {
-    /// When the next one is; `None` after the end.
-    fn next(&mut self, now: Nanos) -> Option<Nanos> {
-        let due = self.schedule.as_mut().map_or(now, |schedule| self.begun + schedule.offset(self.number));
-        (due < self.end).then_some(due)
-    }
-}
-
-/// How many requests ended how.
-#[derive(Default)]
-struct Count {
-    requests: u64,
-    transactions: u64,
-    status_errors: u64,
-    timeouts: u64,
-    broken: u64,
-    received_bytes: u64,
-}
-
-impl Count {
-    fn add_to(&self, report: &mut Report) {
-        let ended = self.transactions + self.status_errors + self.timeouts + self.broken;
-        report.add("requests", self.requests);
-        report.add("transactions", self.transactions);
-        report.add("status_errors", self.status_errors);
-        report.add("timeouts", self.timeouts);
-        report.add("broken_connections", self.broken);
-        report.add("open", self.requests - ended);
-        report.add("received_bytes", self.received_bytes);
-        report.add("send_errors", 0);
-    }
-}
-
-struct Client {
-    parameters: Parameters,
-    request: Vec<u8>,
-    schedule: Option<Schedule>,
-    local: SocketAddr,
-    peer: SocketAddr,
-    buffers: Buffers,
-    idle: Idle,
-}
-
-impl Workload for Client {
-    fn run(self: Box<Self>, run: &Run) -> Report {
-        let mut report = Report::default();
-        let Some(begun) = run.begun() else { return report };
-        let end = self.parameters.duration_ns.map_or(Nanos::MAX, |duration| begun + Nanos(duration));
-        let mut asking = Asking {
-            client: &self,
-            due: Due { begun, end, schedule: self.schedule.clone(), number: 0 },
-            count: Count::default(),
-            rows: Spool::new(&run.budget),
-            tally: run.tally(),
-            waits: Waits::new(),
-            pacing: Histogram::default(),
-            piece: vec![0; PIECE_BYTES],
-        };
-        match asking.until_over(run) {
-            Ok(complete) => report.complete = complete,
-            Err(error) => report.failure = Some(format!("{error:#}")),
-        }
-        asking.count.add_to(&mut report);
-        asking.waits.close(&mut report);
-        report.pacing.merge(&asking.pacing);
-        report.table(asking.rows);
-        report
-    }
-}
-
-/// The client at work.
-struct Asking<'a> {
-    client: &'a Client,
-    due: Due,
-    count: Count,
-    rows: Spool<TransactionRow>,
-    tally: Arc<Tally>,
-    waits: Waits,
-    pacing: Histogram,
-    piece: Vec<u8>,
-}
-
-impl Asking<'_> {
-    /// Whether all that was due has ended; false when it was stopped before.
-    fn until_over(&mut self, run: &Run) -> anyhow::Result<bool> {
-        let wanted = usize::from(self.client.parameters.connections);
-        let mut connections: Vec<Connection> = (0..wanted).map(|_| Connection::default()).collect();
-        while !run.stopped() {
-            self.give_up_unsent();
-            let mut wake = Nanos::MAX;
-            for (flow, connection) in connections.iter_mut().enumerate() {
-                wake = wake.min(self.step(flow, connection)?);
-            }
-            if wake == Nanos::MAX {
-                return Ok(true);
-            }
-            self.sleep(&mut connections, wake)?;
-        }
-        Ok(false)
-    }
-
-    /// Those that no connection was free for in time are over before they were sent.
-    fn give_up_unsent(&mut self) {
-        let now = clock::raw();
-        let timeout = Nanos(self.client.parameters.timeout_ns);
-        while self.due.schedule.is_some() && self.due.next(now).is_some_and(|due| due + timeout < now) {
-            self.due.number += 1;
-            self.count.requests += 1;
-            self.count.timeouts += 1;
-        }
-    }
-
-    /// Does what one connection can do now; when it has to be looked at again, `Nanos::MAX` for never.
-    fn step(&mut self, flow: usize, connection: &mut Connection) -> anyhow::Result<Nanos> {
-        let timeout = Nanos(self.client.parameters.timeout_ns);
-        loop {
-            let now = clock::raw();
-            let asked = match (connection.asked, self.due.next(now)) {
-                (Some(asked), _) => asked,
-                (None, None) => return Ok(Nanos::MAX),
-                (None, Some(due)) if due.max(connection.free) > now => return Ok(due.max(connection.free)),
-                (None, Some(due)) => {
-                    if self.due.schedule.is_some() {
-                        self.pacing.record(now.since(due.max(connection.free)));
-                    }
-                    connection.ask(due);
-                    self.due.number += 1;
-                    self.count.requests += 1;
-                    due
-                }
-            };
-            let ended =
-                if connection.ready { connection.advance(self.client, &mut self.piece)? } else { None };
-            let finished = clock::raw();
-            if finished.since(asked) > timeout {
-                self.count.timeouts += 1;
-                connection.rest(finished, true);
-                continue;
-            }
-            match ended {
-                None => return Ok(asked + timeout),
-                Some(Ended::Broken) => {
-                    self.count.broken += 1;
-                    connection.rest(finished + REST, true);
-                }
-                Some(Ended::Answered(answer)) => {
-                    let fd = connection.fd.as_ref();
-                    self.waits.dealt_with(now, || fd.and_then(tcp::since_data));
-                    self.count.received_bytes += connection.received;
-                    self.answered(flow, asked, finished, answer)?;
-                    connection.rest(finished, answer.closes || !self.client.parameters.keep_alive);
-                }
-            }
-        }
-    }
-
-    /// A whole answer.
-    fn answered(&mut self, flow: usize, asked: Nanos, finished: Nanos, answer: Answer) -> anyhow::Result<()> {
-        if answer.status != 200 {
-            self.count.status_errors += 1;
-            return Ok(());
-        }
-        let own = &self.client.parameters;
-        let wanted = own.response_bytes;
-        ensure!(
-            own.service.is_some() || answer.body_bytes == wanted,
-            "the answer has {} B where {wanted} B were requested",
-            answer.body_bytes
-        );
-        self.count.transactions += 1;
-        self.tally.seen(answer.body_bytes);
-        self.tally.took(finished.since(asked).0);
-        self.rows.push(TransactionRow {
-            flow: flow as i32,
-            started_ns: asked.0 as i64,
-            finished_ns: finished.0 as i64,
-        });
-        Ok(())
-    }
-
-    /// Until `wake`, or until a connection is ready.
-    fn sleep(&self, connections: &mut [Connection], wake: Nanos) -> anyhow::Result<()> {
-        let length = self.client.request.len();
-        let mut polled: Vec<PollFd<'_>> = connections
-            .iter()
-            .filter(|one| one.asked.is_some())
-            .filter_map(|one| {
-                let wanted = if one.sent < length { PollFlags::POLLOUT } else { PollFlags::POLLIN };
-                Some(PollFd::new(one.fd.as_ref()?.as_fd(), wanted))
-            })
-            .collect();
-        sleep_in(&mut polled, wake.since(clock::raw()), self.client.idle)?;
-        let mut ready = polled.iter().map(|one| one.any().unwrap_or(true)).collect::<Vec<_>>().into_iter();
-        for one in connections.iter_mut().filter(|one| one.asked.is_some() && one.fd.is_some()) {
-            one.ready = ready.next().unwrap_or(true);
-        }
-        Ok(())
     }
 }
 

@@ -91,7 +91,7 @@ impl Asking<'_> {
                 connection.again = None;
                 self.retrying -= 1;
                 self.ledger.counted.retries -= 1;
-                self.ledger.answered(asked.due, now, answer);
+                self.ledger.answered(place, asked.due, now, answer);
             }
             None => tries.astray(place, head.number),
         }

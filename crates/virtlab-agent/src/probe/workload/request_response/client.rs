@@ -10,8 +10,8 @@ use super::super::Workload;
 use super::super::tcp;
 use super::calendar::Calendar;
 use super::datagrams::Datagrams;
-use super::exchange::{Answer, Incoming, Requests};
-use super::ledger::{Due, Ledger};
+use super::exchange::{Answer, Incoming, Requests, Success};
+use super::ledger::{Due, Ledger, Record};
 use super::readiness::Readiness;
 use crate::clock;
 use crate::probe::parameters::Idle;
@@ -46,6 +46,8 @@ pub struct Client {
     pub buffers: Buffers,
     pub idle: Idle,
     pub seed: u64,
+    pub record: Record,
+    pub success: Success,
 }
 
 impl Workload for Client {
@@ -67,13 +69,16 @@ impl Workload for Client {
         asking.leave_open();
         let (took, charged) = (clock::raw().since(begun), Nanos(work::charged_ns() - charged_ns));
         let share = charged.0 as f64 / took.0.max(1) as f64;
-        if took > BUSY_LEAST && share > BUSY_RATIO && self.idle == Idle::Sleep {
+        let judged = self.record == Record::Responses && self.idle == Idle::Sleep;
+        if judged && took > BUSY_LEAST && share > BUSY_RATIO {
             let percent = share * 100.0;
             report.taints.push(format!(
                 "starved: the client took {percent:.0} % of a processor, so that it may be what limits the load"
             ));
         }
-        report.add("client_cpu_ns", charged.0);
+        if self.record == Record::Responses {
+            report.add("client_cpu_ns", charged.0);
+        }
         if let Some(datagrams) = asking.sockets.datagrams {
             report.add("socket_drops", u64::from(datagrams.drops()));
             asking.ledger.counted.stray = Some(datagrams.tries.stray);
@@ -184,7 +189,11 @@ impl<'a> Asking<'a> {
             retrying: 0,
             patience: BinaryHeap::new(),
             buffers: (Requests::new(own, client.ends[0][1]), vec![0; PIECE_BYTES]),
-            ledger: Ledger::new(run, entries.clone().map(|entry| own.place_of(entry)).collect()),
+            ledger: Ledger::new(
+                run,
+                client.record,
+                entries.clone().map(|entry| own.place_of(entry)).collect(),
+            ),
         };
         for place in 0..asking.connections.len() {
             if own.keep_alive.unwrap_or(true) && asking.sockets.datagrams.is_none() {
@@ -418,15 +427,20 @@ impl<'a> Asking<'a> {
             let Line { fd: Some(fd), incoming } = &mut connection.lines[entry] else { return Ok(()) };
             let (whole, over) = match tcp::read(fd, &mut self.buffers.1, 0) {
                 Err(error) if trouble(&error) == Trouble::Again => return Ok(()),
-                Ok(0) => (incoming.end(number)?, true),
+                Ok(0) => (incoming.end(number, &self.client.success)?, true),
                 Err(_) => (None, true),
                 Ok(count) => {
                     self.ledger.counted.received_bytes += count as u64;
-                    (incoming.take(&self.buffers.1[..count], number, &self.client.parameters)?, false)
+                    let (own, success) = (&self.client.parameters, &self.client.success);
+                    (incoming.take(&self.buffers.1[..count], number, own, success)?, false)
                 }
             };
             match whole {
-                Some(answer) => self.answered(place, answer, clock::raw()),
+                Some(answer) => {
+                    let finished = clock::raw();
+                    self.ledger.dealt_with(finished, || tcp::since_data(fd));
+                    self.answered(place, answer, finished);
+                }
                 None if over => self.broke(place, entry),
                 None => continue,
             }
@@ -444,7 +458,7 @@ impl<'a> Asking<'a> {
         }
         let connection = &mut self.connections[place];
         let think = connection.thinking.draw();
-        self.ledger.answered(asked.due, now, answer);
+        self.ledger.answered(place, asked.due, now, answer);
         if ends {
             connection.lines[asked.due.entry].fd = None;
         }

@@ -5,13 +5,19 @@ use super::super::http_answer;
 use super::message::{self, HEAD, Head, Kind};
 use anyhow::{Context, bail, ensure};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use virtlab_load::parameters::request_response::{Ending, Protocol, RequestResponse as Parameters};
-
-/// From which status on an answer over HTTP says that the request failed.
-const STATUS_FAILED: u16 = 400;
 
 /// Place of the server of a request that none has served.
 pub const UNSERVED: i32 = -1;
+
+/// Which answers over HTTP are successful.
+#[derive(Clone, Debug)]
+pub struct Success {
+    pub statuses: RangeInclusive<u16>,
+    /// Of their bodies; absent: whatever the service sends.
+    pub body_bytes: Option<u64>,
+}
 
 /// A whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,26 +94,30 @@ impl Incoming {
         mut octets: &[u8],
         number: Option<u64>,
         own: &Parameters,
+        success: &Success,
     ) -> anyhow::Result<Option<Answer>> {
+        let rest = &mut octets;
         let whole = match self {
             Self::Own(incoming) => {
-                let whole = incoming.take(&mut octets).context("the server answers otherwise")?;
-                whole.map(|head| read(head, number, own)).transpose()?
+                let whole = incoming.take(rest).context("the server answers otherwise")?;
+                whole.map(|head| read(head, number, own))
             }
             Self::Http(incoming) => {
-                let whole = incoming.take(&mut octets).context("the service answers otherwise")?;
-                whole.map(|answer| read_http(answer, number)).transpose()?
+                let whole = incoming.take(rest).context("the service answers otherwise")?;
+                whole.map(|answer| read_http(answer, number, success))
             }
         };
         ensure!(octets.is_empty(), "octets follow the answer, which has its length already");
-        Ok(whole)
+        whole.transpose()
     }
 
     /// The connection has ended; the answer that is whole by that.
-    pub fn end(&mut self, number: Option<u64>) -> anyhow::Result<Option<Answer>> {
+    pub fn end(&mut self, number: Option<u64>, success: &Success) -> anyhow::Result<Option<Answer>> {
         match self {
             Self::Own(_) => Ok(None),
-            Self::Http(incoming) => incoming.end().map(|answer| read_http(answer, number)).transpose(),
+            Self::Http(incoming) => {
+                incoming.end().map(|answer| read_http(answer, number, success)).transpose()
+            }
         }
     }
 }
@@ -133,11 +143,13 @@ pub fn read(head: Head, number: Option<u64>, own: &Parameters) -> anyhow::Result
     Ok(Answer { ending, server: Some(server), bytes, closes: false })
 }
 
-fn read_http(answer: http_answer::Answer, number: Option<u64>) -> anyhow::Result<Answer> {
+fn read_http(answer: http_answer::Answer, number: Option<u64>, success: &Success) -> anyhow::Result<Answer> {
     ensure!(number.is_some(), UNASKED);
     let (bytes, closes) = (answer.body_bytes, answer.closes);
-    Ok(match answer.status {
-        STATUS_FAILED.. => Answer { ending: Ending::Failed, server: Some(UNSERVED), bytes, closes },
-        _ => Answer { ending: Ending::Answered, server: None, bytes, closes },
-    })
+    if !success.statuses.contains(&answer.status) {
+        return Ok(Answer { ending: Ending::Failed, server: Some(UNSERVED), bytes, closes });
+    }
+    let wanted = success.body_bytes.unwrap_or(bytes);
+    ensure!(bytes == wanted, "the answer has {bytes} B where {wanted} B were requested");
+    Ok(Answer { ending: Ending::Answered, server: None, bytes, closes })
 }

@@ -1,16 +1,17 @@
-//! How requests ended: a row for each, and their counts.
+//! How requests ended: a row for each that its workload has one of, and their counts.
 
 use super::exchange::{Answer, UNSERVED};
 use crate::probe::live::Tally;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
+use crate::probe::waits::Waits;
 use std::sync::Arc;
 use virtlab_load::Histogram;
 use virtlab_load::parameters::request_response::Ending;
 use virtlab_load::requests::Counted;
 use virtlab_wire::Nanos;
-use virtlab_wire::rows::ResponseRow;
+use virtlab_wire::rows::{ResponseRow, TransactionRow};
 
 /// A request that was due then, where it enters, and when its first octets left.
 #[derive(Clone, Copy)]
@@ -21,9 +22,25 @@ pub struct Due {
     pub sent: Option<Nanos>,
 }
 
+/// What a workload records of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A row of each, however it ended.
+    Responses,
+    /// A row of each that was successful; the others are counted alone.
+    Transactions,
+}
+
+enum Rows {
+    Responses(Spool<ResponseRow>),
+    Transactions(Spool<TransactionRow>),
+}
+
 /// Of one client.
 pub struct Ledger {
-    rows: Spool<ResponseRow>,
+    rows: Rows,
+    /// Of transactions: how long answers waited for this thread.
+    waits: Option<Waits>,
     tally: Arc<Tally>,
     pub pacing: Histogram,
     pub counted: Counted,
@@ -33,9 +50,14 @@ pub struct Ledger {
 
 impl Ledger {
     /// Empty.
-    pub fn new(run: &Run, places: Vec<i32>) -> Self {
+    pub fn new(run: &Run, record: Record, places: Vec<i32>) -> Self {
+        let (rows, waits) = match record {
+            Record::Responses => (Rows::Responses(Spool::new(&run.budget)), None),
+            Record::Transactions => (Rows::Transactions(Spool::new(&run.budget)), Some(Waits::new())),
+        };
         Self {
-            rows: Spool::new(&run.budget),
+            rows,
+            waits,
             tally: run.tally(),
             pacing: Histogram::default(),
             counted: Counted::default(),
@@ -43,38 +65,64 @@ impl Ledger {
         }
     }
 
-    /// One that came back.
-    pub fn answered(&mut self, due: Due, finished: Nanos, answer: Answer) {
-        self.row(due, finished, answer.server.unwrap_or(self.places[due.entry]), answer.ending);
+    /// An answer that is read is dealt with; `since_came`: how long ago the kernel got its last octets.
+    pub fn dealt_with(&mut self, finished: Nanos, since_came: impl FnOnce() -> Option<Nanos>) {
+        if let Some(waits) = &mut self.waits {
+            waits.dealt_with(finished, since_came);
+        }
+    }
+
+    /// One that came back on a connection.
+    pub fn answered(&mut self, connection: usize, due: Due, finished: Nanos, answer: Answer) {
+        let server = answer.server.unwrap_or(self.places[due.entry]);
+        self.end(connection, due, finished, server, answer.ending);
         if answer.ending == Ending::Answered {
             self.tally.seen(answer.bytes);
             self.tally.took(finished.since(due.intended).0);
         }
     }
 
-    /// One that did not.
+    /// One that did not, on a connection or before it had one.
     pub fn unanswered(&mut self, due: Due, finished: Nanos, ending: Ending) {
-        self.row(due, finished, UNSERVED, ending);
+        self.end(0, due, finished, UNSERVED, ending);
     }
 
-    fn row(&mut self, due: Due, finished: Nanos, server: i32, ending: Ending) {
+    fn end(&mut self, connection: usize, due: Due, finished: Nanos, server: i32, ending: Ending) {
         self.counted.end(ending);
-        self.rows.push(ResponseRow {
-            intended_ns: due.intended.0 as i64,
-            sent_ns: due.sent.map_or(-1, |sent| sent.0 as i64),
-            finished_ns: finished.0 as i64,
-            entry: self.places[due.entry],
-            served_by: server,
-            error: ending as i32,
-        });
+        match &mut self.rows {
+            Rows::Responses(rows) => rows.push(ResponseRow {
+                intended_ns: due.intended.0 as i64,
+                sent_ns: due.sent.map_or(-1, |sent| sent.0 as i64),
+                finished_ns: finished.0 as i64,
+                entry: self.places[due.entry],
+                served_by: server,
+                error: ending as i32,
+            }),
+            Rows::Transactions(rows) if ending == Ending::Answered => rows.push(TransactionRow {
+                flow: connection as i32,
+                started_ns: due.intended.0 as i64,
+                finished_ns: finished.0 as i64,
+            }),
+            Rows::Transactions(_) => {}
+        }
     }
 
     /// All of it.
     pub fn close(self, report: &mut Report) {
-        for (counter, value) in self.counted.counters() {
+        let counters = match &self.rows {
+            Rows::Responses(_) => self.counted.counters(),
+            Rows::Transactions(_) => self.counted.counters_of_transactions(),
+        };
+        for (counter, value) in counters {
             report.add(counter, value);
         }
+        if let Some(waits) = self.waits {
+            waits.close(report);
+        }
         report.pacing.merge(&self.pacing);
-        report.table(self.rows);
+        match self.rows {
+            Rows::Responses(rows) => report.table(rows),
+            Rows::Transactions(rows) => report.table(rows),
+        }
     }
 }

@@ -5,10 +5,10 @@
 
 mod by_datagram;
 mod calendar;
-mod client;
+pub mod client;
 mod datagrams;
-mod exchange;
-mod ledger;
+pub mod exchange;
+pub mod ledger;
 mod lock;
 mod message;
 mod passive;
@@ -48,7 +48,9 @@ pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
             if ends.is_empty() {
                 ends.push([local, peer]);
             }
-            Box::new(client::Client { parameters, ends, buffers, idle, seed })
+            let record = ledger::Record::Responses;
+            let success = exchange::Success { statuses: 100..=399, body_bytes: None };
+            Box::new(client::Client { parameters, ends, buffers, idle, seed, record, success })
         }
         Side::Server => {
             let (doors, port) = if parameters.protocol == Protocol::Udp {

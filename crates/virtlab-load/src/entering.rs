@@ -1,6 +1,7 @@
-//! At which server of a service each request enters: at its active one, or, for a share of them, at a passive one.
+//! At which server of a service each request enters: at its active one, or, for a share of them, at a passive one; or at all
+//! of them in turn.
 //!
-//! Drawn for each request in the order in which they are due, answered or not, so that equal seeds give equal entries
+//! Determined for each request in the order in which they are due, answered or not, so that equal seeds give equal entries
 //! on sockets and in virtual time.
 
 use crate::random::Stream;
@@ -12,17 +13,31 @@ pub struct Entering {
     /// Passive servers; one of them is as likely as another.
     passive: u64,
     stream: Stream,
+    /// In turn: where the next request enters.
+    turn: Option<usize>,
 }
 
 impl Entering {
     /// Beside so many passive servers.
     #[must_use]
     pub const fn new(passive_share_ratio: f64, passive: usize, stream: Stream) -> Self {
-        Self { passive_share_ratio, passive: passive as u64, stream }
+        Self { passive_share_ratio, passive: passive as u64, stream, turn: None }
     }
 
-    /// Of the next request: 0, the active server, or the number of a passive one.
+    /// At each server in turn, the first request at that one.
+    #[must_use]
+    pub const fn in_turn(mut self, first: usize) -> Self {
+        self.turn = Some(first);
+        self
+    }
+
+    /// Of the next request: 0, the active server, or the number of another one.
     pub fn draw(&mut self) -> usize {
+        if let Some(turn) = &mut self.turn {
+            let entry = *turn % (self.passive as usize + 1);
+            *turn = entry + 1;
+            return entry;
+        }
         if self.passive == 0 || self.stream.uniform() >= self.passive_share_ratio {
             return 0;
         }
@@ -39,6 +54,13 @@ mod tests {
         let mut counts = vec![0; passive + 1];
         (0..30_000).for_each(|_| counts[entering.draw()] += 1);
         counts
+    }
+
+    #[test]
+    fn requests_enter_at_servers_in_turn() {
+        let mut entering = Entering::new(0.0, 2, Stream::new(1, "entry")).in_turn(4);
+        let entries: Vec<usize> = (0..7).map(|_| entering.draw()).collect();
+        assert_eq!(entries, [1, 2, 0, 1, 2, 0, 1]);
     }
 
     #[test]

@@ -21,11 +21,13 @@ SERVICE_PORT = Parameter(
     "port", PORT, "port", "of the service at which it ends; absent: the one of its 'ready'"
 )
 FIRST = "first"  # of the guests of a service
+ROUND_ROBIN = "round_robin"  # all of them in turn
 SERVICE_GUEST = Parameter(
     "server",
     Kind("guest", TEXT.parse, TEXT.schema, "h2.g1"),
     "server",
-    "of a service on several guests: the guest that is asked, or 'first', the one that it names first",
+    "of a service on several guests: the guest that is asked, 'first', the one that it names first, or, of requests over "
+    "TCP to servers of virtlab's own, 'round_robin', all in turn",
 )
 
 CODE_POINT = Parameter("dscp", DSCP, "dscp", "code point in the IP headers of its packets, both ways")

@@ -12,7 +12,7 @@ from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, W
 from virtlab.catalogue.actions import CALL, EXEC, SET, WAIT, playable
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
-from virtlab.catalogue.sockets import PORT_MAX
+from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.clusters import active, entered, towards, ways
@@ -224,6 +224,9 @@ def _at_service(path: str, plan: Plan, role: Role, service: object) -> Iterator[
         yield Refusal(
             f"{path}.to", reason, "name that guest; 'passive_share_ratio' says what enters at the others"
         )
+    elif role.parameters.get(ROUND_ROBIN) and (active(known) is not None or len(known.on) < 2):
+        reason = f"'{service}' has no several servers of equal rank"
+        yield Refusal(f"{path}.{ROUND_ROBIN}", reason, "remove it")
     elif active(known) is None and role.parameters.get("passive_share_ratio") is not None:
         reason = f"none of the servers of '{service}' is passive"
         yield Refusal(f"{path}.passive_share_ratio", reason, "name its 'active' guest, or remove it")

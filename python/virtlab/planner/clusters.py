@@ -1,7 +1,7 @@
 """Clusters: services with one active server, to which those of their other guests forward, and where requests enter at them.
 
 The active server is that of the guest at which roles end; the others are passive. A service without an active server has
-as many servers as guests, and each role ends at one of them.
+as many servers as guests, and each role ends at one of them, or asks all in turn.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from virtlab.catalogue import SERVICES, WORKLOADS
+from virtlab.catalogue.sockets import ROUND_ROBIN
 from virtlab.plan import Plan, Role, Service
 from virtlab.planner.ends import RoleEnd, role_ends
 
@@ -35,14 +36,23 @@ def service_of(plan: Plan, role: Role) -> Service | None:
 
 
 def entered(plan: Plan, role: Role) -> tuple[str, ...]:
-    """Guests at which requests of a role enter: first the one at which it ends, then those with passive servers."""
+    """Guests at which requests of a role enter: first the one at which it ends, then those of passive servers or, in turn,
+    of all others.
+    """
     if role.to is None:
         return ()
     service = service_of(plan, role)
-    passive = bool(role.parameters.get("passive_share_ratio")) and service is not None
-    return (
-        (role.to, *(guest for guest in service.on if passive and guest != role.to)) if service else (role.to,)
-    )
+    if service is None or not (
+        role.parameters.get("passive_share_ratio") or role.parameters.get(ROUND_ROBIN)
+    ):
+        return (role.to,)
+    return (role.to, *(guest for guest in service.on if guest != role.to))
+
+
+def asked(plan: Plan, role: Role) -> tuple[str, ...]:
+    """Guests whose servers work for a role."""
+    found = entered(plan, role)
+    return found if role.parameters.get(ROUND_ROBIN) else found[:1]
 
 
 def towards(role: Role, guest: str) -> Role:

@@ -9,6 +9,7 @@ from typing import Any
 from virtlab.catalogue import VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.catalogue.services.demand_server import forwarding
+from virtlab.catalogue.sockets import ROUND_ROBIN
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import service_seed, stream_seed
 from virtlab.planner import ends
@@ -162,6 +163,7 @@ def reseeded(lowered: Mapping[str, Any], plan: Plan, seed: int) -> dict[str, Any
     roles = [
         {
             **role,
+            "parameters": _reseeded_parameters(plan, role, seed),
             "ends": [
                 {**end, "seed": _seed(plan, role["name"], side, seed)}
                 for side, end in zip(("client", "server"), role["ends"], strict=True)
@@ -183,6 +185,16 @@ def reseeded(lowered: Mapping[str, Any], plan: Plan, seed: int) -> dict[str, Any
         }
         live["fabric"] = {**lowered["fabric"], "links": again}
     return {**lowered, **live, "roles": roles}
+
+
+def _reseeded_parameters(plan: Plan, lowered: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    values, role = dict(lowered["parameters"]), plan.roles[lowered["name"]]
+    if role.parameters.get(ROUND_ROBIN):
+        on = plan.world.services[str(role.parameters["service"])].on
+        values["entries"] = [
+            {**each, **_drawing(role, on[each["place"]], seed)} for each in values["entries"]
+        ]
+    return values
 
 
 def resolution(seed: int) -> dict[str, int]:
@@ -273,7 +285,10 @@ def _role(
     found = ends.role_ends(plan, role)
     parameters = as_simulated(plan, role) | dict(overrides)
     if entered := list(entries(plan, role)):
-        parameters["entries"] = [{"place": each.place, **_between(each.ends, vnics)} for each in entered]
+        parameters["entries"] = [
+            {"place": each.place, **_between(each.ends, vnics), **_drawing(role, each.guest, seed)}
+            for each in entered
+        ]
     if found is not None and parameters.get("via"):
         near = ends.via_vnics(plan, found[0], parameters["via"])
         parameters["via"] = [vnics[vnic_path(*vnic)] for vnic in near if vnic is not None]
@@ -291,6 +306,13 @@ def _role(
         ],
         "kept": name in plan.collect.packets,
     }
+
+
+def _drawing(role: Role, guest: str, seed: int) -> dict[str, int]:
+    """The seed of a server in that guest, where each of several draws for a role."""
+    if not role.parameters.get(ROUND_ROBIN):
+        return {}
+    return {"seed": service_seed(seed, str(role.parameters["service"]), guest)}
 
 
 def _between(pair: tuple[ends.RoleEnd, ends.RoleEnd], vnics: Mapping[str, int]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
+from virtlab.planner.clusters import asked
 from virtlab.simulator.services import as_simulated
 
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
@@ -48,9 +49,10 @@ def quota(guest: Guest) -> dict[str, Any]:
 def working(plan: Plan) -> frozenset[str]:
     """Guests in which servers work off the demands of requests."""
     return frozenset(
-        str(role.to)
+        guest
         for role in plan.roles.values()
         if (kind := WORKLOADS.get(role.workload)) is not None and kind.works(as_simulated(plan, role))
+        for guest in asked(plan, role)
     )
 
 

@@ -207,3 +207,47 @@ def test_a_plan_that_contradicts_its_cluster_is_refused() -> None:
     assert paths(role.model_copy(update={"to": "h2.g1"})) == ["roles.clients.to"]
     assert paths(active=None) == ["roles.clients.passive_share_ratio"]
     assert paths(active="h1.g1") == ["roles.clients.to", "services.app.active"]
+
+
+IN_TURN = ", server: round_robin"
+
+
+def test_a_role_that_asks_all_in_turn_enters_at_each() -> None:
+    found = plan("", IN_TURN)
+    assert "round_robin" not in found.roles["clients"].parameters, "on one guest it is that one"
+    found = plan_of_several(IN_TURN)
+    role = found.roles["clients"]
+    assert (role.to, role.parameters["round_robin"], "server" in role.parameters) == ("h2.g1", True, False)
+    assert [(each.place, each.guest) for each in entries(found, role)] == [(0, "h2.g1"), (1, "h3.g1")]
+    assert refusals(found) == []
+
+
+def plan_of_several(role: str, more: str = "") -> Plan:
+    several = FILE.replace("on: h2.g1", "on: [h2.g1, h3.g1]").replace("MORE", more).replace("ROLE", role)
+    experiment = load_text(several)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("role", "more", "text"),
+    [
+        (f"{IN_TURN}, protocol: udp", "", "write 'protocol: tcp', or one of h2.g1, h3.g1"),
+        (IN_TURN, ", active: h3.g1", "only h3.g1 is active"),
+        (", server: round_robbin", "", "did you mean 'round_robin'?"),
+    ],
+)
+def test_what_cannot_be_asked_in_turn_is_one_line(role: str, more: str, text: str) -> None:
+    with pytest.raises(FileMistakesError) as caught:
+        plan_of_several(role, more)
+    [mistake] = caught.value.mistakes
+    assert mistake.path == "roles.clients.server"
+    assert text in f"{mistake.what}; {mistake.cure}"
+
+
+def test_turns_of_servers_that_are_not_of_equal_rank_are_refused() -> None:
+    for found in (plan(), plan_of_several("", ", active: h3.g1")):
+        values = found.model_dump(mode="json", by_alias=True)
+        values["roles"]["clients"]["round_robin"] = True
+        wrong = Plan.model_validate(values)
+        (refusal,) = mistakes(wrong, "simulator", Wiring(wrong))
+        assert refusal.path == "roles.clients.round_robin"

@@ -102,6 +102,9 @@ pub struct Entry {
     /// Of the simulator: places of the vNICs of both.
     #[serde(default)]
     pub vnics: [usize; 2],
+    /// Of the simulator: the server's, where that is not the one of the role.
+    #[serde(default)]
+    pub seed: Option<u64>,
 }
 
 /// In which words client and server speak.
@@ -145,6 +148,9 @@ pub struct RequestResponse {
     /// Of requests: the share that enters at another than the first of them.
     #[serde(default)]
     pub passive_share_ratio: f64,
+    /// Whether requests enter at all of them in turn.
+    #[serde(default)]
+    pub round_robin: bool,
     /// Target of requests over HTTP; absent: '/'.
     pub path: Option<String>,
     /// Whether a connection carries more than one request over HTTP; absent: it does.
@@ -249,6 +255,10 @@ impl RequestResponse {
         if !(0.0..=1.0).contains(&self.passive_share_ratio) || (self.passive_share_ratio > 0.0 && !shared) {
             let what = "is at least 0 and at most 1, of a service with passive servers";
             return Err(OutOfRange::new("passive_share_ratio", what));
+        }
+        if self.round_robin && (self.passive_share_ratio > 0.0 || !shared) {
+            let what = "is of a service on several guests without passive servers";
+            return Err(OutOfRange::new("round_robin", what));
         }
         if shared && self.protocol != Protocol::Tcp {
             return Err(OutOfRange::new("entries", "are asked in virtlab's own protocol, over TCP"));
@@ -386,11 +396,10 @@ impl RequestResponse {
     #[must_use]
     pub fn entering(&self, seed: u64, client: Option<u16>) -> Entering {
         let name = client.map_or_else(|| "entry".to_owned(), |client| format!("entry.{client}"));
-        Entering::new(
-            self.passive_share_ratio,
-            self.entries.len().saturating_sub(1),
-            Stream::new(seed, &name),
-        )
+        let stream = Stream::new(seed, &name);
+        let others = self.entries.len().saturating_sub(1);
+        let entering = Entering::new(self.passive_share_ratio, others, stream);
+        if self.round_robin { entering.in_turn(client.map_or(0, usize::from)) } else { entering }
     }
 
     /// Times for which one of the clients thinks.
@@ -527,6 +536,12 @@ mod tests {
         let entry = r#"{"place": 0, "local": "10.0.0.1", "address": "10.0.0.2"}"#;
         let two = |protocol| format!(r#"{{"protocol": "{protocol}", "entries": [{entry}, {entry}]}}"#);
         assert_eq!(read(&two("tcp")).check(), Ok(()));
+        assert_eq!(
+            read(&two("tcp").replace("\"entries", "\"round_robin\": true, \"entries")).check(),
+            Ok(())
+        );
+        let alone = "round_robin is of a service on several guests without passive servers";
+        assert_eq!(said(r#"{"round_robin": true}"#), alone);
         assert_eq!(said(&two("udp")), "entries are asked in virtlab's own protocol, over TCP");
     }
 

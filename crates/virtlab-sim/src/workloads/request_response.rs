@@ -522,7 +522,11 @@ fn near_end(own: &Parameters, role: &Role, entry: usize) -> RoleEnd {
 /// The end of one of the servers.
 fn far_end(own: &Parameters, role: &Role, entry: usize) -> RoleEnd {
     match own.entries.get(entry) {
-        Some(entry) => RoleEnd { vnic: entry.vnics[1], address: Some(entry.address), ..role.ends[1].clone() },
+        Some(entry) => RoleEnd {
+            vnic: entry.vnics[1],
+            address: Some(entry.address),
+            seed: entry.seed.unwrap_or(role.ends[1].seed),
+        },
         None => role.ends[1].clone(),
     }
 }

@@ -14,8 +14,8 @@ from ipaddress import ip_address
 from typing import Any
 
 from virtlab.catalogue.kinds import shown
-from virtlab.catalogue.sockets import FIRST, PORT, SERVICE_GUEST
-from virtlab.catalogue.workloads.request_response import HTTP, NAME, PASSIVE_SHARE
+from virtlab.catalogue.sockets import FIRST, PORT, ROUND_ROBIN, SERVICE_GUEST
+from virtlab.catalogue.workloads.request_response import HTTP, NAME, PASSIVE_SHARE, TCP
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
@@ -157,6 +157,8 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
     values = {key: value for key, value in _fit(role).items() if key != SERVICE_GUEST.plan}
     if service.active is not None:
         values.setdefault(PASSIVE_SHARE.plan, 0.0)
+    elif role.parameters.get(SERVICE_GUEST.plan) == ROUND_ROBIN and len(service.on) > 1:
+        values[ROUND_ROBIN] = True
     return replace(role, target=guest, service=service.name, parameters={**values, "port": port})
 
 
@@ -177,11 +179,21 @@ def _server(role: RoleSpec, service: ServiceSpec, findings: Findings) -> str:
     listed = ", ".join(service.on[:8])
     if named is None and len(service.on) > 1:
         what = f"'{service.name}' is on {len(service.on)} guests, and a role ends at one"
-        cure = f"write 'server: {service.on[-1]}' or another of {listed}, or 'server: {FIRST}'"
+        cure = f"write 'server: {service.on[-1]}' or another of {listed}, 'server: {FIRST}', or 'server: {ROUND_ROBIN}'"
         findings.add((*at, "to"), what, cure)
+    elif named == ROUND_ROBIN:
+        traits = role.declaration.at_service
+        if traits is None or not traits.places:
+            what = f"{role.workload} asks one server"
+            findings.add((*at, SERVICE_GUEST.name), what, f"write one of {listed}")
+        elif len(service.on) > 1 and traits.speaks(role.parameters) != TCP:
+            what = "servers are asked in turn in virtlab's own protocol, over TCP"
+            able = f"'protocol: {TCP}', or " if TCP in service.declaration.speaks else ""
+            cure = f"write {able}one of {listed}"
+            findings.add((*at, SERVICE_GUEST.name), what, cure)
     elif named is not None and named != FIRST and named not in service.on:
         what = f"'{service.name}' is not on '{shown(named)}'"
-        cure = nearest(str(named), service.on) or f"write one of {listed}, or '{FIRST}'"
+        cure = nearest(str(named), [*service.on, ROUND_ROBIN]) or f"write one of {listed}, or '{FIRST}'"
         findings.add((*at, SERVICE_GUEST.name), what, cure)
     elif named is not None and named != FIRST:
         return str(named)

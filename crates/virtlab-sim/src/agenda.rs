@@ -69,6 +69,8 @@ pub struct Agenda {
     pub now_ns: u64,
     /// What was planned for this instant before so much has happened.
     happened: Planned,
+    /// What waits for others of this instant, and as what it would have been planned.
+    deferred: Vec<(Planned, Due)>,
 }
 
 impl Default for Agenda {
@@ -81,6 +83,7 @@ impl Default for Agenda {
             planned: 0,
             now_ns: 0,
             happened: (0, 0),
+            deferred: Vec::new(),
         }
     }
 }
@@ -122,28 +125,72 @@ impl Agenda {
     /// The next instant.
     pub fn next_ns(&mut self) -> Option<u64> {
         self.close();
+        if !self.deferred.is_empty() {
+            return Some(self.now_ns);
+        }
         let first = self.nodes[1];
         (first != NEVER).then_some(first.0)
+    }
+
+    /// Of an event that was planned sooner than it would have been, had all others before it their events: those of this
+    /// instant that were planned before that come first. True where it is put off until then.
+    pub fn defers(&mut self, due: Due, planned: Planned) -> bool {
+        if planned <= self.happened {
+            return false;
+        }
+        self.close();
+        if self.nodes[1].0 == self.now_ns || !self.deferred.is_empty() {
+            self.deferred.push((planned, due));
+            return true;
+        }
+        self.happened = planned;
+        false
+    }
+
+    /// What was put off and is next now.
+    #[cold]
+    fn take_deferred(&mut self) -> Option<Due> {
+        let first = (0..self.deferred.len()).min_by_key(|place| self.deferred[*place].0)?;
+        let (at_ns, order) = self.nodes[1];
+        if at_ns == self.now_ns && self.planned_as(order) < self.deferred[first].0 {
+            return None;
+        }
+        let (planned, due) = self.deferred.remove(first);
+        self.happened = planned;
+        Some(due)
+    }
+
+    /// When an event of such an order was planned.
+    fn planned_as(&self, order: u64) -> Planned {
+        if order < LATER {
+            return (0, 0);
+        }
+        (self.places[order as usize & ((1 << PLACE_BITS) - 1)].1, (order & (LATER - 1)) >> PLACE_BITS)
     }
 
     /// The next event.
     pub fn take(&mut self) -> Option<Due> {
         self.close();
+        if !self.deferred.is_empty()
+            && let Some(due) = self.take_deferred()
+        {
+            return Some(due);
+        }
         let first = self.nodes[1];
         if first == NEVER {
             return None;
         }
         let place = first.1 as usize & ((1 << PLACE_BITS) - 1);
+        self.happened = self.planned_as(first.1);
         self.open = Some(place);
-        let (due, planned_ns) = self.places[place];
-        let order = (first.1 & (LATER - 1)) >> PLACE_BITS;
-        self.happened = if first.1 < LATER { (0, 0) } else { (planned_ns, order) };
-        Some(due)
+        Some(self.places[place].0)
     }
 
-    /// What an event would have been planned as that was planned at an instant, after all that has been until now.
+    /// What an event would have been planned as that was planned at an instant, after all that has been until now, and
+    /// before what is asked about next.
     #[inline]
-    pub fn planned_at(&self, at_ns: u64) -> Planned {
+    pub fn planned_at(&mut self, at_ns: u64) -> Planned {
+        self.planned += 1;
         (at_ns, self.planned)
     }
 

@@ -62,16 +62,22 @@ def by_events(lowered: dict[str, Any]) -> dict[str, Any]:
 
 
 def played(lowered: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    tables, events, reasons = ended(lowered)
+    assert not reasons
+    return tables, events
+
+
+def ended(lowered: dict[str, Any]) -> tuple[dict[str, Any], int, list[str]]:
+    """Samples and counters, the events played, and why the pass failed, if it did."""
     simulation = Simulation(json.dumps(lowered))
     while not simulation.play(1_000_000):
         pass
     found = simulation.outcome()
-    assert not found["reasons"]
     tables = {
         f"{stream} {schema}": {name: list(column) for name, column in columns.items()}
         for stream, schema, columns in found["tables"]
     }
-    return tables, found["events"]
+    return tables, found["events"], found["reasons"]
 
 
 @pytest.mark.parametrize(

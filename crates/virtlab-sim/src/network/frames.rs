@@ -61,6 +61,8 @@ pub struct Outgoing {
     pub socket: Option<usize>,
     /// Whether its receiver only counts it.
     pub counted: bool,
+    /// Whether its message is whole neither with it nor with the next one: it needs no event where its way is certain.
+    pub amid: bool,
 }
 
 /// What the fabric carries of it: all else is in the frame.
@@ -77,7 +79,7 @@ impl Outgoing {
     pub fn carried(frame: &Frame<Carried>) -> Self {
         let Carried { cargo, counted, .. } = frame.payload;
         let Frame { source, destination, bytes, flow, .. } = *frame;
-        Self { cargo, source, destination, bytes, flow, socket: None, counted }
+        Self { cargo, source, destination, bytes, flow, socket: None, counted, amid: false }
     }
 }
 

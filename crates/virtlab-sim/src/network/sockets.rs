@@ -16,6 +16,8 @@ pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
 /// How a role's side sends.
 pub struct Socket {
     pub nic: usize,
+    /// Where its frames wait before their way: its vNIC, or, where the way is certain, a queue that guests share there.
+    pub queue: usize,
     pub source: Mac,
     pub destination: Mac,
     /// The far address; absent without IP.
@@ -42,6 +44,7 @@ impl Socket {
     ) -> Self {
         Self {
             nic,
+            queue: nic,
             source,
             destination,
             ip,

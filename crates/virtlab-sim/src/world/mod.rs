@@ -242,6 +242,8 @@ impl World {
         }
         if at > self.input.limit_ns {
             self.network.now_ns = self.input.limit_ns;
+            self.network.agenda.now_ns = self.input.limit_ns;
+            self.network.agenda.stand(true);
             if !self.closing {
                 let limit = self.input.limit_ns as f64 / 1e9;
                 self.reasons.push(format!("limits.run_ns: not over within {limit} s"));

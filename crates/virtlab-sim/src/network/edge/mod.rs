@@ -63,4 +63,15 @@ impl Edge {
             None => own.port,
         }
     }
+
+    /// As [`Edge::entrance`], behind the queue that guests share there: the port, and that queue. Only of a vNIC whose
+    /// frames are still their sender's in it, and come to it faster than it lets them go.
+    pub fn shared_entrance(&self, nic: usize, destination: Mac) -> Option<(PortId, usize)> {
+        let own = &self.nics[nic];
+        let Place::Port(at) = self.bridges.fixed_way(own.bridge?, destination)? else { return None };
+        let queue = self.shared(at)?;
+        let rate = |place: usize| self.nics[place].given.pushback_bit_per_s;
+        let faster = rate(nic).is_none() || rate(nic) > rate(queue);
+        (own.given.held && faster).then_some((at, queue))
+    }
 }

@@ -32,6 +32,7 @@ impl Nic {
         };
         let mut own = Self::new(&given, None, Some(at));
         own.most_waiting = uplink.limit_packets;
+        own.queue.note_port(at);
         own
     }
 

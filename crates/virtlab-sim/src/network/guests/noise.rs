@@ -220,7 +220,8 @@ impl Noise {
         };
         let flow = flow_hash(&[&destination.0[..], &source.0, &[0x86, 0xdd]].concat());
         let cargo = Cargo { message, ip: None };
-        let out = Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false };
+        let out =
+            Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false, amid: false };
         Some((speaker.voice, out, next_ns))
     }
 }

@@ -117,6 +117,7 @@ impl Network {
             flow,
             socket: None,
             counted: false,
+            amid: false,
         };
         let ready = self.ready(nic, out.bytes, None);
         self.put_resolved(nic, out, ready);

@@ -20,6 +20,7 @@ impl Network {
             flow: incoming.flow,
             socket: None,
             counted: false,
+            amid: false,
         };
         self.serve(guest, incoming.nic, nic, out);
     }
@@ -31,7 +32,8 @@ impl Network {
         let nics = &self.edge.nics;
         let other = || (0..nics.len()).find(|nic| nics[*nic].given.guest == guest && *nic != from);
         let Some(to) = known.or_else(other).filter(|to| *to != from) else { return };
-        let out = Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false };
+        let out =
+            Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false, amid: false };
         self.serve(guest, from, to, out);
     }
 

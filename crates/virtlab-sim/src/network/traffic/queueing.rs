@@ -5,11 +5,21 @@ use crate::network::edge::queue::Waiting;
 use crate::network::frames::Outgoing;
 use crate::network::platform::flights::Flight;
 use crate::network::whole::Network;
+use crate::network::wire::ports::Stage;
 
 impl Network {
     /// A vNIC's frames that may go by now.
     pub fn release(&mut self, nic: usize) {
         self.catch_up(nic);
+        if let Some(front) = self.edge.nics[nic].queue.front()
+            && front.at_ns == self.now_ns
+        {
+            let planned = self.edge.nics[nic].queue.first_planned();
+            if self.agenda.defers(Due::Release(nic), planned) {
+                return;
+            }
+            self.catch_up(nic);
+        }
         while let Some(&Waiting { at_ns, out, .. }) =
             self.edge.nics[nic].queue.front().filter(|waiting| waiting.at_ns <= self.now_ns)
         {
@@ -21,8 +31,12 @@ impl Network {
 
     /// The first frame of a vNIC's queue leaves it, at `at_ns`.
     pub(super) fn let_go(&mut self, nic: usize, at_ns: u64, out: &Outgoing) {
+        let planned = self.edge.nics[nic].queue.first_planned();
         self.edge.nics[nic].queue.let_go(self.agenda.planned_at(at_ns));
-        if self.is_certain(out) {
+        if let Some(shared) = self.shared_on_its_way(nic, out) {
+            self.edge.nics[nic].traffic.send(1, out.bytes);
+            self.join(shared, out, (at_ns, planned));
+        } else if self.is_certain(out) {
             self.pass_on(nic, out, at_ns);
         } else {
             self.transmit(nic, *out);
@@ -49,6 +63,9 @@ impl Network {
         let port = &mut self.edge.nics[nic];
         if port.licence.is_some() {
             return self.put_licensed(nic, out, ready_ns);
+        }
+        if let Some(at) = port.port.filter(|_| port.is_shared()) {
+            self.catch_up_before(at);
         }
         if !self.has_place(nic, 1) {
             self.edge.nics[nic].traffic.refused += 1;
@@ -90,8 +107,8 @@ impl Network {
     }
 
     /// Lets a frame through now, or has it wait until `start`; returns that.
-    fn depart(&mut self, nic: usize, out: Outgoing, start: u64) -> u64 {
-        let amid = self.edge.nics[nic].queue.is_amid(&out);
+    fn depart(&mut self, nic: usize, mut out: Outgoing, start: u64) -> u64 {
+        out.amid = self.edge.nics[nic].queue.is_amid(&out);
         if start == self.now_ns {
             self.catch_up(nic);
             if self.edge.nics[nic].queue.is_empty() {
@@ -99,28 +116,29 @@ impl Network {
                 return start;
             }
         }
-        self.queue(nic, Waiting::of_one(start, out), amid);
+        self.queue(nic, Waiting::of_one(start, out), self.now_ns);
         start
     }
 
-    /// Frames wait in a vNIC; `amid`: their message is not whole with them or the next one.
+    /// Frames wait in a vNIC, to which they came at `came_ns`.
     #[inline]
-    pub(super) fn queue(&mut self, nic: usize, waiting: Waiting, amid: bool) {
+    pub(super) fn queue(&mut self, nic: usize, waiting: Waiting, came_ns: u64) {
         let Waiting { at_ns, count, out, .. } = waiting;
         if let Some(socket) = out.socket {
             self.sockets[socket].room.hold(count, out.bytes);
         }
         let queue = &mut self.edge.nics[nic].queue;
-        queue.push(waiting, self.agenda.planned_at(self.now_ns));
+        queue.push(waiting, self.agenda.planned_at(came_ns));
         if let Some(at) = self.certain_port(&out) {
             let queue = &mut self.edge.nics[nic].queue;
             queue.note_port(at);
             let blocked = queue.is_blocked();
-            let feeders = &mut self.wire.ports.all[at.0].feeders;
+            let stage = self.shared_on_its_way(nic, &out).map_or(Stage::Wire, |_| Stage::Shared);
+            let feeders = self.wire.ports.all[at.0].feeders(stage);
             if !feeders.contains(&nic) {
                 feeders.push(nic);
             }
-            if amid {
+            if out.amid {
                 if blocked {
                     self.arm(nic);
                 }
@@ -132,6 +150,11 @@ impl Network {
     }
 
     pub(super) fn transmit(&mut self, nic: usize, out: Outgoing) {
+        if let Some(queue) = self.shared_on_its_way(nic, &out) {
+            self.edge.nics[nic].traffic.send(1, out.bytes);
+            self.catch_up(queue);
+            return self.join(queue, &out, (self.now_ns, (0, 0)));
+        }
         if let Some(at) = self.certain_port(&out) {
             self.catch_up_before(at);
             return self.pass_on(nic, &out, self.now_ns);

@@ -151,7 +151,8 @@ impl Network {
             _ => flow_hash(&[&destination.0[..], &source.0, &[0x08, 0x06]].concat()),
         };
         let cargo = Cargo { message, ip: None };
-        let out = Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false };
+        let out =
+            Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false, amid: false };
         let ready = self.ready(nic, bytes, None);
         self.put(nic, out, ready);
     }

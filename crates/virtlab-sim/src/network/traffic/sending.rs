@@ -54,9 +54,9 @@ impl Network {
                 Packet { number, to, hops_left: HOPS, tapped: true, body_bytes, whole_bytes: body_bytes }
             };
             let cargo = Cargo { message, ip: ip.map(whole) };
-            let out =
-                Outgoing { cargo, source, destination, bytes, flow: flows[0], socket: Some(socket), counted };
-            let ready = self.ready(nic, bytes, Some(socket));
+            let (flow, socket) = (flows[0], Some(socket));
+            let out = Outgoing { cargo, source, destination, bytes, flow, socket, counted, amid: false };
+            let ready = self.ready(nic, bytes, socket);
             return self.put(nic, out, ready);
         };
         let whole_bytes = message.payload_bytes + transport_bytes;
@@ -72,6 +72,7 @@ impl Network {
                 flow: flows[usize::from(packet.is_part())],
                 socket: Some(socket),
                 counted,
+                amid: false,
             }
         };
         let mut parts = ip::fragments(whole_bytes, mtu_bytes, to.version(), false);
@@ -130,17 +131,23 @@ impl Network {
         let own = &mut self.sockets[socket];
         if own.room.unblock() {
             self.edge.nics[own.nic].queue.unblock();
+            if own.queue != own.nic {
+                self.edge.nics[own.queue].queue.unblock();
+            }
         }
     }
 
     /// A socket waits for room.
     fn block(&mut self, socket: usize) {
         let own = &mut self.sockets[socket];
-        let nic = own.nic;
-        if own.room.block() {
-            self.edge.nics[nic].queue.block();
+        let (nic, queue) = (own.nic, own.queue);
+        let newly = own.room.block();
+        for place in [nic].into_iter().chain((queue != nic).then_some(queue)) {
+            if newly {
+                self.edge.nics[place].queue.block();
+            }
+            self.arm(place);
         }
-        self.arm(nic);
     }
 
     /// Whether a socket's vNIC takes segments together, and pays for them.
@@ -189,6 +196,7 @@ impl Network {
             flow,
             socket: Some(socket),
             counted: false,
+            amid: false,
         };
         let ready = self.ready(nic, out.bytes, Some(socket));
         self.put_resolved(nic, out, ready);

@@ -16,7 +16,7 @@ use crate::network::edge::queue::Waiting;
 use crate::network::frames::Outgoing;
 use crate::network::sockets::Socket;
 use crate::network::whole::Network;
-use crate::network::wire::ports::{Landing, Meaning};
+use crate::network::wire::ports::{Landing, Meaning, Stage};
 use crate::network::wire::ways::{CertainWay, Way};
 use virtlab_fabric::{PortId, Train};
 use virtlab_wire::Nanos;
@@ -34,7 +34,8 @@ impl Network {
 
     #[cold]
     fn look_for_way(&mut self, socket: usize) -> Way {
-        if let Some(certain) = self.certain(socket) {
+        if let Some((certain, queue)) = self.certain(socket) {
+            self.sockets[socket].queue = queue;
             return self.wire.ways.keep_certain(certain);
         }
         let Socket { nic, source, destination, ip, .. } = self.sockets[socket];
@@ -44,21 +45,23 @@ impl Network {
         }
     }
 
-    fn certain(&self, socket: usize) -> Option<CertainWay> {
-        let socket = &self.sockets[socket];
+    /// The certain way of a socket's frames, and the queue in which they wait before it.
+    fn certain(&self, socket: usize) -> Option<(CertainWay, usize)> {
+        let Socket { nic, source, destination, ip, .. } = self.sockets[socket];
         let held_up = self.platform.costs.is_some() || self.guests.neighbours.is_some() || self.edge.outages;
-        if held_up || self.edge.nics[socket.nic].licence.is_some() {
+        if held_up || self.edge.nics[nic].licence.is_some() {
             return None;
         }
-        let at = self.edge.entrance(socket.nic, socket.destination)?;
-        let passage = self.wire.fabric.passage(at, socket.source, socket.destination)?;
-        let to = self.owner(passage.port.0, (socket.destination, socket.ip))? as usize;
-        Some(CertainWay { passage, at, to })
+        let own = self.edge.entrance(nic, destination).map(|at| (at, nic));
+        let (at, queue) = own.or_else(|| self.edge.shared_entrance(nic, destination))?;
+        let passage = self.wire.fabric.passage(at, source, destination)?;
+        let to = self.owner(passage.port.0, (destination, ip))? as usize;
+        Some((CertainWay { passage, at, to }, queue))
     }
 
     /// Whether the way of a socket's frames is certain, so that they need no events of their own.
     #[inline]
-    fn goes_certainly(&self, socket: usize) -> bool {
+    pub(super) fn goes_certainly(&self, socket: usize) -> bool {
         !self.wire.ways.by_events() && matches!(self.sockets[socket].way, Way::Certain(_))
     }
 
@@ -105,18 +108,20 @@ impl Network {
     /// Passes on what has left for a port by now without an event, in the order in which events would do it.
     #[inline]
     pub(super) fn catch_up_before(&mut self, port: PortId) {
-        if !self.wire.ports.all[port.0].feeders.is_empty() {
-            self.merge(port);
+        for stage in [Stage::Shared, Stage::Wire] {
+            if !self.wire.ports.all[port.0].feeders(stage).is_empty() {
+                self.merge(port, stage);
+            }
         }
     }
 
-    fn merge(&mut self, port: PortId) {
+    fn merge(&mut self, port: PortId, stage: Stage) {
         loop {
             let nics = &self.edge.nics;
-            self.wire.ports.all[port.0].feeders.retain(|nic| !nics[*nic].queue.is_empty());
+            self.wire.ports.all[port.0].feeders(stage).retain(|nic| !nics[*nic].queue.is_empty());
             let never = (NEVER_NS, (0, 0), 0);
             let (mut first, mut second) = (never, never);
-            for &nic in &self.wire.ports.all[port.0].feeders {
+            for &nic in &self.wire.ports.all[port.0].feeders[stage as usize] {
                 let queue = &nics[nic].queue;
                 let Some(Waiting { at_ns, out, .. }) = queue.front() else { continue };
                 if self.is_certain(out) {
@@ -144,7 +149,7 @@ impl Network {
 
     /// Those frames of a train that start before an instant leave their vNIC; false where they are not many, or
     /// each is to tell who waits for room.
-    fn let_train_go(&mut self, nic: usize, waiting: &Waiting, before_ns: u64) -> bool {
+    pub(super) fn let_train_go(&mut self, nic: usize, waiting: &Waiting, before_ns: u64) -> bool {
         let Waiting { at_ns, count, out, .. } = waiting;
         let Some(socket) = out.socket.filter(|_| *count > 1 && *at_ns < before_ns) else { return false };
         let train = waiting.train();
@@ -153,9 +158,17 @@ impl Network {
             return false;
         }
         let gone = Train { count: go, ..train };
+        if let Some(shared) = self.shared_on_its_way(nic, out) {
+            let first = (*at_ns, self.edge.nics[nic].queue.first_planned());
+            if !self.join_train(shared, out, gone, first) {
+                return false;
+            }
+            self.edge.nics[nic].traffic.send(go, out.bytes);
+        } else {
+            self.pass_train_on(nic, out, gone);
+        }
         let planned = self.agenda.planned_at(gone.last().0);
         self.edge.nics[nic].queue.let_train_go(&train, go, planned);
-        self.pass_train_on(nic, out, gone);
         self.sockets[socket].room.give(go, out.bytes);
         true
     }
@@ -165,6 +178,7 @@ impl Network {
     /// which the first leaves, and how many there are. The way is certain. As so many calls of [`Network::put`].
     pub(super) fn put_train(&mut self, nic: usize, out: &Outgoing, alike: u32) -> (u64, u32) {
         let now_ns = self.now_ns;
+        let out = &Outgoing { amid: true, ..*out };
         // Frame k starts at max(now, free + k cost), with what the bucket holds at most counted.
         let (free, cost) = match &mut self.edge.nics[nic].bucket {
             Some(bucket) => (bucket.first_ns(now_ns), bucket.cost_ns(out.bytes)),
@@ -189,17 +203,24 @@ impl Network {
         }
         port.queue.note_sending(out, count);
         if at_once > 0 && waits {
-            self.queue(nic, Waiting { at_ns: now_ns, step_ns: 0, count: at_once, out: *out }, true);
+            self.queue(nic, Waiting { at_ns: now_ns, step_ns: 0, count: at_once, out: *out }, now_ns);
         } else if at_once > 0
             && let Some(at) = self.certain_port(out)
         {
             self.catch_up_before(at);
-            self.pass_train_on(nic, out, Train { at: Nanos(now_ns), step: Nanos::ZERO, count: at_once });
+            let train = Train { at: Nanos(now_ns), step: Nanos::ZERO, count: at_once };
+            match self.shared_on_its_way(nic, out) {
+                Some(shared) => {
+                    self.edge.nics[nic].traffic.send(at_once, out.bytes);
+                    self.join_at_once(shared, out, train);
+                }
+                None => self.pass_train_on(nic, out, train),
+            }
         }
         let start = |number: u32| (free + i64::from(number) * cost) as u64;
         if at_once < count {
             let (at_ns, step_ns) = (start(at_once), cost as u64);
-            self.queue(nic, Waiting { at_ns, step_ns, count: count - at_once, out: *out }, true);
+            self.queue(nic, Waiting { at_ns, step_ns, count: count - at_once, out: *out }, now_ns);
         }
         (if at_once > 0 { now_ns } else { start(0) }, count)
     }
@@ -229,7 +250,7 @@ impl Network {
     }
 
     /// Fragments of a message that is not whole with them leave their vNIC for the end of a certain way.
-    fn pass_train_on(&mut self, nic: usize, out: &Outgoing, train: Train) {
+    pub(super) fn pass_train_on(&mut self, nic: usize, out: &Outgoing, train: Train) {
         let way = out.socket.map(|socket| self.sockets[socket].way);
         let (Some(Way::Certain(way)), Some(packet)) = (way, &out.cargo.ip) else {
             unreachable!("only fragments with a certain way are trains")

@@ -30,6 +30,15 @@ pub struct Landing {
     pub meaning: Meaning,
 }
 
+/// What is next for frames in a queue on their way to a port.
+#[derive(Clone, Copy)]
+pub enum Stage {
+    /// The queue that guests share in front of it.
+    Shared,
+    /// The port.
+    Wire,
+}
+
 /// A port of the fabric.
 #[derive(Default)]
 pub struct Port {
@@ -39,8 +48,16 @@ pub struct Port {
     /// The addresses met last that are its guest's own, and the vNIC.
     pub met: Option<(Address, u32)>,
     pub landings: VecDeque<Landing>,
-    /// vNICs in whose queues frames wait for it.
-    pub feeders: Vec<usize>,
+    /// vNICs in whose queues frames wait for what is next on their way to it, by that.
+    pub feeders: [Vec<usize>; 2],
+}
+
+impl Port {
+    /// vNICs in whose queues frames wait for that.
+    #[inline]
+    pub fn feeders(&mut self, stage: Stage) -> &mut Vec<usize> {
+        &mut self.feeders[stage as usize]
+    }
 }
 
 /// All ports.

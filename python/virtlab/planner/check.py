@@ -225,7 +225,7 @@ def _at_service(path: str, plan: Plan, role: Role, service: object) -> Iterator[
             f"{path}.to", reason, "name that guest; 'passive_share_ratio' says what enters at the others"
         )
     elif role.parameters.get(ROUND_ROBIN) and (active(known) is not None or len(known.on) < 2):
-        reason = f"'{service}' has no several servers of equal rank"
+        reason = f"'{service}' does not have several servers that serve alike"
         yield Refusal(f"{path}.{ROUND_ROBIN}", reason, "remove it")
     elif active(known) is None and role.parameters.get("passive_share_ratio") is not None:
         reason = f"none of the servers of '{service}' is passive"

@@ -75,6 +75,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
             "port",
             "guest",
             "file beside the experiment file",
+            "files",
             "user",
         }
         or parameter.kind.name.startswith(("list", "split"))

@@ -1,7 +1,12 @@
 """What every test may lean on. Tests that build real worlds do so one after the other in one process of several (`--dist
 loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own (machines,
 containers, switches, other hosts) are a second such group; those of the laboratory machine, which sees nothing of this one,
-are in the first, so that both take about as long. What is required is not skipped (`required.py`)."""
+are in the first, so that both take about as long. What is required is not skipped (`required.py`).
+
+A test that starts processes or worlds depends on the time that a shared machine gives them. If it fails, it is repeated once
+before it is judged; the closing lines count and list the tests that needed it. Other tests are judged at once, and so is one
+that ran into its time limit.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,8 @@ settings.register_profile("quick", settings.get_profile("same"), max_examples=20
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 REAL = ("testbed", "parity", "contract")
+OF_PROCESSES = (*REAL, "docs", "process")
+REPEATED = pytest.mark.flaky(reruns=1, rerun_except=["from pytest-timeout"])
 OF_PROGRAMS = (
     "appliance",
     "container",
@@ -38,11 +45,14 @@ OF_PROGRAMS = (
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """One group of each kind."""
+    """One group of each kind; tests that depend on the machine are repeated."""
     here = Path(__file__).parent
     grouped = []
     for item in items:
-        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in REAL:
+        folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        if folder in OF_PROCESSES or item.get_closest_marker("process") is not None:
+            item.add_marker(REPEATED)
+        if folder in REAL:
             programs = any(word in item.path.stem for word in OF_PROGRAMS)
             item.add_marker(pytest.mark.xdist_group("programs" if programs else "machine"))
             grouped.append(item)

@@ -226,7 +226,7 @@ class Platform:
     meaning: str
     guests_max: int | None
     vswitch: bool
-    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus' it can bound
+    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus', 'pool' it can bound
     features: Features
     vnic_models: tuple[
         str, ...

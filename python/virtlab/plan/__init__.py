@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         LinkQueues,
         Match,
         Plan,
+        Pool,
         Queue,
         QueueClass,
         Ready,
@@ -67,8 +68,8 @@ else:
 
 __all__ = [
     "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
-    "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Queue", "QueueClass",
-    "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Service",
+    "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Pool", "Queue",
+    "QueueClass", "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Service",
     "Session", "Sink", "Switch", "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch", "Wait", "Watcher", "Window",
     "World",
 ]  # fmt: skip

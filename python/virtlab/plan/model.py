@@ -36,6 +36,9 @@ class Host(Noun):
     # its guests share; each guest's at its own vNIC, which has the wire's rate; nowhere but in the link's own queue. Plans
     # that an older virtlab wrote say nothing of it: there it was the guest's vNIC.
     pushback: Literal["uplink", "guest", "none"] = "guest"
+    cpus: int | None = Field(
+        default=None, ge=1
+    )  # processors of its own; None = it shares the machine's with all other such hosts
 
 
 class QueueClass(Noun):
@@ -140,6 +143,19 @@ class Guest(Noun):
     pin: Literal["none", "one", "spread"] = (
         "none"  # which processor a router forwards on: its sender's, one for all, each another in turn
     )
+    pool: Name | None = None  # of its host; None = it is in none
+
+
+class Pool(Noun):
+    """Processors of a host that some of its guests share, and no other guest of a pool has.
+
+    Whatever their guests compute, they get no more together: by affinity nothing of them runs elsewhere; by quota they run
+    wherever their host does, for so much time in each period.
+    """
+
+    host: Name
+    cpus: int = Field(ge=1)
+    by: Literal["affinity", "quota"] = "affinity"
 
 
 class Vswitch(Noun):
@@ -230,7 +246,7 @@ class World(Noun):
     arp: Literal["static", "live"] = "static"
     ipv6_noise: bool = False
     spin: Literal["auto", "always", "never"] = "auto"
-    pools: dict[Name, dict[str, Any]] = {}
+    pools: dict[Name, Pool] = {}
     services: dict[Name, Service] = {}
 
 

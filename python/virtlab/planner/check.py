@@ -30,13 +30,11 @@ QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min
 
 def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     """All of them, each with its path and its cure."""
-    for check in (_guests, _addresses, _vswitches, _routes):
+    for check in (_guests, _addresses, _pools, _vswitches, _routes):
         yield from check(plan)
     yield from _roles(plan, arm)
     yield from _services(plan, arm)
     yield from _timeline(plan, arm)
-    for name in plan.world.pools:
-        yield Refusal(f"pools.{name}", "no arm shares processors out in pools", "bound the guests instead")
     for name in plan.collect.packets:
         if name not in plan.roles:
             yield Refusal(f"collect.packets.{name}", "is not a role", "name a role of the file")
@@ -111,6 +109,32 @@ def _addresses(plan: Plan) -> Iterator[Refusal]:
                 reason = f"{address.ip} is {owners[address.ip]}'s too"
                 yield Refusal(f"{path}.ip", reason, "give each vNIC its own address")
             owners[address.ip] = path
+
+
+def _pools(plan: Plan) -> Iterator[Refusal]:
+    """Pools of hosts that there are, and fit into what those have; guests in pools of their own hosts."""
+    world = plan.world
+    given: dict[str, int] = {}
+    for name, pool in world.pools.items():
+        given[pool.host] = given.get(pool.host, 0) + pool.cpus
+        if pool.host not in world.hosts:
+            yield Refusal(f"pools.{name}.host", f"there is no host '{pool.host}'", "name a host of the file")
+        if all(guest.pool != name for guest in world.guests.values()):
+            yield Refusal(f"pools.{name}", "no guest is in it", "name it at a guest, or remove it")
+    for host, cpus in given.items():
+        own = world.hosts[host].cpus if host in world.hosts else None
+        if own is not None and cpus > own:
+            reason = f"pools of {cpus} processors on a host that has {own}"
+            yield Refusal(f"hosts.{host}.cpus", reason, f"write 'cpus: {cpus}', or make the pools smaller")
+    for name, guest in world.guests.items():
+        path = f"guests.{name}.pool"
+        if guest.pool is None:
+            if guest.host in given:
+                yield Refusal(path, f"host '{guest.host}' has pools, and it is in none", "name one of them")
+        elif guest.pool not in world.pools:
+            yield Refusal(path, f"there is no pool '{guest.pool}'", "name a pool of its host")
+        elif world.pools[guest.pool].host != guest.host:
+            yield Refusal(path, f"'{guest.pool}' is of another host", "name a pool of its host")
 
 
 def _vswitches(plan: Plan) -> Iterator[Refusal]:

@@ -13,9 +13,11 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
+from virtlab.experiment.read.model import HostSpec, PlacedGuestSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
 from virtlab.experiment.work.timeline import ActionSpec
+from virtlab.experiment.world.pools import pool_name, pool_of
 from virtlab.experiment.world.queues import QueueSpec
 from virtlab.experiment.world.topology import Attachment, Station, image_of
 from virtlab.plan import (
@@ -28,6 +30,7 @@ from virtlab.plan import (
     LinkQueues,
     Match,
     Plan,
+    Pool,
     Queue,
     QueueClass,
     Ready,
@@ -110,6 +113,11 @@ def _world(study: Study, pushback: str) -> World:
         arp=network.arp,
         ipv6_noise=network.ipv6_noise,
         spin=network.spin,
+        pools={
+            pool_name(name, pool): Pool(host=name, cpus=spec.cpus, by=spec.by)
+            for name, host in wiring.hosts.items()
+            for pool, spec in (host.pools or {}).items()
+        },
         services={name: _service(service) for name, service in study.services.items()},
     )
 
@@ -129,7 +137,7 @@ def _host(study: Study, name: str, default: str) -> Host:
     if spec is None:
         return Host()
     if not PLATFORMS[spec.platform].existing:
-        return Host.model_validate({"pushback": pushback_of(study, name, default)})
+        return Host.model_validate({"pushback": pushback_of(study, name, default), "cpus": spec.cpus})
     uri = (spec.hypervisor or DEFAULT) if spec.domain is not None else None
     return Host(
         at=AT_EXISTING, address=spec.address, interface=spec.interface, domain=spec.domain, hypervisor=uri
@@ -183,7 +191,16 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
+        pool=_pool(station, host),
     )
+
+
+def _pool(station: Station, host: HostSpec | None) -> str | None:
+    """The pool that a guest is in; a router is in none."""
+    if host is None or not isinstance(station.spec, PlacedGuestSpec):
+        return None
+    own = pool_of(host, station.spec)
+    return pool_name(station.host, own) if own is not None else None
 
 
 def _held_at(station: Station, attachment: Attachment, on: Host) -> int | None:
@@ -292,6 +309,7 @@ def _because(study: Study, actions: Actions, world: World) -> dict[str, str]:
     for name, station in wiring.stations.items():
         because[f"guests.{name}"] = station.because
         because |= {f"guests.{name}.vnics.{vnic}": station.because for vnic in station.vnics}
+    because |= {f"pools.{name}": f"hosts.{name.replace('.', '.pools.')}" for name in world.pools}
     because |= {f"vswitches.{name}": bridge.because for name, bridge in wiring.bridges.items()}
     because |= {f"switches.{name}": _switch_because(study, name) for name in wiring.switches}
     because |= {f"links.{name}": cable.because for name, cable in wiring.cables.items()}

@@ -28,7 +28,7 @@ ARM = "simulator"
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
-    for check in (_world, _guests, _commands, refusals_of_services):
+    for check in (_world, _guests, _processors, _commands, refusals_of_services):
         found += check(plan)
     if found := found or list(_samples(plan)):
         return found
@@ -84,6 +84,16 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             why = "there is no such platform" if platform is None else platform.arms.get(ARM, NOT_PLAYED)
             reason = f"'{guest.platform}' guests are not modelled: {why}"
             yield Refusal(f"guests.{name}.platform", reason, f"write 'platform: {' | '.join(platforms)}'")
+
+
+def _processors(plan: Plan) -> Iterator[Refusal]:
+    for name, host in plan.world.hosts.items():
+        if host.cpus is not None:
+            reason = "hosts with processors of their own are not modelled"
+            yield Refusal(f"hosts.{name}.cpus", reason, "remove it, or run it on the testbed")
+    for name in plan.world.pools:
+        reason = "pools of processors are not modelled"
+        yield Refusal(f"pools.{name}", reason, "remove it, or run it on the testbed")
 
 
 def _commands(plan: Plan) -> Iterator[Refusal]:

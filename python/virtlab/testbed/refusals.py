@@ -61,6 +61,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += links(plan, findings)
     out += _pollers(plan, findings)
     out += _pinned(plan, findings)
+    out += _processors(plan)
     return out
 
 
@@ -79,6 +80,14 @@ def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     free = cpus[: max(1, len(cpus) - len(pollers(plan)))]
     for path, reason, cure in pinning.why_not(plan, free, root=findings.root):
         yield Refusal(path, reason, cure)
+
+
+def _processors(plan: Plan) -> Iterator[Refusal]:
+    for name, host in plan.world.hosts.items():
+        if host.cpus is not None:
+            yield Refusal(f"hosts.{name}.cpus", "hosts have no processors of their own here", "remove it")
+    for name in plan.world.pools:
+        yield Refusal(f"pools.{name}", "there are no pools of processors here", "remove it")
 
 
 def _hosts(plan: Plan, findings: Findings) -> Iterator[Refusal]:

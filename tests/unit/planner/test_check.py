@@ -59,7 +59,9 @@ MISTAKES = {
             "web": {"kind": "store", "on": ["b"], "needs": ["db"]},
         },
     ),
-    "pools.fast": put("world/pools", {"fast": {}}),
+    "pools.h1.fast": put("world/pools", {"h1.fast": {"host": "h1", "cpus": 1}}),
+    "pools.h1.fast.host": put("world/pools", {"h1.fast": {"host": "h9", "cpus": 1}}),
+    "guests.a.pool": put("world/guests/a/pool", "h1.fast"),
     "windows.measured": put("windows/measured/to", "measure.over"),
     "collect.packets.nobody": put("collect/packets", ["nobody"]),
 }

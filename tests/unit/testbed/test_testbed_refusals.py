@@ -89,7 +89,7 @@ def test_an_ordinary_user_says_how_much_memory_a_machine_has_and_bounds_nothing_
         (put("world/vswitches/h1.br/parameters", {"stp": True}), "vswitches.h1.br.parameters"),
         (put("world/vswitches/h1.br/uplinks", ["h1.up", "h1.up2"]), "vswitches.h1.br"),
         (put("world/services", {"store": {"kind": "store", "on": ["a"]}}), "services.store.kind"),
-        (put("world/pools", {"fast": {}}), "pools.fast"),
+        (put("world/pools", {"h1.fast": {"host": "h1", "cpus": 1}}), "pools.h1.fast"),
         (put("world/links/h1-s1/rate_bit_per_s", 10**10), "links.h1-s1.rate_bit_per_s"),
         (put("world/links/h1-s1/realise", "netem"), "links"),
         (put("world/links/h1-s1/ends", ["h1.up", "s9.p1"]), "links.h1-s1"),

@@ -78,6 +78,9 @@ class PlacedGuestSpec(GuestSpec):
         "none", description="between its vNICs: layer3 (IP, static routes), layer2 (a bridge inside), or none"
     )
     isolate: leaves.Flag | None = Field(None, description="instead of what its virtual switches say")
+    pool: leaves.ObjectName | None = Field(
+        None, description="pool of its host's processors that it is in; absent: the only one, if there is one"
+    )
     count: leaves.Count | None = Field(None, description="so many guests of this kind: NAME1, NAME2, ...")
 
 
@@ -98,6 +101,22 @@ class VswitchSpec(Part):
         description="of an Open vSwitch's datapath: shared by all flows to an address, or each flow's own, so that its "
         "first packet goes up to the rules",
     )
+
+
+class PoolSpec(Part):
+    """Processors of a host that the guests in it share."""
+
+    cpus: leaves.Count = Field(description="how many processors its guests share")
+    by: leaves.PoolBy = Field(
+        "affinity",
+        description="affinity: they run on so many processors and no others; quota: on all of the host's, for so much time",
+    )
+
+
+def _pools(value: Any) -> Any:
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"'{shown(value)}' names no pool; write e.g. {{cores: {{cpus: 2}}}}")
+    return {object_name(name): entry for name, entry in value.items()}
 
 
 def _vswitches(value: Any) -> Any:
@@ -190,6 +209,12 @@ class HostSpec(GuestSpec):
     vswitch: leaves.VswitchKind = Field(DEFAULT_VSWITCH, description="the virtual switch inside, or none")
     vswitches: Annotated[dict[str, VswitchSpec], BeforeValidator(_vswitches)] | None = Field(
         None, description="several virtual switches by name instead of one; links end at HOST.VSWITCH"
+    )
+    cpus: leaves.Count | None = Field(
+        None, description="processors of its own; absent: it shares the machine's with all other such hosts"
+    )
+    pools: Annotated[dict[str, PoolSpec], BeforeValidator(_pools)] | None = Field(
+        None, description="processors that guests in a pool share, by name: {cores: {cpus: 2}}"
     )
     joins: leaves.ObjectName | None = Field(
         None, description="the switch or router that a topology wires it to"

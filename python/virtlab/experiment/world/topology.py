@@ -35,6 +35,7 @@ from virtlab.experiment.world.places import (
     stations_of,
     vswitch_of,
 )
+from virtlab.experiment.world.pools import check_pools
 from virtlab.units import nearest
 
 __all__ = [
@@ -297,6 +298,7 @@ def _check_hosts(wiring: Wiring, findings: Findings) -> None:
             what = f"{len(host.guests)} guests on platform {platform.name}, which has {platform.guests_max} per host"
             findings.add((*at, "guests"), what, "write 'guests: 1', or take another platform")
         _check_machines(at, host, findings)
+        check_pools(name, host, findings)
         bare = is_bare(wiring, name)
         _check_platforms(at, host, bare, findings)
         if platform.existing:

@@ -138,6 +138,9 @@ class Workload:
         False  # a command in its first guest plays it, and no probe: the other end is only an address
     )
     parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
+    packets_per_s: Callable[[Values], float] | None = (
+        None  # that each of its ends handles, where that is known beforehand
+    )
     pace: str | None = None  # Plan parameter of a stream's rate, without which it sends as fast as possible
     endless: bool = False  # it sends as fast as the other end lets it
     turns: Callable[[Values], bool] = lambda _: (

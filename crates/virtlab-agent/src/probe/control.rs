@@ -5,6 +5,7 @@
 
 use super::endpoint::Endpoint;
 use super::parameters;
+use super::priority;
 use super::report::Report;
 use super::run::{Phase, Run};
 use super::spool::Budget;
@@ -85,6 +86,9 @@ pub(crate) struct Arm {
     peer: Endpoint,
     #[serde(default)]
     seed: u64,
+    /// Of its threads, where it sleeps most of the time; absent: they are scheduled as others.
+    #[serde(default)]
+    fifo_priority: Option<i32>,
 }
 
 /// How a request is answered.
@@ -104,6 +108,8 @@ struct Armed {
     check: ValueCheck,
     /// Whether what is measured changes when this process stands still.
     counts_on_us: bool,
+    /// Of its threads.
+    fifo_priority: Option<i32>,
 }
 
 /// The state of the control thread.
@@ -223,7 +229,7 @@ impl Control {
             Request::Arm(arm) => self.arm(*arm)?,
             Request::Start { role, at_ns } => {
                 let armed = self.role(&role)?;
-                let (run, watched) = (armed.run.clone(), armed.counts_on_us);
+                let (run, watched, priority) = (armed.run.clone(), armed.counts_on_us, armed.fifo_priority);
                 if !matches!(run.phase(), Phase::Armed) {
                     bail!("role '{role}' was started before; disarm it and arm it again");
                 }
@@ -233,7 +239,7 @@ impl Control {
                     Box::new(move || {
                         run.start(at);
                         if watched {
-                            run.watch(at);
+                            run.watch(at, priority);
                         }
                     }),
                 )
@@ -277,7 +283,7 @@ impl Control {
     }
 
     fn arm(&mut self, arm: Arm) -> anyhow::Result<Answer> {
-        let Arm { role, side, workload, parameters, local, peer, seed } = arm;
+        let Arm { role, side, workload, parameters, local, peer, seed, fifo_priority } = arm;
         if self.roles.contains_key(&role) {
             bail!("role '{role}' is armed already; disarm it first");
         }
@@ -288,10 +294,14 @@ impl Control {
         let Prepared { workload: prepared, check } = workload::prepare(&workload, arming)
             .with_context(|| format!("cannot arm role '{role}' ({workload})"))?;
         let (port, counts_on_us) = (prepared.port(), prepared.counts_on_us());
+        let fifo_priority = fifo_priority.filter(|_| counts_on_us); // else no watchdog could take it back
         let here = run.clone();
         std::thread::Builder::new()
             .name(role.chars().take(15).collect())
             .spawn(move || {
+                if let Some(Err(errno)) = fifo_priority.map(priority::take) {
+                    here.warn(&format!("role '{}' has no real-time priority: {}", here.role, errno.desc()));
+                }
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prepared.run(&here)));
                 here.finish(outcome.unwrap_or_else(|_| Report {
                     failure: Some("the probe's own thread panicked".to_owned()),
@@ -299,7 +309,7 @@ impl Control {
                 }));
             })
             .context("cannot start a thread")?;
-        self.roles.insert(role, Armed { run, check, counts_on_us });
+        self.roles.insert(role, Armed { run, check, counts_on_us, fifo_priority });
         Ok(Answer::Reply(port.map_or_else(|| json!({}), |port| json!({"port": port}))))
     }
 

@@ -14,6 +14,7 @@ mod icmp;
 mod live;
 mod pacing;
 mod parameters;
+mod priority;
 mod report;
 mod run;
 mod segmentation;

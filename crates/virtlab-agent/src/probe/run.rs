@@ -91,9 +91,9 @@ impl Run {
         self.changed.notify_all();
     }
 
-    /// Looks from `at` on whether the process stands still. A guest that has no room for one more thread ends the role.
-    pub fn watch(&self, at: Nanos) {
-        match Watchdog::begin(at) {
+    /// Looks from `at` on whether the process stands still, and whether it still deserves its threads' priority. A guest that has no room for one more thread ends the role.
+    pub fn watch(&self, at: Nanos, fifo_priority: Option<i32>) {
+        match Watchdog::begin(at, fifo_priority) {
             Ok(watchdog) => *lock(&self.watchdog) = Some(watchdog),
             Err(error) => self.forsake(&format!("cannot start the thread that watches: {error}")),
         }
@@ -178,7 +178,14 @@ impl Run {
     /// Keeps the report and says `finished`.
     pub fn finish(&self, mut report: Report) {
         report.failure = report.failure.take().or_else(|| lock(&self.forsaken).take());
-        report.standstills = lock(&self.watchdog).take().map(Watchdog::end).unwrap_or_default();
+        let watchdog = lock(&self.watchdog).take();
+        if watchdog.as_ref().is_some_and(Watchdog::gave_back) {
+            self.warn(&format!(
+                "role '{}' used most of a processor: its threads have no real-time priority any more",
+                self.role
+            ));
+        }
+        report.standstills = watchdog.map(Watchdog::end).unwrap_or_default();
         report.close();
         let reason = match &report.failure {
             Some(failure) => format!("failed: {failure}"),
@@ -216,6 +223,11 @@ impl Run {
     /// The value of a tunable parameter, if it was changed.
     pub fn tuned(&self, parameter: &str) -> Option<Value> {
         lock(&self.tuned).get(parameter).cloned()
+    }
+
+    /// A line for the run's log.
+    pub fn warn(&self, text: &str) {
+        let _ = self.writer.message(&json!({"log": "warning", "text": text}));
     }
 
     /// Sends an event of this role; a control stream that is gone ends the process elsewhere.

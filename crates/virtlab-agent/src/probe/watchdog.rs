@@ -6,6 +6,7 @@
 //! came meanwhile or not. What held up the answering thread alone is seen by [`super::waits`].
 
 use super::pacing::sleep;
+use super::priority::{self, Governor};
 use crate::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,26 +48,42 @@ impl State {
 pub struct Watchdog {
     state: Arc<Mutex<State>>,
     over: Arc<AtomicBool>,
+    gave_back: Arc<AtomicBool>,
 }
 
 impl Watchdog {
-    /// Watches from `at` on.
+    /// Watches from `at` on. Where the traffic has a real-time priority, its own is the next one above, so that a thread
+    /// that never sleeps cannot keep it from taking that priority back.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn begin(at: Nanos) -> std::io::Result<Self> {
+    pub fn begin(at: Nanos, fifo_priority: Option<i32>) -> std::io::Result<Self> {
         let watchdog = Self {
             state: Arc::new(Mutex::new(State { last: at, stalls: Stalls::default() })),
             over: Arc::new(AtomicBool::new(false)),
+            gave_back: Arc::new(AtomicBool::new(false)),
         };
         let (state, over) = (watchdog.state.clone(), watchdog.over.clone());
+        let gave_back = watchdog.gave_back.clone();
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+            let mut governor = fifo_priority.and_then(|traffic| {
+                priority::take(traffic + 1).ok()?;
+                Some(Governor::begin())
+            });
             while !over.load(Ordering::Relaxed) {
                 sleep(PERIOD);
+                if governor.as_mut().is_some_and(Governor::look) {
+                    gave_back.store(true, Ordering::Relaxed);
+                }
                 state.lock().unwrap_or_else(PoisonError::into_inner).beat(clock::raw());
             }
         })?;
         Ok(watchdog)
+    }
+
+    /// Whether it took the priority of this process's threads back.
+    pub fn gave_back(&self) -> bool {
+        self.gave_back.load(Ordering::Relaxed)
     }
 
     /// What was seen until now, the time since the last look included.
@@ -118,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_time_since_the_last_look_counts_too() {
-        let watchdog = Watchdog::begin(clock::raw()).unwrap();
+        let watchdog = Watchdog::begin(clock::raw(), None).unwrap();
         let held = watchdog.state.clone();
         let guard = held.lock().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(25));

@@ -16,11 +16,19 @@ from virtlab.catalogue.sockets import CODE_POINT
 from virtlab.units import Size
 
 STREAM_MAX_BYTES = 65_535 - 20 - 8
+FRAGMENT_BYTES = 1480  # of what an IPv4 packet carries at the usual MTU
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     sides = 2 if values["origin"] == "both" else 1
     return {"burst/1": sides * int(values["streams"]) * (traffic_ns // int(values["period_ns"]) + 1)}
+
+
+def _packets_per_s(values: Values) -> float:
+    """Of each end at most: bursts of both directions, in fragments."""
+    streams = int(values["streams"])
+    fragments = streams * -(-int(values["burst_bytes"]) // (streams * FRAGMENT_BYTES))
+    return 2 * fragments * 1e9 / int(values["period_ns"])
 
 
 def _check(values: Values) -> list[tuple[str, str]]:
@@ -79,6 +87,7 @@ BURST_LOAD = Workload(
     rows=_rows,
     check=_check,
     idle=lambda values: values.get("burst_bytes") == 0,
+    packets_per_s=_packets_per_s,
     envelope="bursts",
     one_way=lambda values: values.get("direction") != "request_reply",
     grace_ns=40_000_000,

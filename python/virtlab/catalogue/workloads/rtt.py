@@ -6,6 +6,7 @@ that all variants of the echo can carry. Source of the meaning of min/avg/max/md
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, size_of, size_parameter, usual
@@ -14,6 +15,7 @@ from virtlab.catalogue.measures import PACKETS, PROBE, SEARCH
 from virtlab.catalogue.sockets import CODE_POINT
 
 SIZE_MAX_BYTES = 65_500
+FRAGMENT_BYTES = 1480  # of what an IPv4 packet carries at the usual MTU
 HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
 
 
@@ -26,6 +28,12 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     if values["interval_ns"]:  # else each follows the reply to the one before
         sent = min(sent, traffic_ns // int(values["interval_ns"]) + 1)
     return {"sent/1": sent, "rtt/1": sent}
+
+
+def _packets_per_s(values: Values) -> float:
+    """Of each end, answers included; an echo that each reply calls forth knows no bound."""
+    fragments = -(-size_of(values)[1] // FRAGMENT_BYTES)
+    return 2 * fragments * 1e9 / values["interval_ns"] if values["interval_ns"] else math.inf
 
 
 def _check(values: Values) -> list[tuple[str, str]]:
@@ -72,6 +80,7 @@ RTT = Workload(
     rows=_rows,
     check=_check,
     meters=("virtlab", "ping"),
+    packets_per_s=_packets_per_s,
     echoes=True,
     envelope="echoes",
     grace_ns=30_000_000,

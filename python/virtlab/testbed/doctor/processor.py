@@ -54,11 +54,11 @@ def _fifo() -> Finding:
     tried = trial.in_child(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))
     runtime = _read("/proc/sys/kernel/sched_rt_runtime_us")
     if tried.ok:
-        return Finding("sched_fifo", GROUP, "yes", "the soft switch stands above other processes")
+        return Finding("sched_fifo", GROUP, "yes", "the soft switch and probes stand above other processes")
     cure = "run as root, or set an rtprio limit for this user (limits.conf)"
     if os.geteuid() == 0 and runtime == "0":
         cure = "give the control group real-time runtime (cpu.rt_runtime_us)"
-    says = f"refused ({tried.error}); departures are late while other processes are busy"
+    says = f"refused ({tried.error}); frames and probes are late while other processes are busy"
     return Finding("sched_fifo", GROUP, "no", says, cure)
 
 

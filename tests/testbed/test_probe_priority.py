@@ -1,0 +1,80 @@
+"""As root, threads that measure delay stand above other processes, and lose that when they keep a processor busy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import probe_world as pw
+import process_world as processes
+import pytest
+import testbed_world as worlds
+
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+from virtlab.testbed.session import TestbedSession
+
+pytestmark = [
+    pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
+    pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority needs root"),
+]
+PACED = {
+    "workload": "rtt",
+    "ip_packet_bytes": 84,
+    "interval_ns": 5_000_000,
+    "count": 200,
+    "timeout_ns": 10**9,
+}
+
+
+def policies(pid: int) -> set[int]:
+    """Scheduling policies of the threads of a process."""
+    threads = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    return {os.sched_getscheduler(thread) for thread in threads}
+
+
+@pytest.mark.parametrize(("limits", "above"), [({}, True), ({"cpu_quota_ratio": 0.5}, False)])
+def test_both_ends_of_a_paced_role_stand_above_others_unless_their_guest_is_bounded(
+    limits: dict[str, object], above: bool
+) -> None:
+    world = worlds.bridged()
+    for guest in world["guests"].values():
+        guest.update(limits)
+    plan = worlds.echo_plan(
+        world,
+        roles={"load": {"from": "a", "to": "b", "protocol": "udp", **PACED}},
+        timeline=[{"id": "measure", "do": "run", "role": "load"}],
+        collect={"packets": ["load"], "counters": []},
+    )
+    seen: list[set[int]] = []
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+
+        def act() -> None:
+            seen.extend(policies(pid) for pid in processes.agents_of(session, "probe"))
+
+        assert session.run(Trial("t0", 1), worlds.ActingSink(act)).status != "failed"
+        assert session.realised.versions["probe_priority"] == "SCHED_FIFO 1 (burst_load, rtt)"
+    assert seen
+    assert [os.SCHED_FIFO in each for each in seen] == [above] * len(seen)
+
+
+def test_a_stream_that_never_sleeps_goes_back_to_the_fair_scheduler(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    sender, receiver = ends
+    stream = {
+        "role": "s",
+        "workload": "udp_stream",
+        "parameters": {"duration_ns": 800_000_000, "payload_bytes": 64},
+    }
+    port = receiver.ask("arm", side="server", local=world.b.end(), peer=world.a.end(), **stream)["port"]
+    there = world.b.end() | {"port": port}
+    sender.ask("arm", side="client", local=world.a.end(), peer=there, fifo_priority=1, **stream)
+    for end in (receiver, sender):
+        end.ask("start", role="s")
+    sender.wait_event("finished", "s")
+    assert any("no real-time priority any more" in line["text"] for line in sender.logs)
+    assert os.SCHED_FIFO not in policies(sender.process.pid)
+    for end in (sender, receiver):
+        end.ask("disarm", role="s")

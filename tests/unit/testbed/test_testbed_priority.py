@@ -1,0 +1,55 @@
+"""Which roles may stand above other processes of the machine: those that are known to sleep most of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from virtlab.plan import Guest, Plan, Role, World
+from virtlab.testbed.play.priority import fifo_priority
+
+ECHO = {"workload": "rtt", "interval_ns": 1_000_000, "ip_packet_bytes": 1500}
+BURSTS = {"workload": "burst_load", "burst_bytes": 65_000, "period_ns": 10_000_000, "streams": 2}
+
+
+def priority(role: dict[str, Any], platform: str = "namespace", **guest: Any) -> int | None:
+    own = Guest(platform=platform, host="h", vnics={}, **guest)
+    return fifo_priority(Plan(world=World(hosts={"h": {}}, guests={"g": own})), Role(**role), "g")
+
+
+@pytest.mark.parametrize("role", [ECHO, BURSTS])
+def test_roles_of_few_packets_have_it_in_guests_that_nothing_bounds(role: dict[str, Any]) -> None:
+    assert priority(role) == 1
+    assert priority(role, platform="native") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"interval_ns": 50_000},
+        {"interval_ns": 1_000_000, "ip_packet_bytes": 60_000},
+        {"interval_ns": 0},
+        {"meter": "ping"},
+    ],
+)
+def test_roles_of_many_packets_or_of_other_meters_do_not(change: dict[str, Any]) -> None:
+    assert priority(ECHO | change) is None
+
+
+def test_a_large_load_of_bursts_does_not() -> None:
+    assert priority(BURSTS | {"burst_bytes": 2_000_000, "streams": 40}) is None
+
+
+def test_a_stream_does_not_whatever_its_rate() -> None:
+    assert priority({"workload": "udp_stream", "rate_bit_per_s": 1_000, "payload_bytes": 100}) is None
+
+
+@pytest.mark.parametrize("bound", [{"cpu_quota_ratio": 0.5}, {"pool": "h.cores"}, {"idle": "poll"}])
+def test_guests_whose_processors_are_shared_out_or_that_poll_do_not(bound: dict[str, Any]) -> None:
+    assert priority(ECHO, **bound) is None
+
+
+@pytest.mark.parametrize("platform", ["container", "qemu", "ssh"])
+def test_guests_with_processes_of_their_own_do_not(platform: str) -> None:
+    assert priority(ECHO, platform=platform) is None

@@ -1,4 +1,4 @@
-"""The how-to about programs under test: its studies run as they stand, and their servers serve."""
+"""The how-to about programs under test: its studies run as they stand, on both arms, and their servers serve."""
 
 from __future__ import annotations
 
@@ -62,6 +62,19 @@ def text_of(study: Study) -> str:
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_the_study_is_short(study: Study) -> None:
     assert len(text_of(study).splitlines()) <= LINES_MAX
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_the_simulator_plays_the_study_too(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No program is needed for it; what the server costs is declared, so that its claim holds whatever runs beside."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    Path("study.yaml").write_text(text_of(study))
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "study.yaml", "--backend", "simulator", "--no-report"])
+    assert ended.value.code == 0
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

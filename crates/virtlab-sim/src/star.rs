@@ -77,6 +77,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         parameters: parameters.as_object().cloned().unwrap_or_default(),
         ends: [end(0), end(1)],
         kept: false,
+        most: None,
     };
     let all = || 0..hosts;
     World::new(Input {

@@ -165,6 +165,9 @@ class Workload:
     traced: str | None = (
         None  # parameter that names a trace, whose times are the Plan's '*_ns', and '*_period_ns' its period
     )
+    stands_in: Mapping[str, str] = field(
+        default_factory=dict
+    )  # arm that does not run it -> the parameter by which it is played there all the same
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     def __post_init__(self) -> None:
@@ -353,8 +356,8 @@ class ServiceKind:
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
 
-def why_not(kind: ServiceKind, arm: str, values: Values) -> str | None:
-    """Why an arm does not play a service of such values; None where it does."""
+def why_not(kind: ServiceKind | Workload, arm: str, values: Values) -> str | None:
+    """Why an arm does not play a service or a role of such values; None where it does."""
     if kind.stands_in.get(arm) in values:
         return None
     return kind.arms.get(arm, NOT_PLAYED)

@@ -166,7 +166,7 @@ def _roles(plan: Plan, arm: str) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         path = f"roles.{name}"
         declared = WORKLOADS.get(role.workload)
-        why = "there is no such workload" if declared is None else declared.arms.get(arm, NOT_PLAYED)
+        why = "there is no such workload" if declared is None else why_not(declared, arm, role.parameters)
         if declared is None or why is not None:
             reason = f"the {arm} does not play {role.workload}: {why}"
             yield _refusal(f"{path}.workload", reason, f"write one of {', '.join(played(WORKLOADS, arm))}")

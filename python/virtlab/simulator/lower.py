@@ -10,6 +10,8 @@ from virtlab.catalogue import VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.catalogue.services.demand_server import forwarding
 from virtlab.catalogue.sockets import ROUND_ROBIN
+from virtlab.catalogue.workloads.program import MOST
+from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import service_seed, stream_seed
 from virtlab.planner import ends
@@ -284,6 +286,7 @@ def _role(
     role = plan.roles[name]
     found = ends.role_ends(plan, role)
     parameters = as_simulated(plan, role) | dict(overrides)
+    most = parameters.pop(MOST, None) if role.workload == ASKING else None
     if entered := list(entries(plan, role)):
         parameters["entries"] = [
             {"place": each.place, **_between(each.ends, vnics), **_drawing(role, each.guest, seed)}
@@ -305,6 +308,7 @@ def _role(
             )
         ],
         "kept": name in plan.collect.packets,
+        **({} if most is None else {"most": most}),
     }
 
 

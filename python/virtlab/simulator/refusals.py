@@ -7,13 +7,17 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
 from virtlab.catalogue.actions import EXEC
 from virtlab.catalogue.declaration import NOT_PLAYED
+from virtlab.catalogue.declaration import played as played_by
+from virtlab.catalogue.workloads.program import MOST
+from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.wiring import Wiring
+from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
@@ -28,9 +32,12 @@ ARM = "simulator"
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
-    for check in (_world, _guests, _processors, _commands, refusals_of_services):
+    for check in (_world, _guests, _processors, _commands, refusals_of_services, refusals_of_clients):
         found += check(plan)
-    if found := found or list(_samples(plan)):
+    if found:
+        return found
+    plan = played(plan)
+    if found := list(_samples(plan)):
         return found
     lowered = lower(plan, plan.seed)
     return list(_core(plan, profile, lowered)) or list(wayless(plan, lowered))
@@ -48,6 +55,8 @@ def _samples(plan: Plan) -> Iterator[Refusal]:
         values = declaration.complete(as_simulated(plan, role))
         length_ns = min(declaration.duration_ns(values) or plan.limits.run_ns, plan.limits.run_ns)
         rows = declaration.rows(values, length_ns)
+        if declared_most := values.get(MOST) if role.workload == ASKING else None:
+            rows = {schema: min(count, declared_most) for schema, count in rows.items()}
         held = sum(2 * 8 * len(BLOCKS[schema].columns) * count for schema, count in rows.items())
         if held > memory_bytes():
             reason = f"{show_count(max(rows.values()))} samples take about {held >> 30} GiB of memory in a simulated run"
@@ -69,7 +78,7 @@ def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[
 
 def _world(plan: Plan) -> Iterator[Refusal]:
     world = plan.world
-    kinds = played(VSWITCHES, ARM)
+    kinds = played_by(VSWITCHES, ARM)
     for name, vswitch in world.vswitches.items():
         if vswitch.kind not in kinds:
             reason = f"'{vswitch.kind}' is not modelled"
@@ -77,7 +86,7 @@ def _world(plan: Plan) -> Iterator[Refusal]:
 
 
 def _guests(plan: Plan) -> Iterator[Refusal]:
-    platforms = played(PLATFORMS, ARM)  # what each costs, a profile says
+    platforms = played_by(PLATFORMS, ARM)  # what each costs, a profile says
     for name, guest in plan.world.guests.items():
         if guest.platform not in platforms:
             platform = PLATFORMS.get(guest.platform)
@@ -108,10 +117,10 @@ def capabilities(fingerprint: Mapping[str, str]) -> Capabilities:
     """What is modelled, with the reason for what is not."""
     return Capabilities(
         backend="simulator",
-        platforms=dict.fromkeys(played(PLATFORMS, ARM)),
-        vswitches=dict.fromkeys(played(VSWITCHES, ARM)),
-        qdiscs={f"{kind}/virtlab": None for kind in played(QDISCS, ARM)},
-        workloads=dict.fromkeys(played(WORKLOADS, ARM)),
+        platforms=dict.fromkeys(played_by(PLATFORMS, ARM)),
+        vswitches=dict.fromkeys(played_by(VSWITCHES, ARM)),
+        qdiscs={f"{kind}/virtlab": None for kind in played_by(QDISCS, ARM)},
+        workloads=dict.fromkeys(played_by(WORKLOADS, ARM)),
         actions={name: entry.arms.get(ARM, NOT_PLAYED) for name, entry in ACTIONS.items()},
         links={"simulated": None},
         parallel_sessions=1024,

@@ -1,4 +1,4 @@
-"""Services in the simulator: virtlab's own server, or the declared cost of one that stands for a program.
+"""Work in simulated guests: virtlab's own server, or the declared cost of one that stands for a program.
 
 The role's parameters say what is asked, those of the service what an answer costs. All roles that end at a service in one
 guest share its server there. One that stands for a program refuses nothing: all requests wait.
@@ -11,23 +11,33 @@ from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions import CALL
+from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.catalogue.declaration import why_not
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER, of_server
-from virtlab.catalogue.services.program import SIMULATED_AS
-from virtlab.catalogue.workloads.request_response import UDP
+from virtlab.catalogue.workloads.program import METERED
+from virtlab.catalogue.workloads.request_response import UDP, works
 from virtlab.plan import Action, Plan, Refusal, Role, Service
 
 OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
 
 
 def as_simulated(plan: Plan, role: Role) -> dict[str, Any]:
-    """The role's parameters, with those of the server of the service at which it ends, if it does."""
+    """The role's parameters, with those of the server of the service at which it ends, if it does; of a program what it
+    works.
+    """
+    if (cost := role.parameters.get(SIMULATED_AS)) is not None:
+        return {key: value for key, value in cost.items() if key != METERED}
     server = server_of(_service(plan, role))
     if server is None:
         return role.parameters
     own = {key: value for key, value in role.parameters.items() if key not in OF_CONNECTION}
     datagrams = {"protocol": UDP} if role.parameters.get("protocol") == UDP else {}
     return {**own, **datagrams, **server}
+
+
+def works_itself(role: Role) -> bool:
+    """Whether a program works at its own end."""
+    return works(role.parameters.get(SIMULATED_AS) or {})
 
 
 def refusals_of_services(plan: Plan) -> Iterator[Refusal]:

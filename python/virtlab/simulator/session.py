@@ -27,6 +27,7 @@ from virtlab.plan import (
 )
 from virtlab.plan.model import plan_of
 from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
+from virtlab.simulator.clients import Programs, played
 from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
@@ -47,7 +48,9 @@ class SimulatorSession:
     realised: Realised
 
     def __init__(self, plan: Plan, observe: Observer, profile: Profile = IDEAL_PROFILE) -> None:
-        self.plan = ordered_once(plan)
+        declared = ordered_once(plan)
+        self.plan = played(declared)
+        self._programs = Programs(declared)
         self.profile = profile
         self._observe = observe
         self.realised = realised_once(plan, profile)
@@ -89,14 +92,18 @@ class SimulatorSession:
     def _keep(self, outcome: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
         told = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
         changing_nothing = sentences(without_effect(self.plan, self.profile))
-        for text in (*unsampled(self.plan), *changing_nothing, *told):
+        for text in (*unsampled(self.plan), *self._programs.missing(), *changing_nothing, *told):
             sink.event(Event(0, "log.info", {"text": text}))
         resets = {f"{action.id}.started": action for action in plan.timeline if action.do == RESET.name}
         for t_ns, what in outcome["happened"]:
             sink.event(Event(t_ns, what))
             if (action := resets.get(what)) is not None:
                 sink.event(Event(t_ns, f"{action.id}.how", {"guest": action.guest, "text": RESET_HOW}))
+        answers: dict[str, Mapping[str, Any]] = {}
         for stream, schema, columns in outcome["tables"]:
+            if stream in self._programs:
+                answers[stream] = columns
+                continue
             arrays = {
                 name: np.array(column, dtype=object) if name in NAMES else column
                 for name, column in columns.items()
@@ -105,7 +112,9 @@ class SimulatorSession:
             for low in range(0, rows, BLOCK_ROWS):
                 part = {name: column[low : low + BLOCK_ROWS] for name, column in arrays.items()}
                 sink.block(stream, schema, part)
-        reasons = tuple(outcome["reasons"])
+        for name, values in self._programs.blocks(outcome["happened"], answers):
+            sink.block(name, "value/1", values)
+        reasons = (*outcome["reasons"], *self._programs.late(outcome["happened"]))
         return Outcome(
             status="failed" if reasons else "ok",
             reasons=reasons,

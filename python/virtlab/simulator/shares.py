@@ -15,7 +15,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
 from virtlab.planner.clusters import asked
-from virtlab.simulator.services import as_simulated
+from virtlab.simulator.services import as_simulated, works_itself
 
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
 
@@ -47,8 +47,9 @@ def quota(guest: Guest) -> dict[str, Any]:
 
 
 def working(plan: Plan) -> frozenset[str]:
-    """Guests in which servers work off the demands of requests."""
-    return frozenset(
+    """Guests in which servers work off the demands of requests, and programs their own."""
+    own = frozenset(str(role.from_) for role in plan.roles.values() if works_itself(role))
+    return own | frozenset(
         guest
         for role in plan.roles.values()
         if (kind := WORKLOADS.get(role.workload)) is not None and kind.works(as_simulated(plan, role))

@@ -77,6 +77,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
             "file beside the experiment file",
             "files",
             "user",
+            "cost of a program",
         }
         or parameter.kind.name.startswith(("list", "split"))
     )

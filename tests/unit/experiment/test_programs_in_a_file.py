@@ -94,8 +94,8 @@ def test_two_roles_may_give_one_name_to_two_quantities() -> None:
 def test_the_simulator_refuses_it_with_the_cure(own: Experiment) -> None:
     refusals = Simulator().check(plan_run(own, own.points()[0], 0))
     assert [refusal.path for refusal in refusals] == ["roles.client.workload"]
-    assert "known to its own code alone" in refusals[0].reason
-    assert refusals[0].cure == "run the file on the testbed"
+    assert "runs no programs" in refusals[0].reason
+    assert "simulated_as: {service: web, connections: 8, duration: 5 s}" in refusals[0].cure
 
 
 @pytest.mark.parametrize(

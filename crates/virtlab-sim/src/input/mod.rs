@@ -239,6 +239,9 @@ pub struct Role {
     pub ends: [RoleEnd; 2],
     /// Whether its samples are kept.
     pub kept: bool,
+    /// Requests after which it ends by itself; absent: it knows no such end.
+    #[serde(default)]
+    pub most: Option<u64>,
 }
 
 /// One end of a role.
@@ -275,7 +278,14 @@ impl Passive {
         let mut parameters = self.parameters.clone();
         parameters.insert("service".to_owned(), self.service.clone().into());
         let ends = self.ends.clone();
-        Role { name: self.service.clone(), workload: String::new(), parameters, ends, kept: false }
+        Role {
+            name: self.service.clone(),
+            workload: String::new(),
+            parameters,
+            ends,
+            kept: false,
+            most: None,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod burst_load;
 pub mod forwarding;
+pub mod program;
 pub mod psping;
 pub mod request_response;
 pub mod rt_tasks;
@@ -16,7 +17,7 @@ use crate::input::Finding;
 use workload::Kind;
 
 /// Those that a Plan can name.
-static KINDS: [Kind; 9] = [
+static KINDS: [Kind; 10] = [
     rtt::KIND,
     burst_load::KIND,
     stream::DATAGRAMS,
@@ -25,6 +26,7 @@ static KINDS: [Kind; 9] = [
     tcp_rr::KIND,
     request_response::KIND,
     psping::KIND,
+    program::KIND,
     rt_tasks::KIND,
 ];
 

@@ -95,12 +95,32 @@ struct Link {
     answers_bytes: u64,
 }
 
-/// Requests that are due.
-struct Asking {
+/// When requests become due, and until when.
+struct Coming {
+    /// Absent: each follows an answer.
     schedule: Option<Schedule>,
     origin_ns: u64,
     end_ns: u64,
     number: u64,
+    /// How many there may still be.
+    left: u64,
+}
+
+impl Coming {
+    fn next(&mut self) -> Option<u64> {
+        let due = self.origin_ns.saturating_add(self.schedule.as_mut()?.offset(self.number).0);
+        (due < self.end_ns && self.left > 0).then_some(due)
+    }
+
+    /// Whether a client of a closed loop asks one more, at that instant.
+    fn wants(&self, at_ns: u64) -> bool {
+        at_ns < self.end_ns && self.left > 0
+    }
+}
+
+/// Requests that are due.
+struct Asking {
+    coming: Coming,
     /// Where requests enter.
     entering: Entering,
     /// Requests that were due and for which no connection was free yet, and connections without a request.
@@ -118,14 +138,10 @@ struct Asking {
 }
 
 impl Asking {
-    fn next(&mut self) -> Option<u64> {
-        let due = self.origin_ns.saturating_add(self.schedule.as_mut()?.offset(self.number).0);
-        (due < self.end_ns).then_some(due)
-    }
-
     fn note_due(&mut self, now_ns: u64) {
-        while let Some(due) = self.next().filter(|due| *due <= now_ns) {
-            self.number += 1;
+        while let Some(due) = self.coming.next().filter(|due| *due <= now_ns) {
+            self.coming.number += 1;
+            self.coming.left -= 1;
             self.waiting.push_back(Wanted { intended_ns: due, entry: self.entering.draw() });
         }
     }
@@ -173,10 +189,13 @@ impl RequestResponse {
         }
         let seed = role.ends[0].seed;
         let asking = Asking {
-            schedule: own.due(seed),
-            origin_ns: 0,
-            end_ns: u64::MAX,
-            number: 0,
+            coming: Coming {
+                schedule: own.due(seed),
+                origin_ns: 0,
+                end_ns: u64::MAX,
+                number: 0,
+                left: role.most.unwrap_or(u64::MAX),
+            },
             entering: own.entering(seed, None),
             waiting: VecDeque::new(),
             free: VecDeque::new(),
@@ -263,7 +282,7 @@ impl RequestResponse {
             return;
         }
         self.give_up(network);
-        let open = self.asking.schedule.is_some();
+        let open = self.asking.coming.schedule.is_some();
         while let Some(&Reverse((from_ns, seat))) =
             self.asking.thinking.peek().filter(|Reverse((from_ns, _))| *from_ns <= now_ns)
         {
@@ -273,7 +292,8 @@ impl RequestResponse {
                 self.ask(seat, asked, network);
             } else if open {
                 self.asking.free.push_back(seat);
-            } else if from_ns < self.asking.end_ns {
+            } else if self.asking.coming.wants(from_ns) {
+                self.asking.coming.left -= 1;
                 let wanted = Wanted { intended_ns: from_ns, entry: self.seats[seat].entering.draw() };
                 self.ask_first(seat, wanted, network);
             }
@@ -284,18 +304,19 @@ impl RequestResponse {
             self.asking.waiting.pop_front();
             self.ask_first(seat, wanted, network);
         }
-        let end_ns = self.asking.end_ns;
         let thinks = self.asking.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
         let instants = [
-            self.asking.next(),
+            self.asking.coming.next(),
             thinks.filter(|from_ns| {
-                let wanted = if open { !self.asking.waiting.is_empty() } else { *from_ns < end_ns };
+                let wanted =
+                    if open { !self.asking.waiting.is_empty() } else { self.asking.coming.wants(*from_ns) };
                 wanted || self.asking.retrying > 0
             }),
             self.asking.waiting.front().map(|wanted| wanted.intended_ns.saturating_add(self.own.timeout_ns)),
             self.asking.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
         ];
-        let shaking = !open && now_ns < end_ns && self.seats.iter().any(|seat| seat.opening.is_some());
+        let shaking =
+            !open && self.asking.coming.wants(now_ns) && self.seats.iter().any(|seat| seat.opening.is_some());
         match instants.into_iter().flatten().min().map(|at_ns| at_ns.max(now_ns)) {
             Some(at_ns) if self.asking.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
                 self.asking.planned_ns = Some(at_ns);
@@ -503,7 +524,7 @@ impl RequestResponse {
 
     /// A connection without a request: its client may ask from then on.
     fn is_free(&mut self, seat: usize, from_ns: u64) {
-        if self.asking.schedule.is_some() {
+        if self.asking.coming.schedule.is_some() {
             self.asking.free.push_back(seat);
         } else {
             self.asking.thinking.push(Reverse((from_ns, seat)));
@@ -534,7 +555,7 @@ fn far_end(own: &Parameters, role: &Role, entry: usize) -> RoleEnd {
 impl Workload for RequestResponse {
     fn start(&mut self, network: &mut Network) {
         let end_ns = self.own.duration_ns.map_or(u64::MAX, |length_ns| network.now_ns + length_ns);
-        (self.asking.origin_ns, self.asking.end_ns) = (network.now_ns, end_ns);
+        (self.asking.coming.origin_ns, self.asking.coming.end_ns) = (network.now_ns, end_ns);
         if end_ns < u64::MAX {
             network.agenda.plan(end_ns, Due::Expire { role: self.role, side: 0 });
         }
@@ -647,8 +668,8 @@ impl Workload for RequestResponse {
             return;
         };
         self.asking.note_due(network.now_ns);
-        self.asking.schedule = Some(self.own.schedule(rate, self.seed));
-        (self.asking.origin_ns, self.asking.number) = (network.now_ns, 0);
+        self.asking.coming.schedule = Some(self.own.schedule(rate, self.seed));
+        (self.asking.coming.origin_ns, self.asking.coming.number) = (network.now_ns, 0);
         self.go_on(network);
     }
 

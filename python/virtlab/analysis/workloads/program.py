@@ -8,6 +8,8 @@ from __future__ import annotations
 from virtlab.analysis.context import RoleContext
 from virtlab.lazy import np
 
+UNSAID = "a simulated guest runs no programs, and 'simulated_as' gave the metric no value"
+
 
 def values(context: RoleContext) -> None:
     """The statistics of every declared metric."""
@@ -15,9 +17,13 @@ def values(context: RoleContext) -> None:
     length_ns = context.window.length_ns if context.window.whole else None
     out.add("program_time", "total", length_ns, 1, "when it began and ended is not known")
     rows = context.samples("value/1", "t_ns") if context.has("value/1") else None
+    simulated = context.record.backend == "simulator"
     for key in out.declared:
         if rows is None:
-            out.absent(key, "nothing of its output was kept")
+            out.absent(key, UNSAID if simulated else "nothing of its output was kept")
         else:
             mine = rows["metric"] == key
+            if simulated and not mine.any():
+                out.absent(key, UNSAID)
+                continue
             out.distribution(key, np.repeat(rows["value"][mine], rows["count"][mine]))

@@ -8,9 +8,11 @@ response time, and are counted apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from virtlab.analysis.context import RoleContext
+from virtlab.analysis.values import Collector
 from virtlab.analysis.workloads import health
 from virtlab.lazy import NDArray
 
@@ -18,41 +20,57 @@ ANSWERED, REFUSED, LOST, BROKEN, OPEN, FAILED, BAD_GATEWAY = range(7)  # as `err
 NONE_DUE = "no request was due in the window"
 
 
+Rows = Mapping[str, "NDArray[Any]"]  # columns of response/1
+
+
 def values(context: RoleContext) -> None:
     """Response times, waits for a connection, rates, and counts of what was not answered."""
-    out = context.out
-    rows = context.samples("response/1", "intended_ns")
+    of_rows(context.out, context.samples("response/1", "intended_ns"), context.parameter)
+    _over_its_whole_time(context)
+    health.values(context)
+
+
+def waits(rows: Rows) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    """Response times, and waits for a connection, each with the instants at which its requests ended."""
+    due, error, finished = rows["intended_ns"], rows["error"], rows["finished_ns"]
+    waited = (error == ANSWERED) | (error == LOST) | (error == OPEN)
+    sent = rows["sent_ns"] >= 0
+    return {
+        "response_time": ((finished - due)[waited], finished[waited]),
+        "client_wait": ((rows["sent_ns"] - due)[sent], finished[sent]),
+    }
+
+
+WHY_NONE = {
+    "response_time": "no request was answered, given up or open in the window",
+    "client_wait": "no request left in the window",
+}
+
+
+def of_rows(out: Collector, rows: Rows, parameter: Callable[[str], Any]) -> None:
+    """What the rows of requests alone say, of a role with such parameters."""
     due, error = rows["intended_ns"], rows["error"]
     count = int(due.size)
     answered = error == ANSWERED
-    waited = (rows["finished_ns"] - due)[answered | (error == LOST) | (error == OPEN)]
-    sent = rows["sent_ns"] >= 0
-    for metric, samples, why in (
-        ("response_time", waited, "no request was answered, given up or open in the window"),
-        ("client_wait", (rows["sent_ns"] - due)[sent], "no request left in the window"),
-    ):
+    for metric, (samples, _) in waits(rows).items():
         if samples.size:
             out.distribution(metric, samples)
         else:
-            out.absent(metric, why if count else NONE_DUE)
-    _rates(context, rows["finished_ns"][answered], due)
+            out.absent(metric, WHY_NONE[metric] if count else NONE_DUE)
+    _rates(out, rows["finished_ns"][answered], due)
     found = {
-        **(
-            {"failed_requests": FAILED}
-            if context.parameter("protocol") == "http"
-            else {"refused_requests": REFUSED}
-        ),
+        **({"failed_requests": FAILED} if parameter("protocol") == "http" else {"refused_requests": REFUSED}),
         "lost_requests": LOST,
         "censored_requests": OPEN,
-        **({} if context.parameter("protocol") == "udp" else {"request_errors": BROKEN}),
+        **({} if parameter("protocol") == "udp" else {"request_errors": BROKEN}),
     }
-    clustered = context.parameter("passive_share_ratio") is not None
+    clustered = parameter("passive_share_ratio") is not None
     if clustered:
         found["bad_gateway_requests"] = BAD_GATEWAY
     shares = {metric: int((error == ending).sum()) for metric, ending in found.items()}
     if clustered:
         shares["forwarded_requests"] = int((answered & (rows["served_by"] != rows["entry"])).sum())
-    deadline_ns = context.parameter("deadline_ns")
+    deadline_ns = parameter("deadline_ns")
     if deadline_ns is None:
         out.absent("late_requests", "the role has no deadline")
     else:
@@ -60,8 +78,6 @@ def values(context: RoleContext) -> None:
     for metric, number in shares.items():
         out.add(metric, "ratio", number / count if count else None, count, NONE_DUE)
         out.add(metric, "count", number if count else None, count, NONE_DUE)
-    _over_its_whole_time(context)
-    health.values(context)
 
 
 def _over_its_whole_time(context: RoleContext) -> None:
@@ -83,9 +99,8 @@ def _over_its_whole_time(context: RoleContext) -> None:
             out.add(metric, "count", count, requests)
 
 
-def _rates(context: RoleContext, answers: NDArray[Any], due: NDArray[Any]) -> None:
+def _rates(out: Collector, answers: NDArray[Any], due: NDArray[Any]) -> None:
     """Requests due per second, over the gaps between the first and the last, and answers per second since the first."""
-    out = context.out
     span_ns = float(due.max() - due.min()) if due.size > 1 else 0.0
     few = "fewer than two requests were due in the window"
     out.add("request_rate", "mean", (due.size - 1) / span_ns * 1e9 if span_ns else None, int(due.size), few)

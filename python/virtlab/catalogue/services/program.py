@@ -1,7 +1,6 @@
 """`program`: a server of one's own, or of a distribution; one process in each of its guests, and what that starts."""
 
-from typing import Any
-
+from virtlab.catalogue.costs import SIMULATED_AS, cost_kind
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation
 from virtlab.catalogue.kinds import (
     ARGV,
@@ -10,60 +9,21 @@ from virtlab.catalogue.kinds import (
     POSITIVE_SIZE,
     RATIO,
     USER,
-    Kind,
-    PlacedError,
-    SeveralError,
-    placed,
-    shown,
 )
 from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER, REQUEST_RESPONSE
-from virtlab.units import nearest
 
-SIMULATED_AS = "simulated_as"
 # A program over HTTP has no refusal of virtlab's, so what waits for it does so; and simulated guests have no disks.
 COSTS = {
     entry.name: entry
     for entry in REQUEST_RESPONSE.parameters
     if entry.name in OF_OUR_SERVER and not entry.plan.startswith(("write", "idle_write", "backlog", "full"))
 }
-_COST_EXAMPLE = "{demand: 2 ms, threads: 4}"
 
-
-def _cost(value: Any) -> dict[str, Any]:
-    """Plan values of the parameters of our own server that stand for the program."""
-    if not isinstance(value, dict) or not value:
-        raise ValueError(f"'{shown(value)}' says no cost; write e.g. '{_COST_EXAMPLE}'")
-    wrong: list[PlacedError] = []
-    found: dict[str, Any] = {}
-    for key, written in value.items():
-        if key not in COSTS:
-            cure = nearest(str(key), COSTS) or f"it has {', '.join(COSTS)}"
-            wrong.append(PlacedError((key,), f"'{shown(key)}' is no cost of a server; {cure}"))
-            continue
-        try:
-            found |= COSTS[key].plan_values(written)
-        except ValueError as error:
-            wrong += [PlacedError((key, *steps), text) for steps, text in placed(error)]
-    if not wrong:
-        across = REQUEST_RESPONSE.check(REQUEST_RESPONSE.complete(found))
-        wrong = [PlacedError((key,), text) for key, text in across]
-    if wrong:
-        raise SeveralError(wrong)
-    return found
-
-
-COST = Kind(
+COST = cost_kind(
     "cost of a server",
-    _cost,
-    {
-        "type": "object",
-        "minProperties": 1,
-        "additionalProperties": False,
-        "properties": {
-            name: {**entry.kind.schema, "description": entry.meaning} for name, entry in COSTS.items()
-        },
-    },
-    _COST_EXAMPLE,
+    list(COSTS.values()),
+    "{demand: 2 ms, threads: 4}",
+    lambda values: REQUEST_RESPONSE.check(REQUEST_RESPONSE.complete(values)),
 )
 
 PROGRAM = ServiceKind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue import PLATFORMS, below_ip
+from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.catalogue.references import ROLE_ENDS
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.model import NetworkSpec
@@ -51,6 +52,7 @@ def check_roles(
             if "argv" not in role.parameters and role.source not in container_images(wiring):
                 cure = "write it, e.g. [ping, -c, '10', '{to}'], or let 'from' be a container with an 'image' that says it"
                 findings.add(("roles", name), "'argv' of program is missing", cure, key=True)
+            _check_cost(name, role, services, findings)
             for key, entry in (role.parameters.get("metrics") or {}).items():
                 asked = [str(entry["http"])] if "http" in entry else []
                 whole = ("roles", name, "metrics", key)
@@ -73,6 +75,25 @@ def check_roles(
             findings.add(("roles", name, "workload"), what, cure)
         _check_family(name, role, network, findings)
         _check_frame(name, role, network, findings)
+
+
+def _check_cost(name: str, role: RoleSpec, services: Mapping[str, ServiceSpec], findings: Findings) -> None:
+    """The service that a program's client asks in the simulator is there, in the guest at which the role ends."""
+    asked = (role.parameters.get(SIMULATED_AS) or {}).get("service")
+    if asked is None:
+        return
+    at = ("roles", name, SIMULATED_AS, "service")
+    if asked not in services:
+        if not findings.declares("services", asked):
+            known = list(services)
+            listed = f"there are {', '.join(known)}" if known else "declare it in 'services'"
+            findings.add(at, f"there is no service '{asked}'", nearest(asked, known) or listed)
+    elif role.target not in services[asked].on:
+        where = " or ".join(services[asked].on)
+        findings.add(at, f"'{asked}' is not on {role.target}, at which the role ends", f"let 'to' be {where}")
+    elif services[asked].active not in (None, role.target):
+        what = f"the active server of '{asked}' is on {services[asked].active}"
+        findings.add(at, what, f"let 'to' be {services[asked].active}")
 
 
 def _check_outside(name: str, role: RoleSpec, wiring: Wiring, findings: Findings) -> None:

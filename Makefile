@@ -167,8 +167,8 @@ alarms: setup  ## how often `compare` is wrong, over 400 short real runs beside 
 	$(BIN)/python -m tools.alarms judge $(ALARMS)
 	$(BIN)/python -m tools.alarms live $(ALARMS)
 
-demos: setup  ## how often `virtlab demo --real` decides every claim beside two processor hogs (RUNS=)
-	$(BIN)/python -m tools.demos --runs $(or $(RUNS),20)
+demos: setup  ## how often `virtlab demo --real` decides every claim beside two processor hogs (RUNS=; of another experiment: FILE=)
+	$(BIN)/python -m tools.demos --runs $(or $(RUNS),20) $(if $(FILE),--file $(FILE))
 
 install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
 	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)

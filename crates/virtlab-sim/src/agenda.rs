@@ -37,8 +37,10 @@ pub enum Due {
     Resume(usize),
     /// An interface says something of its own.
     Speak(usize),
-    /// Work in a guest may be done.
+    /// Work in a pool of processors may be done.
     Work(usize),
+    /// Samples of how processors are used.
+    Sample,
     /// A server may be done with a request.
     Serve(usize),
     /// A role has something to forward.

@@ -1,5 +1,9 @@
 //! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
 
+mod pools;
+
+pub use pools::{Pool, Usage, Used};
+
 use crate::costs::Given;
 use core::net::IpAddr;
 use serde::Deserialize;
@@ -35,6 +39,12 @@ pub struct Input {
     pub fabric: Layout,
     /// Guests.
     pub guests: Vec<Guest>,
+    /// Guests that share processors.
+    #[serde(default)]
+    pub pools: Vec<Pool>,
+    /// Whose use of processors is sampled; absent: nobody's.
+    #[serde(default)]
+    pub usage: Option<Usage>,
     /// Their ports.
     pub vnics: Vec<Vnic>,
     /// Virtual switches.

@@ -57,7 +57,7 @@ impl Network {
             edge,
             platform: Platform::new(input, wire.ports.all.len()),
             wire,
-            servers: Servers::new(input.guests.iter().map(|guest| guest.processors)),
+            servers: Servers::new(input),
         })
     }
 
@@ -70,7 +70,7 @@ impl Network {
     pub fn look_at(&mut self, server: usize) {
         for look in self.servers.looks(server, self.now_ns) {
             match look {
-                Look::Guest(guest, at_ns) => self.agenda.plan(at_ns, Due::Work(guest)),
+                Look::Pool(pool, at_ns) => self.agenda.plan(at_ns, Due::Work(pool)),
                 Look::Server(server, at_ns) => self.agenda.plan(at_ns, Due::Serve(server)),
                 Look::Forwarder(role) => self.agenda.plan(self.now_ns, Due::Call(role)),
             }

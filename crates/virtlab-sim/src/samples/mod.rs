@@ -4,7 +4,7 @@ pub mod readings;
 
 pub use virtlab_wire::rows::{
     BurstRow, CounterRow, IntervalRow, PacketRow, Record, RequestRow, ResponseRow, RtJobRow, RtSupplyRow,
-    RttRow, SentRow, TransactionRow,
+    RttRow, SentRow, SeriesRow, TransactionRow,
 };
 
 use virtlab_wire::block;

@@ -12,7 +12,8 @@ mod threads;
 
 pub use passive::{Forwarded, Owner, Served, UNSERVED};
 
-use crate::processors::Processors;
+use crate::input::Input;
+use crate::processors::Shared;
 use passive::Passive;
 use serving::Serving;
 use virtlab_load::forwards::{Bounds, Forwards};
@@ -40,8 +41,8 @@ struct Server {
 /// When what has to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Work in a guest.
-    Guest(usize, u64),
+    /// Work in a pool of processors.
+    Pool(usize, u64),
     /// A server.
     Server(usize, u64),
     /// The role that forwards for one, now.
@@ -50,15 +51,14 @@ pub enum Look {
 
 /// All of a world.
 pub struct Servers {
-    /// Of each guest that shares what it has of them; of others, whatever works has one of its own.
-    processors: Vec<Option<Processors>>,
+    pub processors: Shared,
     all: Vec<Server>,
 }
 
 impl Servers {
-    /// None yet, in guests with so many processors.
-    pub fn new(processors: impl Iterator<Item = Option<f64>>) -> Self {
-        Self { processors: processors.map(|each| each.map(Processors::new)).collect(), all: Vec::new() }
+    /// None yet, in the guests of a world.
+    pub fn new(input: &Input) -> Self {
+        Self { processors: Shared::new(input), all: Vec::new() }
     }
 
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
@@ -69,7 +69,7 @@ impl Servers {
             .iter()
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
-            let serving = Serving::new(own.clone(), seed, self.processors[guest].is_some());
+            let serving = Serving::new(own.clone(), seed, self.processors.has(guest));
             self.all.push(Server {
                 guest,
                 place,
@@ -98,12 +98,9 @@ impl Servers {
     /// A server fails, with all requests that it has.
     pub fn fail(&mut self, server: usize, now_ns: u64) {
         let Server { guest, own, seed, failed, serving, passive, planned_ns, .. } = &mut self.all[server];
-        let processors = &mut self.processors[*guest];
-        if let Some(processors) = processors {
-            processors.take_back(now_ns, server);
-        }
+        self.processors.take_back(now_ns, *guest, server);
         (*failed, *planned_ns) = (true, None);
-        *serving = Serving::new(own.clone(), *seed, processors.is_some());
+        *serving = Serving::new(own.clone(), *seed, self.processors.has(*guest));
         if let Some(passive) = passive {
             passive.forwards.give_up();
             passive.known.clear();
@@ -159,16 +156,16 @@ impl Servers {
             return vec![Look::Forwarder(passive.role)];
         }
         let mut looks = Vec::new();
-        if let Some(processors) = &mut self.processors[*guest] {
+        if self.processors.has(*guest) {
+            let look = |(pool, at_ns)| Look::Pool(pool, at_ns);
             if serving.threads.stops(now_ns) {
-                serving.threads.given_back(processors.take_back(now_ns, server));
+                serving.threads.given_back(self.processors.take_back(now_ns, *guest, server));
             }
             for (number, rest) in serving.threads.wanted() {
-                processors.ask(now_ns, rest, (server, number));
-                looks.extend(processors.plan().map(|at_ns| Look::Guest(*guest, at_ns)));
+                looks.extend(self.processors.ask(now_ns, *guest, rest, (server, number)).map(look));
             }
             // What was taken back leaves more to the others.
-            looks.extend(processors.plan().map(|at_ns| Look::Guest(*guest, at_ns)));
+            looks.extend(self.processors.look_for(*guest).map(look));
         }
         let next_ns = serving.threads.next_ns(now_ns);
         looks.extend(next_ns.filter(|_| next_ns != *planned_ns).map(|at_ns| Look::Server(server, at_ns)));
@@ -176,18 +173,11 @@ impl Servers {
         looks
     }
 
-    /// The server whose work in a guest is done by now, in part; to be asked until there is no other, then for `look`.
-    pub fn worked(&mut self, guest: usize, now_ns: u64) -> Option<usize> {
-        let processors = self.processors[guest].as_mut()?;
-        processors.looked(now_ns);
-        let (server, number) = processors.done(now_ns)?;
+    /// The server whose work in a pool is done by now, in part; to be asked until there is no other, then for `look`.
+    pub fn worked(&mut self, pool: usize, now_ns: u64) -> Option<usize> {
+        let (server, number) = self.processors.done(pool, now_ns)?;
         self.all[server].serving.threads.worked(number);
         Some(server)
-    }
-
-    /// When to look at the work in a guest again.
-    pub fn look(&mut self, guest: usize) -> Option<u64> {
-        self.processors[guest].as_mut().and_then(Processors::plan)
     }
 
     /// What a server has done so far.

@@ -3,7 +3,7 @@
 mod operations;
 
 use crate::agenda::Due;
-use crate::input::{Act, Action, Deed, Finding, Input, Passive, Role};
+use crate::input::{Act, Action, Deed, Finding, Input, Passive, Pool, Role};
 use crate::ip::Message;
 use crate::network::{Landed, Network};
 use crate::samples::readings::{ENDED, Readings, STOPPED};
@@ -124,7 +124,7 @@ impl World {
         let asking = input.roles.len();
         input.roles.extend(input.passive.iter().map(Passive::role));
         let mut network = Network::new(&input).map_err(|finding| vec![finding])?;
-        let mut findings = Vec::new();
+        let mut findings: Vec<Finding> = input.pools.iter().filter_map(Pool::finding).collect();
         let mut roles = Vec::new();
         for (index, role) in input.roles.iter().enumerate() {
             if let Some(passive) = index.checked_sub(asking).map(|place| &input.passive[place]) {
@@ -195,6 +195,7 @@ impl World {
             input,
         };
         world.read("begin");
+        world.plan_sample();
         Ok(world)
     }
 
@@ -263,7 +264,8 @@ impl World {
                 Some(Due::Land(port)) => self.land(port),
                 Some(Due::Release(nic)) => self.network.release(nic),
                 Some(Due::Speak(place)) => self.network.speak(place),
-                Some(Due::Work(guest)) => self.work(guest),
+                Some(Due::Work(pool)) => self.work(pool),
+                Some(Due::Sample) => self.sample(),
                 Some(Due::Serve(server)) => self.serve(server),
                 Some(Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
@@ -289,13 +291,33 @@ impl World {
         }
     }
 
-    /// Servers whose work in a guest is done by now.
-    fn work(&mut self, guest: usize) {
-        while let Some(server) = self.network.servers.worked(guest, self.network.now_ns) {
+    /// Servers whose work in a pool of processors is done by now.
+    fn work(&mut self, pool: usize) {
+        while let Some(server) = self.network.servers.worked(pool, self.network.now_ns) {
             self.serve(server);
         }
-        if let Some(at_ns) = self.network.servers.look(guest) {
-            self.network.agenda.plan(at_ns, Due::Work(guest));
+        if let Some((_, at_ns)) = self.network.servers.processors.look(pool) {
+            self.network.agenda.plan(at_ns, Due::Work(pool));
+        }
+    }
+
+    /// Takes samples of how processors are used; the last where nothing is left to happen.
+    fn sample(&mut self) {
+        self.network.servers.processors.sample(self.network.now_ns);
+        let comes = [
+            self.network.fabric_ns(),
+            self.network.agenda.next_ns(),
+            self.next_timeline,
+            self.network.last_coming_ns(),
+        ];
+        if comes.iter().any(Option::is_some) {
+            self.plan_sample();
+        }
+    }
+
+    fn plan_sample(&mut self) {
+        if let Some(every_ns) = self.network.servers.processors.sampled_every_ns() {
+            self.network.agenda.plan(self.network.now_ns.saturating_add(every_ns), Due::Sample);
         }
     }
 
@@ -584,6 +606,7 @@ impl World {
                 }
             }
         }
+        tables.extend(self.network.servers.processors.samples());
         tables.extend(self.readings.table());
         let windows = self.timeline.windows();
         let mut reasons = self.reasons;

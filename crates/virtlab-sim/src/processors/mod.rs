@@ -1,4 +1,5 @@
-//! The processors of a guest, shared by whatever works in it: who asks for a demand is told when it is done.
+//! The processors of a guest, shared by whatever works in it: who asks for a demand is told when it is done. Guests may share
+//! processors in turn ([`Pool`]).
 //!
 //! With n demands under way on c processors each is served at the rate min(1, c / n): egalitarian processor sharing, at which
 //! a kernel's fair scheduler arrives over many of its slices. All demands are served at one rate, so one number, the work
@@ -11,11 +12,18 @@
 //! Sources: L. Kleinrock, 'Time-shared Systems: A theoretical treatment', JACM 14 (1967); S. F. Yashkov,
 //! 'Processor-sharing queues', Queueing Systems 2 (1987).
 
+mod pool;
+mod shared;
+mod usage;
+
+pub use pool::{Pool, Supply};
+pub use shared::Shared;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const FRACTION_BITS: u32 = 32;
-const PER_PROCESSOR: u128 = 1000;
+const PER_PROCESSOR: u64 = 1000;
 
 /// Who asked: a server, and which of its demands.
 pub type Asker = (usize, u64);
@@ -32,110 +40,118 @@ impl Rest {
     }
 }
 
-/// The processors of one guest.
+/// What works in one guest, on its processors or vCPUs. Its clock shows how much work one of them would have done that always
+/// had some; alone on processors it is virtual time.
 #[derive(Debug)]
-pub struct Processors {
+struct Tasks {
     /// Thousandths of a processor.
-    thousandths: u128,
+    thousandths: u64,
     /// What each demand under way has received since the beginning, in 2^-32 ns.
     received: u128,
-    since_ns: u64,
-    /// At which of it a demand is done; in the order in which they came.
+    /// By the clock, in 2^-32 ns.
+    since: u128,
+    /// At which of `received` a demand is done; in the order in which they came.
     under_way: BinaryHeap<Reverse<(u128, u64, Asker)>>,
     asked: u64,
-    /// For when the next look is planned.
-    planned_ns: Option<u64>,
+    /// When the first of them is done if no one asks meanwhile, by the clock.
+    next: Option<u128>,
+    /// Time that was used of processors, in thousandths of 2^-32 ns, until an instant in 2^-32 ns.
+    used: u128,
+    used_until: u128,
 }
 
-impl Processors {
-    /// So many processors, a part of one too.
+impl Tasks {
+    /// On so many processors, a part of one too.
     ///
     /// # Panics
     /// If there is not a thousandth of one.
-    #[must_use]
-    pub fn new(processors: f64) -> Self {
-        let thousandths = (processors * PER_PROCESSOR as f64).round() as u128;
+    fn new(processors: f64) -> Self {
+        let thousandths = (processors * PER_PROCESSOR as f64).round() as u64;
         assert!(thousandths > 0, "a guest has a thousandth of a processor at least");
         Self {
             thousandths,
             received: 0,
-            since_ns: 0,
+            since: 0,
             under_way: BinaryHeap::new(),
             asked: 0,
-            planned_ns: None,
+            next: None,
+            used: 0,
+            used_until: 0,
         }
     }
 
-    /// From now on this much work is wanted too.
-    pub fn ask(&mut self, now_ns: u64, demand: Rest, asker: Asker) {
-        self.go_on(now_ns);
+    fn ask(&mut self, clock: u128, demand: Rest, asker: Asker) {
+        self.go_on(clock);
         self.asked += 1;
         self.under_way.push(Reverse((self.received + demand.0, self.asked, asker)));
+        self.look();
     }
 
-    /// Who is done by now, one after another.
-    pub fn done(&mut self, now_ns: u64) -> Option<Asker> {
-        self.go_on(now_ns);
-        let Reverse((done, ..)) = self.under_way.peek()?;
-        if *done > self.received {
-            return None;
-        }
-        self.under_way.pop().map(|Reverse((_, _, asker))| asker)
+    fn done(&mut self, clock: u128) -> Option<Asker> {
+        self.go_on(clock);
+        let over = self.under_way.peek().is_some_and(|Reverse((done, ..))| *done <= self.received);
+        let asker = if over { self.under_way.pop().map(|Reverse((_, _, asker))| asker) } else { None };
+        self.look();
+        asker
     }
 
-    /// When someone is done if no one asks meanwhile.
-    #[must_use]
-    pub fn next_ns(&self) -> Option<u64> {
-        let Reverse((done, ..)) = self.under_way.peek()?;
-        let left = done.saturating_sub(self.received);
-        let wait = (left * self.load()).div_ceil(self.share() << FRACTION_BITS);
-        Some(self.since_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
+    const fn next(&self) -> Option<u128> {
+        self.next
     }
 
-    /// An instant to look again that is not planned yet; it is from now on. A look that comes too early plans another.
-    pub fn plan(&mut self) -> Option<u64> {
-        let next_ns = self.next_ns()?;
-        if self.planned_ns.is_some_and(|planned_ns| planned_ns <= next_ns) {
-            return None;
-        }
-        self.planned_ns = Some(next_ns);
-        self.planned_ns
-    }
-
-    /// A planned instant has come.
-    pub fn looked(&mut self, now_ns: u64) {
-        self.planned_ns = self.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
-    }
-
-    /// Takes the demands of a server back: which, and what is left of each. It can `ask` for them again.
-    pub fn take_back(&mut self, now_ns: u64, server: usize) -> Vec<(u64, Rest)> {
-        self.go_on(now_ns);
+    fn take_back(&mut self, clock: u128, server: usize) -> Vec<(u64, Rest)> {
+        self.go_on(clock);
         let (back, stay): (Vec<_>, Vec<_>) = std::mem::take(&mut self.under_way)
             .into_sorted_vec()
             .into_iter()
             .rev()
             .partition(|Reverse((_, _, asker))| asker.0 == server);
         self.under_way = stay.into();
+        self.look();
         let rest = |done: u128| Rest(done.saturating_sub(self.received));
         back.into_iter().map(|Reverse((done, _, asker))| (asker.1, rest(done))).collect()
     }
 
-    fn go_on(&mut self, now_ns: u64) {
-        let passed = u128::from(now_ns - self.since_ns) << FRACTION_BITS;
-        if !self.under_way.is_empty() {
-            self.received += passed * self.share() / self.load();
+    fn go_on(&mut self, clock: u128) {
+        let passed = clock - self.since;
+        let (load, active) = (self.load(), self.active());
+        if active == load {
+            self.received += if load == 0 { 0 } else { passed };
+        } else {
+            self.received += passed * u128::from(active) / u128::from(load);
         }
-        self.since_ns = now_ns;
+        self.since = clock;
+    }
+
+    fn look(&mut self) {
+        let (load, active) = (self.load(), self.active());
+        self.next = self.under_way.peek().map(|Reverse((done, ..))| {
+            let left = done.saturating_sub(self.received);
+            let wait =
+                if active == load { left } else { (left * u128::from(load)).div_ceil(u128::from(active)) };
+            self.since + wait
+        });
     }
 
     /// Thousandths of a processor that work.
-    fn share(&self) -> u128 {
+    fn active(&self) -> u64 {
         self.load().min(self.thousandths)
     }
 
     /// Thousandths of a processor that would be wanted.
-    fn load(&self) -> u128 {
-        self.under_way.len() as u128 * PER_PROCESSOR
+    fn load(&self) -> u64 {
+        self.under_way.len() as u64 * PER_PROCESSOR
+    }
+
+    /// Until that time so many thousandths of processors were wanted.
+    fn settle(&mut self, time: u128, active: u64) {
+        self.used += (time - self.used_until) * u128::from(active);
+        self.used_until = time;
+    }
+
+    fn used_ns(&mut self, time: u128) -> f64 {
+        self.settle(time, self.active());
+        (self.used >> FRACTION_BITS) as f64 / PER_PROCESSOR as f64
     }
 }
 
@@ -150,7 +166,7 @@ mod tests {
 
     /// Plays demands (when, how much) in the order of their instants.
     fn played(processors: f64, demands: &[(u64, u64)]) -> Course {
-        let mut shared = Processors::new(processors);
+        let mut shared = Pool::alone(processors);
         let mut course: Course = demands.iter().map(|(at_ns, demand_ns)| (*at_ns, *demand_ns, 0)).collect();
         let mut coming = demands.iter().enumerate().peekable();
         loop {
@@ -160,7 +176,7 @@ mod tests {
                 course[number as usize].2 = now_ns;
             }
             if let Some((number, (at_ns, demand_ns))) = coming.next_if(|(_, (at_ns, _))| *at_ns == now_ns) {
-                shared.ask(*at_ns, Rest::of(*demand_ns), (0, number as u64));
+                shared.ask(*at_ns, 0, Rest::of(*demand_ns), (0, number as u64));
             }
         }
     }
@@ -196,11 +212,11 @@ mod tests {
 
     #[test]
     fn a_look_is_planned_once_and_again_when_someone_is_done_earlier() {
-        let mut shared = Processors::new(1.0);
+        let mut shared = Pool::alone(1.0);
         assert_eq!(shared.plan(), None);
-        shared.ask(0, Rest::of(100), (0, 0));
+        shared.ask(0, 0, Rest::of(100), (0, 0));
         assert_eq!((shared.plan(), shared.plan()), (Some(100), None));
-        shared.ask(0, Rest::of(10), (0, 1));
+        shared.ask(0, 0, Rest::of(10), (0, 1));
         assert_eq!(shared.plan(), Some(20));
         shared.looked(20);
         assert_eq!((shared.done(20), shared.done(20)), (Some((0, 1)), None));
@@ -209,14 +225,14 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_keeps_what_it_received_and_others_go_faster() {
-        let mut shared = Processors::new(1.0);
-        shared.ask(0, Rest::of(100), (0, 7));
-        shared.ask(0, Rest::of(100), (1, 8));
-        let back = shared.take_back(100, 0);
+        let mut shared = Pool::alone(1.0);
+        shared.ask(0, 0, Rest::of(100), (0, 7));
+        shared.ask(0, 0, Rest::of(100), (1, 8));
+        let back = shared.take_back(100, 0, 0);
         assert_eq!(back, [(7, Rest::of(50))]);
         assert_eq!(shared.next_ns(), Some(150));
         assert_eq!(shared.done(150), Some((1, 8)));
-        shared.ask(200, back[0].1, (0, 7));
+        shared.ask(200, 0, back[0].1, (0, 7));
         assert_eq!(shared.next_ns(), Some(250));
     }
 

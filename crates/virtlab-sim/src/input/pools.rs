@@ -1,0 +1,60 @@
+//! Guests that share processors, and whose use of them is sampled.
+
+use super::Finding;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Guests on the same processors.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its path in the Plan.
+    pub name: String,
+    /// How many there are.
+    pub processors: f64,
+    /// Of them, what the vCPUs of its guests take when idle.
+    #[serde(default)]
+    pub idle: f64,
+    /// The share of its speed that a vCPU would lose if infinitely many were active.
+    #[serde(default)]
+    pub contention: f64,
+    /// Places of its guests.
+    pub guests: Vec<usize>,
+}
+
+impl Pool {
+    /// Why it cannot be, if so.
+    #[must_use]
+    pub fn finding(&self) -> Option<Finding> {
+        let Self { name, processors, idle, .. } = self;
+        (idle >= processors).then(|| {
+            let reason =
+                format!("the idle vCPUs of its guests take {idle:.2} processors, and it has {processors}");
+            Finding::new(name, reason, "give it more processors, or its guests fewer vCPUs")
+        })
+    }
+}
+
+/// How often use of processors is sampled, and whose.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// How often.
+    pub every_ns: u64,
+    /// Whose.
+    pub of: Vec<Used>,
+}
+
+/// Whose use of processors is sampled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Used {
+    /// Its name in samples.
+    pub entity: String,
+    /// Places of the guests that are part of it.
+    pub guests: Vec<usize>,
+    /// Places of the pools whose idle vCPUs are part of it.
+    pub pools: Vec<usize>,
+    /// By metric, the number of processors that counts as 1.
+    pub metrics: BTreeMap<String, f64>,
+}

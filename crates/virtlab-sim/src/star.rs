@@ -104,7 +104,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
             })
             .collect(),
         pools: Vec::new(),
-        usage: None,
+        usage: Vec::new(),
         vnics: all()
             .map(|host| Vnic {
                 name: format!("h{host}"),

@@ -29,6 +29,7 @@ from virtlab.planner.pushback import (
 from virtlab.planner.steps import step
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.ospf import converged
+from virtlab.simulator.pools import in_pool, pools
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
 from virtlab.simulator.services import as_simulated, operation, server_of
@@ -66,6 +67,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     live = world.arp == "live"
     shared = sharing(plan)
     worked = working(plan)
+    pooled = in_pool(plan)
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
@@ -108,7 +110,10 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             },
             "forwarding": forwarding,
         },
-        "guests": [_guest(plan, name, vnics, found, works=name in worked) for name in world.guests],
+        "guests": [
+            _guest(plan, name, vnics, found, pooled.get(name), works=name in worked) for name in world.guests
+        ],
+        **pools(plan),
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
         **({"uplinks": [_uplink(each) for each in shared_queues(plan)]} if shared else {}),
@@ -253,6 +258,7 @@ def _guest(
     name: str,
     vnics: Mapping[str, int],
     guest_routes: Mapping[str, tuple[Route, ...]],
+    vcpus: float | None,
     *,
     works: bool,
 ) -> dict[str, Any]:
@@ -263,7 +269,7 @@ def _guest(
         for route in (*plan.world.routes.get(name, ()), *guest_routes.get(name, ()))
     ]
     routes.sort(key=lambda route: -route[0].prefixlen)
-    shared = processors(guest) if works else None
+    shared = vcpus or (processors(guest) if works else None)
     return {
         **({} if shared is None else {"processors": shared}),
         "forwards": guest.forwards,

@@ -6,9 +6,9 @@ full is dropped; so forwarding costs make a capacity. Guests forward one frame a
 as there are.
 
 A parameter has a value, an interval, and whether the measurements could separate it from the others; its unit is in its
-name (`_ns` per packet, call or message, `_byte_ns` per byte). A table of wake-ups or of lateness is a list of
-quantiles. The `ideal` profile is built in and costs nothing. A profile is known by its name and the digest of its
-content.
+name (`_ns` per packet, call or message, `_byte_ns` per byte, `_ratio` a share of a processor or of its speed). A table
+of wake-ups or of lateness is a list of quantiles. The `ideal` profile is built in and costs nothing. A profile is known
+by its name and the digest of its content.
 
 The parameters, and where a world pays them:
 
@@ -30,6 +30,8 @@ The parameters, and where a world pays them:
 | `platform.KIND.steer_ns` | by a frame that comes to a guest with `pin` while it has nothing to do: its processor is woken |
 | `vswitch.KIND.upcall_ns` | by a frame for which the switch's datapath has no entry: its rules are asked |
 | `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
+| `platform.KIND.idle_vcpu_ratio` | by a pool: the part of a processor that each vCPU of such a guest takes |
+| `pool.contention_ratio` | by vCPUs of a pool: the part of their speed that they lose where they are many more (`pools`) |
 | `busy.crossing_ns` | as much more by a frame at a crossing of a vNIC while every processor has work |
 
 While every processor has work a process wakes by the table `wakeup.busy` where there is one, whatever its guest's own.

@@ -21,6 +21,7 @@ from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
+from virtlab.simulator.pools import supplied
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
 from virtlab.simulator.services import as_simulated, refusals_of_services
@@ -32,7 +33,7 @@ ARM = "simulator"
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
-    for check in (_world, _guests, _processors, _commands, refusals_of_services, refusals_of_clients):
+    for check in (_world, _guests, _commands, refusals_of_services, refusals_of_clients):
         found += check(plan)
     if found:
         return found
@@ -70,6 +71,7 @@ def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[
 
     try:
         held = with_nominal_rates(lowered, held_by_nominal_rate(plan, profile))
+        held = supplied(held, plan, profile.value)
         Simulation(json.dumps({**held, "costs": costs(profile, plan, plan.seed)}))
     except ValueError as error:
         for path, reason, cure in error.args[0]:
@@ -93,16 +95,6 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             why = "there is no such platform" if platform is None else platform.arms.get(ARM, NOT_PLAYED)
             reason = f"'{guest.platform}' guests are not modelled: {why}"
             yield Refusal(f"guests.{name}.platform", reason, f"write 'platform: {' | '.join(platforms)}'")
-
-
-def _processors(plan: Plan) -> Iterator[Refusal]:
-    for name, host in plan.world.hosts.items():
-        if host.cpus is not None:
-            reason = "hosts with processors of their own are not modelled"
-            yield Refusal(f"hosts.{name}.cpus", reason, "remove it, or run it on the testbed")
-    for name in plan.world.pools:
-        reason = "pools of processors are not modelled"
-        yield Refusal(f"pools.{name}", reason, "remove it, or run it on the testbed")
 
 
 def _commands(plan: Plan) -> Iterator[Refusal]:

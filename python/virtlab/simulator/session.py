@@ -32,13 +32,14 @@ from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, 
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
+from virtlab.simulator.pools import pools, sampled, sharing_processors, supplied
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.without_effect import by_path, sentences, without_effect, without_passages
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000
 RESET_HOW = "its vNICs are down for as long as asked; coming up takes no time"
-NAMES = frozenset({"mark", "entity", "counter"})
+NAMES = frozenset({"mark", "entity", "counter", "metric"})
 SAMPLED_COUNTERS = frozenset({"vnics", "links"})
 
 
@@ -66,6 +67,7 @@ class SimulatorSession:
             lowered = lowered_once(plan, trial.seed) if once else lower(plan, trial.seed, overrides)
             held = held_by_nominal_rate(plan, self.profile, overrides)
             lowered = with_nominal_rates(as_played(lowered, plan, self.profile), held)
+            lowered = supplied(lowered, plan, self.profile.value)
             lowered["costs"] = costs(self.profile, self.plan, trial.seed)
             world = Simulation(json.dumps(lowered))
         except ValueError as error:
@@ -150,7 +152,12 @@ class SimulatorSession:
 
 def unsampled(plan: Plan) -> list[str]:
     """What the Plan wants collected and an ideal world does not have: missing, not zero."""
-    found = [f"series {each.source}: an ideal platform has none to sample" for each in plan.collect.series]
+    has = sampled(plan)
+    found = [
+        f"series {each.source}: an ideal platform has none to sample"
+        for each in plan.collect.series
+        if each.source not in has
+    ]
     found += [
         f"counters {group}: an ideal platform has none"
         for group in plan.collect.counters
@@ -185,6 +192,10 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
                 applied["licence"] = bucket
             values = vnic.model_dump(mode="json")
             objects[vnic_path(name, vnic_name)] = RealisedObject(values, applied, applied, "simulator")
+    given = supplied(pools(plan), plan, profile.value).get("pools", [])
+    for each, one in zip(sharing_processors(plan), given, strict=True):
+        supply = {key: one[key] for key in ("processors", "idle", "contention")} | unheeded(each.path)
+        objects[each.path] = RealisedObject({"cpus": each.cpus}, supply, supply, "simulator")
     for name, vswitch in world.vswitches.items():
         values = vswitch.model_dump(mode="json")
         bridged = named | unheeded(f"vswitches.{name}")
@@ -251,6 +262,7 @@ def world_once(plan: Plan, profile: Profile) -> str:
         paid = costs(profile, plan, 0)
         lowered = as_played(lowered_once(plan, 0), plan, profile)
         lowered = with_nominal_rates(lowered, held_by_nominal_rate(plan, profile))
+        lowered = supplied(lowered, plan, profile.value)
         played = {**(without_passages(lowered) if paid is None else lowered), "costs": paid}
         return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:16]
 

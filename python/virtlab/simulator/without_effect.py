@@ -19,12 +19,15 @@ from virtlab.plan import Guest, Plan
 from virtlab.planner.clusters import entered, ways
 from virtlab.planner.ports import port_of
 from virtlab.simulator.paths import by_tcp
+from virtlab.simulator.pools import in_pool, sharing_processors
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import NO_PROGRAMS, why_without_effect
 from virtlab.simulator.shares import working
 
 IDEAL_ALIKE = "an ideal platform costs nothing, whatever it is"
 IDEAL_PROCESSOR = "on an ideal platform nothing takes processor time"
+NO_WORK = "no server in it works for requests"
+ANY_MEANS = "a simulated pool has so many processors at all times, whatever holds its guests to them"
 NO_MEMORY = "a simulated guest never runs short of memory"
 ONE_CONTAINER = "profiles tell platforms apart, and not what runs them"
 CUT_TO_MTU = "segments of TCP are cut to the MTU at the sender, where a cable would have them cut"
@@ -44,6 +47,7 @@ def without_effect(plan: Plan, profile: Profile) -> list[WithoutEffect]:
     return [
         *_network(plan),
         *_guests(plan, profile),
+        *_processors(plan),
         *_vswitches(plan, profile),
         *_roles(plan),
         *_timeline(plan),
@@ -103,12 +107,23 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield WithoutEffect(path, f"user_namespace {guest.user_namespace}", ONE_CONTAINER)
         if guest.firmware is not None:
             yield WithoutEffect(path, f"firmware {guest.firmware}", "a simulated guest boots nothing")
-        if guest.vcpus is not None and name not in worked:
+        idle = guest.pool is not None and profile.value(f"platform.{guest.platform}.idle_vcpu_ratio") > 0
+        if guest.vcpus is not None and name not in worked and not idle:
             yield WithoutEffect(path, f"vcpus {guest.vcpus}", "a simulated guest is one virtual processor")
         if guest.image is not None:
             yield WithoutEffect(path, f"image {guest.image}", NO_PROGRAMS)
         if name in tcp and profile.is_ideal and any(vnic.offloads != "off" for vnic in guest.vnics.values()):
             yield WithoutEffect(path, "offloads default", CUT_TO_MTU)
+
+
+def _processors(plan: Plan) -> Iterator[WithoutEffect]:
+    worked = in_pool(plan)
+    for each in sharing_processors(plan):
+        if not any(name in worked for name in each.guests):
+            yield WithoutEffect(each.path, f"cpus {each.cpus}", NO_WORK)
+    for name, pool in plan.world.pools.items():
+        if pool.by != "affinity":
+            yield WithoutEffect(f"pools.{name}", f"by {pool.by}", ANY_MEANS)
 
 
 def _behind_a_passage(name: str, guest: Guest) -> bool:

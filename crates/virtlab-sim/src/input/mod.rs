@@ -42,9 +42,9 @@ pub struct Input {
     /// Guests that share processors.
     #[serde(default)]
     pub pools: Vec<Pool>,
-    /// Whose use of processors is sampled; absent: nobody's.
+    /// Whose use of processors is sampled; empty: none is.
     #[serde(default)]
-    pub usage: Option<Usage>,
+    pub usage: Vec<Usage>,
     /// Their ports.
     pub vnics: Vec<Vnic>,
     /// Virtual switches.

@@ -36,7 +36,7 @@ impl Pool {
 }
 
 /// How often use of processors is sampled, and whose.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
     /// How often.

@@ -235,7 +235,7 @@ mod tests {
         // Two demands of 10 ms on one vCPU each and one processor.
         let mut pool = Pool::shared(supply(1.0), &[1.0, 1.0]);
         assert_eq!(played(&mut pool, &[(0, 0, 10 * MS), (0, 1, 10 * MS)]), [20 * MS; 2]);
-        // Two of one guest on its one vCPU leave half of two processors to nobody.
+        // Two of one guest on its one vCPU leave one of two processors idle.
         let mut pool = Pool::shared(supply(2.0), &[1.0, 1.0]);
         assert_eq!(played(&mut pool, &[(0, 0, 10 * MS), (0, 0, 10 * MS)]), [20 * MS; 2]);
         // A guest with three active vCPUs and one with one: each vCPU has half of a processor, whosever it is.

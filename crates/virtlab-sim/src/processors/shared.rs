@@ -1,6 +1,6 @@
 //! Which guests of a world share processors, and with whom.
 
-use super::usage::Usage;
+use super::usage::Series;
 use super::{Asker, Pool, Rest, Supply};
 use crate::input::Input;
 use crate::samples::Table;
@@ -11,7 +11,7 @@ pub struct Shared {
     pools: Vec<Pool>,
     /// Of each guest its pool, and its place there; of a guest without, whatever works has a processor of its own.
     places: Vec<Option<(usize, usize)>>,
-    usage: Usage,
+    series: Vec<Series>,
 }
 
 impl Shared {
@@ -35,7 +35,7 @@ impl Shared {
                 pools.push(Pool::alone(processors));
             }
         }
-        Self { pools, places, usage: Usage::new(input) }
+        Self { pools, places, series: input.usage.iter().map(Series::new).collect() }
     }
 
     /// Whether what works in a guest shares processors.
@@ -74,30 +74,21 @@ impl Shared {
         self.pools[pool].done(now_ns)
     }
 
-    /// Between two samples of use; `None` where none are taken.
-    #[must_use]
-    pub fn sampled_every_ns(&self) -> Option<u64> {
-        self.usage.every_ns()
-    }
-
-    /// Takes samples of use, and that of what idle vCPUs take.
-    pub fn sample(&mut self, now_ns: u64) {
-        for entity in 0..self.usage.of().len() {
-            let used = &self.usage.of()[entity];
-            let mut used_ns: f64 =
-                used.pools.iter().map(|pool| self.pools[*pool].idle() * now_ns as f64).sum();
-            for guest in &used.guests {
-                if let Some((pool, place)) = self.places[*guest] {
-                    used_ns += self.pools[pool].used_ns(now_ns, place);
-                }
-            }
-            self.usage.take(now_ns, entity, used_ns);
+    /// Takes samples of use, and of what idle vCPUs take, of those that are sampled as often.
+    pub fn sample(&mut self, group: usize, now_ns: u64) {
+        let Self { pools, places, series } = self;
+        let series = &mut series[group];
+        for entity in 0..series.of().len() {
+            let used = &series.of()[entity];
+            let idle: f64 = used.pools.iter().map(|pool| pools[*pool].idle()).sum();
+            let places = used.guests.iter().filter_map(|guest| places[*guest]);
+            let working: f64 = places.map(|(pool, place)| pools[pool].used_ns(now_ns, place)).sum();
+            series.take(now_ns, entity, idle.mul_add(now_ns as f64, working));
         }
     }
 
-    /// The samples of use; `None` without any.
-    #[must_use]
-    pub fn samples(&self) -> Option<Table> {
-        self.usage.table()
+    /// The samples of use.
+    pub fn samples(&self) -> impl Iterator<Item = Table> {
+        self.series.iter().filter_map(Series::table)
     }
 }

@@ -1,46 +1,37 @@
 //! Use of processors as a series: every so often, how many an entity used on average since the sample before.
 
-use crate::input::{Input, Used};
+use crate::input::{Usage, Used};
 use crate::samples::{Column, Record, SeriesRow, Table};
 use virtlab_wire::block;
 
-/// What is sampled, and the samples.
+/// What is sampled as often as each other, and the samples.
 #[derive(Debug)]
-pub struct Usage {
-    every_ns: u64,
-    of: Vec<Used>,
+pub struct Series {
+    given: Usage,
     /// Of each entity, the processor time that it had used at the sample before.
     before_ns: Vec<f64>,
-    /// Entities and metrics by their places in `of`; the value.
+    /// Entities and metrics by their places; the value.
     samples: Vec<(u64, usize, usize, f64)>,
 }
 
-impl Usage {
+impl Series {
     /// Nothing sampled yet.
     #[must_use]
-    pub fn new(input: &Input) -> Self {
-        let given = input.usage.clone().unwrap_or_default();
-        let before_ns = vec![0.0; given.of.len()];
-        Self { every_ns: given.every_ns, of: given.of, before_ns, samples: Vec::new() }
-    }
-
-    /// Between two samples; `None` where nothing is sampled.
-    #[must_use]
-    pub fn every_ns(&self) -> Option<u64> {
-        (!self.of.is_empty()).then_some(self.every_ns.max(1))
+    pub fn new(given: &Usage) -> Self {
+        Self { given: given.clone(), before_ns: vec![0.0; given.of.len()], samples: Vec::new() }
     }
 
     /// Whose use is sampled.
     #[must_use]
     pub fn of(&self) -> &[Used] {
-        &self.of
+        &self.given.of
     }
 
     /// Takes a sample of an entity that has used so much processor time until now.
     pub fn take(&mut self, now_ns: u64, entity: usize, used_ns: f64) {
-        let processors = (used_ns - self.before_ns[entity]) / self.every_ns.max(1) as f64;
+        let processors = (used_ns - self.before_ns[entity]) / self.given.every_ns.max(1) as f64;
         self.before_ns[entity] = used_ns;
-        for (metric, one) in self.of[entity].metrics.values().enumerate() {
+        for (metric, one) in self.given.of[entity].metrics.values().enumerate() {
             self.samples.push((now_ns, entity, metric, processors / one));
         }
     }
@@ -49,9 +40,9 @@ impl Usage {
     #[must_use]
     pub fn table(&self) -> Option<Table> {
         const { assert!(SeriesRow::COLUMNS.len() == 4, "a value below for each column") }
-        let entity = |place: &usize| self.of[*place].entity.clone();
+        let entity = |place: &usize| self.given.of[*place].entity.clone();
         let metric = |place: &usize, metric: &usize| {
-            self.of[*place].metrics.keys().nth(*metric).cloned().unwrap_or_default()
+            self.given.of[*place].metrics.keys().nth(*metric).cloned().unwrap_or_default()
         };
         let rows = || self.samples.iter();
         let values = [

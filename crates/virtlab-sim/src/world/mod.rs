@@ -195,7 +195,9 @@ impl World {
             input,
         };
         world.read("begin");
-        world.plan_sample();
+        for group in 0..world.input.usage.len() {
+            world.plan_sample(group);
+        }
         Ok(world)
     }
 
@@ -265,7 +267,7 @@ impl World {
                 Some(Due::Release(nic)) => self.network.release(nic),
                 Some(Due::Speak(place)) => self.network.speak(place),
                 Some(Due::Work(pool)) => self.work(pool),
-                Some(Due::Sample) => self.sample(),
+                Some(Due::Sample(group)) => self.sample(group),
                 Some(Due::Serve(server)) => self.serve(server),
                 Some(Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
@@ -302,8 +304,8 @@ impl World {
     }
 
     /// Takes samples of how processors are used; the last where nothing is left to happen.
-    fn sample(&mut self) {
-        self.network.servers.processors.sample(self.network.now_ns);
+    fn sample(&mut self, group: usize) {
+        self.network.servers.processors.sample(group, self.network.now_ns);
         let comes = [
             self.network.fabric_ns(),
             self.network.agenda.next_ns(),
@@ -311,14 +313,13 @@ impl World {
             self.network.last_coming_ns(),
         ];
         if comes.iter().any(Option::is_some) {
-            self.plan_sample();
+            self.plan_sample(group);
         }
     }
 
-    fn plan_sample(&mut self) {
-        if let Some(every_ns) = self.network.servers.processors.sampled_every_ns() {
-            self.network.agenda.plan(self.network.now_ns.saturating_add(every_ns), Due::Sample);
-        }
+    fn plan_sample(&mut self, group: usize) {
+        let every_ns = self.input.usage[group].every_ns.max(1);
+        self.network.agenda.plan(self.network.now_ns.saturating_add(every_ns), Due::Sample(group));
     }
 
     /// Roles whose requests a server has done by now.

@@ -1,0 +1,160 @@
+"""Processors that guests share in the simulator: pools of hosts, and hosts with processors of their own.
+
+M guests with V vCPUs each share P processors. V is a machine's `vcpus`; a namespace or container has as many as its
+servers have threads. The core shares them out (`processors/pool.rs`): with A vCPUs active each works at the speed
+min(1, P_eff / A), where P0 = P - c0 (V summed up over the guests) and P_eff = P0 (1 - e max(0, 1 - P0 / A)). A profile
+says c0 (`platform.KIND.idle_vcpu_ratio`, processors per vCPU) and e (`pool.contention_ratio`); in the ideal one both
+are 0. A guest that has nothing to work for takes no more than its idle vCPUs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from virtlab.catalogue import WORKLOADS
+from virtlab.plan import Guest, Plan
+from virtlab.planner.clusters import asked
+from virtlab.simulator.services import as_simulated
+from virtlab.simulator.shares import processors
+
+CONTENTION = "pool.contention_ratio"
+OF_GUESTS, OF_HOSTS = "guest.cpu", "host.cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Processors that guests share: `path` of the pool in the Plan, or of the host whose own they are."""
+
+    path: str
+    host: str
+    cpus: int
+    guests: tuple[str, ...]
+
+
+def sharing_processors(plan: Plan) -> list[Shared]:
+    """All of a Plan: its pools, then hosts with processors and without pools."""
+    guests = plan.world.guests.items()
+    found = []
+    for name, pool in plan.world.pools.items():
+        inside = tuple(guest for guest, each in guests if each.pool == name)
+        found.append(Shared(f"pools.{name}", pool.host, pool.cpus, inside))
+    pooled = {pool.host for pool in plan.world.pools.values()}
+    for name, host in plan.world.hosts.items():
+        if host.cpus is not None and name not in pooled:
+            inside = tuple(guest for guest, each in guests if each.host == name)
+            found.append(Shared(f"hosts.{name}", name, host.cpus, inside))
+    return found
+
+
+def vcpus(plan: Plan) -> dict[str, float]:
+    """Guest in which a server works -> how many things can work in it at once."""
+    threads: dict[str, dict[str, int]] = {}
+    for name, role in plan.roles.items():
+        kind = WORKLOADS.get(role.workload)
+        values = as_simulated(plan, role)
+        if kind is None or not kind.works(values):
+            continue
+        for guest in asked(plan, role):
+            server = str(role.parameters.get("service", f"roles.{name}"))
+            threads.setdefault(guest, {})[server] = int(kind.complete(values)["threads"])
+    return {
+        name: _vcpus(plan.world.guests[name], float(sum(servers.values())))
+        for name, servers in threads.items()
+    }
+
+
+def _vcpus(guest: Guest, threads: float) -> float:
+    own = processors(guest)
+    if own is None:
+        return threads
+    return own if guest.vcpus is not None else min(own, threads)
+
+
+def pools(plan: Plan) -> dict[str, Any]:
+    """The core's words for processors that guests share, and for what is sampled of them; none of a Plan without."""
+    places = {name: place for place, name in enumerate(plan.world.guests)}
+    worked = vcpus(plan)
+    lowered = [
+        {
+            "name": each.path,
+            "processors": float(each.cpus),
+            "guests": [places[name] for name in each.guests if name in worked],
+        }
+        for each in sharing_processors(plan)
+    ]
+    if not lowered:
+        return {}
+    usage = list(_usage(plan, places, worked))
+    return {"pools": lowered, **({"usage": usage} if usage else {})}
+
+
+def in_pool(plan: Plan) -> dict[str, float]:
+    """Guests that share processors with others and in which servers work -> their vCPUs."""
+    worked = vcpus(plan)
+    return {name: worked[name] for each in sharing_processors(plan) for name in each.guests if name in worked}
+
+
+def supplied(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
+    """The core's input with what a profile's values say of its pools."""
+    if "pools" not in lowered:
+        return dict(lowered)
+    working_on = vcpus(plan)
+    given = []
+    for pool, each in zip(lowered["pools"], sharing_processors(plan), strict=True):
+        idle = sum(
+            value(f"platform.{plan.world.guests[name].platform}.idle_vcpu_ratio") * count
+            for name in each.guests
+            if (count := plan.world.guests[name].vcpus or working_on.get(name))
+        )
+        given.append({**pool, "idle": idle, "contention": min(1.0, value(CONTENTION))})
+    return {**lowered, "pools": given}
+
+
+def sampled(plan: Plan) -> dict[str, int]:
+    """Series that the simulator has of a Plan, and how often each is sampled."""
+    if not in_pool(plan):
+        return {}
+    found = {
+        each.source: each.every_ns for each in plan.collect.series if each.source in (OF_GUESTS, OF_HOSTS)
+    }
+    every_ns = plan.collect.telemetry_ns
+    return ({OF_GUESTS: every_ns, OF_HOSTS: every_ns} if every_ns else {}) | found
+
+
+def _usage(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+    each_of = {OF_GUESTS: _of_guests, OF_HOSTS: _of_hosts}
+    for source, every_ns in sampled(plan).items():
+        entities = list(each_of[source](plan, places, worked))
+        if entities:
+            yield {"every_ns": every_ns, "of": entities}
+
+
+def _of_guests(
+    plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]
+) -> Iterator[dict[str, Any]]:
+    for place, pool in enumerate(sharing_processors(plan)):
+        host = plan.world.hosts[pool.host].cpus
+        of_host = {} if host is None else {"host_cpu_share": float(host)}
+        working_in = [name for name in pool.guests if name in worked]
+        for name in working_in:
+            metrics = {"cpu": 1.0, "cpu_share": worked[name], **of_host}
+            yield {"entity": f"guests.{name}", "guests": [places[name]], "pools": [], "metrics": metrics}
+        if pool.path.startswith("pools."):
+            metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
+            mine = [places[name] for name in working_in]
+            yield {"entity": pool.path, "guests": mine, "pools": [place], "metrics": metrics}
+
+
+def _of_hosts(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+    every = sharing_processors(plan)
+    for name, host in plan.world.hosts.items():
+        own = [(place, pool) for place, pool in enumerate(every) if pool.host == name]
+        if host.cpus is not None and own:
+            yield {
+                "entity": f"hosts.{name}",
+                "guests": [places[guest] for _, pool in own for guest in pool.guests if guest in worked],
+                "pools": [place for place, _ in own],
+                "metrics": {"cpu": float(host.cpus)},
+            }

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan
 from virtlab.planner.clusters import asked
-from virtlab.simulator.services import as_simulated
+from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import processors
 
 CONTENTION = "pool.contention_ratio"
@@ -49,11 +50,14 @@ def sharing_processors(plan: Plan) -> list[Shared]:
 
 
 def vcpus(plan: Plan) -> dict[str, float]:
-    """Guest in which a server works -> how many things can work in it at once."""
+    """Guest in which a server or a program works -> how many things can work in it at once."""
     threads: dict[str, dict[str, int]] = {}
     for name, role in plan.roles.items():
         kind = WORKLOADS.get(role.workload)
         values = as_simulated(plan, role)
+        if works_itself(role):
+            of_program = int(role.parameters[SIMULATED_AS].get("threads", 1))
+            threads.setdefault(str(role.from_), {})[f"roles.{name}"] = of_program
         if kind is None or not kind.works(values):
             continue
         for guest in asked(plan, role):

@@ -54,7 +54,7 @@ def test_both_ends_of_a_paced_role_stand_above_others_unless_their_guest_is_boun
             seen.extend(policies(pid) for pid in processes.agents_of(session, "probe"))
 
         assert session.run(Trial("t0", 1), worlds.ActingSink(act)).status != "failed"
-        assert session.realised.versions["probe_priority"] == "SCHED_FIFO 1 (burst_load, rtt)"
+        assert session.realised.versions["probe_priority"] == "SCHED_FIFO 1 (rtt)"
     assert seen
     assert [os.SCHED_FIFO in each for each in seen] == [above] * len(seen)
 

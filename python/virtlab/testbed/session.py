@@ -21,7 +21,7 @@ from virtlab.testbed.kinds.findings import Machine
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.process import cpus_of_world, usable_cpus
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.play import priority
+from virtlab.testbed.play.priority import Priorities
 from virtlab.testbed.play.probes import Probes
 from virtlab.testbed.play.run import Pass
 from virtlab.testbed.services.services import Services
@@ -107,8 +107,8 @@ class TestbedSession:
                     if not PLATFORMS[guest.platform].shares_kernel
                 },
             )
-            above = not self.leader.rootless
-            held = {**site.conditions(self.leader.hello), "probe_priority": priority.condition(above=above)}
+            priorities = Priorities.of(plan, machine=not self.leader.rootless)
+            held = {**site.conditions(self.leader.hello), "probe_priority": priorities.condition()}
             self.realised = readback.realise(
                 plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests
             )
@@ -117,7 +117,7 @@ class TestbedSession:
                 services = Services(self._guests, plan)
                 self._guests.running.append(services)
                 services.start(observe)
-            self._probes = Probes(control, plan, self.lowered, self._guests, tasks, cpus, above=above)
+            self._probes = Probes(control, plan, self.lowered, self._guests, priorities, tasks, cpus)
         except VirtlabError as error:
             why = self._death_behind(error)
             self.end()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from virtlab.plan import Guest, Plan, Role, World
-from virtlab.testbed.play.priority import fifo_priority
+from virtlab.testbed.play.priority import Priorities
 
 ECHO = {"workload": "rtt", "interval_ns": 1_000_000, "ip_packet_bytes": 1500}
 BURSTS = {"workload": "burst_load", "burst_bytes": 65_000, "period_ns": 10_000_000, "streams": 2}
@@ -15,7 +15,8 @@ BURSTS = {"workload": "burst_load", "burst_bytes": 65_000, "period_ns": 10_000_0
 
 def priority(role: dict[str, Any], platform: str = "namespace", **guest: Any) -> int | None:
     own = Guest(platform=platform, host="h", vnics={}, **guest)
-    return fifo_priority(Plan(world=World(hosts={"h": {}}, guests={"g": own})), Role(**role), "g")
+    plan = Plan(world=World(hosts={"h": {}}, guests={"g": own}), roles={"r": Role(**role)})
+    return Priorities.of(plan, machine=True).fifo(plan.roles["r"], "g")
 
 
 @pytest.mark.parametrize("role", [ECHO, BURSTS])
@@ -53,3 +54,18 @@ def test_guests_whose_processors_are_shared_out_or_that_poll_do_not(bound: dict[
 @pytest.mark.parametrize("platform", ["container", "qemu", "ssh"])
 def test_guests_with_processes_of_their_own_do_not(platform: str) -> None:
     assert priority(ECHO, platform=platform) is None
+
+
+def test_roles_that_are_few_packets_each_and_many_together_do_not() -> None:
+    guest = Guest(platform="namespace", host="h", vnics={})
+    roles = {f"r{number}": Role(**ECHO) for number in range(6)}
+    for count, expected in ((5, 1), (6, None)):
+        some = dict(list(roles.items())[:count])
+        plan = Plan(world=World(hosts={"h": {}}, guests={"g": guest}), roles=some)
+        assert Priorities.of(plan, machine=True).fifo(roles["r0"], "g") == expected
+
+
+def test_a_run_says_whose_probes_stand_above() -> None:
+    plan = Plan(world=World(hosts={"h": {}}, guests={}), roles={"a": Role(**ECHO), "b": Role(**BURSTS)})
+    assert Priorities.of(plan, machine=True).condition() == "SCHED_FIFO 1 (burst_load, rtt)"
+    assert Priorities.of(plan, machine=False).condition() == "none"

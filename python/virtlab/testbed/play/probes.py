@@ -17,7 +17,7 @@ from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.play.priority import fifo_priority
+from virtlab.testbed.play.priority import Priorities
 
 CURE_PROBE = "see whether that guest has memory left for it, and its console"
 NOT_OF_THE_PROBE = frozenset(
@@ -45,11 +45,11 @@ class Probes:
     plan: Plan
     lowered: Lowered
     stations: Guests
+    priorities: Priorities
     tasks: Mapping[str, list[str]] = field(
         default_factory=dict
     )  # guest -> `tasks` files of its control groups
     cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
-    above: bool = False  # whether probes may have a real-time priority
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ class Probes:
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
             }  # fmt: skip
-            if self.above and (priority := fifo_priority(self.plan, role, end.guest)) is not None:
+            if (priority := self.priorities.fifo(role, end.guest)) is not None:
                 request["fifo_priority"] = priority
             try:
                 reply = self.control.call("arm", request, channel=channel)

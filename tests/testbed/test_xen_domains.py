@@ -69,6 +69,39 @@ timeline:
 collect: {series: {guest.cpu: 1 s, memory: 1 s}, counters: [vnics, guests]}
 repeat: {minimum: 1, maximum: 1}
 """
+SERVED = """
+version: 1
+name: xen-served
+hosts: {h: {platform: xen, guests: 2, vswitch: linux_bridge}}
+services:
+  app: {kind: demand_server, on: h.g2, demand: 1 ms, ready: {port: 7000, timeout: 2 min}}
+  web:
+    kind: program
+    on: h.g2
+    argv: [httpd, -f, -v, -p, "8080"]
+    files: {index.html: served inside a domain}
+    cpu: 50 %
+    memory: 32 MiB
+    ready: {port: 8080, http: /index.html, timeout: 2 min}
+collect: {counters: [guests]}
+roles:
+  clients: {workload: request_response, from: h.g1, to: app, rate: 5 request/s, connections: 4, duration: 3 s}
+  pages:
+    workload: request_response
+    protocol: http
+    from: h.g1
+    to: web
+    path: /index.html
+    rate: 5 request/s
+    connections: 4
+    duration: 3 s
+timeline:
+  - {id: ask, do: run, role: clients}
+  - {id: again, do: call, service: web, op: restart, after: ask.finished, timeout: 2 min, on_timeout: fail}
+  - {id: read, do: run, role: pages, after: again.done}
+repeat: {minimum: 1, maximum: 1}
+"""
+REQUESTS = 15  # of each role
 _ = virtlab.testbed.session, virtlab.testbed.platforms.xen.domains, monitor
 
 
@@ -190,6 +223,25 @@ def test_domains_of_several_sizes_stream_to_each_other_and_to_a_namespace(lab: X
         assert any(end[key] > begin.get(key, 0) for key in sent), sent
         check_rates(told, begin, end)
     assert lab.check(plan) == []
+
+
+def test_services_in_a_domain_answer_and_one_that_was_restarted_does_again(lab: XenLab) -> None:
+    plan = plan_of(SERVED)
+    assert lab.check(plan) == []
+    with lab.open(plan, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        bounds = session.realised.objects["services.web/h.g2"].read_back
+        assert {"50000 100000", str(32 << 20)} <= set(bounds.values()), "by the domain's own kernel"
+    for role in ("clients", "pages"):
+        ends = [dict(columns)["error"] for name, _, columns in sink.blocks if name == role]
+        assert sum(each.size for each in ends) == REQUESTS
+        assert not any(each.any() for each in ends), "every request was answered"
+    assert "again.done" in {event.what for event in sink.events}
+    begin = sink.counters("begin")
+    assert {("services.app/h.g2", "start_ns"), ("services.web/h.g2", "start_ns")} <= set(begin)
+    assert b"/index.html" in sink.artefacts["service-web-h.g2.log"], "the server tells what it was asked"
 
 
 def test_domains_forward_flow_by_flow_and_one_that_was_reset_does_again(lab: XenLab) -> None:

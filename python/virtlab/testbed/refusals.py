@@ -296,19 +296,25 @@ def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
                 yield from unknown_program(
                     path, service.parameters, plan.world.guests[guest], findings.small_system
                 )
-                yield from _limits(path, service, platform, findings)
+                yield from limits_of_service(path, service, platform, findings)
 
 
-def _limits(path: str, service: Service, platform: Platform, findings: Findings) -> Iterator[Refusal]:
+def limits_of_service(
+    path: str, service: Service, platform: Platform, findings: Findings
+) -> Iterator[Refusal]:
     """Why a service's own limits of CPU and memory cannot be held."""
     for key in LIMITS:
         if service.parameters.get(key) is None:
             continue
-        if findings.inside is not None or not platform.shares_files:
-            where = f"inside {findings.inside}" if findings.inside is not None else f"of {platform.name}"
-            reason = f"a guest {where} bounds no program by itself"
-            yield Refusal(f"{path}.{key}", reason, "bound the guest, or use namespace guests on this machine")
-        elif not findings.root:
+        if platform.existing:
+            reason = (
+                f"control groups on a host that exists already, as {platform.name} hosts do, would stay there"
+            )
+            yield Refusal(f"{path}.{key}", reason, "bound the service there yourself, in its 'argv'")
+        elif findings.inside is not None and platform.shares_kernel:
+            reason = f"a guest inside {findings.inside} bounds no program by itself"
+            yield Refusal(f"{path}.{key}", reason, "bound the guest, or use guests on this machine")
+        elif platform.shares_kernel and not findings.root:
             yield Refusal(f"{path}.{key}", "control groups can only be made by root here", "run as root")
 
 

@@ -77,10 +77,11 @@ class TestbedSession:
                 said = build.start_switch(
                     control, self.lowered, cpu=switch_cpu if pinned else None, root=not self.leader.rootless
                 )
-            self._guests.tasks = tasks
+            self._guests.limits.ours = tasks
             self._guests.groups = None if self.leader.rootless else self._groups
             self._guests.container_home = site.container_home(self._groups)
             self._guests.start(observe)
+            inside = self._guests.bound_services()
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])
             pins = pinning.pin(control, self.lowered, on)
@@ -110,7 +111,7 @@ class TestbedSession:
             priorities = Priorities.of(plan, machine=not self.leader.rootless)
             held = {**site.conditions(self.leader.hello), "probe_priority": priorities.condition()}
             self.realised = readback.realise(
-                plan, self.lowered, seen, said, held, self._groups.read_back, pins, self._guests
+                plan, self.lowered, seen, said, held, {**self._groups.read_back, **inside}, pins, self._guests
             )
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             if plan.world.services:

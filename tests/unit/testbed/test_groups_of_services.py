@@ -84,6 +84,55 @@ def test_version_1_has_a_group_of_each_controller_that_bounds_something(
     }
 
 
+SHARE = groups.Bound((5000, 100_000), MEMORY_BYTES, "c", "service-db")
+
+
+def container(root: Path, *hierarchies: str) -> None:
+    """The groups that a runtime made of a container with two processes."""
+    for hierarchy in hierarchies:
+        (root / hierarchy / "made" / "c").mkdir(parents=True)
+        (root / hierarchy / "made" / "c" / "cgroup.procs").write_text("40\n41\n")
+
+
+def test_the_group_of_a_service_is_below_that_of_its_container(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    container(root, "cpu", "memory")
+    made = groups.Groups(root=root, folder=tmp_path / "ledger")
+    made.below("/made/c", "services.db/c", SHARE)
+    assert made.read_back["services.db/c"] == {
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "5000",
+        "memory.limit_in_bytes": str(MEMORY_BYTES),
+    }
+    (noted,) = (tmp_path / "ledger").glob("*.json")
+    assert "/cpu/made/c/service-db" in noted.read_text(), "noted before it is made, for whoever sweeps"
+    groups_of = [root / each / "made" / "c" / "service-db" for each in ("cpu", "memory")]
+    assert all(each.is_dir() for each in groups_of)
+
+
+def test_a_container_of_version_2_has_its_own_processes_beside_its_services(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    container(root, ".")
+    (root / "cgroup.controllers").write_text("cpu memory")
+    made = groups.Groups(root=root, folder=tmp_path / "ledger")
+    made.below("/made/c", "services.db/c", SHARE)
+    made.below("/made/c", "services.free/c", groups.Bound(None, MEMORY_BYTES, "c", "service-free"))
+    whole = root / "made" / "c"
+    assert (whole / "own" / "cgroup.procs").read_text() == "41", "the last that was written there"
+    assert (whole / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    assert (whole / "service-db" / "cpu.max").read_text() == "5000 100000"
+    assert not (whole / "service-free" / "cpu.max").exists()
+
+
+def test_a_process_of_a_container_is_found_by_its_number_inside(tmp_path: Path) -> None:
+    container(tmp_path, ".")
+    for number, inside in (("40", 1), ("41", 7)):
+        (tmp_path / "proc" / number).mkdir(parents=True)
+        (tmp_path / "proc" / number / "status").write_text(f"Name:\tx\nNSpid:\t{number}\t3\t{inside}\n")
+    found = [groups.process_of(tmp_path / "made" / "c", inside, tmp_path / "proc") for inside in (1, 7, 3)]
+    assert found == [40, 41, None]
+
+
 def test_where_nothing_is_bounded_no_group_is_made(tmp_path: Path) -> None:
     made = groups.Groups(root=tmp_path / "none", folder=tmp_path / "ledger")
     assert made.create(plan({}), rootless=False) == {}

@@ -15,6 +15,7 @@ from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Ready, Service
 from virtlab.planner.check import mistakes
 from virtlab.planner.wiring import Wiring
+from virtlab.testbed import refusals
 from virtlab.testbed.image.entry import beside, entry_point
 from virtlab.testbed.services.output import LINE_MAX_BYTES, MOST_BYTES, Output
 from virtlab.testbed.services.service import services
@@ -209,6 +210,21 @@ def test_only_root_on_this_machine_bounds_a_service(changed: dict[str, Any], ref
     paths = refused(with_services(db=program(**limits)), replace(HERE, **changed))
     wanted = [f"services.db.{key}" for key in limits] if refuses else []
     assert [path for path in paths if path.startswith("services.")] == wanted
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+@pytest.mark.parametrize(
+    "changed", [{"root": True}, {"root": False}, {"root": True, "inside": "lab-vm"}], ids=str
+)
+def test_who_can_bound_a_service_depends_on_whose_kernel_it_is(name: str, changed: dict[str, Any]) -> None:
+    """By a machine's own kernel anybody can; root on this machine where it is ours; nobody on hosts that exist already."""
+    platform, findings = PLATFORMS[name], replace(HERE, **changed)
+    service = Service.model_validate(program(memory_bytes=1 << 20))
+    found = list(refusals.limits_of_service("services.db", service, platform, findings))
+    held = not platform.existing and (
+        not platform.shares_kernel or (findings.root and findings.inside is None)
+    )
+    assert [each.path for each in found] == ([] if held else ["services.db.memory_bytes"])
 
 
 # Output

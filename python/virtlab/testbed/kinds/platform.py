@@ -35,9 +35,12 @@ class Surroundings(Protocol):
     control: Control
     plan: Plan
     lowered: Lowered
-    tasks: Mapping[str, list[str]]  # guest -> `tasks` files of its control groups
     groups: Bounds | None  # those of root; None: an ordinary user's session makes none
     container_home: Home | None  # None: this machine
+
+    @property
+    def tasks(self) -> Mapping[str, list[str]]:
+        """Guest -> `tasks` files of its control groups."""
 
     def now(self) -> int:
         """The run's clock."""
@@ -115,12 +118,23 @@ class Running:
         del guest
         return {}, {}
 
+    def control_group(self, guest: str) -> str | None:
+        """The path of the control group that bounds a guest, below each hierarchy of this machine; None where its runtime
+        made none.
+        """
+        del guest
+        return None
+
     def conditions(self) -> dict[str, str]:
         """What guests that exist already are, beside what this machine is: `guests.NAME.kernel`."""
         return {}
 
     def counters(self) -> Iterator[Counted]:
         """What is counted of them: how long each took to come up."""
+        return iter(())
+
+    def counters_inside(self) -> Iterator[Counted]:
+        """What only kernels of guests count of them, read by processes there: while no role runs."""
         return iter(())
 
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:

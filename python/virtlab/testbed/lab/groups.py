@@ -15,7 +15,7 @@ from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.lab.queries import output_of
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.leader.groups import bandwidths, throttled
+from virtlab.testbed.leader.groups import Bound, bandwidths, throttled
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, Account
 from virtlab.testbed.steps.operations import NamespaceAdd
 
@@ -86,6 +86,14 @@ class GroupsInside:
     def account(self, path: str) -> Account:
         """The counters of a control group, read from the kernel inside."""
         return AccountInside(path, ask=self._ask)
+
+    def below(self, path: str, bounded: str, bound: Bound) -> None:
+        """Services have no limits of their own inside: they are refused."""
+        raise AssertionError(f"{bounded} below {path} is bounded by {bound}")
+
+    def join(self, bounded: str, process: int) -> None:
+        """As above."""
+        raise AssertionError(f"process {process} is of {bounded}, which is bounded by nothing")
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long the share of a guest that is no container held it back."""

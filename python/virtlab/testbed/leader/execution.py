@@ -31,8 +31,10 @@ class Command:
     output: bytearray = field(default_factory=bytearray)
     errors: bytearray = field(default_factory=bytearray)
 
-    def start(self, terminal: tuple[int, int] | None = None) -> None:
-        """Starts it; `terminal` is (rows, columns). Refused when it cannot be executed."""
+    def start(self, terminal: tuple[int, int] | None = None) -> int:
+        """Starts it; `terminal` is (rows, columns). The number of its process, as its leader sees it. Refused when it
+        cannot be executed.
+        """
         placed: dict[str, Any] = {
             "environment": self.environment,
             "cgroups": self.cgroups,
@@ -44,7 +46,7 @@ class Command:
             placed["folder"] = self.folder
         if terminal is not None:
             placed["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
-        self.control.execute(self.channel, self.namespace, self.argv, leader=self.leader, **placed)
+        return self.control.execute(self.channel, self.namespace, self.argv, leader=self.leader, **placed)
 
     def take(self, data: Data) -> None:
         """Keeps what it wrote."""

@@ -2,15 +2,15 @@
 its processes.
 
 Version 1 (a hierarchy per controller) and version 2 (one for all). What is made is in the ledger before it is made. The
-group of a service is below its guest's. Version 2 has processes in groups without groups below them alone: there the
-guest's own are in one beside the services'.
+group of a service is below its guest's, also below that of a container, which its runtime made. Version 2 has processes in
+groups without groups below them alone: there the guest's own are in one beside the services'.
 """
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -67,6 +67,12 @@ class Bounds(Protocol):
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long the share of a guest that is no container held it back."""
 
+    def below(self, path: str, bounded: str, bound: Bound) -> None:
+        """Makes a service's group below that of its container, which has that path in every hierarchy."""
+
+    def join(self, bounded: str, process: int) -> None:
+        """Puts a process of such a container, by its number inside, into the groups made by `below`."""
+
     def ended_for_memory(self, bounded: str) -> int:
         """How many processes of a guest, or of `services.NAME/GUEST`, the kernel ended since its memory was used up."""
 
@@ -96,7 +102,11 @@ class Groups:
             for name, guest in plan.world.guests.items()
             if not PLATFORMS[guest.platform].own_groups
         }
-        bounded |= of_services(plan)
+        bounded |= {
+            name: each
+            for name, each in of_services(plan).items()
+            if PLATFORMS[plan.world.guests[str(each.guest)].platform].shares_files
+        }
         above = {each.guest for each in bounded.values() if each.is_one}
         bounded = {name: each for name, each in bounded.items() if each.is_one or name in above}
         if not bounded:
@@ -127,6 +137,44 @@ class Groups:
         entry.write()
         return {guest: f"/{name}/{guest}" for guest in guests}
 
+    def below(self, path: str, bounded: str, bound: Bound) -> None:
+        """Makes a service's group below that of its container, which has that path in every hierarchy. MachineError if it
+        cannot be made.
+        """
+        self._open()
+        try:
+            if (self.root / "cgroup.controllers").exists():
+                container = self.root / path.lstrip("/")
+                _make_room(container, self._make)
+                self._bound(container / bound.folder, bounded, _v2(bound, container))
+                return
+            swaps = accounts_for_swap(self.root)
+            for controller in ("cpu", "memory"):
+                if values := _v1(controller, bound, swaps=swaps):
+                    group = self.root / controller / path.lstrip("/") / bound.folder
+                    self._bound(group, bounded, values)
+        except OSError as error:
+            what = f"a control group below that of its container cannot be made ({error})"
+            raise MachineError(
+                bounded.partition("/")[0], what, "see `virtlab doctor` about control groups"
+            ) from error
+
+    def join(self, bounded: str, process: int) -> None:
+        """Puts a process of such a container, by its number inside, into the groups made by `below`. MachineError if that
+        is not possible.
+        """
+        where = bounded.partition("/")[0]
+        for group in self._groups[bounded]:
+            found = process_of(group.parent, process)
+            if found is None:
+                what = f"process {process} of its container is not in {group.parent}"
+                raise MachineError(where, what, "see `virtlab doctor` about control groups")
+            try:
+                (group / "cgroup.procs").write_text(str(found), encoding="ascii")
+            except OSError as error:
+                what = f"it cannot be put into its control group ({error})"
+                raise MachineError(where, what, "see `virtlab doctor` about control groups") from error
+
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long the share of a guest that is no container, or of a service, held it
         back.
@@ -144,7 +192,7 @@ class Groups:
         for group in self._groups.get(bounded, ()):
             for file in ("memory.oom_control", "memory.events"):
                 with contextlib.suppress(OSError):
-                    found += _ended((group / file).read_text(encoding="ascii"))
+                    found += ended((group / file).read_text(encoding="ascii"))
         return found
 
     def remove(self) -> None:
@@ -200,14 +248,7 @@ class Groups:
         tasks = {}
         above = {each.guest for each in bounded.values()}
         for one, each in bounded.items():  # a guest is before its services
-            values: dict[str, str] = {}
-            if each.bandwidth is not None:
-                values["cpu.max"] = "{} {}".format(*each.bandwidth)
-            if each.memory_bytes is not None:
-                values["memory.max"] = str(each.memory_bytes // PAGE_BYTES * PAGE_BYTES)
-                if (session / "memory.swap.max").exists():
-                    values["memory.swap.max"] = "0"
-            group = self._bound(session / (each.guest or "") / each.folder, one, values)
+            group = self._bound(session / (each.guest or "") / each.folder, one, _v2(each, session))
             if one in above:
                 (group / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
                 group = group / OWN
@@ -244,10 +285,10 @@ def throttled(stat: str) -> Iterator[tuple[str, int]]:
             yield "throttled_ns", int(value) * (1000 if key.endswith("usec") else 1)
 
 
-def _ended(events: str) -> int:
+def ended(events: str) -> int:
     """Processes that the kernel ended for want of memory, as `memory.oom_control` or `memory.events` counts them.
 
-    >>> _ended("under_oom 0\\noom_kill 2\\n"), _ended("oom 1\\noom_kill 1\\n")
+    >>> ended("under_oom 0\\noom_kill 2\\n"), ended("oom 1\\noom_kill 1\\n")
     (2, 1)
     """
     words = [line.partition(" ") for line in events.splitlines()]
@@ -283,6 +324,41 @@ def bandwidths(plan: Plan) -> dict[str, Bandwidth]:
 def _memory_bytes(guest: Guest) -> int | None:
     """What a group has to bound. A virtual machine has its memory from the start, and needs more around it."""
     return guest.memory_bytes if PLATFORMS[guest.platform].shares_kernel else None
+
+
+def _make_room(container: Path, make: Callable[[Path], None]) -> None:
+    """In version 2 a group with others below it holds no processes: those of a container go into one of their own."""
+    if (container / OWN).exists():
+        return
+    make(container / OWN)
+    for process in (container / "cgroup.procs").read_text(encoding="ascii").split():
+        (container / OWN / "cgroup.procs").write_text(process, encoding="ascii")
+    (container / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
+
+
+def process_of(container: Path, process: int, proc: Path = Path("/proc")) -> int | None:
+    """Our number of a process in a container's group (or its own one) whose number inside is known."""
+    for group in (container, container / OWN):
+        with contextlib.suppress(OSError):
+            for found in (group / "cgroup.procs").read_text(encoding="ascii").split():
+                with contextlib.suppress(OSError):
+                    status = (proc / found / "status").read_text(encoding="utf-8", errors="replace")
+                    if f"\t{process}\n" in next(
+                        (f"{line}\n" for line in status.splitlines() if line.startswith("NSpid:")), ""
+                    ):
+                        return int(found)
+    return None
+
+
+def _v2(bound: Bound, beside: Path) -> dict[str, str]:
+    values: dict[str, str] = {}
+    if bound.bandwidth is not None:
+        values["cpu.max"] = "{} {}".format(*bound.bandwidth)
+    if bound.memory_bytes is not None:
+        values["memory.max"] = str(bound.memory_bytes // PAGE_BYTES * PAGE_BYTES)
+        if (beside / "memory.swap.max").exists():
+            values["memory.swap.max"] = "0"
+    return values
 
 
 def _v1(controller: str, bound: Bound, *, swaps: bool) -> dict[str, str]:

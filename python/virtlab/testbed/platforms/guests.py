@@ -22,6 +22,7 @@ from virtlab.testbed.leader.control import BREACH, CURE_BREACH, Control, Silence
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.leader.groups import Bounds
 from virtlab.testbed.platforms import plain
+from virtlab.testbed.platforms.service_limits import Limits
 from virtlab.testbed.site import Site
 
 Run = TypeVar("Run", bound=Callable[..., Running])
@@ -39,18 +40,21 @@ class Guests:
     plan: Plan
     lowered: Lowered
     site: Site
-    tasks: Mapping[str, list[str]] = field(
-        default_factory=dict
-    )  # guest, or services.NAME/GUEST -> `tasks` files of its control groups
     running: list[Running] = field(default_factory=list)
     switches: dict[str, RunningSwitches] = field(default_factory=dict)  # virtual switches that are programs
     owners: dict[str, Running] = field(default_factory=dict)  # guest -> those that it is started among
     container_home: Home | None = None  # None: this machine
     groups: Bounds | None = None  # those of root; None: an ordinary user's session makes none
+    limits: Limits = field(default_factory=Limits)
     stopped: dict[int, int] = field(
         default_factory=dict
     )  # channel -> since when what runs there stands still
     probes: dict[int, str] = field(default_factory=dict)  # channel -> guest
+
+    @property
+    def tasks(self) -> Mapping[str, list[str]]:
+        """Guest, or services.NAME/GUEST -> `tasks` files of its control groups, where they are of this kernel."""
+        return self.limits.ours
 
     def now(self) -> int:
         """The run's clock."""
@@ -106,15 +110,16 @@ class Guests:
         name `bounded`, and confined where it shares our files.
         """
         reach = self.reach(guest)
-        groups = self.tasks.get(bounded, self.tasks.get(guest, ()))
+        # A leader inside a guest is in the guest's groups, and what it starts; those inside a machine are its kernel's.
+        ours = self.tasks.get(bounded, self.tasks.get(guest, ())) if reach.leader == OURS.leader else ()
+        groups = self.limits.tasks.get(bounded, ours)
         return Command(
             self.control,
             channel,
             self.lowered.guests[guest],
             list(argv),
             leader=reach.leader,
-            # A leader inside a guest is in the guest's groups, and what it starts.
-            cgroups=list(groups) if reach.leader == OURS.leader else [],
+            cgroups=list(groups),
             confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
             **more,
         )
@@ -156,6 +161,12 @@ class Guests:
     def whose(self, channel: int) -> str | None:
         """The guest that a channel is of: of its own leader, or of a probe in a namespace."""
         return self.of_channel(channel) or self.probes.get(channel)
+
+    def bound_services(self) -> dict[str, dict[str, str]]:
+        """Makes the control groups of services in guests that have started; all groups, as the kernel has them."""
+        namespaces = self.lowered.guests
+        self.limits.create(self.plan, self.control, namespaces, self.owners, self.groups)
+        return self.limits.read_back
 
     def read_clocks(self) -> None:
         """Compares the clocks of guests that have one."""
@@ -262,6 +273,11 @@ class Guests:
         bounded = self.groups.counters() if self.groups is not None else ()
         counted = [*bounded, *(row for each in self.running for row in each.counters())]
         return [(t_ns, mark, *row) for row in counted]
+
+    def accounts_inside(self) -> Iterator[Counted]:
+        """What only the kernels of machines count of services: read by processes."""
+        for each in self.running:
+            yield from each.counters_inside()
 
     def caches(self) -> Iterator[Counted]:
         """How virtual switches that are programs found the flows of their packets: read by processes."""

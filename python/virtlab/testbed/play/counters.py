@@ -147,6 +147,8 @@ class Counting:
         begin_ns = time.monotonic_ns()
         if "guests" in wanted and self.site.asks:
             self.rows += self.guests.accounts(mark)
+        if "guests" in wanted:
+            self.rows += _at(self.site.now(), mark, self.guests.accounts_inside())
         if self.guests.switches and "links" in wanted:
             # How Open vSwitch found the flows of its packets.
             t_ns = self.site.now()

@@ -35,9 +35,9 @@ class Files:
         found = parameters.get("files")
         return cls(FOLDER.format(name), found) if found else None
 
-    def before(self) -> list[str]:
-        """The words that come before the program's."""
-        words = [OURSELVES, "bring", "--", self.folder]
+    def before(self, *, held: bool = False) -> list[str]:
+        """The words that come before the program's; where it is `held`, it waits for an octet before its files."""
+        words = [*_bring(held=held), self.folder]
         for name, entry in self.by_name.items():
             text = isinstance(entry, str)
             size = len(entry.encode()) if text else int(entry["bytes"])
@@ -53,6 +53,14 @@ class Files:
                 raise ExperimentError(f"files.{name}", LOST.format(name, entry["sha256"]), CURE_LOST)
             whole += content
         return bytes(whole)
+
+
+def _bring(*, held: bool) -> list[str]:
+    return [OURSELVES, "bring", *(["--held"] if held else []), "--"]
+
+
+HELD = [*_bring(held=True), "", "--"]  # before the words of a program without files that waits for an octet
+GO_ON = b"\0"
 
 
 def refused(path: str, parameters: Mapping[str, Any], platform: Platform) -> Iterator[Refusal]:

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from virtlab.agents import Data
@@ -20,12 +20,16 @@ from virtlab.plan import Ready, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.addresses import resolved
 from virtlab.planner.ends import interfaces
+from virtlab.testbed.kinds.platform import Counted
 from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.services.files import GO_ON, HELD
 from virtlab.testbed.services.output import MOST_BYTES, Output
 from virtlab.testbed.services.service import OURSELVES, Invocation, services
 
+PATIENCE_S = 3.0  # with a check that is under way where its service has ended
+LOOK_S = 0.05
 TRY_MS = 1000  # for which one try of a port waits for its answer
 CHANNELS = 2  # its own, its check's
 CURE_START = (
@@ -79,8 +83,9 @@ class Process:
             zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
         )
         argv, files = [*invocation.before, *self._resolved(invocation.argv)], invocation.files
-        if files is not None:
-            argv = files.before() + argv
+        held = self.entity in self.all_guests.limits.held
+        if files is not None or held:
+            argv = (files.before(held=held) if files is not None else HELD) + argv
         if invocation.ours:
             seed = service_seed(self.all_guests.plan.seed, self.name, self.guest)
             argv += ["--seed", str(seed), "--work-per-s", str(self.all_guests.work_per_s(self.guest))]
@@ -100,12 +105,16 @@ class Process:
         control.forget_end(self.channel)
         self.output.begin()
         control.listen(self.channel, self._hear)
-        self.starved = self._ended_for_memory()
+        self.starved = self._ended_for_memory() + self._ended_inside()
         try:
-            command.start()
+            number = command.start()
         except RefusedError as error:
             cure = CURE_USER if USER_REFUSED.search(error.what) else CURE_START
             raise GuestError(self.where, f"in {self.guest}: {error.what}", cure) from error
+        if held:
+            assert self.all_guests.groups is not None, "only root's containers have bounded services"
+            self.all_guests.groups.join(self.entity, number)
+            control.data(self.channel, GO_ON)
         if files is not None:
             control.data(self.channel, files.content())
         control.data(self.channel, b"")  # it reads nothing more
@@ -158,7 +167,7 @@ class Process:
         did = f"wrote more than {MOST_BYTES >> 20} MiB" if flooded else f"ended with {outcome(how)}"
         if not flooded and os.strerror(errno.EROFS) in self._quoted():
             cure = CURE_READ_ONLY
-        if self.starves:
+        if self.starves or self._ended_inside() > self.starved:
             did, cure = f"{did}, since the memory that it may use was used up", CURE_MEMORY
         return GuestError(self.where, f"in {self.guest} it {did}{self._quoted()}", cure)
 
@@ -169,6 +178,25 @@ class Process:
 
     def _ended_for_memory(self) -> int:
         return self.all_guests.ended_for_memory(self.entity)
+
+    def _ended_inside(self) -> int:
+        """The same, of a machine, whose kernel is asked on the channel of the check once that is over."""
+        if not self.all_guests.limits.inside(self.entity):
+            return 0
+        control, channel = self.all_guests.control, self.channel + 1
+        until_s = time.monotonic() + PATIENCE_S
+        while self.check is not None and control.ended(channel) is None:
+            if time.monotonic() > until_s:
+                return 0  # a check of the file that takes so long: then the end alone is told
+            control.await_news(LOOK_S)
+        self.check = None
+        return self.all_guests.limits.ended_for_memory(self.entity, channel)
+
+    def throttled_inside(self) -> Iterator[Counted]:
+        """How long its share held it back, where a machine's kernel knows it and no check is under way."""
+        limits = self.all_guests.limits
+        if limits.inside(self.entity) and self.check is None:
+            yield from limits.counters(self.entity, self.channel + 1)
 
     # Readiness
 

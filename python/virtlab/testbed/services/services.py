@@ -128,6 +128,11 @@ class Services(Running):
             if process.ready_ns is not None:
                 yield process.entity, "start_ns", process.ready_ns
 
+    def counters_inside(self) -> Iterator[Counted]:
+        """How long their shares held back those in machines."""
+        for process in self.processes:
+            yield from process.throttled_inside()
+
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """What each wrote, where it wrote something."""
         for process in self.processes:

@@ -174,6 +174,11 @@ class Containers(Running):
         each = self.containers[guest]
         return each.applied, each.read_back
 
+    def control_group(self, guest: str) -> str | None:
+        """Its path; None where an ordinary user's container has none."""
+        account = self.containers[guest].account
+        return account.path if account is not None else None
+
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of each container's control groups, now."""
         for each in self.containers.values():

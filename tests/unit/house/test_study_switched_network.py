@@ -65,3 +65,42 @@ def test_machines_start_up_time_and_memory_pressure_are_claimed(experiments: dic
         for path in claim.parsed().expression.paths()
     }
     assert {"start_time", "memory_pressure", "memory_available"} <= claimed
+
+
+@pytest.mark.parametrize(
+    ("file", "probed"),
+    [
+        ("published.yaml", True),
+        ("published-throughput.yaml", False),
+        ("published-extra-load.yaml", True),
+        ("published-memory.yaml", True),
+    ],
+)
+def test_each_published_form_has_the_load_and_the_repetitions_of_the_source(
+    experiments: dict[str, Experiment], file: str, probed: bool
+) -> None:
+    """Echoed bursts of ping every 10 ms in a phase of their own per run, every setting twice; 1000 probes of 1500 B."""
+    published = experiments[file]
+    assert (published.repeat.minimum, published.repeat.maximum) == (2, 2)
+    roles = published.study(published.points()[-1]).roles
+    for role in roles.values():
+        if role.workload == "burst_load":
+            asked = role.parameters
+            assert (asked["protocol"], asked["period_ns"]) == ("icmp", 10_000_000)
+            assert (asked["direction"], asked["phase"]) == ("request_reply", "random")
+    assert ("probe" in roles) == probed
+    if probed:
+        probe = roles["probe"].parameters
+        assert (probe["protocol"], probe["count"], probe["interval_ns"]) == ("icmp", 1000, 100_000_000)
+        assert probe["ip_packet_bytes"] == 1500
+
+
+def test_extra_load_enters_at_the_second_switch_alone(experiments: dict[str, Experiment]) -> None:
+    extra = experiments["published-extra-load.yaml"]
+    for point in extra.points():
+        plan = plan_run(extra, point, 0)
+        (joined,) = [link.ends for link in plan.world.links.values() if "h3.up" in link.ends]
+        assert any(end.startswith(f"s{point.levels['switches']}.") for end in joined)
+        assert point.levels["switches"] == "2" or point.levels["extra_load"] == "0 kB"
+        if point.levels["extra_load"] != "0 kB":
+            assert plan.roles["extra"].from_ == "h3.g1"

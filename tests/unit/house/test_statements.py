@@ -5,6 +5,7 @@ The pages are written by `tools/studies.py` from `statements.yaml`, the publishe
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from virtlab.analysis.claims.nouns import Linear, Trend
 
 ROOT = Path(__file__).parents[3]
 DECLINED_MAX = 5  # statements of one source that its study may decline
+MARGIN = re.compile(r"(?:\+-|within|by) ([\d.]+ (?:%|pp|[num]s|[kM]?bit/s))(?! \+-)")
+USUAL = "25 %"  # where a source gives neither a reading error nor a spread
 PLATFORMS = {  # study -> platform in `where` -> what a claim about it names
     "forwarding-fairness": {"Xen": "e1000", "KVM": "virtio"},
     "virtual-switches": {"KVM": "qemu", "Docker": "container"},
@@ -172,3 +175,17 @@ def test_a_claim_of_growth_carries_no_level_as_its_published_number() -> None:
         if claim.published is not None and isinstance(claim.parsed().relation, (Trend, Linear))
     ]
     assert wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_margin_other_than_the_usual_one_has_its_reason_in_the_file(name: str) -> None:
+    study = EVERY[name]
+    judges = {judge for entry in study.entries.values() for judge in entry.claims}
+    for judge in judges:
+        claim = study.claim(judge)
+        assert claim is not None
+        lines = (study.folder / judge.file).read_text(encoding="utf-8").splitlines()
+        comments = " ".join(line.partition("#")[2] for line in lines if "#" in line)
+        for margin in MARGIN.findall(claim.text):
+            assert margin == USUAL or margin in comments, (judge, margin)

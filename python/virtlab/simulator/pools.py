@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
-from virtlab.plan import Guest, Plan
+from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import processors
@@ -35,18 +35,33 @@ class Shared:
 
 
 def sharing_processors(plan: Plan) -> list[Shared]:
-    """All of a Plan: its pools, then hosts with processors and without pools."""
+    """All of a Plan: its pools, then what hosts with processors of their own have for guests in none."""
     guests = plan.world.guests.items()
     found = []
     for name, pool in plan.world.pools.items():
         inside = tuple(guest for guest, each in guests if each.pool == name)
         found.append(Shared(f"pools.{name}", pool.host, pool.cpus, inside))
-    pooled = {pool.host for pool in plan.world.pools.values()}
+    return found + [each for each in _outside(plan) if each.cpus > 0]
+
+
+def _outside(plan: Plan) -> Iterator[Shared]:
+    """Of each host with processors of its own what its pools leave to its guests in none."""
     for name, host in plan.world.hosts.items():
-        if host.cpus is not None and name not in pooled:
-            inside = tuple(guest for guest, each in guests if each.host == name)
-            found.append(Shared(f"hosts.{name}", name, host.cpus, inside))
-    return found
+        guests = tuple(
+            guest for guest, each in plan.world.guests.items() if each.host == name and each.pool is None
+        )
+        if host.cpus is not None and guests:
+            given = sum(pool.cpus for pool in plan.world.pools.values() if pool.host == name)
+            yield Shared(f"hosts.{name}", name, host.cpus - given, guests)
+
+
+def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
+    """Hosts whose pools leave nothing to guests outside that work."""
+    worked = vcpus(plan)
+    for each in _outside(plan):
+        if each.cpus < 1 and (works := [name for name in each.guests if name in worked]):
+            reason = f"its pools leave no processor to {', '.join(works)}"
+            yield Refusal(f"{each.path}.cpus", reason, "write more, or put them into a pool")
 
 
 def vcpus(plan: Plan) -> dict[str, float]:

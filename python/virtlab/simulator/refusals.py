@@ -21,7 +21,7 @@ from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
-from virtlab.simulator.pools import supplied
+from virtlab.simulator.pools import refusals_of_processors, supplied
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
 from virtlab.simulator.services import as_simulated, refusals_of_services
@@ -33,7 +33,14 @@ ARM = "simulator"
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """All of them; empty when the Plan can be played on a platform of that profile."""
     found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
-    for check in (_world, _guests, _commands, refusals_of_services, refusals_of_clients):
+    for check in (
+        _world,
+        _guests,
+        _commands,
+        refusals_of_services,
+        refusals_of_clients,
+        refusals_of_processors,
+    ):
         found += check(plan)
     if found:
         return found

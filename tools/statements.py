@@ -84,11 +84,47 @@ def read(path: Path) -> Study:
             raise SystemExit(f"{path}: not_run: {file}: write FILE: {{simulated: WHY, measured: WHY}}")
     return Study(
         path.parent,
-        tuple(table(PUBLISHED / content["rows"])),
+        tuple(as_statement(number, row) for number, row in enumerate(table(PUBLISHED / content["rows"]), 1)),
         {name: entry(path, name, one) for name, one in content["statements"].items()},
         str(content.get("platform") or ""),
         not_run,
     )
+
+
+def guests(count: str, vcpus: str) -> str:
+    """A number of guests with a number of vCPUs each.
+
+    >>> guests("5", "20"), guests("5", "any"), guests("any", "over-allocated"), guests("all", "other cases")
+    ('5x20', '5 VMs with any vCPUs', 'over-allocated', 'all other cases')
+    """
+    if vcpus.isdigit():
+        return f"{count}x{vcpus}"
+    if count.isdigit():
+        return f"{count} VMs with {vcpus} vCPUs"
+    return vcpus if count == "any" else f"{count} {vcpus}"
+
+
+def as_statement(number: int, row: dict[str, str]) -> dict[str, str]:
+    """A row of a table of statements; one of a table of orderings, in its words, known by its number.
+
+    >>> row = {"vms": "2", "vcpus_per_vm": "20", "relation": "above", "than_vms": "2", "than_vcpus_per_vm": "10"}
+    >>> found = as_statement(1, row | {"metric": "cpu_util", "condition": "same load", "location": "Fig 5.3", "note": ""})
+    >>> found["statement_id"], found["left"], found["relation"], found["right"], found["where"]
+    ('ordering-01', '2x20', 'above', '2x10', 'cpu_util; same load')
+    """
+    if "statement_id" in row:
+        return row
+    case = guests(row["vms"], row["vcpus_per_vm"])
+    other = guests(row["than_vms"], row["than_vcpus_per_vm"])
+    return {
+        "statement_id": f"ordering-{number:02}",
+        "location": row["location"],
+        "left": case,
+        "relation": row["relation"],
+        "right": other,
+        "where": "; ".join(filter(None, (row["metric"], row["condition"]))),
+        "qualifier": row["note"],
+    }
 
 
 def entry(path: Path, name: str, written: Any) -> Entry:

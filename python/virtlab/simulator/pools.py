@@ -160,7 +160,7 @@ def _of_guests(
         for name in working_in:
             metrics = {"cpu": 1.0, "cpu_share": worked[name], **of_host}
             yield {"entity": f"guests.{name}", "guests": [places[name]], "pools": [], "metrics": metrics}
-        if pool.path.startswith("pools."):
+        if working_in and pool.path.startswith("pools."):
             metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
             mine = [places[name] for name in working_in]
             yield {"entity": pool.path, "guests": mine, "pools": [place], "metrics": metrics}
@@ -170,10 +170,11 @@ def _of_hosts(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]
     every = sharing_processors(plan)
     for name, host in plan.world.hosts.items():
         own = [(place, pool) for place, pool in enumerate(every) if pool.host == name]
-        if host.cpus is not None and own:
+        working_in = [guest for _, pool in own for guest in pool.guests if guest in worked]
+        if host.cpus is not None and working_in:
             yield {
                 "entity": f"hosts.{name}",
-                "guests": [places[guest] for _, pool in own for guest in pool.guests if guest in worked],
+                "guests": [places[guest] for guest in working_in],
                 "pools": [place for place, _ in own],
                 "metrics": {"cpu": float(host.cpus)},
             }

@@ -27,13 +27,20 @@ PLATFORMS = {  # study -> platform in `where` -> what a claim about it names
     "virtual-switches": {"KVM": "qemu", "Docker": "container"},
     "virtual-routers": {"VMware": "vmware", "Hyper-V": "hyperv"},
 }
-STUDIES = ["forwarding-fairness", "realtime-vm", "switched-network", "virtual-routers", "virtual-switches"]
+STUDIES = [
+    "forwarding-fairness",
+    "over-allocation",
+    "realtime-vm",
+    "switched-network",
+    "virtual-routers",
+    "virtual-switches",
+]
 
 
 EVERY = {study.folder.name: study for study in studies()}
 
 
-def test_every_study_of_the_five_says_what_is_judged() -> None:
+def test_every_study_of_a_source_says_what_is_judged() -> None:
     assert sorted(EVERY) == STUDIES
 
 

@@ -29,7 +29,6 @@ OWED = {  # sources whose studies are still to be built
     "distributed-storage",
     "hypervisor-comparison",
     "thesis-introduction",
-    "vcpu-over-allocation",
 }
 
 

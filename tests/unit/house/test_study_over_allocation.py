@@ -1,0 +1,59 @@
+"""The study of over-allocation at full size: the pool is full at the published loads, by closed form and in a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.contract.test_backend_contract import Kept, Watcher
+from tests.shipped import shipped
+
+from virtlab.plan import Plan, Trial
+from virtlab.planner import plan_run
+from virtlab.simulator import Simulator
+from virtlab.simulator.profile import load_profile
+
+STUDY = Path(__file__).parents[3] / "experiments" / "over-allocation"
+PROFILE = load_profile(str(STUDY / "virtual-machines.profile.toml"))
+FULL = {("5x20", "5600 request/s"): 5600, ("5x10", "6125 request/s"): 6125}
+
+
+def plan_of(case: str, load: str) -> Plan:
+    experiment = shipped(STUDY / "published.yaml")
+    (point,) = (
+        one
+        for one in experiment.points()
+        if {name: str(level) for name, level in one.levels.items()} == {"case": case, "load": load}
+    )
+    return plan_run(experiment, point, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "load"), FULL)
+def test_the_capacity_of_the_fitted_model_is_the_published_highest_load(case: str, load: str) -> None:
+    plan = plan_of(case, load)
+    (service,) = plan.world.services.values()
+    work_s = (service.parameters["demand_ns"] + service.parameters["serial_demand_ns"]) / 1e9
+    vcpus = sum(guest.vcpus or 0 for guest in plan.world.guests.values())
+    left = plan.world.pools["h1.cores"].cpus - vcpus * PROFILE.value("platform.qemu.idle_vcpu_ratio")
+    effective = left * (1 - PROFILE.value("pool.contention_ratio") * (1 - left / vcpus))
+    assert effective / work_s == pytest.approx(FULL[case, load], rel=0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "load"), FULL)
+def test_there_the_pool_is_full_and_the_host_is_not(case: str, load: str) -> None:
+    kept = Kept()
+    with Simulator(PROFILE).open(plan_of(case, load), Watcher()) as session:
+        assert session.run(Trial("t0", 1), kept).status == "ok"
+    blocks = kept.blocks["series", "series/1"]
+    block = {name: np.concatenate([each[name] for each in blocks]) for name in blocks[0]}
+
+    def mean(entity: str, metric: str) -> float:
+        rows = (block["entity"] == entity) & (block["metric"] == metric) & (block["t_ns"] > 1_000_000_000)
+        return float(block["value"][rows][:-1].mean())
+
+    assert mean("pools.h1.cores", "cpu_share") > 0.95
+    assert mean("hosts.h1", "cpu") == pytest.approx(0.82, abs=0.025)
+    assert ("pools.h1.storage", "cpu") not in set(zip(block["entity"], block["metric"], strict=True))

@@ -133,6 +133,13 @@ class Counted(TypedDict):
 
 
 @_open
+class Placed(TypedDict):
+    """Where threads of guests may run: a network, processors, how many threads have just these, the name of one."""
+
+    rows: list[tuple[Name, list[Count], Count, Name]]
+
+
+@_open
 class Qdisc(TypedDict):
     """A discipline or class: its options are what their kind has."""
 
@@ -233,6 +240,7 @@ SHAPES: Mapping[str, Any] = {
     "live": Live,
     "collect": Collected,
     "counters": Counted,
+    "placed": Placed,
     "observe": Observed,
     "ping": Echoes,
     "try_qdiscs": Tried,

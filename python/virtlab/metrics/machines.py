@@ -13,19 +13,19 @@ _SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
 MACHINES = by_key(
     Metric(
         "cpu_share", "ratio", "lower",
-        "Busy share of all processors that a guest may use, by its number, mask and quota; 0 to 1 however many they are; "
-        "`cpu` of a guest counts them.",
+        "Busy share of all processors that a guest may use: of a virtual machine its virtual processors, of other guests by "
+        "mask and quota; of a pool, the processors that its guests share. 0 to 1 however many they are; `cpu` counts them.",
         "/proc/PID/schedstat; vCenter cpu.usage", _SAMPLED, "entity", "share of its CPUs",
     ),
     Metric(
         "host_cpu_share", "ratio", "lower",
-        "Busy share of all processors of the machine that a guest's processes, or its virtual machine with all threads, "
-        "took; `cpu_share` is of those that the guest may use.",
+        "Busy share of all processors of the host (its `cpus`, or those of the machine) that the processes of a guest, its "
+        "virtual machine with all threads, or all guests of a pool took; `cpu_share` is of those that they may use.",
         "/proc/PID/schedstat", _SAMPLED, "entity", "share of the host's CPUs",
     ),
     Metric(
         "throttled", "ratio", "lower",
-        "Share of time for which a guest's quota held its processes back, summed over processors.",
+        "Share of time for which the quota of a guest held its processes back, summed over processors.",
         "cpu.stat of its control group", _SAMPLED, "entity", "throttled",
     ),
     Metric(

@@ -129,12 +129,15 @@ def _pools(plan: Plan) -> Iterator[Refusal]:
     for name, guest in world.guests.items():
         path = f"guests.{name}.pool"
         if guest.pool is None:
-            if guest.host in given:
-                yield Refusal(path, f"host '{guest.host}' has pools, and it is in none", "name one of them")
-        elif guest.pool not in world.pools:
+            continue
+        if guest.pool not in world.pools:
             yield Refusal(path, f"there is no pool '{guest.pool}'", "name a pool of its host")
         elif world.pools[guest.pool].host != guest.host:
             yield Refusal(path, f"'{guest.pool}' is of another host", "name a pool of its host")
+        elif guest.cpu_quota_ratio is not None and guest.cpu_quota_ratio > world.pools[guest.pool].cpus:
+            share, cpus = guest.cpu_quota_ratio, world.pools[guest.pool].cpus
+            reason = f"a share of {share:g} processors in a pool that has {cpus}"
+            yield Refusal(f"guests.{name}.cpu_quota_ratio", reason, "lower it, or make the pool larger")
 
 
 def _vswitches(plan: Plan) -> Iterator[Refusal]:

@@ -65,7 +65,7 @@ def realise(
             read_back["pin"] = dict(pins[name])
         objects[f"guests.{name}"] = RealisedObject(intended, placed, read_back, guest.platform)
     for bounded, bound in of_services(plan).items():
-        placed = {"namespace": lowered.guests[str(bound.guest)]}
+        placed = {"namespace": lowered.guests[str(bound.above)]}
         objects[bounded] = RealisedObject(bound.limits, placed, groups.get(bounded, {}), "kernel")
     for name, vswitch in plan.world.vswitches.items():
         built = lowered.vswitches[name]

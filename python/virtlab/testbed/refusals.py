@@ -20,7 +20,7 @@ from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed.build import pinning, routing
+from virtlab.testbed.build import pinning, pools, routing
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.link_refusals import links, realised
 from virtlab.testbed.build.ports import as_built, port_refusals
@@ -61,7 +61,8 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += links(plan, findings)
     out += _pollers(plan, findings)
     out += _pinned(plan, findings)
-    out += _processors(plan)
+    out += _shares(plan, findings)
+    out += memory_refusals(plan, memory_bytes())
     return out
 
 
@@ -82,12 +83,36 @@ def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         yield Refusal(path, reason, cure)
 
 
-def _processors(plan: Plan) -> Iterator[Refusal]:
-    for name, host in plan.world.hosts.items():
-        if host.cpus is not None:
-            yield Refusal(f"hosts.{name}.cpus", "hosts have no processors of their own here", "remove it")
-    for name in plan.world.pools:
-        yield Refusal(f"pools.{name}", "there are no pools of processors here", "remove it")
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
+    """Guests that have their memory from the start, and together more than a machine has."""
+    wanted = {
+        name: memory_of(guest)
+        for name, guest in plan.world.guests.items()
+        if guest.platform in platforms.played()
+        and (memory_of := platforms.of(guest.platform).memory_of) is not None
+    }
+    if (together := sum(wanted.values())) > has_bytes:
+        largest = max(wanted, key=lambda name: wanted[name])
+        reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
+        yield Refusal(f"guests.{largest}.memory_bytes", reason, "use fewer guests, or give them less memory")
+
+
+def _shares(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    """Why hosts and pools cannot have their processors, and why their guests cannot be on them."""
+    switch = bool(plan.world.links) and realised(plan, findings) == "soft_switch"
+    cpus = usable_cpus(soft_switch=switch)
+    yield from pools.why_not(plan, cpus, soft_switch=switch, root=findings.root, inside=findings.inside)
+    for name, guest in plan.world.guests.items():
+        platform = PLATFORMS.get(guest.platform)
+        own = plan.world.hosts[guest.host].cpus if guest.host in plan.world.hosts else None
+        if platform is not None and "pool" not in platform.limits and (guest.pool or own) is not None:
+            reason = f"a '{guest.platform}' guest cannot be confined to processors of its host"
+            yield Refusal(f"guests.{name}.pool", reason, "take it out, or take another platform")
 
 
 def _hosts(plan: Plan, findings: Findings) -> Iterator[Refusal]:

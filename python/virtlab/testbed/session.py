@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import traceback
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
-from virtlab.errors import AgentError, GuestError, VirtlabError
+from virtlab.errors import AgentError, GuestError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed import readback
 from virtlab.testbed.build import idle, networks, pinning
 from virtlab.testbed.build import world as build
 from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.pools import Confinement, shares
 from virtlab.testbed.build.ports import as_built
 from virtlab.testbed.build.routing import Routing, routers
 from virtlab.testbed.kinds.findings import Machine
@@ -70,6 +72,8 @@ class TestbedSession:
                 self.plan = plan = met
                 self.lowered = self._guests.lowered = lower(plan, machine)
             tasks = self._groups.create(plan, rootless=self.leader.rootless)
+            usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
+            self._confine(usable)
             build.apply(control, self.lowered.steps, observe)
             said = {}
             if self.lowered.soft_switch is not None:
@@ -82,7 +86,6 @@ class TestbedSession:
             self._guests.container_home = site.container_home(self._groups)
             self._guests.start(observe)
             inside = self._guests.bound_services()
-            usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             on = pinning.processors(plan, usable[: len(usable) - len(idle.pollers(plan))])
             pins = pinning.pin(control, self.lowered, on)
             if routers(plan):
@@ -119,6 +122,7 @@ class TestbedSession:
                 self._guests.running.append(services)
                 services.start(observe)
             self._probes = Probes(control, plan, self.lowered, self._guests, priorities, tasks, cpus)
+            self._look_at_processors()
         except VirtlabError as error:
             why = self._death_behind(error)
             self.end()
@@ -132,6 +136,32 @@ class TestbedSession:
         except BaseException:
             self.end()
             raise
+
+    def _confine(self, usable: list[int]) -> None:
+        """Gives guests of hosts and pools with processors their own, before any of them is started."""
+        own = shares(self.plan, usable)
+        if own is None:
+            what = f"hosts and pools have more processors than the {len(usable)} that are left for guests"
+            raise MachineError("pools", what, "make them smaller")
+        if own.guests:
+            confinement = Confinement(self.plan, self.lowered, own, self._groups.read_back)
+            confinement.begin(self.leader.control)
+            self._guests.running.append(confinement)
+
+    def _look_at_processors(self) -> None:
+        """Reads back where guests run that have processors. MachineError when something of one runs elsewhere."""
+        confinement = self._guests.confinement
+        if confinement is not None:
+            for wrong in confinement.look(self.leader.control):
+                where, _, what = wrong.partition(": ")
+                raise MachineError(where, *what.split("; "))
+            self._note_processors()
+
+    def _note_processors(self) -> None:
+        """What the last look at processors found is part of how the world was built."""
+        if (confinement := self._guests.confinement) is not None:
+            objects = {**self.realised.objects, **confinement.objects()}
+            self.realised = replace(self.realised, objects=objects)
 
     def _unforeseen(self, error: Exception) -> VirtlabError:
         """An unforeseen error fails the run and not the campaign, and names the agent that spoke last."""
@@ -171,7 +201,9 @@ class TestbedSession:
             self._site,
         )
         try:
-            return one.play()
+            outcome = one.play()
+            self._note_processors()
+            return outcome
         except VirtlabError as error:
             why = self._death_behind(error)
             if why is not None:
@@ -194,6 +226,11 @@ class TestbedSession:
         """Guests with control groups that we made: files by which a process joins them."""
         leaders = self._guests.leaders()
         return {name: list(files) for name, files in self._guests.tasks.items() if name not in leaders}
+
+    def processors(self) -> dict[str, list[int]]:
+        """Guests that run on processors of their own, or of their pool."""
+        confinement = self._guests.confinement
+        return {name: list(cpus) for name, cpus in confinement.shares.guests.items()} if confinement else {}
 
     def describe(self) -> Access:
         """Guests with their addresses."""

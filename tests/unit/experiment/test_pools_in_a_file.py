@@ -51,6 +51,12 @@ def test_all_guests_of_a_host_are_in_its_only_pool() -> None:
     assert pools == ["h1.cores", "h1.cores", None]
 
 
+def test_a_guest_may_say_that_it_is_in_no_pool_of_its_host() -> None:
+    text = "hosts: {h1: {pools: {cores: {cpus: 2}}, guests: {a1: {}, b: {pool: none}}}, h2: {guests: 1}}"
+    pools = {name: guest.pool for name, guest in plan_of(text).world.guests.items()}
+    assert pools == {"h1.a1": "h1.cores", "h1.b": None, "h2.g1": None}
+
+
 def test_a_factor_may_say_how_many_processors_a_pool_has() -> None:
     text = "factors: {p: [1, 2]}\n" + HOSTS.replace("cpus: 20", 'cpus: "${p}"')
     assert [plan_of(text, point).world.pools["h1.cores"].cpus for point in (0, 1)] == [1, 2]
@@ -75,6 +81,8 @@ def test_a_plan_without_pools_says_nothing_of_processors() -> None:
         ("cpus: 20", "cpus: 0", "hosts.h1.pools.cores.cpus: '0' is less than what is possible"),
         ("cpus: 20", "by: affinity", "hosts.h1.pools.cores.cpus: 'cpus' is missing"),
         ("by: quota", "by: magic", "hosts.h1.pools.storage.by: 'magic' is not one of affinity, quota"),
+        ("disk: {pool: storage}", "disk: {pool: none}", "no guest is in pool 'storage'"),
+        ("storage: {cpus", "none: {cpus", "pools.none: is what a guest says that is in no pool"),
         ("disk: {pool: storage}", "disk: {}", "hosts.h1.guests.disk: its host has 2 pools, and nothing says which"),
         ("disk: {pool: storage}", "disk: {pool: stroage}", "its host has no pool 'stroage'; did you mean 'storage'"),
         ("disk: {pool: storage}", "disk: {pool: cores}", "no guest is in pool 'storage'; write 'pool: storage'"),

@@ -15,7 +15,7 @@ from virtlab.plan import Plan
 from virtlab.planner.timeline import plan_length_ns
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.play.taints import clock_taint, switch_taints
-from virtlab.testbed.refusals import capabilities, refusals
+from virtlab.testbed.refusals import capabilities, memory_refusals, refusals
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "plans" / "switched_network.json").read_text(encoding="utf-8")
@@ -237,3 +237,19 @@ def test_a_step_of_the_realtime_clock_taints_and_its_drift_does_not() -> None:
         "stepped by 50.0 ms"
         in clock_taint(before, {"raw_ns": 10**10, "realtime_ns": 10**18 + 10**10 + 50_000_000})[0]
     )
+
+
+def with_memory(*guests_bytes: int | None) -> Plan:
+    guests = {
+        f"g{number}": {"platform": "qemu", "host": "h", "vnics": {}, **({"memory_bytes": own} if own else {})}
+        for number, own in enumerate(guests_bytes)
+    }
+    guests["beside"] = {"platform": "namespace", "host": "h", "vnics": {}, "memory_bytes": 1 << 50}
+    return Plan.model_validate({"world": {"hosts": {"h": {}}, "guests": guests}})
+
+
+def test_virtual_machines_with_more_memory_together_than_the_machine_has_are_refused() -> None:
+    (only,) = memory_refusals(with_memory(1 << 30, 2 << 30, None), 3 << 30)
+    assert only.path == "guests.g1.memory_bytes"
+    assert only.reason == "guests have 3.094 GiB of memory together, and this machine has 3"
+    assert list(memory_refusals(with_memory(1 << 30, 2 << 30, None), 4 << 30)) == []

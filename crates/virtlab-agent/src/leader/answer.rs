@@ -2,6 +2,8 @@
 
 use crate::clock;
 use crate::leader::machine::facts::facts;
+use crate::leader::machine::placement;
+use crate::leader::machine::sharing::Sharings;
 use crate::leader::processes::child::{Child, Placement, Terminal};
 use crate::leader::request::Request;
 use crate::leader::serve::{Ending, Leader};
@@ -13,6 +15,7 @@ use crate::leader::world::reach;
 use crate::transport::understood;
 use crate::work;
 use anyhow::{anyhow, bail};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -115,22 +118,25 @@ impl Leader {
                 self.child(id, channel)?.signal(signal)?;
                 Ok(json!({}))
             }
-            Request::Sample { sources, hold } => {
+            Request::Sample { sources, hold, shared } => {
                 let held = self.sampler.end();
                 self.send_samples(&held);
                 self.sampling_client = id;
-                self.sampler.begin(&sources, hold, clock::monotonic())?;
+                self.sampler.begin(&sources, hold, Sharings::read(&shared)?, clock::monotonic())?;
                 Ok(json!({}))
             }
+            Request::Placed {} => Ok(json!({"rows": placement::placed(&self.placed_children())})),
             Request::Counters { groups } => {
-                let children = self.children.values();
-                let children: Vec<_> =
-                    children.map(|entry| (entry.child.namespace.clone(), entry.child.pid)).collect();
+                let children = self.placed_children();
                 let rows = self.sampler.counters(&mut self.world, &groups, &children)?;
                 Ok(json!({"t_ns": clock::raw(), "rows": rows}))
             }
             Request::Keep { socket, idle_ns } => self.keep(Path::new(&socket), Nanos(idle_ns)),
         }
+    }
+
+    fn placed_children(&self) -> Vec<(String, Pid)> {
+        self.children.values().map(|entry| (entry.child.namespace.clone(), entry.child.pid)).collect()
     }
 
     fn hello(&self, protocol: (u16, u16)) -> anyhow::Result<Value> {

@@ -5,6 +5,7 @@ use crate::leader::streams::conduit::Descriptor;
 use crate::leader::world::operation::Operation;
 use crate::leader::world::reach::Pair;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A series that is sampled.
@@ -92,10 +93,15 @@ pub enum Request {
         /// Rows wait until the series end: their way here may be what is measured.
         #[serde(default)]
         hold: bool,
+        /// Guests that share processors, so that their use together is sampled with theirs (`Sharings::read`).
+        #[serde(default)]
+        shared: Vec<Value>,
     },
     Counters {
         groups: Vec<String>,
     },
+    /// On which processors the threads of all guests may run.
+    Placed {},
     Keep {
         socket: String,
         idle_ns: u64,

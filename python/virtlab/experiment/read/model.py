@@ -79,7 +79,8 @@ class PlacedGuestSpec(GuestSpec):
     )
     isolate: leaves.Flag | None = Field(None, description="instead of what its virtual switches say")
     pool: leaves.ObjectName | None = Field(
-        None, description="pool of its host's processors that it is in; absent: the only one, if there is one"
+        None,
+        description="pool of its host's processors that it is in, or none; absent: the only one, if there is one",
     )
     count: leaves.Count | None = Field(None, description="so many guests of this kind: NAME1, NAME2, ...")
 

@@ -1,7 +1,7 @@
 """Processors of hosts: which pool each guest is in, and that pools fit into what their host has.
 
-Where a host names pools, every guest of it is in one: there is no processor of the host that a guest outside could be said
-to have. A host with a single pool has all its guests in that.
+Where a host names pools, every guest of it is in one, or says that it is in none. A host with a single pool has all its
+guests in that which do not say so.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import HostSpec, PlacedGuestSpec
 from virtlab.experiment.world.places import platform_of
 from virtlab.units import nearest
+
+NONE = "none"  # what a guest says that is in no pool of its host
 
 
 def pool_name(host: str, pool: str) -> str:
@@ -27,7 +29,7 @@ def pool_name(host: str, pool: str) -> str:
 def pool_of(host: HostSpec, guest: PlacedGuestSpec) -> str | None:
     """The pool of a guest, by its name at the host; None where the host has none, or the guest does not say which."""
     if guest.pool is not None:
-        return guest.pool
+        return guest.pool if guest.pool != NONE else None
     pools = host.pools or {}
     return next(iter(pools)) if len(pools) == 1 else None
 
@@ -49,8 +51,12 @@ def check_pools(name: str, host: HostSpec, findings: Findings) -> None:
     for guest, spec in host.guests.items():
         _check_guest((*at("guests"), guest), host, spec, findings)
     used = {pool_of(host, spec) for spec in host.guests.values()}
+    unsaid = len(pools) > 1 and any(spec.pool is None for spec in host.guests.values())
     for pool in pools:
-        if pool not in used and None not in used:
+        if pool == NONE:
+            what = "is what a guest says that is in no pool"
+            findings.add((*at("pools"), pool), what, "give the pool another name", key=True)
+        elif pool not in used and not unsaid:
             cure = f"write 'pool: {pool}' at a guest, or remove it"
             findings.add((*at("pools"), pool), f"no guest is in pool '{pool}'", cure, key=True)
 
@@ -74,6 +80,8 @@ def _platforms(host: HostSpec) -> Iterator[str]:
 
 def _check_guest(at: Steps, host: HostSpec, spec: PlacedGuestSpec, findings: Findings) -> None:
     pools = list(host.pools or ())
+    if spec.pool == NONE:
+        return
     if spec.pool is not None and not pools:
         cure = "remove it, or write e.g. 'pools: {cores: {cpus: 2}}' at its host"
         findings.add((*at, "pool"), "its host has no pools", cure, key=True)
@@ -82,4 +90,4 @@ def _check_guest(at: Steps, host: HostSpec, spec: PlacedGuestSpec, findings: Fin
         findings.add((*at, "pool"), f"its host has no pool '{spec.pool}'", cure)
     elif len(pools) > 1 and spec.pool is None:
         what = f"its host has {len(pools)} pools, and nothing says which is the guest's"
-        findings.add(at, what, f"write 'pool: {' | '.join(pools)}'")
+        findings.add(at, what, f"write 'pool: {' | '.join([*pools, NONE])}'")

@@ -57,7 +57,7 @@ def _by_load(data: Gathered, share: str, metric: str, words: str) -> Figure | No
         for result in data.results
         if result.quantity.statistic == "mean"
         and (
-            (result.quantity.metric == metric and result.quantity.role.startswith("guests."))
+            (result.quantity.metric == metric and result.quantity.role.startswith(("guests.", "pools.")))
             or (share == "host" and (result.quantity.role, result.quantity.metric) == (HOST, "cpu"))
         )
     ]

@@ -1,4 +1,4 @@
-"""What processors did over time in exemplar runs: of the host, and of the guests as shares of two things.
+"""What processors did over time in exemplar runs: of the host, and of guests and pools as shares of two things.
 
 A sample keeps the largest value of its slice of time, so no spike is lost where a run has more of them than a picture.
 """
@@ -17,7 +17,7 @@ from virtlab.results import RunRecord
 HOST = "host.cpu"
 SHARES = {
     "host": ("host_cpu_share", "of all processors of the host"),
-    "guests": ("cpu_share", "of the processors that each guest may use"),
+    "guests": ("cpu_share", "of the processors that each guest or pool may use"),
 }
 LINES = 8  # of a picture, those that used most
 SLICES = 250
@@ -26,7 +26,7 @@ EXEMPLARS = 3
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A share over the seconds since the measurement began, of one host or guest in one run."""
+    """A share over the seconds since the measurement began, of one host, guest or pool in one run."""
 
     run: str
     point: Mapping[str, str]
@@ -43,7 +43,8 @@ def courses_of(
     used = [
         (float(mean), run)
         for run, mean in db.execute(
-            "SELECT run, avg(value) FROM series WHERE status = 'ok' AND metric = 'host_cpu_share' GROUP BY run"
+            "SELECT run, avg(value) FROM series WHERE status = 'ok' AND metric = 'host_cpu_share' "
+            "AND entity LIKE 'guests.%' GROUP BY run"
         ).fetchall()
     ]
     by_run = {record.name: record for record in records}
@@ -67,8 +68,8 @@ def _of_run(db: duckdb.DuckDBPyConnection, record: RunRecord, point: Mapping[str
     shares = {metric: key for key, (metric, _) in SHARES.items()}
     rows = db.execute(
         "WITH one AS (SELECT t_ns, entity, CASE WHEN metric = 'cpu' THEN 'host_cpu_share' ELSE metric END AS metric, value "
-        "FROM series WHERE run = ? AND (metric IN ('host_cpu_share', 'cpu_share') AND entity LIKE 'guests.%' "
-        "OR metric = 'cpu' AND entity = ?)), "
+        "FROM series WHERE run = ? AND (metric IN ('host_cpu_share', 'cpu_share') "
+        "AND (entity LIKE 'guests.%' OR entity LIKE 'pools.%') OR metric = 'cpu' AND entity = ?)), "
         "edge AS (SELECT coalesce(?, min(t_ns)) AS low, coalesce(?, max(t_ns)) AS high FROM one) "
         "SELECT entity, metric, arg_max(t_ns, value) AS at_ns, max(value), any_value(low) FROM one, edge "
         "WHERE t_ns BETWEEN low AND high "
@@ -84,7 +85,7 @@ def _of_run(db: duckdb.DuckDBPyConnection, record: RunRecord, point: Mapping[str
 
 
 def busiest(means: Iterable[tuple[str, float]]) -> list[str]:
-    """The host and the guests that used most, at most as many as a picture has lines, by name."""
+    """The host, and the guests and pools that used most, at most as many as a picture has lines, by name."""
     found: dict[str, float] = {}
     for entity, mean in means:
         found[entity] = max(found.get(entity, 0.0), mean)

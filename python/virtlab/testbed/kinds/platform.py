@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
-from virtlab.plan import Action, Columns, Observer, Plan, Refusal, SeriesRequest
+from virtlab.plan import Action, Columns, Guest, Observer, Plan, Refusal, SeriesRequest
 from virtlab.testbed.kinds.reach import Reach
 
 if TYPE_CHECKING:
@@ -183,3 +183,5 @@ class GuestPlatform:
     # Its guests of a session, not started yet, with those of other platforms that have the same function.
     # None: the world's Steps are all that they need.
     running: Callable[[Surroundings, Sequence[str]], Running] | None = None
+    # What a guest has of the machine's memory from its start, whatever it needs; None: only what it needs.
+    memory_of: Callable[[Guest], int] | None = None

@@ -102,6 +102,9 @@ class Control:
         self._branches: list[Branch] = []
         self._beats: dict[int, None] = {}  # channels
         self._next_beat_s = 0.0
+        self._confined: dict[
+            str, list[int]
+        ] = {}  # network of the world -> processors of what is started there
         self._work_per_s: dict[int, int] = {}  # by the channel of the leader that measured it
         self.heard = at  # the channel whose words were handed out last
         self.open = True
@@ -112,6 +115,9 @@ class Control:
 
     def send(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> int:
         """Sends a request; its number is for `wait`. A `channel` among the fields is one of the leader asked."""
+        if do in {"spawn", "exec"} and channel == 0 and fields is not None:
+            cpus = self._confined.get(str(fields.get("namespace")))
+            fields = fields if cpus is None or fields.get("cpus") else {**fields, "cpus": cpus}
         if fields is not None and "channel" in fields:
             if do in {"spawn", "exec"}:
                 self._begin(do, fields, channel)
@@ -122,6 +128,10 @@ class Control:
             self._awaited[number] = channel
             self._write(frame, channel)
         return number
+
+    def confine(self, processors: Mapping[str, list[int]]) -> None:
+        """Whatever the world's leader starts in these networks from now on runs on these processors alone."""
+        self._confined |= processors
 
     def _begin(self, do: str, fields: Mapping[str, Any], leader: int) -> None:
         """Something is started on a channel: who speaks there, and behind it, from now on."""

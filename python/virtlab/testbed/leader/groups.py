@@ -2,8 +2,9 @@
 its processes.
 
 Version 1 (a hierarchy per controller) and version 2 (one for all). What is made is in the ledger before it is made. The
-group of a service is below its guest's, also below that of a container, which its runtime made. Version 2 has processes in
-groups without groups below them alone: there the guest's own are in one beside the services'.
+group of a service is below its guest's, also below that of a container, which its runtime made; that of a guest is below
+its pool's, if the pool is a quota. Version 2 has processes in groups without groups below them alone: there the guest's
+own are in one beside the services'.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ Bandwidth = tuple[int, int]  # quota and period, us
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a group holds its processes to. Of a service: the guest whose group it is below."""
+    """What a group holds its processes to. `above`: what is bounded by the group that it is below: the guest of a
+    service, the pool of a guest.
+    """
 
     bandwidth: Bandwidth | None
     memory_bytes: int | None
-    guest: str | None = None
+    above: str | None = None
     folder: str = ""  # its own
 
     @property
@@ -56,7 +59,7 @@ class Bound:
 class Bounds(Protocol):
     """The control groups of one session, wherever they are made."""
 
-    read_back: dict[str, dict[str, str]]  # guest, or services.NAME/GUEST -> file -> value
+    read_back: dict[str, dict[str, str]]  # guest, services.NAME/GUEST or pools.NAME -> file -> value
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
         """Makes the groups that guests and services (`services.NAME/GUEST`) need; -> files that a process joins by."""
@@ -65,7 +68,7 @@ class Bounds(Protocol):
         """Paths of groups that a container runtime is about to make, one per guest."""
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
-        """(entity, counter, value): how long the share of a guest that is no container held it back."""
+        """(entity, counter, value): how long the share of a guest that is no container, or of a pool, held it back."""
 
     def below(self, path: str, bounded: str, bound: Bound) -> None:
         """Makes a service's group below that of its container, which has that path in every hierarchy."""
@@ -91,24 +94,32 @@ class Groups:
     _groups: dict[str, list[Path]] = field(
         default_factory=dict
     )  # bounded -> its groups, one of each hierarchy
+    _shared: dict[str, Bound] = field(default_factory=dict)  # pools.NAME -> what its guests share
+    _pooled: dict[str, str] = field(default_factory=dict)  # container -> the path of its pool's group
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
         """Makes the groups that the Plan's guests and services need; -> files that a process joins by. MachineError if
         they cannot be made.
         """
         shares = bandwidths(plan)
-        bounded = {
-            name: Bound(shares.get(name), _memory_bytes(guest), folder=name)
+        self._shared = of_pools(plan)
+        bounded = dict(self._shared)  # what is above others is before them
+        bounded |= {
+            name: Bound(shares.get(name), _memory_bytes(guest), pool_above(plan, guest), name)
             for name, guest in plan.world.guests.items()
             if not PLATFORMS[guest.platform].own_groups
         }
         bounded |= {
             name: each
             for name, each in of_services(plan).items()
-            if PLATFORMS[plan.world.guests[str(each.guest)].platform].shares_files
+            if PLATFORMS[plan.world.guests[str(each.above)].platform].shares_files
         }
-        above = {each.guest for each in bounded.values() if each.is_one}
-        bounded = {name: each for name, each in bounded.items() if each.is_one or name in above}
+        above = {each.above for each in bounded.values() if each.is_one}
+        bounded = {
+            name: each
+            for name, each in bounded.items()
+            if each.is_one or name in above or each.above in self._shared
+        }
         if not bounded:
             return {}
         if rootless:
@@ -116,9 +127,8 @@ class Groups:
         self._open()
         name = f"virtlab-{uuid.uuid4().hex[:12]}"
         try:
-            if (self.root / "cgroup.controllers").exists():
-                return self._version_2(name, bounded)
-            return self._version_1(name, bounded)
+            joined = self._version_2 if (self.root / "cgroup.controllers").exists() else self._version_1
+            tasks = {one: files for one, files in joined(name, bounded).items() if one not in self._shared}
         except OSError as error:
             self.remove()
             raise MachineError(
@@ -126,16 +136,25 @@ class Groups:
                 f"a control group cannot be made ({error})",
                 "see `virtlab doctor` about control groups",
             ) from error
+        for name, guest in plan.world.guests.items():
+            for group in self._groups.get(pool_above(plan, guest) or "", ()):
+                hierarchy = next(each for each in hierarchies(self.root) if group.is_relative_to(each))
+                self._pooled[name] = f"/{group.relative_to(hierarchy)}"
+        return tasks
 
     def of_containers(self, guests: Sequence[str]) -> dict[str, str]:
         """Paths of groups that a container runtime is about to make, one per guest, in every hierarchy; root only."""
         entry = self._open()
         name = f"virtlab-{uuid.uuid4().hex[:12]}"
+        found = {guest: f"{self._pooled.get(guest, f'/{name}')}/{guest}" for guest in guests}
         for hierarchy in hierarchies(self.root):
-            for directory in (hierarchy / name, *(hierarchy / name / guest for guest in guests)):
-                entry.directories.append(str(directory))
+            for path in found.values():
+                for directory in reversed([Path(path), *Path(path).parents][:-1]):
+                    planned = str(hierarchy / directory.relative_to("/"))
+                    if planned not in entry.directories:
+                        entry.directories.append(planned)
         entry.write()
-        return {guest: f"/{name}/{guest}" for guest in guests}
+        return found
 
     def below(self, path: str, bounded: str, bound: Bound) -> None:
         """Makes a service's group below that of its container, which has that path in every hierarchy. MachineError if it
@@ -180,7 +199,7 @@ class Groups:
         back.
         """
         for bounded, groups in self._groups.items():
-            entity = bounded if "/" in bounded else f"guests.{bounded}"
+            entity = bounded if "/" in bounded or bounded in self._shared else f"guests.{bounded}"
             for group in groups:
                 with contextlib.suppress(OSError):
                     for counter, value in throttled((group / "cpu.stat").read_text(encoding="ascii")):
@@ -215,17 +234,18 @@ class Groups:
             wanted = {
                 one: values for one, each in bounded.items() if (values := _v1(controller, each, swaps=swaps))
             }
-            above = {bounded[one].guest for one in wanted}
+            above = {bounded[one].above for one in wanted}
             if not wanted:
                 continue
             session = self._own_v1(controller) / name
             self._make(session)
-            made: dict[str | None, Path] = {None: session}
-            for one, each in bounded.items():  # a guest is before its services
+            made: dict[str | None, Path] = {}  # with that of what is above, where it has none of its own
+            for one, each in bounded.items():
+                group = made.get(each.above, session)
                 if one in wanted or one in above:
-                    made[one] = self._bound(made[each.guest] / each.folder, one, wanted.get(one, {}))
-                group = made.get(one, made.get(each.guest))
-                if group is not None and group != session:
+                    group = self._bound(group / each.folder, one, wanted.get(one, {}))
+                made[one] = group
+                if group != session:
                     tasks[one].append(str(group / "tasks"))
         return tasks
 
@@ -246,11 +266,16 @@ class Groups:
         self._make(session)
         (session / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
         tasks = {}
-        above = {each.guest for each in bounded.values()}
-        for one, each in bounded.items():  # a guest is before its services
-            group = self._bound(session / (each.guest or "") / each.folder, one, _v2(each, session))
-            if one in above:
+        above = {each.above for each in bounded.values()}
+        made: dict[str | None, Path] = {}
+        for one, each in bounded.items():
+            group = self._bound(made.get(each.above, session) / each.folder, one, _v2(each, session))
+            made[one] = group
+            if one in above or one in self._shared:
                 (group / "cgroup.subtree_control").write_text("+cpu +memory", encoding="ascii")
+            if one in self._shared:
+                continue  # its guests have groups, and it no process of its own
+            if one in above:
                 group = group / OWN
                 self._make(group)
             tasks[one] = [str(group / "cgroup.procs")]
@@ -293,6 +318,21 @@ def ended(events: str) -> int:
     """
     words = [line.partition(" ") for line in events.splitlines()]
     return sum(int(value) for key, _, value in words if key == "oom_kill")
+
+
+def of_pools(plan: Plan) -> dict[str, Bound]:
+    """The bounds of pools that are quotas, as `pools.NAME`."""
+    return {
+        f"pools.{name}": Bound((pool.cpus * PERIOD_US, PERIOD_US), None, folder=f"pool-{name}")
+        for name, pool in plan.world.pools.items()
+        if pool.by == "quota"
+    }
+
+
+def pool_above(plan: Plan, guest: Guest) -> str | None:
+    """The pool whose quota bounds a guest, as of `of_pools`."""
+    pool = plan.world.pools.get(guest.pool or "")
+    return f"pools.{guest.pool}" if pool is not None and pool.by == "quota" else None
 
 
 def of_services(plan: Plan) -> dict[str, Bound]:

@@ -10,6 +10,7 @@ from virtlab.agents import Notice
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
+from virtlab.testbed.build.pools import Confinement
 from virtlab.testbed.kinds.clock import GuestClock, Reading, read
 from virtlab.testbed.kinds.container_home import Home
 from virtlab.testbed.kinds.lowered import Lowered
@@ -59,6 +60,11 @@ class Guests:
     def now(self) -> int:
         """The run's clock."""
         return self.site.now()
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What keeps guests on processors of their own; None where no host and no pool has any."""
+        return next((each for each in self.running if isinstance(each, Confinement)), None)
 
     def meet(self, observe: Observer) -> Plan:
         """Reaches guests that exist already; the Plan with what they say of themselves. GuestError when one is not."""

@@ -129,7 +129,7 @@ class Limits:
     ) -> None:
         """Makes all groups, once the guests have started. MachineError if one cannot be made."""
         for bounded, bound in of_services(plan).items():
-            guest = str(bound.guest)
+            guest = str(bound.above)
             platform = PLATFORMS[plan.world.guests[guest].platform]
             if platform.shares_files:
                 continue
@@ -154,11 +154,11 @@ class Limits:
     def ended_for_memory(self, bounded: str, channel: int) -> int:
         """How many processes a machine's kernel ended since the memory of a service was used up, asked on that channel."""
         bound = self._bounds[bounded]
-        return ended(self._machines[str(bound.guest)].read(bound, "memory.events", channel))
+        return ended(self._machines[str(bound.above)].read(bound, "memory.events", channel))
 
     def counters(self, bounded: str, channel: int) -> Iterator[Counted]:
         """How long its share held a service back, as a machine's kernel says, asked on that channel."""
         bound = self._bounds[bounded]
-        stat = self._machines[str(bound.guest)].read(bound, "cpu.stat", channel)
+        stat = self._machines[str(bound.above)].read(bound, "cpu.stat", channel)
         if bound.bandwidth is not None:
             yield from ((bounded, counter, value) for counter, value in throttled(stat))

@@ -7,6 +7,7 @@ from typing import Any
 
 from virtlab.lazy import np
 from virtlab.plan import Columns
+from virtlab.testbed.build.pools import TOGETHER
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.queues.applied import by_handle
@@ -135,6 +136,8 @@ class Entities:
 
     def name(self, kernel: str) -> str:
         """The Plan's name; what has none keeps the kernel's, with '.' for '/'."""
+        if kernel.startswith(TOGETHER):
+            return kernel.removeprefix(TOGETHER)
         return self._names.get(kernel, kernel.replace("/", "."))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
-from virtlab.catalogue.actions import begins
+from virtlab.catalogue.actions import EXEC, begins
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
@@ -111,6 +111,7 @@ class Pass:
             self._sample(
                 [{"source": each.source, "every_ns": each.every_ns} for each in sampling.wanted(self.plan)]
             )
+            self._check_processors()
             self.counting.ends(BEGIN)
             self._note_deaths()
             timeline = Timeline(self.plan, self.site.now())
@@ -124,6 +125,7 @@ class Pass:
                 self._take_messages(lambda message: self._hear(message, timeline))
                 if not self.reasons:
                     raise
+            self._check_processors()
             self._stop_all()
             self._stop_commands()
             self.counting.ends(END)
@@ -200,6 +202,11 @@ class Pass:
             sampling.ask(self.control, self.plan, self.lowered, self.guests, sources)
             self._take_messages(self._hear_late if not sources else lambda _: None)
 
+    def _check_processors(self) -> None:
+        """That guests with processors of their own run on no others."""
+        if self.guests.confinement is not None:
+            self.reasons += self.guests.confinement.look(self.control)
+
     def _judge_switch(self) -> None:
         tainted, failed = switch_taints(self.counting.switch_at_end)
         self.taints += tainted
@@ -270,6 +277,9 @@ class Pass:
     def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
         self._kinds[action.id].begin(self, action, at_ns, timeline)
+        role = self.plan.roles.get(action.role or "")
+        if action.do == EXEC.name or (role is not None and is_command(role.workload)):
+            self._check_processors()
 
     def _over(self, event: str) -> int | None:
         """An action's time is over: the instant at which what it took away was back; None where it took nothing."""
@@ -279,6 +289,7 @@ class Pass:
 
     def stop_role(self, name: str, timeline: Timeline) -> None:
         """Ends a role's traffic; its server keeps listening for what is still under way."""
+        self._check_processors()
         self.programs.stop(name)
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:

@@ -59,7 +59,10 @@ def elsewhere(plan: Plan) -> bool:
 def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources: Sources) -> None:
     """Begins series (`source`, `every_ns`) wherever they are had. With none, ends them: what was held comes first."""
     if not elsewhere(plan):
-        control.call("sample", {"sources": list(sources)})
+        shared = guests.confinement.shared() if sources and guests.confinement is not None else []
+        control.call(
+            "sample", {"sources": list(sources), "shared": shared} if shared else {"sources": list(sources)}
+        )
     inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
     if sources and (every_ns := plan.collect.telemetry_ns):
         asked_for = {each["source"] for each in inside}

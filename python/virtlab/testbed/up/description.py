@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Description(BaseModel):
-    """A world's guests by name: their namespaces, addresses, own leaders with their last channels, and control groups."""
+    """A world's guests by name: their namespaces, addresses, own leaders with their last channels, control groups, and
+    processors where those are their own."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -15,3 +16,4 @@ class Description(BaseModel):
     source: str
     leaders: dict[str, tuple[int, int]] = {}
     groups: dict[str, list[str]] = {}
+    processors: dict[str, list[int]] = {}

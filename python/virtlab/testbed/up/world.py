@@ -46,6 +46,9 @@ class World:
         default_factory=dict
     )  # guest -> its own leader, its last channel
     groups: Mapping[str, list[str]] = field(default_factory=dict)  # guest -> files to join its groups by
+    processors: Mapping[str, list[int]] = field(
+        default_factory=dict
+    )  # guest -> those it runs on; absent: any
     damage: str = ""  # why its description cannot be read; then nothing else is known
 
     def access(self) -> Access:
@@ -96,7 +99,9 @@ def _described(name: str, door: Path, description: Path) -> World:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         return World(name, door, {}, {}, "", damage=f"{place}: {first['msg']}" if place else first["msg"])
-    return World(name, door, said.guests, said.addresses, said.source, said.leaders, said.groups)
+    return World(
+        name, door, said.guests, said.addresses, said.source, said.leaders, said.groups, said.processors
+    )
 
 
 def damaged() -> list[MachineError]:
@@ -155,10 +160,10 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
     description = door.with_suffix(".json")
     access = session.describe()
     leaders = session.leaders()
-    groups = session.groups()
+    groups, processors = session.groups(), session.processors()
     values = {
         "guests": session.lowered.guests, "addresses": access.guests, "source": source, "leaders": leaders,
-        "groups": groups,
+        "groups": groups, "processors": processors,
     }  # fmt: skip
     try:
         door.unlink(missing_ok=True)
@@ -171,7 +176,7 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
         session.end()
         raise
     session.leave()
-    return World(name, door, dict(session.lowered.guests), access.guests, source, leaders, groups)
+    return World(name, door, dict(session.lowered.guests), access.guests, source, leaders, groups, processors)
 
 
 def enter(world: World) -> Control:
@@ -185,6 +190,7 @@ def enter(world: World) -> Control:
     control = Control(stream)
     for leader, last in world.leaders.values():
         control.begin(leader, last - leader + 1)
+    control.confine({world.guests[guest]: list(cpus) for guest, cpus in world.processors.items()})
     control.greet()
     return control
 

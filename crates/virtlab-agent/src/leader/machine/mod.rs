@@ -3,6 +3,8 @@
 mod disks;
 pub mod facts;
 mod memory;
+pub mod placement;
+pub mod sharing;
 pub mod telemetry;
 mod usage;
 mod vcpus;

@@ -10,6 +10,7 @@ use crate::leader::kernel::links::{LinkState, links};
 use crate::leader::kernel::queueing::{Queueing, qdiscs};
 use crate::leader::machine::disks;
 use crate::leader::machine::memory::Memory;
+use crate::leader::machine::sharing::{Sharings, Used};
 use crate::leader::machine::usage::{self, Family};
 use crate::leader::machine::vcpus;
 use crate::leader::request::Series;
@@ -47,6 +48,7 @@ pub struct Sampler {
     due: Vec<Due>,
     before: BTreeMap<String, (Nanos, Vec<f64>)>,
     families: BTreeMap<String, Family>,
+    sharings: Sharings,
     number: u64,
     hold: bool,
     /// What waits for the end of the series: rows of a block that is not full yet, and blocks.
@@ -60,7 +62,13 @@ impl Sampler {
     ///
     /// # Errors
     /// When a source is unknown or its period is zero.
-    pub fn begin(&mut self, sources: &[Series], hold: bool, now: Nanos) -> anyhow::Result<()> {
+    pub fn begin(
+        &mut self,
+        sources: &[Series],
+        hold: bool,
+        sharings: Sharings,
+        now: Nanos,
+    ) -> anyhow::Result<()> {
         for series in sources {
             if !SOURCES.contains(&series.source.as_str()) {
                 bail!("there is no series source '{}'; there are {}", series.source, SOURCES.join(", "));
@@ -71,6 +79,7 @@ impl Sampler {
         }
         self.before.clear();
         self.families.clear();
+        self.sharings = sharings;
         self.number = 0;
         self.hold = hold;
         self.due = sources
@@ -208,16 +217,20 @@ impl Sampler {
         }
         self.families.retain(|namespace, _| started.contains_key(&namespace[..]));
         let processors = online();
+        let mut together: Vec<Used> = Vec::new();
         for (namespace, pids) in started {
             let usage = self.families.entry(namespace.to_owned()).or_default().look(&pids);
             let now = clock::raw();
             let mut row = |metric, value| rows.push((now, namespace.to_owned(), metric, value));
             row("memory_used", usage.resident_bytes as f64);
             let scheduled = usage.scheduled.map(|value| value as f64).to_vec();
-            if let Some((elapsed, change)) = self.change(&format!("guest.{namespace}"), now, scheduled) {
+            let change = self.change(&format!("guest.{namespace}"), now, scheduled);
+            let used = change.as_ref().map(|(elapsed, change)| change[0].max(0.0) / elapsed);
+            together.push((namespace.to_owned(), used));
+            if let Some((elapsed, change)) = change {
                 let used = change[0].max(0.0) / elapsed;
                 row("cpu", used);
-                row("host_cpu_share", used / processors);
+                row("host_cpu_share", used / self.sharings.of_host(namespace, processors));
                 // Of a virtual machine, only its virtual processors' threads are the guest's own: `guest_vcpus`.
                 if !pids.iter().any(|pid| vcpus::is_machine(*pid)) {
                     row("cpu_share", used / usage.processors.unwrap_or(processors));
@@ -239,6 +252,13 @@ impl Sampler {
                 row("disk_written", change[1].max(0.0) / elapsed * 1e9);
             }
         }
+        let now = clock::raw();
+        rows.extend(
+            self.sharings
+                .rows(&together, processors)
+                .into_iter()
+                .map(|(entity, metric, value)| (now, entity, metric, value)),
+        );
     }
 
     fn disk(&mut self, rows: &mut Rows) {
@@ -298,7 +318,7 @@ impl Sampler {
                 rows.push((now, entity, "context_switches", change[2].max(0.0) / elapsed * 1e9));
             }
             if machine > 0.0 {
-                let may_use = usage::processors(*pid).map_or(machine, |quota| quota.min(machine));
+                let may_use = usage::quota_alone(*pid).map_or(machine, |quota| quota.min(machine));
                 rows.push((clock::raw(), (*namespace).to_owned(), "cpu_share", used / may_use));
             }
         }
@@ -514,7 +534,14 @@ mod tests {
 
     fn sampling(hold: bool) -> Sampler {
         let mut sampler = Sampler::default();
-        sampler.begin(&[Series { source: "host.cpu".into(), every_ns: 1_000_000 }], hold, Nanos(0)).unwrap();
+        sampler
+            .begin(
+                &[Series { source: "host.cpu".into(), every_ns: 1_000_000 }],
+                hold,
+                Sharings::default(),
+                Nanos(0),
+            )
+            .unwrap();
         sampler
     }
 

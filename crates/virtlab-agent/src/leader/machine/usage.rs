@@ -44,16 +44,10 @@ impl Family {
         let mut usage = Usage { processors: first.first().and_then(|pid| allowed(*pid)), ..Usage::default() };
         let mut seen = BTreeMap::new();
         let mut groups = Vec::new();
-        let mut family: Vec<i32> = first.iter().map(|pid| pid.as_raw()).collect();
-        while let Some(pid) = family.pop() {
-            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for thread in threads.flatten() {
-                let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
-                family
-                    .extend(read("children").split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
-                let number = thread.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-                if let (Some(number), Some(times)) = (number, times(&read("schedstat"))) {
-                    seen.insert(number, times);
+        each_process(first, &mut |pid, threads| {
+            for thread in threads {
+                if let Some(times) = times(&thread.read("schedstat")) {
+                    seen.insert(thread.number, times);
                 }
             }
             usage.resident_bytes += resident_bytes(pid);
@@ -62,7 +56,7 @@ impl Family {
                 *sum = [sum[0] + bytes[0], sum[1] + bytes[1]];
             }
             groups.extend(own_group(pid).filter(|group| !groups.contains(group)));
-        }
+        });
         for (number, now) in &seen {
             let before = self.threads.get(number).filter(|before| before[0] <= now[0]).unwrap_or(&[0; 3]);
             for ((sum, now), before) in self.sum.iter_mut().zip(now).zip(before) {
@@ -74,6 +68,9 @@ impl Family {
         for group in &groups {
             let Some(quota) = quota_of(group) else { continue };
             usage.processors = Some(usage.processors.map_or(quota, |all| all.min(quota)));
+            if own_quota(group).is_none() {
+                continue;
+            }
             let stat = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
             if let Some(held_ns) = throttled_ns(&stat) {
                 usage.throttled_ns = Some(usage.throttled_ns.unwrap_or(0) + held_ns);
@@ -83,28 +80,69 @@ impl Family {
     }
 }
 
+/// A thread, by its number and its folder in /proc.
+pub struct Thread {
+    pub number: i32,
+    folder: PathBuf,
+}
+
+impl Thread {
+    /// What the kernel says of it; nothing of one that is gone.
+    pub fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.folder.join(file)).unwrap_or_default()
+    }
+}
+
+/// Shows each of these processes, and of all that they started, with its threads.
+pub fn each_process(first: &[Pid], show: &mut dyn FnMut(i32, &[Thread])) {
+    let mut family: Vec<i32> = first.iter().map(|pid| pid.as_raw()).collect();
+    while let Some(pid) = family.pop() {
+        let Ok(folders) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        let mut threads = Vec::new();
+        for folder in folders.flatten() {
+            let number = folder.file_name().to_str().and_then(|name| name.parse().ok());
+            threads.extend(number.map(|number| Thread { number, folder: folder.path() }));
+        }
+        for thread in &threads {
+            family.extend(
+                thread.read("children").split_whitespace().filter_map(|word| word.parse::<i32>().ok()),
+            );
+        }
+        show(pid, &threads);
+    }
+}
+
 /// `schedstat` of a thread.
 pub fn times(schedstat: &str) -> Option<Scheduled> {
     let mut words = schedstat.split_whitespace().map(str::parse::<u64>);
     Some([words.next()?.ok()?, words.next()?.ok()?, words.next()?.ok()?])
 }
 
-/// Processors that a process may use, by its mask and its quota.
-pub fn processors(pid: Pid) -> Option<f64> {
-    let quota = own_group(pid.as_raw()).and_then(|group| quota_of(&group));
-    [allowed(pid), quota].into_iter().flatten().reduce(f64::min)
+/// Processors that the quota of a process's own group allows: not that of a pool above it, which others share.
+pub fn quota_alone(pid: Pid) -> Option<f64> {
+    own_group(pid.as_raw()).and_then(|group| own_quota(&group))
 }
 
+/// The least that a group and those above it allow.
 fn quota_of(group: &Path) -> Option<f64> {
+    let above = group.ancestors().take_while(|each| *each != Path::new(GROUPS));
+    above.filter_map(own_quota).reduce(f64::min)
+}
+
+fn own_quota(group: &Path) -> Option<f64> {
     let read = |file: &str| fs::read_to_string(group.join(file)).ok();
     quota(read("cpu.max"), read("cpu.cfs_quota_us"), read("cpu.cfs_period_us"))
 }
 
 /// How many processors the kernel lets a process run on.
 fn allowed(pid: Pid) -> Option<f64> {
-    let set = sched_getaffinity(pid).ok()?;
-    let count = (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
-    (count > 0).then_some(count as f64)
+    mask(pid).map(|cpus| cpus.len() as f64).filter(|count| *count > 0.0)
+}
+
+/// The processors that the kernel lets a thread run on.
+pub fn mask(thread: Pid) -> Option<Vec<usize>> {
+    let set = sched_getaffinity(thread).ok()?;
+    Some((0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect())
 }
 
 fn resident_bytes(pid: i32) -> u64 {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue.platforms.appliance import APPLIANCE
 from virtlab.errors import MachineError
-from virtlab.plan import Plan, Refusal
+from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import tun_missing
 from virtlab.testbed.platforms.appliance import recipe
@@ -74,4 +74,16 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
     return Appliances(world.control, world.plan, world.lowered, names, world.tasks)
 
 
-IMPLEMENTATION = GuestPlatform(lambda _: appliances_missing(), appliance_refusals, _running)
+def memory_of(guest: Guest) -> int:
+    """The memory of an appliance: what the file says, or its recipe; a recipe that cannot be read is refused anyhow."""
+    if guest.memory_bytes is not None or guest.image is None:
+        return guest.memory_bytes or recipe.MEMORY_BYTES
+    try:
+        return recipe.load(guest.image).memory_bytes
+    except MachineError:
+        return recipe.MEMORY_BYTES
+
+
+IMPLEMENTATION = GuestPlatform(
+    lambda _: appliances_missing(), appliance_refusals, _running, memory_of=memory_of
+)

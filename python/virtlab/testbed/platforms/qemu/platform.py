@@ -15,7 +15,7 @@ from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
-from virtlab.testbed.platforms.qemu.command import PROGRAM
+from virtlab.testbed.platforms.qemu.command import DISK_MEMORY_BYTES, MEMORY_BYTES, PROGRAM
 
 if TYPE_CHECKING:
     from virtlab.testbed.kinds.findings import Findings
@@ -108,4 +108,10 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
     return Machines(world.control, world.plan, world.lowered, names, world.tasks)
 
 
-IMPLEMENTATION = GuestPlatform(lambda _: machines_missing(), machine_refusals, _running)
+def memory_of(guest: Guest) -> int:
+    """The memory of a virtual machine: what the file says, or as much as what it boots needs."""
+    default = MEMORY_BYTES[flavour_of(guest)] if guest.image is None else DISK_MEMORY_BYTES
+    return guest.memory_bytes or default
+
+
+IMPLEMENTATION = GuestPlatform(lambda _: machines_missing(), machine_refusals, _running, memory_of)

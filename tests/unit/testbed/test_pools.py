@@ -1,0 +1,225 @@
+"""Which processors of this machine guests of pools and hosts run on, and when a machine has too few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtlab.plan import Plan
+from virtlab.testbed.build import pools
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.pools import Confinement, Shares, shares
+from virtlab.testbed.kinds.findings import Machine
+from virtlab.testbed.leader import groups
+
+
+def plan(hosts: dict[str, Any], own: dict[str, Any], guests: dict[str, str | None], **more: Any) -> Plan:
+    """Guests HOST.NAME with their pools."""
+    made = {
+        name: {
+            "platform": "namespace", "host": name.partition(".")[0], "vnics": {}, **({"pool": pool} if pool else {}),
+        }
+        for name, pool in guests.items()
+    }  # fmt: skip
+    return Plan.model_validate({"world": {"hosts": hosts, "pools": own, "guests": made, **more}})
+
+
+TWO_POOLS = plan(
+    {"h": {"cpus": 4}, "k": {}},
+    {"h.a": {"host": "h", "cpus": 1}, "h.b": {"host": "h", "cpus": 2, "by": "quota"}},
+    {"h.x": "h.a", "h.y": "h.b", "k.z": None},
+)
+
+
+def test_hosts_have_processors_of_their_own_and_their_pools_are_among_those() -> None:
+    found = shares(TWO_POOLS, range(6))
+    assert found == Shares(
+        guests={"h.x": [0], "h.y": [1, 2, 3], "k.z": [4, 5]},
+        pools={"h.a": [0], "h.b": [1, 2, 3]},
+        hosts={"h": [0, 1, 2, 3]},
+    )
+
+
+def test_guests_beside_run_on_all_processors_where_none_is_left_and_the_run_says_so() -> None:
+    found = shares(TWO_POOLS, range(4))
+    assert found is not None
+    assert found.guests["k.z"] == [0, 1, 2, 3]
+    objects = confinement(4).objects()
+    assert objects["pools.h.a"].applied["beside"] == ["k.z"]
+    assert objects["hosts.h"].applied["beside"] == ["k.z"]
+    assert "beside" not in confinement(6).objects()["pools.h.a"].applied
+
+
+def test_a_guest_in_no_pool_of_its_host_has_what_its_pools_by_affinity_leave() -> None:
+    own = {"h.a": {"host": "h", "cpus": 1}}
+    guests = {"h.x": "h.a", "h.y": None, "k.z": None}
+    found = shares(plan({"h": {"cpus": 3}, "k": {}}, own, guests), range(4))
+    assert found is not None
+    assert found.guests == {"h.x": [0], "h.y": [1, 2], "k.z": [3]}
+    found = shares(plan({"h": {"cpus": 1}, "k": {}}, own, guests), range(4))
+    assert found is not None
+    assert found.guests == {"h.x": [0], "h.y": [0], "k.z": [1, 2, 3]}
+
+
+def test_a_plan_without_pools_confines_nobody() -> None:
+    assert shares(plan({"h": {}}, {}, {"h.x": None}), [0]) == Shares()
+
+
+def test_pools_by_affinity_of_all_hosts_are_disjoint() -> None:
+    own = {f"{host}.p": {"host": host, "cpus": 2} for host in "hk"}
+    found = shares(plan({"h": {}, "k": {}}, own, {"h.x": "h.p", "k.y": "k.p"}), [3, 5, 7, 9])
+    assert found is not None
+    assert found.guests == {"h.x": [3, 5], "k.y": [7, 9]}
+
+
+@pytest.mark.parametrize(
+    ("available", "switch", "cure"), [(3, False, "use a machine with more"), (1, True, "without a link")]
+)
+def test_what_hosts_have_together_beyond_what_is_left_for_guests_is_refused(
+    available: int, switch: bool, cure: str
+) -> None:
+    (only, *_) = [
+        each
+        for each in pools.why_not(TWO_POOLS, range(available), soft_switch=switch, root=True, inside=None)
+        if each.path == "pools.h.b"
+    ]
+    assert f"have 4 processors together, and {available} " in only.reason
+    assert cure in only.cure
+    assert shares(TWO_POOLS, range(available)) is None
+
+
+def test_a_quota_needs_root_and_affinity_does_not() -> None:
+    refused = list(pools.why_not(TWO_POOLS, range(6), soft_switch=False, root=False, inside=None))
+    assert [each.path for each in refused] == ["pools.h.b.by"]
+    assert "by: affinity" in refused[0].cure
+
+
+def test_no_guest_polls_beside_pools() -> None:
+    values = TWO_POOLS.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["world"]["guests"]["k.z"]["idle"] = "poll"
+    refused = list(
+        pools.why_not(Plan.model_validate(values), range(6), soft_switch=False, root=True, inside=None)
+    )
+    assert [each.path for each in refused] == ["guests.k.z.idle"]
+
+
+def test_a_laboratory_machine_gives_no_guest_processors() -> None:
+    refused = list(pools.why_not(TWO_POOLS, range(6), soft_switch=False, root=True, inside="lab-vm"))
+    assert [each.path for each in refused] == ["hosts.h.cpus"]
+
+
+class Answering:
+    """A leader that has been asked where threads may run."""
+
+    def __init__(self, *rows: tuple[str, list[int], int, str]) -> None:
+        self.rows = rows
+
+    def call(self, do: str) -> dict[str, Any]:
+        assert do == "placed"
+        return {"rows": list(self.rows)}
+
+
+def row(namespace: str, *cpus: int) -> tuple[str, list[int], int, str]:
+    return (namespace, list(cpus), 2, "sh")
+
+
+def confinement(processors: int = 6) -> Confinement:
+    found = shares(TWO_POOLS, range(processors))
+    assert found is not None
+    files = {"pools.h.b": {"cpu.cfs_quota_us": "200000"}}
+    return Confinement(TWO_POOLS, lower(TWO_POOLS, Machine()), found, files)
+
+
+def test_a_program_that_widened_its_mask_is_named() -> None:
+    confined = confinement()
+    where = confined.lowered.guests
+    leader: Any = Answering(row(where["h.x"], 0, 1), row(where["h.y"], 2))
+    (wrong,) = confined.look(leader)
+    assert wrong.startswith("guests.h.x: sh may run on processors 0, 1, not only on 0; ")
+
+
+def test_what_was_applied_and_read_back_of_a_pool_is_in_the_runs_record() -> None:
+    confined = confinement()
+    where = confined.lowered.guests
+    leader: Any = Answering(row(where["h.x"], 0), row(where["h.y"], 2), row(where["h.y"], 1, 2))
+    assert confined.look(leader) == []
+    objects = confined.objects()
+    assert objects["pools.h.a"].applied == {"processors": [0], "guests": ["h.x"], "idle": ["h.x"]}
+    assert objects["pools.h.a"].read_back == {"h.x": {"processors": [0]}}
+    assert objects["pools.h.b"].read_back == {
+        "cpu.cfs_quota_us": "200000",
+        "h.y": {"processors": [1, 2]},
+    }
+    assert objects["hosts.h"].applied == {"processors": [0, 1, 2, 3]}
+
+
+def test_series_of_pools_and_hosts_are_asked_for_by_the_networks_of_their_guests() -> None:
+    confined = confinement()
+    where = confined.lowered.guests
+    assert confined.shared() == [
+        ["together:pools.h.a", [where["h.x"]], 1, 4],
+        ["together:pools.h.b", [where["h.y"]], 2, 4],
+        ["together:hosts.h", [where["h.x"], where["h.y"]], 4],
+    ]
+
+
+def quota_plan(**guest: Any) -> Plan:
+    values = plan(
+        {"h": {}},
+        {"h.p": {"host": "h", "cpus": 2, "by": "quota"}},
+        {"h.a": "h.p", "h.b": "h.p"},
+        services={"db": {"kind": "program", "on": ["h.b"], "argv": ["sleep", "9"], "memory_bytes": 64 << 20}},
+    ).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["world"]["guests"]["h.a"] |= guest
+    return Plan.model_validate(values)
+
+
+def without_session(path: Path, root: Path) -> str:
+    words = path.relative_to(root).parts
+    return "/".join("*" if word.startswith("virtlab-") else word for word in words)
+
+
+def test_a_quota_is_one_group_above_those_of_its_guests_in_version_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    for controller in ("cpu", "memory"):
+        (root / controller).mkdir(parents=True)
+    monkeypatch.setattr(groups.Groups, "_own_v1", lambda self, controller: self.root / controller)
+    made = groups.Groups(root=root, folder=tmp_path / "ledger")
+    tasks = made.create(quota_plan(cpu_quota_ratio=0.5), rootless=False)
+    assert made.read_back["pools.h.p"] == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "200000"}
+    joined = {name: [without_session(Path(each), root) for each in files] for name, files in tasks.items()}
+    assert joined == {
+        "h.a": ["cpu/*/pool-h.p/h.a/tasks"],
+        "h.b": ["cpu/*/pool-h.p/tasks", "memory/*/h.b/tasks"],
+        "services.db/h.b": ["cpu/*/pool-h.p/tasks", "memory/*/h.b/service-db/tasks"],
+    }
+
+
+def test_a_quota_is_one_group_above_those_of_its_guests_in_version_2(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "cgroup.controllers").write_text("cpu memory")
+    made = groups.Groups(root=root, folder=tmp_path / "ledger")
+    tasks = made.create(quota_plan(), rootless=False)
+    joined = {name: [without_session(Path(each), root) for each in files] for name, files in tasks.items()}
+    assert joined == {
+        "h.a": ["*/pool-h.p/h.a/cgroup.procs"],
+        "h.b": ["*/pool-h.p/h.b/own/cgroup.procs"],
+        "services.db/h.b": ["*/pool-h.p/h.b/service-db/cgroup.procs"],
+    }
+    assert made.read_back["pools.h.p"] == {"cpu.max": "200000 100000"}
+
+
+def test_a_container_is_made_below_the_group_of_its_pool(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "cgroup.controllers").write_text("cpu memory")
+    made = groups.Groups(root=root, folder=tmp_path / "ledger")
+    made.create(quota_plan(platform="container"), rootless=False)
+    (path,) = made.of_containers(["h.a"]).values()
+    assert without_session(Path(path), Path("/")) == "*/pool-h.p/h.a"
+    assert (root / Path(path).parent.relative_to("/") / "cpu.max").read_text() == "200000 100000"

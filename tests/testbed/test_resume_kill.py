@@ -117,12 +117,27 @@ def digests(path: Path) -> dict[str, str]:
     return found
 
 
-def command(place: Path) -> subprocess.Popen[bytes]:
-    """`virtlab run` as a process of its own, its temporary files in a folder of its own."""
+RUN = [sys.executable, "-c", "from virtlab.cli.main import main; main()", "run", "killed.yaml", "--no-report"]
+# A notebook's cell runs inside an event loop that leaves Ctrl-C to Python, unlike that of asyncio.run.
+CELL = """
+import asyncio, sys
+import virtlab as vl
+
+async def cell():
+    try:
+        vl.run("killed.yaml", dataset="killed.results")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+asyncio.new_event_loop().run_until_complete(cell())
+"""
+
+
+def command(place: Path, program: list[str] = RUN) -> subprocess.Popen[bytes]:
+    """`virtlab run`, or another program that runs the file, as a process of its own with temporary files of its own."""
     (place / "tmp").mkdir(exist_ok=True)
-    program = [sys.executable, "-c", "from virtlab.cli.main import main; main()"]
     return subprocess.Popen(
-        [*program, "run", str(place / "killed.yaml"), "--no-report"],
+        program,
         cwd=place,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -209,16 +224,25 @@ def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("reaper")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: signal.Signals) -> None:
+    _signalled_in_a_world(tmp_path, number, RUN)
+
+
+@pytest.mark.timeout(1500)  # as above
+@pytest.mark.usefixtures("reaper")
+def test_ctrl_c_in_the_cell_of_a_notebook_takes_the_world_down(tmp_path: Path) -> None:
+    _signalled_in_a_world(tmp_path, signal.SIGINT, [sys.executable, "-c", CELL])
+
+
+def _signalled_in_a_world(place: Path, number: signal.Signals, program: list[str]) -> None:
+    """The program ends with 130 by a signal that comes while it has a world, and nothing of that is left."""
     needs_testbed()
-    (tmp_path / "killed.yaml").write_text(TEXT)
+    (place / "killed.yaml").write_text(TEXT)
     others = descendants(os.getpid())
-    process = command(tmp_path)
+    process = command(place, program)
     seen: set[str] = set()
     end = time.monotonic() + 1200
     while not seen and process.poll() is None and time.monotonic() < end:
-        if list(
-            (tmp_path / "killed.results/runs").glob(".partial-*")
-        ):  # not yet while the machine is tried out
+        if list((place / "killed.results/runs").glob(".partial-*")):  # not yet while the machine is tried out
             seen |= namespaces(descendants(process.pid))
         time.sleep(0.01)
     assert seen, "no world was built"
@@ -226,7 +250,7 @@ def test_a_signal_takes_the_world_down_and_ends_in_130(tmp_path: Path, number: s
     assert process.wait(timeout=200) == 130
     soon("processes", lambda: descendants(os.getpid()) - others)
     soon("namespaces", lambda: held(seen))
-    assert list((tmp_path / "killed.results/runs").glob(".partial-*")) == []
+    assert list((place / "killed.results/runs").glob(".partial-*")) == []
 
 
 def _every_run_once(path: Path) -> None:

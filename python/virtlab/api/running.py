@@ -83,7 +83,7 @@ def run(
 
 def _interruptible(act: Callable[[], Made], observer: Any) -> Made:
     """What the act returns, done in a thread; KeyboardInterrupt is handed to it by the observer, and waits for its end."""
-    asked, found = Event(), list[Made]()
+    asked, ended, found = Event(), Event(), list[Made]()
     errors: list[BaseException] = []
     observer.asked = asked.is_set
 
@@ -92,13 +92,15 @@ def _interruptible(act: Callable[[], Made], observer: Any) -> Made:
             found.append(act())
         except BaseException as error:
             errors.append(error)
+        finally:
+            ended.set()
 
-    worker = Thread(target=acting, name="virtlab-run")
-    worker.start()
+    Thread(target=acting, name="virtlab-run").start()
     interrupted = False
-    while worker.is_alive():
+    # Not `Thread.join`: interrupted, it takes a running thread for one that ended (Python 3.11 and 3.12).
+    while not ended.is_set():
         try:
-            worker.join(ASK_S)
+            ended.wait(ASK_S)
         except KeyboardInterrupt:
             interrupted = True
             asked.set()

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import virtlab as vl
+from virtlab.experiment.templates import template
 from virtlab.lazy import duckdb
 from virtlab.stats import (
     bootstrap_interval,
@@ -138,6 +140,39 @@ def test_every_golden_parquet_file_is_read_with_the_same_columns_and_values(read
         assert list(found) == relation.columns, file
         for name, values in expected.items():
             assert list(values) == found[name], f"{file}: {name}"
+
+
+@pytest.mark.parametrize("reader", ["pyarrow", "polars", "pandas"])
+def test_a_table_of_results_is_taken_by_other_libraries_with_the_same_values(
+    reader: str, tmp_path: Path
+) -> None:
+    (tmp_path / "demo.yaml").write_text(template("demo", "demo"))
+    results = vl.run(tmp_path / "demo.yaml", backend="simulator", dataset=tmp_path / "demo.results")
+    for table in (results.values(), results.samples("rtt"), results.runs()):
+        assert len(table) > 0
+        taken = _taken(reader, table)
+        assert list(taken) == list(table.columns)
+        rows = list(zip(*taken.values(), strict=True))
+        assert sorted(rows, key=repr) == sorted((tuple(row) for row in table.rows()), key=repr)
+
+
+def _taken(reader: str, table: vl.Table) -> dict[str, list[Any]]:
+    """A library's own table of it, column by column."""
+    if reader == "pyarrow":
+        import pyarrow
+
+        return dict(pyarrow.table(table).to_pydict())
+    if reader == "polars":
+        import polars
+
+        return polars.DataFrame(table).to_dict(as_series=False)
+    import pandas
+
+    frame = pandas.DataFrame.from_arrow(table)
+    return {
+        str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist()
+        for name in frame.columns
+    }
 
 
 def _read(reader: str, file: Path) -> dict[str, list[Any]]:

@@ -118,12 +118,14 @@ def follow(page: Path, folder: Path) -> None:
             assert done.returncode == piece.exit_code, said
             outputs += done.stdout or done.stderr
         if how := piece.said("shows"):
-            if shown.WRITING:
+            wrong = shown.differs(how, piece.text, outputs)
+            if shown.WRITING and wrong is not None:
                 shown.written(page, piece.text, outputs)
             else:
-                assert (wrong := shown.differs(how, piece.text, outputs)) is None, wrong
+                assert wrong is None, wrong
         if note := piece.said("picture"):
-            assert (wrong := shown.picture(page, note, folder)) is None, wrong
+            wrong = shown.picture(page, note, folder)
+            assert wrong is None, wrong
 
 
 def test_commands_are_only_written_where_they_are_run() -> None:

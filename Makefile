@@ -15,10 +15,10 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := wire load qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux arm64 image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 demo:  ## build what runs, then `virtlab demo --real`: simulated and real packets, verdicts, the report's path
 	@$(PYTHON) tools/check_tools.py --install --needed
@@ -136,7 +136,21 @@ manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for g
 	$(BIN)/auditwheel show dist/virtlab-*.whl
 
 arm64: $(VENV)/.needed  ## do the Rust programs compile for aarch64? the library comes from Debian's packages where rustup has none
-	$(BIN)/python -m tools.arm64
+	PYTHONPATH=python $(BIN)/python -m tools.arm64 check
+
+arm64-wheel: agent $(VENV)/.needed  ## a wheel for aarch64 in dist/ that an index takes, made on x86_64: the agent of aarch64 inside, checked by auditwheel
+	@$(PYTHON) tools/check_tools.py --install --arm64
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-wheel.lock
+	mkdir -p dist
+	rm -f dist/virtlab-*_aarch64.whl
+	PYTHONPATH=python $(BIN)/python -m tools.arm64 wheel dist
+
+arm64-test: arm64-wheel  ## the agent inside that wheel says its version, and the tests of the pure crates pass, by qemu's user emulation
+	PYTHONPATH=python $(BIN)/python -m tools.arm64 test dist
+
+arm64-machine: arm64-wheel  ## the same wheel in a whole machine of aarch64 that qemu emulates: the unit tests of the agent, and `virtlab demo --real` (some fifteen minutes)
+	@$(PYTHON) tools/check_tools.py --install --arm64
+	PYTHONPATH=python $(BIN)/python -m tools.arm64_machine dist
 
 image: manylinux  ## the container image localhost/virtlab:VERSION with that wheel inside, built by buildah (BASE=debian:12-slim)
 	$(PYTHON) -m tools.image build $(if $(BASE),--base $(BASE))
@@ -144,8 +158,9 @@ image: manylinux  ## the container image localhost/virtlab:VERSION with that whe
 wheel-test: wheel  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
 
-release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, the container image, tried by podman, sources, a bill of materials, checksums
+release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, that of aarch64, tried as far as an emulated processor can, the container image, tried by podman, sources, a bill of materials, checksums
 	@$(PYTHON) tools/check_tools.py --install --release
+	$(MAKE) --no-print-directory arm64-test
 	$(PYTHON) tools/test_wheel.py dist
 	$(PYTHON) -m tools.test_installers dist
 	$(PYTHON) -m tools.image test --save dist/virtlab-image.tar

@@ -4,7 +4,8 @@ What is needed and missing is installed when this machine is Debian or Ubuntu an
 after it was said what; with NO_INSTALL=1, and elsewhere, it is named with the cure, and the exit code is 3. What is
 only useful is named and no error, and left out with `--needed`. With `--platforms` also what virtual machines, containers,
 switches and routers are made with: several hundred MB that the demonstration does without. With `--benches` also peers of
-the benchmarks; with `--release` also what makes and tries the container image.
+the benchmarks; with `--release` also what makes and tries the container image; with `--arm64` what makes and tries a
+wheel for aarch64.
 """
 
 from __future__ import annotations
@@ -94,6 +95,18 @@ RELEASE = (
     Tool("podman", "podman", "runs the image where it is tried", needed=False),
     Tool("runc", "runc", "starts the image's container", needed=False),
 )
+ARM64 = (
+    Tool("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "links the agent for aarch64", needed=True),
+    Tool(
+        "libc6-dev-arm64-cross",
+        "/usr/aarch64-linux-gnu/lib/libc.a",
+        "is what the agent for aarch64 is linked with",
+        needed=True,
+    ),
+    Tool("qemu-user-static", "qemu-aarch64-static", "runs programs of aarch64", needed=True),
+    Tool("qemu-system-arm", "qemu-system-aarch64", "is a whole machine of aarch64", needed=False),
+    Tool("kmod", "depmod", "says which drivers need which, in that machine", needed=False),
+)
 
 
 def has(tool: Tool) -> bool:
@@ -168,6 +181,7 @@ def main() -> int:
     wanted += PLATFORMS if "--platforms" in sys.argv[1:] else ()
     wanted += BENCHES if "--benches" in sys.argv[1:] else ()
     wanted += RELEASE if "--release" in sys.argv[1:] else ()
+    wanted += ARM64 if "--arm64" in sys.argv[1:] else ()
     if "--needed" in sys.argv[1:]:
         wanted = tuple(tool for tool in wanted if tool.needed)
     if "--install" in sys.argv[1:] and os.environ.get("NO_INSTALL", "") in {"", "0"}:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "python" / "virtlab" / "drawing" / "vega.js.licences"
+MACHINES = ("x86_64", "aarch64")  # processors that wheels are made for
 LINKED = ("virtlab-agent", "virtlab-py")
 RULE = "-" * 100 + "\n"
 KEPT = re.compile(r"(?:licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
@@ -38,6 +38,9 @@ The Rust standard library (both programs): MIT OR Apache-2.0. Copyright The Rust
 The GNU C Library (the agent, linked statically): LGPL-2.1-or-later. Copyright the Free Software Foundation and others.
   The agent's source and the command that links it (`make agent`) let anybody link it again with another version.
   https://www.gnu.org/software/libc/
+LLVM's unwinder, and Zig's parts of a compiler's runtime library (the extension module of wheels for an index, which zig
+  links): Apache-2.0 WITH LLVM-exception, copyright the LLVM project's contributors; MIT, copyright Zig's contributors.
+  https://llvm.org/LICENSE.txt
 libgcc's unwinder (the agent): GPL-3.0-or-later WITH GCC-exception-3.1. Copyright the Free Software Foundation.
   https://gcc.gnu.org/onlinedocs/libstdc++/manual/license.html
 
@@ -62,24 +65,21 @@ class Crate:
 
 
 def crates() -> list[Crate]:
-    """Those of the registry that are linked into the programs of this system, with what builds them left out."""
-    target = f"{platform.machine()}-unknown-linux-gnu"
+    """Those of the registry that are linked into the programs of any wheel, with what builds them left out."""
     common = ["--locked", "--offline"]
-    tree = [
-        "cargo",
-        "tree",
-        *common,
-        "-e",
-        "normal,no-proc-macro",
-        "--target",
-        target,
-        "--prefix",
-        "none",
-        "-f",
-        "{p}",
-    ]
-    lines = _said(*tree, *(word for name in LINKED for word in ("-p", name)))
-    linked = {tuple(line.split()[:2]) for line in lines.splitlines() if line.strip()}
+    linked = set[tuple[str, ...]]()
+    for machine in MACHINES:
+        tree = [
+            "cargo",
+            "tree",
+            *common,
+            "-e",
+            "normal,no-proc-macro",
+            "--target",
+            f"{machine}-unknown-linux-gnu",
+        ]
+        tree += ["--prefix", "none", "-f", "{p}", *(word for name in LINKED for word in ("-p", name))]
+        linked |= {tuple(line.split()[:2]) for line in _said(*tree).splitlines() if line.strip()}
     packages = json.loads(_said("cargo", "metadata", *common, "--format-version", "1"))["packages"]
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     sums = {(one["name"], one["version"]): one.get("checksum", "") for one in lock}

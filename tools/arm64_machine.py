@@ -66,7 +66,7 @@ def ordinary():
 def answer(what, command, before=None, folder="/tmp"):
     environment = {{**os.environ, "HOME": folder, "PYTHONPATH": "/packages"}}
     done = subprocess.run(command, cwd=folder, env=environment, preexec_fn=before, capture_output=True, text=True)
-    said = {{"what": what, "code": done.returncode, "out": done.stdout[-30000:], "err": done.stderr[-3000:]}}
+    said = {{"what": what, "code": done.returncode, "out": done.stdout[-1_000_000:], "err": done.stderr[-3000:]}}
     print(MARK + json.dumps(said), flush=True)
 
 answer("machine", ["uname", "-srm"])

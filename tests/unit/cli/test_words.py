@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from virtlab.catalogue import QDISCS, WORKLOADS
 from virtlab.cli.main import main
 from virtlab.cli.manual import pages
-from virtlab.cli.table import COMMANDS
+from virtlab.cli.table import COMMANDS, declaration
 from virtlab.cli.words import entries as module
 from virtlab.cli.words.completing import candidates, escaped
 from virtlab.cli.words.entries import entries, found
@@ -133,3 +135,21 @@ def test_there_is_a_manual_page_per_command_that_holds_its_options() -> None:
             assert not line.startswith("'"), name
             assert not line.startswith(".") or re.match(r"\.(TH|SH|TP|PP|B|BR|nf|fi)\b", line), (name, line)
     assert "\\-\\-backend" in found_pages["virtlab-run.1"]
+
+
+def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """A command, or those below it."""
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield name, command
+        return
+    for child, below in children.items():
+        yield from commands(f"{name} {child}", below)
+
+
+def test_the_help_of_every_command_holds_an_example_of_it() -> None:
+    every = [found for name in COMMANDS for found in commands(name, declaration(name))]
+    assert len(every) > 30
+    for name, command in every:
+        _, _, example = re.sub(r"\bExamples:", "Example:", command.help or "").partition("Example:")
+        assert f"virtlab {name}" in example, name

@@ -49,7 +49,10 @@ def analyze(
     speed: SpeedOption = "1",
     json: JsonOption = False,
 ) -> None:
-    """Response time, slack and proof of every task at one period and budget. Exit 1 when a deadline breaks."""
+    """Response time, slack and proof of every task at one period and budget. Exit 1 when a deadline breaks.
+
+    Example: virtlab rt analyze tasks.yaml --period '7 ms' --budget '2.8 ms'
+    """
     from virtlab.realtime import analyze as run
     from virtlab.units import show_time
 
@@ -94,7 +97,10 @@ def period(
     speed: SpeedOption = "1",
     json: JsonOption = False,
 ) -> None:
-    """All periods at which a share of the CPU is enough: the largest, the largest without holes below, all intervals."""
+    """All periods at which a share of the CPU is enough: the largest, the largest without holes below, all intervals.
+
+    Example: virtlab rt period tasks.yaml --share 0.4
+    """
     from virtlab.realtime import periods
     from virtlab.units import show_time
 
@@ -134,7 +140,10 @@ def budget(
     speed: SpeedOption = "1",
     json: JsonOption = False,
 ) -> None:
-    """The least budget at a period, and the task that needs it. Exit 1 when not even the whole CPU is enough."""
+    """The least budget at a period, and the task that needs it. Exit 1 when not even the whole CPU is enough.
+
+    Example: virtlab rt budget tasks.yaml --period '7 ms' --overhead '20 us'
+    """
     from virtlab.realtime import least_budget
     from virtlab.units import show_time
 
@@ -170,7 +179,10 @@ def best(
     points: Annotated[int, typer.Option("--points", min=1, max=200, help="points of the Pareto front")] = 16,
     json: JsonOption = False,
 ) -> None:
-    """The period and budget of least share, and the front of share against VM switches per second."""
+    """The period and budget of least share, and the front of share against VM switches per second.
+
+    Example: virtlab rt best tasks.yaml --overhead '20 us' --points 6
+    """
     from virtlab.realtime import best as one
     from virtlab.realtime import front
 
@@ -213,7 +225,10 @@ def sensitivity(
     speed: SpeedOption = "1",
     json: JsonOption = False,
 ) -> None:
-    """How much each execution time, the overhead or the share can move before a deadline breaks."""
+    """How much each execution time, the overhead or the share can move before a deadline breaks.
+
+    Example: virtlab rt sensitivity tasks.yaml --period '7 ms' --budget '2.8 ms'
+    """
     from virtlab.realtime import sensitivity as run
     from virtlab.units import show_time
 

@@ -39,7 +39,10 @@ def export(
     server: ServerOption = "periodic",
     speed: SpeedOption = "1",
 ) -> None:
-    """A period and budget for chrt, libvirt, Xen, cgroups or rt-app; proved again as rounded for it."""
+    """A period and budget for chrt, libvirt, Xen, cgroups or rt-app; proved again as rounded for it.
+
+    Example: virtlab rt export tasks.yaml --period '7 ms' --budget '2.8 ms' --format libvirt
+    """
     from virtlab.realtime import analyze
     from virtlab.realtime.export import export as write
     from virtlab.realtime.export import granted

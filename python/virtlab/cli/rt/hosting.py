@@ -22,7 +22,10 @@ def host(
     more: Annotated[str, typer.Option("--more", help="how many more of this guest fit")] = "",
     json: JsonOption = False,
 ) -> None:
-    """Do these guests fit, on how many cores, with which period and budget each? Exit 1 when they do not."""
+    """Do these guests fit, on how many cores, with which period and budget each? Exit 1 when they do not.
+
+    Example: virtlab rt host host.yaml --more control
+    """
     from virtlab.realtime.hosts import how_many_more, load_host, place
     from virtlab.units import show_time
 

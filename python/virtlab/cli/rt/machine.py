@@ -71,6 +71,8 @@ def run(
     """Runs the tasks on the kernel; confirmed (0), refuted (1), or void: the supply was broken (4).
 
     A thread with the budget plays the guest.
+
+    Example: virtlab rt run tasks.yaml --period '7 ms' --budget '3.5 ms' --phases 16
     """
     from virtlab.realtime import analyze
     from virtlab.testbed.build.realtime import ATTEMPTS, competitors_for, measure_overhead, run_guest
@@ -137,7 +139,10 @@ def overhead(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Measures X: what each start of a guest costs its budget on this machine (switch, interrupts, a machine below)."""
+    """Measures X: what each start of a guest costs its budget on this machine (switch, interrupts, a machine below).
+
+    Example: virtlab rt overhead --period '10 ms' --budget '4 ms'
+    """
     from virtlab.testbed.build.realtime import competitors_for, measure_overhead
     from virtlab.units import show_time
 

@@ -30,7 +30,10 @@ def check_published(
     seed: Annotated[int, typer.Option("--seed", min=0, help="of the random task sets")] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Computes every published value and statement again and says which hold and which do not."""
+    """Computes every published value and statement again and says which hold and which do not.
+
+    Example: virtlab rt check-published --sets 1000
+    """
     from virtlab.realtime.published import check_published as run
 
     checks = run(*([file] if file else _nearest()), sets=sets, seed=seed)

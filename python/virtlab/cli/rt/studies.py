@@ -43,7 +43,10 @@ def study(
         "realtime-vm.study"
     ),
 ) -> None:
-    """Runs a study: tables (CSV) and plots (SVG, PNG; else HTML) in a folder, the findings here."""
+    """Runs a study: tables (CSV) and plots (SVG, PNG; else HTML) in a folder, the findings here.
+
+    Example: virtlab rt study three-task --output three-task.study
+    """
     from virtlab.realtime.forms import FORMS, PARTS, load_study, override
 
     if what.endswith((".yaml", ".yml")):

@@ -9,8 +9,16 @@ from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.kinds.lowered import Lowered
-from virtlab.testbed.steps.operations import BridgeAdd, LinkSet, NamespaceAdd, QdiscAdd, TapAdd, VethAdd
-from virtlab.testbed.vswitches.open_vswitch import refused as of_open_vswitch
+from virtlab.testbed.steps.operations import (
+    BridgeAdd,
+    Claim,
+    LinkSet,
+    NamespaceAdd,
+    QdiscAdd,
+    TapAdd,
+    VethAdd,
+)
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge, transaction
 
 REALISED = ("soft_switch", "netem", "shaping")
 SWITCHED = "topology: {shape: line, switches: 1}\n"
@@ -106,12 +114,36 @@ def test_without_pushback_nothing_is_built_in_front_of_the_wire() -> None:
     assert qdiscs(lowered) == {}
 
 
-def test_an_open_vswitch_in_user_space_cannot_keep_such_a_queue() -> None:
-    plan = plan_of("soft_switch", host="guests: 2, vswitch: ovs-netdev, pushback: uplink")
-    refused = [each for each in of_open_vswitch("vswitches.h1.br", "h1.br", plan) if "pushback" in each.path]
-    assert [each.path for each in refused] == ["hosts.h1.pushback"]
-    assert "pushback: guest" in refused[0].cure
-    apart = plan_of("soft_switch", host="guests: 2, vswitch: ovs-netdev, pushback: guest")
-    assert not [
-        each for each in of_open_vswitch("vswitches.h1.br", "h1.br", apart) if "pushback" in each.path
-    ]
+@pytest.mark.parametrize("realise", REALISED)
+def test_an_open_vswitch_in_user_space_sends_to_such_a_queue_through_a_tap(realise: str) -> None:
+    """Its packet socket would drop frames, uncounted, that the queue has room for."""
+    lowered = lower(plan_of(realise, host="guests: 2, vswitch: ovs-netdev, pushback: uplink"))
+    bridge, place = lowered.vswitches["h1.br"], lowered.uplinks["h1.up"]
+    assert isinstance(bridge, OvsBridge)
+    (joint,) = bridge.joints
+    assert joint.link == place.link
+    assert place.link not in [port.link for port in bridge.ports]
+    words = " ".join(transaction([bridge]))
+    assert f'set interface {joint.tap} type=internal mac="{joint.mac}"' in words
+    assert qdiscs(lowered)[place.namespace, place.link] == [("htb", None), ("pfifo", 1000)]
+    masters = {
+        step.op.link: step.op.master
+        for step in lowered.steps
+        if isinstance(step.op, LinkSet) and step.op.namespace == place.namespace and step.op.master
+    }
+    assert masters[place.link] == joint.bridge
+    claim, joined = bridge.afterwards
+    assert claim == Claim(place.namespace, joint.tap, joint.mac)
+    assert isinstance(joined, LinkSet)
+    assert (joined.link, joined.master, joined.up) == (joint.tap, joint.bridge, True)
+    assert joint.tap in bridge.addresses.values()
+    assert place.link not in bridge.addresses.values()
+
+
+@pytest.mark.parametrize("host", ["ovs-netdev, pushback: guest", "ovs-kernel, pushback: uplink"])
+def test_where_nothing_is_lost_uncounted_the_links_end_is_the_port(host: str) -> None:
+    lowered = lower(plan_of("soft_switch", host=f"guests: 2, vswitch: {host}"))
+    bridge = lowered.vswitches["h1.br"]
+    assert isinstance(bridge, OvsBridge)
+    assert bridge.joints == []
+    assert lowered.uplinks["h1.up"].link in [port.link for port in bridge.ports]

@@ -18,7 +18,7 @@ OVS_NETDEV = VirtualSwitch(
     ports_max=1024,
     parameters=(FLOW_ENTRIES,),
     process=True,
-    pushback="guest",  # its own packet socket would drop what waits there, and count it nowhere
+    pushback="guest",  # it holds no sender back: one as fast as possible would lose nearly all
     inside=True,
     inside_bytes=OPEN_VSWITCH_BYTES,
 )

@@ -293,6 +293,7 @@ def _uplinks(
         if vnic.uplink is not None
     }
     ends = [(end, name) for name, link in plan.world.links.items() for end in link.ends]
+    sharers = sharing(plan)
     number = 0
     for end, link_name in ends:
         box = wiring.owner.get(end)
@@ -307,7 +308,7 @@ def _uplinks(
             namespace, mtu = switch.namespace, mtus[box]
             link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
             near = End(namespace, link, mtu_bytes=mtu, master=switch.master)
-            switch.join_uplink(link)
+            switch.join_uplink(link, shared=vswitch in sharers, mtu_bytes=mtu, names=taken[namespace])
             path = f"links.{link_name}"
         else:
             guest, name, vnic = natives[end]

@@ -57,8 +57,11 @@ class BuiltSwitch:
     def join_guest(self, guest: str, name: str, vnic: Vnic, link: str, out: Lowered) -> None:
         """Notes a port towards a vNIC, with its queue where the program that runs the switch sets that up."""
 
-    def join_uplink(self, link: str) -> None:
-        """Notes a port towards a link."""
+    def join_uplink(self, link: str, *, shared: bool, mtu_bytes: int, names: set[str]) -> None:
+        """Notes a port towards a link; `shared`: guests share the queue in front of that link's wire.
+
+        `names`: interfaces of the namespace, to which a switch adds what it has to make between itself and the link.
+        """
 
     def rules(self, *, isolated: bool = False) -> Rules | None:
         """What to set at a port of a kernel's bridge; None where the kernel's own defaults hold."""

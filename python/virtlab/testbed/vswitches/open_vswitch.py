@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from virtlab.catalogue import VSWITCHES
 from virtlab.plan import Plan, Refusal, Vswitch
-from virtlab.planner.pushback import sharing
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.platform import Surroundings
 from virtlab.testbed.kinds.registry import vswitches
@@ -48,10 +47,6 @@ def refused(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
     if not vswitch.learning and vswitch.flooding:
         reason = "Open vSwitch floods as a switch that learns"
         yield Refusal(f"{path}.learning", reason, "write 'flooding: false' too, or 'learning: true'")
-    if VSWITCHES[vswitch.kind].process and name in sharing(plan):
-        reason = "the socket of an Open vSwitch in user space drops what a shared queue has room for, and counts it nowhere"
-        cure = "write 'pushback: guest', or 'vswitch: ovs-kernel', which --in lab-vm has"
-        yield Refusal(f"hosts.{vswitch.host}.pushback", reason, cure)
     for guest, entry in plan.world.guests.items():
         for own, vnic in entry.vnics.items():
             if vnic.vswitch == name and vnic.offloads != "off" and VSWITCHES[vswitch.kind].process:

@@ -15,6 +15,7 @@ goes up to the rules, all that send a frame on hash addresses and ports into reg
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.queues.ovs import LEFT_ALONE, Qos
 from virtlab.testbed.queues.ovs import words as qos_words
-from virtlab.testbed.steps.operations import Operation
+from virtlab.testbed.steps.names import interface
+from virtlab.testbed.steps.operations import BridgeAdd, Claim, LinkSet, Operation
 from virtlab.testbed.vswitches.ovs_match import matches
 from virtlab.testbed.vswitches.ovs_ports import at_ovs_port
 
@@ -48,16 +50,37 @@ CACHES = {
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An interface of the host's namespace that is a port."""
+    """An interface of the host's namespace that is a port; `mac`: of one that Open vSwitch makes, a tap."""
 
     link: str
     isolated: bool = False
+    mac: str | None = None
     qos: Qos | None = None  # None: nothing is said of its queues
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A bridge of the kernel's between a tap of Open vSwitch's and a link whose queue guests share."""
+
+    link: str
+    tap: str
+    bridge: str
+    mtu_bytes: int
+
+    @property
+    def mac(self) -> str:
+        """The tap's address, by which the leader finds what it has not made; no guest's begins so."""
+        return ":".join(f"{octet:02x}" for octet in (0xF6, *hashlib.sha256(self.tap.encode()).digest()[:5]))
 
 
 @dataclass(slots=True)
 class OvsBridge(BuiltSwitch):
-    """A bridge: its ports in their order, and behind which of them each known address is."""
+    """A bridge: its ports in their order, and behind which of them each known address is.
+
+    A datapath in user space sends into a link by a packet socket, which drops frames, uncounted, while a queue behind it
+    has room for many more. A tap takes every frame, so where guests share that queue the port is a tap, which a bridge of
+    the kernel's joins to the link: what has no room is dropped in the queue and counted there.
+    """
 
     namespace: str
     link: str
@@ -66,21 +89,40 @@ class OvsBridge(BuiltSwitch):
     own_entries: bool = False  # each flow has an entry of its own in the datapath
     static: bool = True  # whether it is given where addresses are, and learns none of them
     ports: list[Port] = field(default_factory=list)
-    afterwards: list[Operation] = field(default_factory=list)  # tc's part of queues that it sets up
+    afterwards: list[Operation] = field(
+        default_factory=list
+    )  # tc's part of queues that it sets up, and its taps' place
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
+    joints: list[Joint] = field(default_factory=list)
 
     def join_guest(self, guest: str, name: str, vnic: Vnic, link: str, out: Lowered) -> None:
         """A port towards a vNIC, with a record of its queue."""
         qos = at_ovs_port(guest, name, vnic, self, link, out)
         self.ports.append(Port(link, isolated=vnic.isolated, qos=qos))
 
-    def join_uplink(self, link: str) -> None:
+    def join_uplink(self, link: str, *, shared: bool, mtu_bytes: int, names: set[str]) -> None:
         """A port towards a link, which queues by itself."""
-        self.ports.append(Port(link, qos=LEFT_ALONE))
+        if self.in_kernel or not shared:
+            self.ports.append(Port(link, qos=LEFT_ALONE))
+            return
+        joint = Joint(link, interface(f"{link}-tap", names), interface(f"{link}-joint", names), mtu_bytes)
+        self.joints.append(joint)
+        self.ports.append(Port(joint.tap, mac=joint.mac, qos=LEFT_ALONE))
+        self.afterwards += [
+            Claim(self.namespace, joint.tap, joint.mac),
+            LinkSet(self.namespace, joint.tap, mtu_bytes=mtu_bytes, master=joint.bridge, up=True),
+        ]
+
+    def raised(self) -> Iterator[Operation]:
+        """The kernel's side of its taps; Open vSwitch makes the taps themselves."""
+        for joint in self.joints:
+            yield BridgeAdd(self.namespace, joint.bridge, mtu_bytes=joint.mtu_bytes)
+            yield LinkSet(self.namespace, joint.link, master=joint.bridge)
+            yield LinkSet(self.namespace, joint.bridge, up=True)
 
     def known(self, mac: str, port: str) -> None:
         """The rules will say where an address is."""
-        self.addresses[mac] = port
+        self.addresses[mac] = next((joint.tap for joint in self.joints if joint.link == port), port)
 
     def qos(self, port: str) -> Qos | None:
         """The record of a port's queues."""
@@ -115,7 +157,8 @@ def transaction(bridges: Sequence[OvsBridge]) -> list[str]:
         words += ["--", "set", "bridge", bridge.link, datapath, "fail_mode=secure"]
         for number, port in enumerate(bridge.ports, start=1):
             words += ["--", "add-port", bridge.link, port.link]
-            words += ["--", "set", "interface", port.link, f"ofport_request={number}"]
+            made = [] if port.mac is None else ["type=internal", f'mac="{port.mac}"']
+            words += ["--", "set", "interface", port.link, *made, f"ofport_request={number}"]
             if port.isolated:
                 words += ["--", "set", "port", port.link, "protected=true"]
             if port.qos is not None:

@@ -241,7 +241,9 @@ def test_services_in_a_domain_answer_and_one_that_was_restarted_does_again(lab: 
     assert "again.done" in {event.what for event in sink.events}
     begin = sink.counters("begin")
     assert {("services.app/h.g2", "start_ns"), ("services.web/h.g2", "start_ns")} <= set(begin)
-    assert b"/index.html" in sink.artefacts["service-web-h.g2.log"], "the server tells what it was asked"
+    assert sink.artefacts["service-web-h.g2.log"].count(b"response:200") >= REQUESTS, (
+        "the server tells each answer"
+    )
 
 
 def test_domains_forward_flow_by_flow_and_one_that_was_reset_does_again(lab: XenLab) -> None:

@@ -143,6 +143,7 @@ fn star_timeline(duration_ns: u64) -> Vec<crate::input::Action> {
         args: serde_json::Map::new(),
         program: None,
         operation: None,
+        progress: None,
         for_ns,
         timeout_ns: None,
         on_timeout: None,

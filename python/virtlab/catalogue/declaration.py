@@ -134,6 +134,9 @@ class Workload:
     alone: bool = (
         False  # it sends no traffic: a role of it has a `from` and no `to`, its parameters are of that guest
     )
+    told_by: frozenset[str] = frozenset(
+        {"testbed"}
+    )  # arms that know while it runs how much has come, or what its program has printed
     command: bool = (
         False  # a command in its first guest plays it, and no probe: the other end is only an address
     )
@@ -307,7 +310,6 @@ class TimelineAction:
     keys: tuple[str, ...] = ()
     to_role: Literal["begins", "ends", "tunes"] | None = None
     open_ended: bool = False  # a run does not wait for its end
-    blind: frozenset[str] = frozenset()  # arms that know no metric while a run is under way
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, played
-from virtlab.catalogue.actions import CALL, EXEC, SET, WAIT, playable
+from virtlab.catalogue.actions import CALL, EXEC, SET, playable
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
@@ -410,16 +410,16 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
 
 def _polled(path: str, plan: Plan, polled: str, arm: str) -> Iterator[Refusal]:
     """What keeps a wait from polling a metric."""
-    if arm in WAIT.blind:
-        reason = f"a run of the {arm} polls no metric"
-        cure = "write 'for', wait for an event with 'after', or run the file on the testbed"
-        yield Refusal(f"{path}.until", reason, cure)
-        return
     name, _, key = polled.partition(".")
     role = plan.roles.get(name)
     declared = None if role is None else WORKLOADS.get(role.workload)
     if role is None or declared is None:
         yield Refusal(f"{path}.until", f"there is no role '{name}'", "name a role of the Plan")
+        return
+    if arm not in declared.told_by:
+        reason = f"a run of the {arm} does not know while it plays what has come to a {role.workload}"
+        cure = "write 'for', wait for an event with 'after', or run the file on the testbed"
+        yield Refusal(f"{path}.until", reason, cure)
         return
     known = list(role.parameters.get(DECLARED) or {}) if declared.command else [PROGRESS]
     if key not in known:

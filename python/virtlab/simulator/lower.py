@@ -387,4 +387,14 @@ def _action(
         "guest": guests.get(action.guest or ""),
         **({"program": deeds(plan, action)} if action.do == EXEC.name else {}),
         **({"operation": operated} if (operated := operation(plan, action, guests)) else {}),
+        **({"progress": progress} if (progress := _progress(action, roles)) else {}),
     }  # fmt: skip
+
+
+def _progress(action: Action, roles: Mapping[str, int]) -> dict[str, Any]:
+    """What has to have come to a role before a wait is over; nothing of other actions."""
+    wait = action.until
+    if wait is None or wait.metric is None:
+        return {}
+    role, _, _ = wait.metric.partition(".")
+    return {"role": roles[role], "op": wait.op, "value": wait.value, "every_ns": wait.every_ns}

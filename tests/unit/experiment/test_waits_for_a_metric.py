@@ -80,8 +80,8 @@ def test_a_condition_that_is_wrong_has_its_place_and_cure(until: str, place: str
     assert expected in f"{mistake.what}; {mistake.cure}"
 
 
-def test_the_simulator_polls_nothing_and_says_so() -> None:
+def test_the_simulator_does_not_know_meanwhile_what_has_come_to_a_stream_and_says_so() -> None:
     found = Simulator().check(plan_of("{metric: load.progress, op: '>', value: 1}"))
     (refusal,) = [each for each in found if each.path == "timeline.slow.until"]
-    assert "polls no metric" in refusal.reason
+    assert "does not know while it plays what has come to a udp_stream" in refusal.reason
     assert "run the file on the testbed" in refusal.cure

@@ -340,6 +340,55 @@ pub struct Operation {
     pub every_ns: u64,
 }
 
+/// How what has come to a role is compared with a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Comparison {
+    /// Below it.
+    #[serde(rename = "<")]
+    Below,
+    /// At most it.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// It.
+    #[serde(rename = "==")]
+    Equal,
+    /// At least it.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// Above it.
+    #[serde(rename = ">")]
+    Above,
+}
+
+/// What has to have come to a role before a wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// Place of the role.
+    pub role: usize,
+    /// How it is compared.
+    pub op: Comparison,
+    /// With what.
+    pub value: f64,
+    /// How often it looks.
+    pub every_ns: u64,
+}
+
+impl Progress {
+    /// Whether so much is what is waited for.
+    #[must_use]
+    pub fn holds(&self, come: u64) -> bool {
+        let come = come as f64;
+        match self.op {
+            Comparison::Below => come < self.value,
+            Comparison::AtMost => come <= self.value,
+            Comparison::Equal => (come - self.value).abs() < f64::EPSILON,
+            Comparison::AtLeast => come >= self.value,
+            Comparison::Above => come > self.value,
+        }
+    }
+}
+
 /// A step of the timeline.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -367,6 +416,9 @@ pub struct Action {
     /// Of a call, or of a wait for servers.
     #[serde(default)]
     pub operation: Option<Operation>,
+    /// Of a wait for what has come to a role.
+    #[serde(default)]
+    pub progress: Option<Progress>,
     /// Length of a wait.
     #[serde(default)]
     pub for_ns: u64,

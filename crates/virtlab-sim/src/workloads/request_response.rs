@@ -604,6 +604,10 @@ impl Workload for RequestResponse {
         self.own.service.is_none().then_some(self.servers[0])
     }
 
+    fn come(&self) -> Option<u64> {
+        Some(self.counted.of(Ending::Answered))
+    }
+
     fn path_changed(&mut self, side: usize, network: &mut Network) {
         for link in &mut self.links {
             link.flow.pump(side, network);

@@ -47,6 +47,10 @@ pub trait Workload: Send {
     fn server(&self) -> Option<usize> {
         None
     }
+    /// How many answers have come since it began; `None`: it cannot say.
+    fn come(&self) -> Option<u64> {
+        None
+    }
     /// Looks whether its waiting is over.
     fn expire(&mut self, _side: usize, _network: &mut Network) {}
     /// Whether a process takes the message, not the kernel: then it has to be woken first.

@@ -521,6 +521,11 @@ impl World {
                 self.under_way.waits.insert(index, self.network.now_ns);
                 self.poll();
             }
+            (Act::Wait, _) if action.progress.is_some() => {
+                self.note(&format!("{id}.started"));
+                self.under_way.waits.insert(index, self.network.now_ns);
+                self.timeline.expect(index, self.network.now_ns);
+            }
             (act, _) => {
                 self.note(&format!("{id}.started"));
                 if let (Act::Reset, Some(guest)) = (act, action.guest) {

@@ -1,8 +1,10 @@
-//! Servers that the timeline has fail and serve again, which takes no time, and actions that wait until all of some serve.
+//! Servers that the timeline has fail and serve again, which takes no time, and actions that wait until all of some serve, or
+//! until so much has come to a role.
 //!
 //! A wait looks every so often, so it is over at the first of its looks at which they serve. No look before that is played.
+//! What has come to a role changes with every answer, so there each look is.
 
-use super::World;
+use super::{Playing, World};
 use crate::input::Operation;
 
 impl World {
@@ -48,8 +50,18 @@ impl World {
 
     /// Whether what an action waited for has come, now that it looks.
     pub(super) fn has_come(&mut self, index: usize) -> bool {
-        let come =
-            self.input.timeline[index].operation.as_ref().is_none_or(|operation| self.serves(operation));
+        let action = &self.input.timeline[index];
+        let come = if let Some(progress) = &action.progress {
+            let Some(_) = self.under_way.waits.get(&index) else { return false }; // its time was over before
+            let Playing { workload, started, .. } = &self.roles[progress.role];
+            let come = workload.come().is_some_and(|come| *started && progress.holds(come));
+            if !come {
+                self.timeline.expect(index, self.network.now_ns + progress.every_ns.max(1));
+            }
+            come
+        } else {
+            action.operation.as_ref().is_none_or(|operation| self.serves(operation))
+        };
         if come {
             self.under_way.waits.remove(&index);
         }

@@ -7,5 +7,4 @@ WAIT = TimelineAction(
     meaning="a time passes, or a service or a metric is as is waited for",
     events=frozenset({"started", "done", "timeout", "cancelled"}),
     keys=("for", "until"),
-    blind=frozenset({"simulator"}),
 )

@@ -392,4 +392,5 @@ REQUEST_RESPONSE = Workload(
         speaks=_speaks, without=_without, only=_only_at_services, does_not_fit=_does_not_fit, places=True
     ),
     works=works,
+    told_by=frozenset({"testbed", "simulator"}),
 )  # fmt: skip

@@ -31,9 +31,12 @@ repeat: 1
 """
 
 
-def played(arm: str, role: str, server: str = "demand: 1 ms", more: str = "") -> dict[str, Any]:
+def played(
+    arm: str, role: str, server: str = "demand: 1 ms", more: str = "", kind: str = "kind: demand_server, "
+) -> dict[str, Any]:
     """Rows in the order in which requests were due."""
-    experiment = load_text(FILE.replace("SERVER", server).replace("ROLE", role).replace("MORE", more))
+    text = FILE.replace("kind: demand_server, ", kind).replace("SERVER", server)
+    experiment = load_text(text.replace("ROLE", role).replace("MORE", more))
     plan = plan_run(experiment, experiment.points()[0], 0)
     kept = Kept()
     with backend_of(arm).open(plan, Watcher()) as session:
@@ -50,6 +53,22 @@ def test_requests_enter_at_all_servers_in_turn_and_are_served_there(arm: str) ->
     rows = played(arm, "rate: 30 request/s, connections: 16")
     assert not rows["error"].any()
     assert rows["entry"].tolist() == [0, 1, 2] * 10
+    assert rows["served_by"].tolist() == rows["entry"].tolist()
+
+
+@pytest.mark.parametrize(("arm", "kept"), [("simulator", "true"), ("testbed", "true"), ("testbed", "false")])
+def test_programs_are_asked_in_turn_over_http(arm: str, kept: str) -> None:
+    """A connection is kept, or, which the simulator refuses, ends with each answer."""
+    serves = (
+        "[sh, -c, 'mkdir {on} && echo page >{on}/page && exec python3 -m http.server 8080 --directory {on}']"
+    )
+    program = (
+        f"kind: program, argv: {serves}, ready: {{port: 8080, http: /page}}, simulated_as: {{demand: 1 ms}}"
+    )
+    role = f"rate: 12 request/s, connections: 16, protocol: http, path: /page, keep_alive: {kept}"
+    rows = played(arm, role, program, kind="")
+    assert not rows["error"].any()
+    assert rows["entry"].tolist() == [0, 1, 2] * 4
     assert rows["served_by"].tolist() == rows["entry"].tolist()
 
 

@@ -95,10 +95,6 @@ def test_a_host_that_exists_already_may_ask_an_address_outside(to: str, address:
             {"to": "both", "workload": "http_get", "server": "round_robin"},
             "server", "http_get asks one server", "write one of h2.g1, h3.g1",
         ),
-        (
-            {"to": "both", "protocol": "http", "server": "round_robin"},
-            "server", "in turn in virtlab's own protocol", "write one of h2.g1, h3.g1",
-        ),
         ({"to": "h2.g1", "server": "first"}, "server", "it is of a role that ends at a service", "remove it"),
         ({}, "to", "does not speak virtlab's own protocol", "write 'protocol: http'"),
         ({"workload": "rtt"}, "to", "'web' is a service, and rtt measures guests", "name its guest, h2.g1"),

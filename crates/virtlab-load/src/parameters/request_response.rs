@@ -260,8 +260,14 @@ impl RequestResponse {
             let what = "is of a service on several guests without passive servers";
             return Err(OutOfRange::new("round_robin", what));
         }
-        if shared && self.protocol != Protocol::Tcp {
-            return Err(OutOfRange::new("entries", "are asked in virtlab's own protocol, over TCP"));
+        if shared && self.protocol == Protocol::Udp {
+            return Err(OutOfRange::new("entries", "are asked over TCP"));
+        }
+        if self.passive_share_ratio > 0.0 && self.protocol != Protocol::Tcp {
+            return Err(OutOfRange::new(
+                "passive_share_ratio",
+                "is of requests in virtlab's own protocol, over TCP",
+            ));
         }
         let empirical = self.demand_distribution == Distribution::Empirical;
         if empirical == self.demand_samples_ns.is_empty() || self.demand_samples_ns.len() > SAMPLES_MOST {
@@ -542,7 +548,8 @@ mod tests {
         );
         let alone = "round_robin is of a service on several guests without passive servers";
         assert_eq!(said(r#"{"round_robin": true}"#), alone);
-        assert_eq!(said(&two("udp")), "entries are asked in virtlab's own protocol, over TCP");
+        assert_eq!(said(&two("udp")), "entries are asked over TCP");
+        assert_eq!(read(&two("http")).check(), Ok(()));
     }
 
     #[test]

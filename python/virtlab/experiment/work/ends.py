@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.catalogue.kinds import shown
 from virtlab.catalogue.sockets import FIRST, PORT, ROUND_ROBIN, SERVICE_GUEST
-from virtlab.catalogue.workloads.request_response import HTTP, NAME, PASSIVE_SHARE, TCP
+from virtlab.catalogue.workloads.request_response import HTTP, NAME, PASSIVE_SHARE, TCP, UDP
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
@@ -186,8 +186,8 @@ def _server(role: RoleSpec, service: ServiceSpec, findings: Findings) -> str:
         if traits is None or not traits.places:
             what = f"{role.workload} asks one server"
             findings.add((*at, SERVICE_GUEST.name), what, f"write one of {listed}")
-        elif len(service.on) > 1 and traits.speaks(role.parameters) != TCP:
-            what = "servers are asked in turn in virtlab's own protocol, over TCP"
+        elif len(service.on) > 1 and traits.speaks(role.parameters) == UDP:
+            what = "servers are asked in turn over TCP"
             able = f"'protocol: {TCP}', or " if TCP in service.declaration.speaks else ""
             cure = f"write {able}one of {listed}"
             findings.add((*at, SERVICE_GUEST.name), what, cure)

@@ -68,13 +68,8 @@ impl Workload for Client {
         }
         asking.leave_open();
         let (took, charged) = (clock::raw().since(begun), Nanos(work::charged_ns() - charged_ns));
-        let share = charged.0 as f64 / took.0.max(1) as f64;
-        let judged = self.record == Record::Responses && self.idle == Idle::Sleep;
-        if judged && took > BUSY_LEAST && share > BUSY_RATIO {
-            let percent = share * 100.0;
-            report.taints.push(format!(
-                "starved: the client took {percent:.0} % of a processor, so that it may be what limits the load"
-            ));
+        if self.record == Record::Responses && self.idle == Idle::Sleep {
+            report.taints.extend(limits_the_load(charged, took));
         }
         if self.record == Record::Responses {
             report.add("client_cpu_ns", charged.0);
@@ -86,6 +81,17 @@ impl Workload for Client {
         asking.ledger.close(&mut report);
         report
     }
+}
+
+/// What is said of a client that took so much processor time in so long, if that may be what limits the load.
+fn limits_the_load(charged: Nanos, took: Nanos) -> Option<String> {
+    let share = charged.0 as f64 / took.0.max(1) as f64;
+    (took > BUSY_LEAST && share > BUSY_RATIO).then(|| {
+        let percent = share * 100.0;
+        format!(
+            "starved: the client took {percent:.0} % of a processor, so that it may be what limits the load"
+        )
+    })
 }
 
 /// A request that has a connection.
@@ -188,7 +194,7 @@ impl<'a> Asking<'a> {
             resting: BinaryHeap::new(),
             retrying: 0,
             patience: BinaryHeap::new(),
-            buffers: (Requests::new(own, client.ends[0][1]), vec![0; PIECE_BYTES]),
+            buffers: (Requests::new(own, client.ends.iter().map(|[_, peer]| *peer)), vec![0; PIECE_BYTES]),
             ledger: Ledger::new(
                 run,
                 client.record,
@@ -373,7 +379,7 @@ impl<'a> Asking<'a> {
         let Some(asked) = &mut connection.asked else { return };
         let Some(fd) = &connection.lines[asked.due.entry].fd else { return };
         let entry = asked.due.entry;
-        let request = self.buffers.0.numbered(asked.number);
+        let request = self.buffers.0.numbered(asked.number, entry);
         while asked.written < request.len() {
             let now = clock::raw();
             match tcp::write(fd, &request[asked.written..]) {
@@ -414,7 +420,7 @@ impl<'a> Asking<'a> {
     /// Something can be written to a connection, or read.
     fn advance(&mut self, place: usize, entry: usize) -> anyhow::Result<()> {
         let asked = self.connections[place].asked.filter(|asked| asked.due.entry == entry);
-        if let Some(asked) = asked.filter(|asked| asked.written < self.buffers.0.len()) {
+        if let Some(asked) = asked.filter(|asked| asked.written < self.buffers.0.len(entry)) {
             if asked.due.sent.is_none() {
                 // The handshake was the network's.
                 self.connections[place].free = self.connections[place].free.max(clock::raw());
@@ -479,5 +485,24 @@ impl<'a> Asking<'a> {
         for due in sent.chain(unsent) {
             self.ledger.unanswered(due, now, Ending::Open);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = Nanos(1_000_000_000);
+
+    #[test]
+    fn a_client_above_nine_tenths_of_a_processor_is_told() {
+        let told = limits_the_load(Nanos(910_000_000), SECOND).expect("it took 91 %");
+        assert!(told.starts_with("starved: the client took 91 % of a processor"), "{told}");
+        assert_eq!(limits_the_load(Nanos(890_000_000), SECOND), None);
+    }
+
+    #[test]
+    fn a_moment_says_nothing_of_a_client() {
+        assert_eq!(limits_the_load(Nanos(50_000_000), Nanos(50_000_000)), None);
     }
 }

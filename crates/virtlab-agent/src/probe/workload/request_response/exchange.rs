@@ -34,26 +34,29 @@ pub struct Answer {
 
 /// The octets of requests.
 pub struct Requests {
-    octets: Vec<u8>,
+    /// To each entry; in our own protocol they are the same to all.
+    octets: Vec<Vec<u8>>,
     numbered: bool,
     /// Tries so far.
     count: u64,
 }
 
 impl Requests {
-    /// To a server there.
-    pub fn new(own: &Parameters, peer: SocketAddr) -> Self {
+    /// To servers there.
+    pub fn new(own: &Parameters, peers: impl Iterator<Item = SocketAddr>) -> Self {
         let numbered = own.protocol != Protocol::Http;
         let octets = if numbered {
-            vec![0x52; own.request_bytes as usize]
+            vec![vec![0x52; own.request_bytes as usize]]
         } else {
-            http::request(own.path.as_deref().unwrap_or("/"), peer, own.keep_alive.unwrap_or(true))
+            let path = own.path.as_deref().unwrap_or("/");
+            peers.map(|peer| http::request(path, peer, own.keep_alive.unwrap_or(true))).collect()
         };
         Self { octets, numbered, count: 0 }
     }
 
-    pub const fn len(&self) -> usize {
-        self.octets.len()
+    /// Of one to an entry.
+    pub fn len(&self, entry: usize) -> usize {
+        self.octets[if self.numbered { 0 } else { entry }].len()
     }
 
     /// Of a try that begins.
@@ -62,13 +65,15 @@ impl Requests {
         self.count
     }
 
-    /// Those of one request.
-    pub fn numbered(&mut self, number: u64) -> &[u8] {
-        if self.numbered {
-            let head = Head { bytes: self.octets.len() as u32, kind: Kind::Request, server: 0, number };
-            self.octets[..HEAD].copy_from_slice(&head.octets());
+    /// Those of one request to an entry.
+    pub fn numbered(&mut self, number: u64, entry: usize) -> &[u8] {
+        if !self.numbered {
+            return &self.octets[entry];
         }
-        &self.octets
+        let octets = &mut self.octets[0];
+        let head = Head { bytes: octets.len() as u32, kind: Kind::Request, server: 0, number };
+        octets[..HEAD].copy_from_slice(&head.octets());
+        octets
     }
 }
 

@@ -41,6 +41,11 @@ impl Simulation {
         self.world().as_ref().map(World::now_ns).ok_or_else(gone)
     }
 
+    /// The delay, or time until an answer, below which a share of those lies of which no rows are kept; None without any.
+    fn delay_ns(&self, ratio: f64) -> PyResult<Option<u64>> {
+        self.world().as_ref().map(|world| world.delay_ns(ratio)).ok_or_else(gone)
+    }
+
     /// A dict: `reasons`, `marks`, `windows`, `censored`, `happened`, `events`, and `tables` of
     /// `(stream, schema, columns)`. Takes the world with it.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -7,8 +7,10 @@
 //! and all share a pair of sockets. A server that is a service serves all roles that end at it; of one with passive servers
 //! each connection has a link to every server.
 
+mod ended;
 mod links;
 
+use self::ended::Ended;
 use crate::agenda::Due;
 use crate::input::{Finding, Role, RoleEnd};
 use crate::ip::Message;
@@ -22,6 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use virtlab_load::Transport;
 use virtlab_load::entering::Entering;
+use virtlab_load::histogram::Histogram;
 use virtlab_load::parameters::request_response::{
     Ending, HEADER_BYTES, NAME, Protocol, RATE, RequestResponse as Parameters, Times,
 };
@@ -161,7 +164,7 @@ pub struct RequestResponse {
     servers: Vec<usize>,
     finished: bool,
     counted: Counted,
-    rows: Vec<ResponseRow>,
+    ended: Ended,
 }
 
 /// One at each end.
@@ -228,7 +231,7 @@ impl RequestResponse {
             asking,
             finished: false,
             counted: Counted::default(),
-            rows: Vec::new(),
+            ended: Ended::new(role.kept),
         };
         for number in 0..made.own.connections {
             let (seat, mut links) = (made.seats.len(), Vec::new());
@@ -265,7 +268,7 @@ impl RequestResponse {
 
     fn end(&mut self, wanted: Wanted, sent_ns: Option<u64>, now_ns: u64, ending: Ending, by: i32) {
         self.counted.end(ending);
-        self.rows.push(ResponseRow {
+        self.ended.note(ResponseRow {
             intended_ns: wanted.intended_ns as i64,
             sent_ns: sent_ns.map_or(-1, |sent_ns| sent_ns as i64),
             finished_ns: now_ns as i64,
@@ -681,6 +684,10 @@ impl Workload for RequestResponse {
         self.finished
     }
 
+    fn delays(&self) -> Option<&Histogram> {
+        self.ended.times()
+    }
+
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
         let mut counted = self.counted;
         counted.stray = self.datagrams.as_ref().map(|datagrams| datagrams.tries.stray);
@@ -688,6 +695,6 @@ impl Workload for RequestResponse {
         let open = self.links.iter().filter(|link| link.flow.end(1).is_open()).count() as u64;
         let own = self.own.service.is_none() && self.datagrams.is_none();
         let server = if own { vec![("connections", open)] } else { Vec::new() };
-        (Table::of(stream, &self.rows).into_iter().collect(), [client, server])
+        (self.ended.table(stream).into_iter().collect(), [client, server])
     }
 }

@@ -79,7 +79,7 @@ pub trait Workload: Send {
     fn flow_counters(&self) -> [Vec<(String, u64)>; 2] {
         Default::default()
     }
-    /// One-way delays, where the workload gathers them instead of keeping samples.
+    /// One-way delays, or times until answers, where the workload gathers them instead of keeping samples.
     fn delays(&self) -> Option<&Histogram> {
         None
     }

@@ -584,6 +584,14 @@ impl World {
         }
     }
 
+    /// The delay below which a share of what roles gather instead of samples lies; `None` without any.
+    #[must_use]
+    pub fn delay_ns(&self, ratio: f64) -> Option<u64> {
+        let mut all = Histogram::default();
+        self.delays().for_each(|each| all.merge(each));
+        all.quantile(ratio).map(|at| at.0)
+    }
+
     /// Delays of the roles that gather them.
     pub(crate) fn delays(&self) -> impl Iterator<Item = &Histogram> {
         self.roles.iter().filter_map(|role| role.workload.delays())

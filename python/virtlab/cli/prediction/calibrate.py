@@ -44,6 +44,7 @@ def calibrate(
     from virtlab.errors import MachineError
     from virtlab.experiment import load_text
     from virtlab.planner import plan_run
+    from virtlab.planner.default_pushback import default_pushback
     from virtlab.prediction.calibration import calibrate as fitted
     from virtlab.prediction.designs import designs
     from virtlab.prediction.rows import usable
@@ -68,6 +69,7 @@ def calibrate(
             raise KeyboardInterrupt
         made: list[Dataset] = []
         left_out: dict[str, str] = {}
+        pushback: set[str] = set()
         try:
             for name, text in designs(quick=quick, processors=count).items():
                 experiment = load_text(text)
@@ -85,6 +87,7 @@ def calibrate(
                     if ending.failure:
                         raise MachineError("", ending.failure, "then calibrate again")
                 made.append(dataset)
+                pushback.add(default_pushback(experiment))
         finally:
             observer.ended()
         records = [record for dataset in made for record in usable(dataset)]
@@ -95,6 +98,7 @@ def calibrate(
             "runs": len(records),
             "runs_set_aside": every - len(records),
             "design": "quick" if quick else "full",
+            "pushback": " and ".join(sorted(pushback)),
             "left_out": [f"{name}: {reason}" for name, reason in left_out.items()],
         }
         result = fitted(records, processors=count, provenance=provenance, name="local")

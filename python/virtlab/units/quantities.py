@@ -211,8 +211,9 @@ def _parse(text: str, units: dict[str, int], example: str, base: str, *, positiv
     value, unit = _split(text, example)
     if unit not in units:
         near = meant_unit(unit, units)
-        hint = f"did you mean '{near}'?" if near else f"write one of {', '.join(units)}"
-        raise ValueError(f"'{unit}' is not a unit of this quantity; {hint}, e.g. '{example}'")
+        usual = f"write one of {', '.join(units)}, e.g. '{example}'"
+        hint = f"did you mean '{text.strip().removesuffix(unit).strip()} {near}'?" if near else usual
+        raise ValueError(f"'{unit}' is not a unit of this quantity; {hint}")
     number = _whole(value * units[unit], text.strip(), base)
     if number < 0 or (positive and number == 0):
         raise ValueError(f"'{text.strip()}' must be {'more than zero' if positive else 'zero or more'}")

@@ -84,10 +84,9 @@ def parse_quantity(text: str, unit: str) -> float:
             f"'{text.strip()}' has no unit; write e.g. '{text.strip()} {example.split(' ')[-1]}'"
         )
     near = meant_unit(name, scales)
-    hint = (
-        f"did you mean '{near}'?" if near else f"write one of {', '.join(known for known in scales if known)}"
-    )
-    raise ValueError(f"'{name}' is not a unit of this quantity; {hint}, e.g. '{example}'")
+    usual = f"write one of {', '.join(known for known in scales if known)}, e.g. '{example}'"
+    hint = f"did you mean '{text.strip().removesuffix(name).strip()} {near}'?" if near else usual
+    raise ValueError(f"'{name}' is not a unit of this quantity; {hint}")
 
 
 def level_number(text: str) -> float | None:

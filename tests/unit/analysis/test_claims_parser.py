@@ -114,7 +114,7 @@ def test_bounds_are_kept_in_the_metrics_unit() -> None:
         ("probe.rtt.medain < 1 ms", 1, "did you mean 'median'"),
         ("probe.rtt.mean < 1", 18, "has no unit"),
         ("probe.rtt.mean < 1 MB", 18, "not a unit of this quantity"),
-        ("probe.rtt.mean < 1 MS", 18, "did you mean 'ms'"),
+        ("probe.rtt.mean < 1 MS", 18, "did you mean '1 ms'?"),
         ("probe.rtt.mean", 15, "says nothing of this value"),
         ("probe.rtt.mean grows load", 22, "should"),
         ("probe.rtt.median: ovs <", 24, "a level is missing"),

@@ -93,7 +93,7 @@ def test_plan_lists_every_run_once_in_seeded_order(capsys: pytest.CaptureFixture
     values = json.loads(out)
     runs = [(run["point"], run["repetition"]) for run in values["order"]]
     assert code == 0
-    assert sorted(runs) == [(point, repetition) for point in range(6) for repetition in range(4)]
+    assert sorted(runs) == [(point, repetition) for point in range(6) for repetition in range(5)]
     assert runs != sorted(runs, key=lambda run: (run[1], run[0]))
     assert runs[:6] == [(point, 0) for point, _ in runs[:6]]
     assert json.loads(called(capsys, "plan", str(QUICK), "--json")[1]) == values

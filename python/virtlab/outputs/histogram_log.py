@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -21,13 +22,17 @@ COMPRESSED, PLAIN, WORD = 0x1C849304, 0x1C849303, 0xF0  # cookies; their second-
 MOST_HEAD = struct.Struct(">ii")
 HEAD = struct.Struct(">iiiiqqd")
 PAYLOAD_MAX = 4 << 20  # bytes of counts: of five digits over the whole range there are less
+PAYLOADS_MAX = (
+    8 << 20
+)  # of all histograms that are read together: a thousandth of that may be in the output, compressed
+_ZEROS = re.compile(rb"\0+")
 COUNTS_MAX = 10_000_000  # samples of all histograms together
 
 
 def values(text: str, tag: str) -> dict[float, int]:
     """Value -> how often it was met. UnreadableError, with the line, where a histogram cannot be read."""
     found: dict[float, int] = {}
-    met, total = False, 0
+    met, total, unpacked = False, 0, 0
     for number, line in enumerate(text.split("\n"), start=1):
         fields = line.strip().split(",")
         if fields[0][:1] in {"", "#", '"'}:
@@ -38,7 +43,12 @@ def values(text: str, tag: str) -> dict[float, int]:
         if tag not in {ALL, own}:
             continue
         met = True
-        for value, count in _histogram(fields[3], number):
+        payload, half, unit = _unpacked(fields[3], number)
+        unpacked += len(payload)
+        if unpacked > PAYLOADS_MAX:
+            what = f"holds histograms of more than {PAYLOADS_MAX >> 20} MiB when they are unpacked"
+            raise UnreadableError(what, number, "log less often in a run")
+        for value, count in _buckets(payload, half, unit, number):
             found[value] = found.get(value, 0) + count
             total += count
             if total > COUNTS_MAX:
@@ -49,8 +59,8 @@ def values(text: str, tag: str) -> dict[float, int]:
     return found
 
 
-def _histogram(encoded: str, line: int) -> Iterator[tuple[float, int]]:
-    """Value and count of each bucket that is not empty."""
+def _unpacked(encoded: str, line: int) -> tuple[bytes, int, int]:
+    """The counts of a histogram, and bits: of half the buckets of a power of two, and of its unit."""
     try:
         packed = base64.b64decode(encoded, validate=True)
         cookie, length = MOST_HEAD.unpack_from(packed)
@@ -74,12 +84,17 @@ def _histogram(encoded: str, line: int) -> Iterator[tuple[float, int]]:
     ):
         raise UnreadableError("holds a histogram whose head contradicts itself", line)
     half = max((2 * 10**digits - 1).bit_length(), 1) - 1  # bits of half the buckets of a power of two
-    yield from _buckets(plain[HEAD.size :], half, lowest.bit_length() - 1, line)
+    return plain[HEAD.size :], half, lowest.bit_length() - 1
 
 
 def _buckets(payload: bytes, half: int, unit: int, line: int) -> Iterator[tuple[float, int]]:
+    """Value and count of each bucket that is not empty."""
     at, place = 0, 0
     while at < len(payload):
+        if payload[at] == 0:  # empty buckets that nobody wrote as a run
+            end = _ZEROS.match(payload, at).end()  # type: ignore[union-attr]
+            at, place = end, place + end - at
+            continue
         number, at = _number(payload, at, line)
         if number < 0:
             place -= number

@@ -14,6 +14,7 @@ from typing import Any
 from virtlab.outputs.unreadable import SHOWN, UnreadableError
 
 STEPS_MAX = 32
+WHERE_MAX = 80  # characters of a place: an output may have millions of them
 _STEP = re.compile(
     r"""\.(?P<name>[A-Za-z_][\w-]*)|(?P<all>\.\*|\[\*\])|\[(?P<at>-?\d{1,9})\]|\['(?P<key>[^']+)'\]"""
 )
@@ -103,16 +104,16 @@ def _children(place: Place, step: Step) -> Iterator[Place]:
     where, value = place
     match step, value:
         case None, dict():
-            yield from ((f"{where}.{_shown(key)}", child) for key, child in value.items())
+            yield from ((_below(where, f".{_shown(key)}"), child) for key, child in value.items())
         case None, list():
-            yield from ((f"{where}[{at}]", child) for at, child in enumerate(value))
+            yield from ((_below(where, f"[{at}]"), child) for at, child in enumerate(value))
         case str(), dict() if step in value:
-            yield f"{where}.{step}", value[step]
+            yield _below(where, f".{step}"), value[step]
         case str(), dict():
             names = ", ".join(_shown(key) for key in list(value)[:8])
             raise UnreadableError(f"has no '{step}' at {where}; there are {names or 'no names'}")
         case int(), list() if -len(value) <= step < len(value):
-            yield f"{where}[{step}]", value[step]
+            yield _below(where, f"[{step}]"), value[step]
         case int(), list():
             raise UnreadableError(f"has no element {step} at {where}, which has {len(value)}")
         case _:
@@ -122,6 +123,16 @@ def _children(place: Place, step: Step) -> Iterator[Place]:
             raise UnreadableError(f"holds {_kind(value)} at {where}, where the path continues" + (
                 f" and wants {wanted}" if wanted != "neither" else ""
             ))  # fmt: skip
+
+
+def _below(where: str, step: str) -> str:
+    """The place one step further in; of a long one its end.
+
+    >>> _below("$.a", "[0]"), len(_below("$", "." + "a" * 4000))
+    ('$.a[0]', 80)
+    """
+    place = where + step
+    return place if len(place) <= WHERE_MAX else f"...{place[3 - WHERE_MAX :]}"
 
 
 def _number(where: str, value: Any) -> float:

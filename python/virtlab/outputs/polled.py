@@ -33,6 +33,7 @@ _HEAD = re.compile(
     rb"(?:output|(?P<how>found|missed) (?P<source>\d{1,3}) (?P<at>\d{1,19})) (?P<length>\d{1,8})\Z"
 )
 _HEAD_MAX = 64
+FRAME_MAX_BYTES = 2 << 20  # an agent's longest is a poll of 1 MiB
 
 
 class Source(NamedTuple):
@@ -113,6 +114,8 @@ class Polls:
         >>> polls.take(b"output 3\\nabcfound 0 17 2\\nu"), polls.take(b"poutput 1\\nd"), polls.found
         (b'abc', b'd', {0: [Poll(at_ns=17, text=b'up', missed='')]})
         """
+        if self.torn:
+            return b""
         self._rest += content
         own = bytearray()
         while not self.torn:
@@ -125,6 +128,9 @@ class Polls:
                 self.torn = True
                 break
             begin, length = len(head) + 1, int(match["length"])
+            if length > FRAME_MAX_BYTES:
+                self.torn = True
+                break
             if len(self._rest) < begin + length:
                 break
             octets = bytes(self._rest[begin : begin + length])
@@ -133,6 +139,8 @@ class Polls:
                 own += octets
             else:
                 self._keep(match, octets)
+        if self.torn:
+            self._rest.clear()
         return bytes(own)
 
     def _keep(self, match: re.Match[bytes], octets: bytes) -> None:

@@ -65,17 +65,25 @@ class Beside:
     def _polls(self, key: str) -> list[Any]:
         return self.polls.found.get(self.sources.index(source_of(self.metrics[key])), [])
 
-    def samples(self, clock: Clock, started_ns: int, ended_ns: int) -> Iterator[Sample]:
-        """Every number with its instant; `clock` is that of its guest. UnreadableError names the poll and the metric."""
+    def unusable(self) -> UnreadableError | None:
+        """Why nothing that still comes can be read; None as long as it can."""
         if self.polls.torn:
-            raise UnreadableError("of its polls is no frame of an agent", 0, "repeat the run")
+            return UnreadableError("of its polls is no frame of an agent", 0, "repeat the run")
         if self.polls.held_bytes > MOST_BYTES:
             what = f"of its polls is more than {MOST_BYTES >> 20} MiB"
-            raise UnreadableError(what, 0, "poll less often, or what is shorter")
+            return UnreadableError(what, 0, "poll less often, or what is shorter")
+        return None
+
+    def samples(self, clock: Clock, started_ns: int, ended_ns: int) -> Iterator[Sample]:
+        """Every number with its instant; `clock` is that of its guest. UnreadableError names the poll and the metric."""
+        if (unusable := self.unusable()) is not None:
+            raise unusable
         for key, entry in self.metrics.items():
-            place, missed = source_of(entry).what, ""
-            met = 0
-            for poll in self._polls(key):
+            (place, every_ns), missed = source_of(entry), ""
+            met, polls = 0, self._polls(key)
+            if len(polls) > (ended_ns - started_ns + 2 * SLACK_NS) // every_ns + 1:
+                raise UnreadableError(f"of {place} was polled more often than asked", 0, "repeat the run")
+            for poll in polls:
                 missed = poll.missed or missed
                 if poll.missed:
                     continue

@@ -118,6 +118,8 @@ class Programs:
                 self._fail(each, what, "let it end when it is asked to, or print less at its end")
             elif len(each.command.output) > MOST_BYTES:
                 self._fail(each, f"printed more than {MOST_BYTES >> 20} MiB", "let it print less")
+            elif each.beside is not None and (why := each.beside.unusable()) is not None:
+                self._fail(each, f"its output {why.what}", why.cure)
             elif now_ns > each.over_ns:
                 timeout_s = int(self.trial.plan.roles[each.role].parameters["timeout_ns"]) / 1e9
                 cure = "give it a longer 'timeout', or less to do"

@@ -79,18 +79,17 @@ class Destination:
 
     def deliver(self, numbers: Sequence[Number], patience_s: float = PATIENCE_S) -> str:
         """Brings all numbers there; why not all arrived, or an empty text."""
-        if self.receiver.place == "FILE":
-            return self._written(numbers)
         told: list[str] = []
-        # A daemon: a receiver that never answers must not hold the command when it ends.
+        send = self._write if self.receiver.place == "FILE" else self._send
+        # A daemon: a receiver that never answers, or a pipe that nobody reads, must not hold the command when it ends.
         worker = threading.Thread(
-            target=self._send, args=(numbers, told, patience_s), daemon=True, name="virtlab-push"
+            target=send, args=(numbers, told, patience_s), daemon=True, name="virtlab-push"
         )
         worker.start()
         worker.join(patience_s)
         return f"no answer within {patience_s:g} s" if worker.is_alive() else "".join(told)
 
-    def _written(self, numbers: Sequence[Number]) -> str:
+    def _write(self, numbers: Sequence[Number], told: list[str], _: float) -> None:
         content, file = self.receiver.encoded(numbers), Path(self.place)
         try:
             if file.exists() and not file.is_file():
@@ -99,8 +98,7 @@ class Destination:
                 with Folder.open(file.parent) as folder:
                     folder.write(file.name, content)
         except OSError as error:
-            return f"cannot be written ({error.strerror})"
-        return ""
+            told.append(f"cannot be written ({error.strerror})")
 
     def _send(self, numbers: Sequence[Number], told: list[str], patience_s: float) -> None:
         """One request per batch; the first that fails ends it."""

@@ -20,6 +20,7 @@ from virtlab.terminal import one_line
 if TYPE_CHECKING:
     from virtlab.results import Dataset
 
+TIME_MAX_NS = (1 << 63) - 1  # as receivers hold times: the year 2262
 VERDICTS = ("holds", "refuted", "undecided")
 
 
@@ -141,22 +142,26 @@ def _factor_labels(names: Sequence[str]) -> dict[str, str]:
 
 
 def _ended(dataset: Dataset) -> int:
-    """When the last run ended, ns since 1970; when the dataset was made, if no run says."""
+    """When the last run ended, ns since 1970; when the dataset was made, if no run says. A dataset of somebody else may
+    say any time; one that no receiver can hold says nothing.
+    """
     ends = []
     for record in dataset.runs():
         if (began := _instant(record.started)) is not None:
-            ends.append(began + record.timings.get("total", 0))
+            ended = began + record.timings.get("total", 0)
+            ends += [ended] if 0 <= ended <= TIME_MAX_NS else []
     return max(ends, default=_instant(dataset.manifest.created) or 0)
 
 
 def _instant(text: str) -> int | None:
-    """ISO 8601 as ns since 1970; None for anything else.
+    """ISO 8601 as ns since 1970; None for anything else, and for what is before or beyond all runs.
 
-    >>> _instant("1970-01-01T00:00:02+00:00"), _instant("")
-    (2000000000, None)
+    >>> _instant("1970-01-01T00:00:02+00:00"), _instant(""), _instant("9999-12-31T00:00:00+00:00")
+    (2000000000, None, None)
     """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 1_000_000_000
+    ns = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 1_000_000_000
+    return ns if 0 <= ns <= TIME_MAX_NS else None

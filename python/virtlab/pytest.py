@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from virtlab.errors import VirtlabError
+from virtlab.terminal import one_line, printable
 
 if TYPE_CHECKING:
     from virtlab.api import Results
@@ -45,14 +46,17 @@ def virtlab_run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         if given is not None:
             options["backend"] = given
         options.setdefault("dataset", tmp_path / f"{path.stem}.results")
+        failure = ""
         try:
             found = run_it(path, **options)
         except VirtlabError as error:
-            pytest.fail("\n".join(error.lines()), pytrace=False)
+            failure = printable("\n".join(error.lines()))
+        if failure:  # not within `except`, where pytest would show the error itself, too, as it is
+            pytest.fail(failure, pytrace=False)
         wrong = [f"{one.verdict}: {one.sentence}" for one in found.verdicts if one.verdict != "holds"]
         wrong += [f"point {point} has too few good runs: {why}" for point, why in found.lacking.items()]
         if check and wrong:
-            pytest.fail("\n".join([*wrong, f"dataset: {found.path}"]), pytrace=False)
+            pytest.fail("\n".join(map(one_line, [*wrong, f"dataset: {found.path}"])), pytrace=False)
         return found
 
     return run

@@ -22,7 +22,7 @@ def test_judged_here(virtlab_run):
     assert virtlab_run("refuted.yaml", check=False).exit_code == 1
 
 def test_a_wrong_file(virtlab_run):
-    virtlab_run("wrong.yaml")
+    virtlab_run("wrong\\x1b[2J.yaml")
 """
 
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     good = template("demo", "demo")
     (tmp_path / "holds.yaml").write_text(good)
     (tmp_path / "refuted.yaml").write_text(good.replace("within 2441.6 us +- 15 %", "within 1 us +- 15 %"))
-    (tmp_path / "wrong.yaml").write_text("version: 1\nname: w\nhosts: x\n")
+    (tmp_path / "wrong\x1b[2J.yaml").write_text("version: 1\nname: w\nhosts: x\n")
     (tmp_path / "test_network.py").write_text(TESTS)
     return tmp_path
 
@@ -49,7 +49,8 @@ def test_a_test_fails_with_the_sentences_of_its_claims(folder: Path) -> None:
     said = run(folder, "-p", "virtlab.pytest", "--virtlab-backend", "simulator")
     assert "2 failed, 2 passed" in said
     assert "refuted: The second switch delays each frame once more: no" in said
-    assert "wrong.yaml: " in said
+    assert "wrong\u241b[2J.yaml: " in said  # what its name orders a terminal to do is shown, and not done
+    assert "\x1b[2J" not in said
     assert "Traceback" not in said
 
 

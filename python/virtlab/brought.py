@@ -22,12 +22,12 @@ UNUSED_S = 60 * 86_400  # after which a file that no experiment brought is forgo
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
-def read_beside(folder: Path, name: str) -> bytes:
+def read_beside(folder: Path, name: str, most_bytes: int = FILE_MAX_BYTES) -> bytes:
     """The bytes of a file below a folder. ValueError("WHAT; CURE") where they cannot be read."""
     *below, last = name.split("/")
     try:
         with Folder.open(folder, *below) as inner:
-            return inner.regular(last, FILE_MAX_BYTES)
+            return inner.regular(last, most_bytes)
     except DatasetError as error:
         raise ValueError(
             f"{error.where} {error.what}; name a file below the experiment file's folder"
@@ -35,7 +35,7 @@ def read_beside(folder: Path, name: str) -> bytes:
     except OSError as error:
         what = error.strerror or str(error)
         raise ValueError(
-            f"'{name}' cannot be read ({what}); put a regular file of at most {FILE_MAX_BYTES >> 20} MiB there"
+            f"'{name}' cannot be read ({what}); put a regular file of at most {max(most_bytes >> 20, 1)} MiB there"
         ) from None
 
 

@@ -212,3 +212,25 @@ def test_a_host_that_exists_already_is_brought_nothing(tmp_path: Path) -> None:
     found = list(refusals(plan_of(load(written(tmp_path))), "ssh"))
     assert [each.path for each in found] == ["services.web.files", "roles.client.files"]
     assert "stays there" in found[0].reason
+
+
+def test_a_digest_of_another_length_than_the_file_says_brings_nothing(tmp_path: Path) -> None:
+    experiment = load(written(tmp_path))
+    wrong = load_text(experiment.text.replace(f"bytes: {len(BYTES)}", "bytes: 7"))
+    (server, client) = refusals(plan_of(wrong))
+    assert "not kept on this machine" in server.reason
+    assert "not kept on this machine" in client.reason
+
+
+def test_digests_of_many_files_that_lie_beside_the_file_are_read_up_to_one_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("virtlab.experiment.read.brought.FILES_MAX_BYTES", 10 * len(BYTES))
+    names = [f"build/copy{number}" for number in range(12)]
+    files = ", ".join(f"f{number}: {{from: {name}}}" for number, name in enumerate(names))
+    held = "".join(f'  "{name}": {{sha256: "{0:064x}", bytes: 1}}\n' for name in [*names, "build/client"])
+    path = written(tmp_path, f"{{{files}}}", f"brought:\n{held}")
+    for name in names:
+        (tmp_path / name).write_bytes(BYTES)
+    with pytest.raises(FileMistakesError, match="larger than 256 MiB together"):
+        load(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.requests_file import requests_file
 import virtlab as vl
 from virtlab.errors import VirtlabError
 from virtlab.experiment import Experiment, FileMistakesError, load, load_text
+from virtlab.experiment.read.traces import FILES_MAX_BYTES
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 
@@ -162,3 +164,38 @@ def test_a_dataset_is_not_continued_with_another_trace_of_that_name(tmp_path: Pa
     (tmp_path / "load.csv").write_text(LINES.replace("1.5", "1.6"))
     with pytest.raises(VirtlabError, match=r"requests\.results.*experiment"):
         vl.run(path, dataset=tmp_path / "requests.results", backend="simulator")
+
+
+@pytest.mark.parametrize("make", ["link", "pipe", "folder", "sparse"])
+def test_a_trace_is_a_bounded_file_of_this_folder_and_no_way_to_another(tmp_path: Path, make: str) -> None:
+    path = written(tmp_path, requests_file(TRACE))
+    secret, trace = tmp_path / "secret", tmp_path / "load.csv"
+    secret.write_text("time_ms\n1\n")
+    if make == "link":
+        trace.symlink_to(secret)
+    elif make == "pipe":
+        os.mkfifo(trace)
+    elif make == "folder":
+        trace.mkdir()
+    else:
+        with trace.open("wb") as file:
+            file.truncate(FILES_MAX_BYTES + 1)
+    with pytest.raises(FileMistakesError) as raised:
+        load(path)
+    (mistake,) = raised.value.mistakes
+    assert mistake.path == "roles.clients.trace"
+    assert "cannot be read" in mistake.what
+    assert "put a regular file of at most 8 MiB there" in mistake.cure
+
+
+def test_traces_without_end_are_read_up_to_one_bound_for_all(tmp_path: Path) -> None:
+    count = 2000
+    names = ", ".join(f"t{number}.csv" for number in range(count))
+    text = requests_file("arrivals: trace, trace: '${trace}'") + f"factors: {{trace: [{names}]}}\n"
+    path = written(tmp_path, text)
+    first = tmp_path / "t0.csv"
+    first.write_text("# nothing\n" * 50_000 + "time_ms\n1\n")
+    for number in range(1, count):
+        (tmp_path / f"t{number}.csv").hardlink_to(first)
+    with pytest.raises(FileMistakesError, match="it has more than"):
+        load(path)

@@ -21,6 +21,8 @@ from virtlab.experiment.read.tree import Node
 
 Brought = Mapping[str, Mapping[str, Any]]  # name below the experiment file's folder -> its digest and size
 FILES_MAX_BYTES = 256 << 20  # of one experiment
+_TOO_LARGE = f"its files are larger than {FILES_MAX_BYTES >> 20} MiB together"
+_CURE_TOO_LARGE = "bring them in an image"
 _WRITE = "write e.g. '\"server\": {sha256: ..., bytes: 812345}', or remove 'brought'"
 
 
@@ -62,8 +64,11 @@ def with_brought(text: str, root: Node, folder: Path, name: str) -> str:
         for file, (node, path) in wanted.items():
             what = f"'brought' has no '{shown(file)}'"
             raise _mistaken(name, node, path, what, "add it there, or remove 'brought'")
-        for file in named:
-            _keep_again(held.get(file), folder, file)
+        again_bytes = 0
+        for file, (node, path) in named.items():
+            again_bytes += _keep_again(held.get(file), folder, file)
+            if again_bytes > FILES_MAX_BYTES:
+                raise _mistaken(name, node, path, _TOO_LARGE, _CURE_TOO_LARGE)
     if not wanted:
         return text
     lines, whole_bytes = ["brought:  # as they were beside this file when it was read"], 0
@@ -75,8 +80,7 @@ def with_brought(text: str, root: Node, folder: Path, name: str) -> str:
             raise _mistaken(name, node, path, what, cure) from None
         whole_bytes += len(content)
         if whole_bytes > FILES_MAX_BYTES:
-            what = f"its files are larger than {FILES_MAX_BYTES >> 20} MiB together"
-            raise _mistaken(name, node, path, what, "bring them in an image")
+            raise _mistaken(name, node, path, _TOO_LARGE, _CURE_TOO_LARGE)
         keep(content)
         lines.append(f'  "{file}": {{sha256: "{digest_of(content)}", bytes: {len(content)}}}')
     try:
@@ -101,15 +105,19 @@ def filled(at: Steps, values: dict[str, Any], brought: Brought, findings: Findin
         entry.update(brought.get(file, {}))
 
 
-def _keep_again(entry: Node | None, folder: Path, file: str) -> None:
-    """Keeps the bytes of a digest that the text holds already, where that file still lies beside it."""
+def _keep_again(entry: Node | None, folder: Path, file: str) -> int:
+    """Keeps the bytes of a digest that the text holds already, where that file still lies beside it; how many were read."""
     said = entry.plain() if entry is not None else None
     digest = str(said.get("sha256")) if isinstance(said, dict) else ""
-    if find(digest) is None:
-        with suppress(ValueError):
-            content = read_beside(folder, file)
-            if digest_of(content) == digest:
-                keep(content)
+    if (kept := find(digest)) is not None:
+        return len(kept)
+    try:
+        content = read_beside(folder, file)
+    except ValueError:
+        return 0
+    if digest_of(content) == digest:
+        keep(content)
+    return len(content)
 
 
 def _mistaken(name: str, node: Node, path: str, what: str, cure: str) -> FileMistakesError:

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 
+from virtlab.brought import read_beside
 from virtlab.catalogue.kinds import DURATION_MAX_NS, FILE_NAME, shown
-from virtlab.documents import read_text
-from virtlab.errors import ExperimentError
 from virtlab.experiment.read.ending import values_of, with_section
 from virtlab.experiment.read.factors import read_factors
 from virtlab.experiment.read.findings import Findings
@@ -23,7 +22,7 @@ from virtlab.experiment.read.tree import Node
 from virtlab.units import Duration
 
 TIMES_MAX = 20_000
-FILE_MAX_BYTES = 16 << 20
+FILES_MAX_BYTES = 8 << 20  # of all traces of an experiment, as they lie beside it
 COLUMNS = {f"time_{unit}": unit for unit in ("ns", "us", "ms", "s")}
 _NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][-+]?[0-9]{1,2})?\Z")
 _TIME = re.compile(r"(\S+?)\s*(ns|us|ms|s|min|h)\Z")
@@ -151,12 +150,17 @@ def with_traces(text: str, root: Node, folder: Path, name: str) -> str:
             name, node, path, f"'traces' has no '{shown(file)}'", "add it there, or remove 'traces'"
         )
     parts = ["traces:  # as they were beside this file when it was read"]
+    left_bytes = FILES_MAX_BYTES
     for file, (node, path) in wanted.items():
         try:
-            content = read_text(folder / file, cure="name a readable file beside the experiment file",
-                                largest_bytes=FILE_MAX_BYTES)  # fmt: skip
-        except ExperimentError as error:
-            raise _mistaken(name, node, path, f"'{file}' {error.what}", error.cure) from None
+            octets = read_beside(folder, file, left_bytes)
+            left_bytes -= len(octets)
+            content = octets.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise _mistaken(name, node, path, f"'{file}' is not UTF-8 text", "save it as UTF-8") from None
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            raise _mistaken(name, node, path, what, cure) from None
         try:
             times = parse_trace(content)
         except TraceError as error:

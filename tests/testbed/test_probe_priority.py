@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import time
 from pathlib import Path
 
 import probe_world as pw
@@ -75,6 +78,56 @@ def test_a_stream_that_never_sleeps_goes_back_to_the_fair_scheduler(
         end.ask("start", role="s")
     sender.wait_event("finished", "s")
     assert any("no real-time priority any more" in line["text"] for line in sender.logs)
-    assert os.SCHED_FIFO not in policies(sender.process.pid)
+    until_none_is_above(sender)
     for end in (sender, receiver):
         end.ask("disarm", role="s")
+
+
+def until_none_is_above(end: pw.Probe, *, but: int = 0) -> None:
+    """Waits until so many threads of a probe have a real-time priority, and no more."""
+    deadline = time.monotonic() + 60
+    while len(fifo := above(end.process.pid)) != but:
+        assert time.monotonic() < deadline, f"threads {sorted(fifo)} are above others still"
+        time.sleep(0.01)
+
+
+def above(pid: int) -> set[str]:
+    """Names of the threads of a process that have a real-time priority."""
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if os.sched_getscheduler(int(task.name)) == os.SCHED_FIFO:
+                found.add((task / "comm").read_text().strip())
+    return found
+
+
+def test_a_server_that_computes_before_its_start_goes_back_too(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe]
+) -> None:
+    _, server = ends
+    role = {"role": "s", "workload": "rtt", "local": world.b.end(), "peer": world.a.end()}
+    own = {key: value for key, value in PACED.items() if key != "workload"}
+    polling = {**own, "protocol": "udp", "idle": "poll"}
+    server.ask("arm", side="server", parameters=polling, fifo_priority=1, **role)
+    limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    assert re.search(
+        r"Max realtime timeout +1000000 +1000000 ", limits
+    )  # what the kernel does without a governor
+    until_none_is_above(server, but=1)
+    assert above(server.process.pid) == {"governor"}
+    server.ask("disarm", role="s")
+    until_none_is_above(server)
+    assert any("no real-time priority any more" in line["text"] for line in server.logs)
+
+
+@pytest.mark.parametrize("priority", [0, 99, 2**31 - 1])
+def test_a_priority_above_which_no_governor_fits_is_given_to_nobody(
+    world: pw.World, ends: tuple[pw.Probe, pw.Probe], priority: int
+) -> None:
+    _, server = ends
+    role = {"role": "s", "workload": "rtt", "local": world.b.end(), "peer": world.a.end()}
+    own = {key: value for key, value in PACED.items() if key != "workload"}
+    server.ask("arm", side="server", parameters={**own, "protocol": "udp"}, fifo_priority=priority, **role)
+    assert above(server.process.pid) == set()
+    assert any(f"{priority} is no real-time priority of traffic" in line["text"] for line in server.logs)
+    server.ask("disarm", role="s")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from virtlab.plan import Guest, Plan, Role, World
+from virtlab.plan import Action, Guest, Plan, Role, World
 from virtlab.testbed.play.priority import Priorities
 
 ECHO = {"workload": "rtt", "interval_ns": 1_000_000, "ip_packet_bytes": 1500}
@@ -16,7 +16,7 @@ BURSTS = {"workload": "burst_load", "burst_bytes": 65_000, "period_ns": 10_000_0
 def priority(role: dict[str, Any], platform: str = "namespace", **guest: Any) -> int | None:
     own = Guest(platform=platform, host="h", vnics={}, **guest)
     plan = Plan(world=World(hosts={"h": {}}, guests={"g": own}), roles={"r": Role(**role)})
-    return Priorities.of(plan, machine=True).fifo(plan.roles["r"], "g")
+    return Priorities.of(plan, machine=True).fifo("r", plan.roles["r"].parameters, "g")
 
 
 @pytest.mark.parametrize("role", [ECHO, BURSTS])
@@ -62,10 +62,37 @@ def test_roles_that_are_few_packets_each_and_many_together_do_not() -> None:
     for count, expected in ((5, 1), (6, None)):
         some = dict(list(roles.items())[:count])
         plan = Plan(world=World(hosts={"h": {}}, guests={"g": guest}), roles=some)
-        assert Priorities.of(plan, machine=True).fifo(roles["r0"], "g") == expected
+        assert Priorities.of(plan, machine=True).fifo("r0", roles["r0"].parameters, "g") == expected
 
 
 def test_a_run_says_whose_probes_stand_above() -> None:
     plan = Plan(world=World(hosts={"h": {}}, guests={}), roles={"a": Role(**ECHO), "b": Role(**BURSTS)})
     assert Priorities.of(plan, machine=True).condition() == "SCHED_FIFO 1 (burst_load, rtt)"
     assert Priorities.of(plan, machine=False).condition() == "none"
+
+
+@pytest.mark.parametrize("value", [2_000_000, 10**12])
+def test_a_load_that_a_search_or_the_timeline_raises_does_not(value: int) -> None:
+    guest = Guest(platform="namespace", host="h", vnics={})
+    role = Role(**BURSTS | {"burst_bytes": 1000, "streams": 40, "tunable": ["burst_bytes"]})
+    small = Plan(world=World(hosts={"h": {}}, guests={"g": guest}), roles={"r": role})
+    assert Priorities.of(small, machine=True).fifo("r", role.parameters, "g") == 1
+    assert Priorities.of(small, machine=True).fifo("r", role.parameters | {"burst_bytes": value}, "g") is None
+    raised = small.model_copy(
+        update={"timeline": (Action(id="raise", do="set", role="r", args={"burst_bytes": value}),)}
+    )
+    assert Priorities.of(raised, machine=True).fifo("r", role.parameters, "g") is None
+
+
+def test_two_hundred_guests_have_it_together_or_not_at_all() -> None:
+    guests = {f"g{number}": Guest(platform="namespace", host="h", vnics={}) for number in range(200)}
+    for interval_ns, expected in ((20_000_000, 1), (10_000_000 // 2, None)):
+        roles = {
+            f"r{n}": Role(**{**ECHO, "from": f"g{2 * n}", "to": f"g{2 * n + 1}", "interval_ns": interval_ns})
+            for n in range(100)
+        }
+        priorities = Priorities.of(
+            Plan(world=World(hosts={"h": {}}, guests=guests), roles=roles), machine=True
+        )
+        found = {priorities.fifo(f"r{n}", roles[f"r{n}"].parameters, f"g{2 * n}") for n in range(100)}
+        assert found == {expected}

@@ -5,11 +5,12 @@
 
 use super::endpoint::Endpoint;
 use super::parameters;
-use super::priority;
+use super::priority::{self, Governor};
 use super::report::Report;
 use super::run::{Phase, Run};
 use super::spool::Budget;
 use super::telemetry::{self, Sampling, Wanted};
+use super::threads;
 use super::workload::{self, Arming, Prepared, Side, ValueCheck};
 use crate::clock;
 use crate::transport::{Reader, Writer, understood};
@@ -294,21 +295,32 @@ impl Control {
         let Prepared { workload: prepared, check } = workload::prepare(&workload, arming)
             .with_context(|| format!("cannot arm role '{role}' ({workload})"))?;
         let (port, counts_on_us) = (prepared.port(), prepared.counts_on_us());
-        let fifo_priority = fifo_priority.filter(|_| counts_on_us); // else no watchdog could take it back
+        let governor = fifo_priority.and_then(|traffic| match Governor::begin(traffic) {
+            Ok(governor) => Some(governor),
+            Err(error) => {
+                run.warn(&format!("role '{role}' has no real-time priority: {error:#}"));
+                None
+            }
+        });
+        let fifo_priority = fifo_priority.filter(|_| governor.is_some());
         let here = run.clone();
-        std::thread::Builder::new()
-            .name(role.chars().take(15).collect())
-            .spawn(move || {
-                if let Some(Err(errno)) = fifo_priority.map(priority::take) {
-                    here.warn(&format!("role '{}' has no real-time priority: {}", here.role, errno.desc()));
-                }
-                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prepared.run(&here)));
-                here.finish(outcome.unwrap_or_else(|_| Report {
-                    failure: Some("the probe's own thread panicked".to_owned()),
-                    ..Report::default()
-                }));
-            })
-            .context("cannot start a thread")?;
+        let play = move || {
+            if let Some(Err(errno)) = fifo_priority.map(priority::take) {
+                here.warn(&format!("role '{}' has no real-time priority: {}", here.role, errno.desc()));
+            }
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prepared.run(&here)));
+            if governor.is_some_and(|governor| governor.gave_back()) {
+                here.warn(&format!(
+                    "role '{}' used most of a processor: its threads have no real-time priority any more",
+                    here.role
+                ));
+            }
+            here.finish(outcome.unwrap_or_else(|_| Report {
+                failure: Some("the probe's own thread panicked".to_owned()),
+                ..Report::default()
+            }));
+        };
+        threads::start(&role, Box::new(play)).context("cannot start a thread")?;
         self.roles.insert(role, Armed { run, check, counts_on_us, fifo_priority });
         Ok(Answer::Reply(port.map_or_else(|| json!({}), |port| json!({"port": port}))))
     }
@@ -347,16 +359,9 @@ impl Control {
         id: &Value,
         work: impl FnOnce(&Writer) -> anyhow::Result<Value> + Send + 'static,
     ) -> Answer {
-        let (id, writer) = (id.clone(), self.writer.clone());
-        std::thread::spawn(move || {
-            let message = match work(&writer) {
-                Ok(reply) => json!({"re": id, "ok": reply}),
-                Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
-            };
-            // A stream that is gone ends the process from the control thread.
-            let _ = writer.message(&message);
-        });
-        Answer::Later
+        let writer = self.writer.clone();
+        let working = writer.clone();
+        answer_from_a_thread(id.clone(), writer, Box::new(move || work(&working)))
     }
 
     fn stop_all(&self, why: &str) {
@@ -368,6 +373,23 @@ impl Control {
                 .message(&json!({"log": "warning", "text": format!("stopped '{}': {why}", armed.run.role)}));
         }
     }
+}
+
+/// Does the work in a thread and sends what it returned as the answer. `work` is boxed: this is in the binary once.
+fn answer_from_a_thread(
+    id: Value,
+    writer: Writer,
+    work: Box<dyn FnOnce() -> anyhow::Result<Value> + Send>,
+) -> Answer {
+    std::thread::spawn(move || {
+        let message = match work() {
+            Ok(reply) => json!({"re": id, "ok": reply}),
+            Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
+        };
+        // A stream that is gone ends the process from the control thread.
+        let _ = writer.message(&message);
+    });
+    Answer::Later
 }
 
 /// Sends the blocks of a role, then says what was sent.

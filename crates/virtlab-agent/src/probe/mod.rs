@@ -22,6 +22,7 @@ mod socket;
 mod spool;
 mod stamps;
 mod telemetry;
+mod threads;
 mod waits;
 mod watchdog;
 mod workload;

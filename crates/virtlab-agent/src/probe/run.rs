@@ -91,7 +91,7 @@ impl Run {
         self.changed.notify_all();
     }
 
-    /// Looks from `at` on whether the process stands still, and whether it still deserves its threads' priority. A guest that has no room for one more thread ends the role.
+    /// Looks from `at` on whether the process stands still. A guest that has no room for one more thread ends the role.
     pub fn watch(&self, at: Nanos, fifo_priority: Option<i32>) {
         match Watchdog::begin(at, fifo_priority) {
             Ok(watchdog) => *lock(&self.watchdog) = Some(watchdog),
@@ -178,14 +178,7 @@ impl Run {
     /// Keeps the report and says `finished`.
     pub fn finish(&self, mut report: Report) {
         report.failure = report.failure.take().or_else(|| lock(&self.forsaken).take());
-        let watchdog = lock(&self.watchdog).take();
-        if watchdog.as_ref().is_some_and(Watchdog::gave_back) {
-            self.warn(&format!(
-                "role '{}' used most of a processor: its threads have no real-time priority any more",
-                self.role
-            ));
-        }
-        report.standstills = watchdog.map(Watchdog::end).unwrap_or_default();
+        report.standstills = lock(&self.watchdog).take().map(Watchdog::end).unwrap_or_default();
         report.close();
         let reason = match &report.failure {
             Some(failure) => format!("failed: {failure}"),

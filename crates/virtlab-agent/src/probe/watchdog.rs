@@ -6,7 +6,7 @@
 //! came meanwhile or not. What held up the answering thread alone is seen by [`super::waits`].
 
 use super::pacing::sleep;
-use super::priority::{self, Governor};
+use super::{priority, threads};
 use crate::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,12 +48,11 @@ impl State {
 pub struct Watchdog {
     state: Arc<Mutex<State>>,
     over: Arc<AtomicBool>,
-    gave_back: Arc<AtomicBool>,
 }
 
 impl Watchdog {
-    /// Watches from `at` on. Where the traffic has a real-time priority, its own is the next one above, so that a thread
-    /// that never sleeps cannot keep it from taking that priority back.
+    /// Watches from `at` on. Where the traffic has a real-time priority, it has the same: another process that computes
+    /// holds up neither.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -61,29 +60,17 @@ impl Watchdog {
         let watchdog = Self {
             state: Arc::new(Mutex::new(State { last: at, stalls: Stalls::default() })),
             over: Arc::new(AtomicBool::new(false)),
-            gave_back: Arc::new(AtomicBool::new(false)),
         };
         let (state, over) = (watchdog.state.clone(), watchdog.over.clone());
-        let gave_back = watchdog.gave_back.clone();
-        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
-            let mut governor = fifo_priority.and_then(|traffic| {
-                priority::take(traffic + 1).ok()?;
-                Some(Governor::begin())
-            });
+        let watch = move || {
+            let _ = fifo_priority.map(priority::take); // where the traffic has it, so has this
             while !over.load(Ordering::Relaxed) {
                 sleep(PERIOD);
-                if governor.as_mut().is_some_and(Governor::look) {
-                    gave_back.store(true, Ordering::Relaxed);
-                }
                 state.lock().unwrap_or_else(PoisonError::into_inner).beat(clock::raw());
             }
-        })?;
+        };
+        threads::start("watchdog", Box::new(watch))?;
         Ok(watchdog)
-    }
-
-    /// Whether it took the priority of this process's threads back.
-    pub fn gave_back(&self) -> bool {
-        self.gave_back.load(Ordering::Relaxed)
     }
 
     /// What was seen until now, the time since the last look included.

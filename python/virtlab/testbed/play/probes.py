@@ -122,7 +122,7 @@ class Probes:
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
             }  # fmt: skip
-            if (priority := self.priorities.fifo(role, end.guest)) is not None:
+            if (priority := self.priorities.fifo(name, parameters, end.guest)) is not None:
                 request["fifo_priority"] = priority
             try:
                 reply = self.control.call("arm", request, channel=channel)

@@ -33,5 +33,9 @@ ROLES: dict[str, dict[str, Any]] = {
         "workload": "request_response", "connections": 2, "rate_per_s": 200, "demand_ns": 100_000,
         "duration_ns": 800_000_000,
     },
+    "request_response over UDP": {
+        "workload": "request_response", "protocol": "udp", "connections": 2, "rate_per_s": 200, "demand_ns": 100_000,
+        "duration_ns": 800_000_000,
+    },
     "raw_stream": {"workload": "raw_stream", "frame_bytes": 500, "rate_pps": 1000, "duration_ns": 800_000_000},
 }  # fmt: skip

@@ -26,7 +26,7 @@ SPEAK = """
 import socket, sys
 kind, source, target, port, head = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), bytes.fromhex(sys.argv[5])
 family = socket.AF_INET6 if ":" in source else socket.AF_INET
-mine = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+mine = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
 mine.bind((source, 0))
 mine.settimeout(0.3)
 said = 0
@@ -34,6 +34,11 @@ try:
     if kind == "udp":
         for number in range(50):
             mine.sendto(head[:4] + (1000 + number).to_bytes(6, "little") + head[10:], (target, port))
+        while mine.recv(2000):
+            said += 1
+    elif kind == "request":
+        for number in range(50):
+            mine.sendto(head[:8] + (1000 + number).to_bytes(8, "big"), (target, port))
         while mine.recv(2000):
             said += 1
     else:
@@ -72,6 +77,8 @@ def world() -> Iterator[pw.World]:
 
 def spoken(world: pw.World, kind: str, port: int, version: int, tag: int, source: str | None = None) -> int:
     head = struct.pack("<HH6xQ", tag, 0, 1).ljust(64, b"\0")
+    if kind == "request":
+        head = struct.pack(">I2sHQ", 16, b"rq", 0, 0)
     to = world.b.address if version == 4 else world.b.address6
     argv = [sys.executable, "-c", SPEAK, kind, source or STRANGER[version], to, str(port), head.hex()]
     return int(subprocess.run(world.a.argv(*argv), capture_output=True, text=True, check=True).stdout)
@@ -117,6 +124,29 @@ def test_a_datagram_of_a_stranger_is_neither_counted_nor_answered(
     assert 0 < seen.counters["received_packets"] <= total
     # The kernel keeps a stranger's datagram out before it reaches the socket, which then has dropped nothing.
     assert seen.counters["socket_drops"] == 0
+    assert [taint for taint in seen.taints if not taint.startswith("starved")] == []
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_request_in_a_datagram_of_a_stranger_is_neither_served_nor_answered(
+    world: pw.World, version: int
+) -> None:
+    client, server = world.probe(world.a), world.probe(world.b)
+    a, b = world.a.end(version), world.b.end(version)
+    parameters = {"protocol": "udp", "connections": 2, "duration_ns": 50 * MS}
+    common = {"role": "role", "workload": "request_response", "parameters": parameters, "seed": 7}
+    port = server.ask("arm", side="server", local=b, peer=a, **common)["port"]
+    client.ask("arm", side="client", local=a, peer={**b, "port": port}, **common)
+    server.ask("start", role="role")
+    assert spoken(world, "request", port, version, DATA) == 0
+    client.ask("start", role="role")
+    client.wait_event("finished", "role")
+    peer = world.a.address if version == 4 else world.a.address6
+    served_to_peer = spoken(world, "request", port, version, DATA, source=peer)
+    server.ask("stop", role="role")
+    sent, seen = client.collect("role"), server.collect("role")
+    assert served_to_peer == 50  # the same words from the role's own end
+    assert seen.counters["served_requests"] <= sent.rows["response/1"] + served_to_peer
     assert [taint for taint in seen.taints if not taint.startswith("starved")] == []
 
 

@@ -145,3 +145,31 @@ def test_commands_of_services_are_listed_and_refused_as_those_of_a_timeline(
 
 def test_a_kept_world_asks_for_leave_for_services_alone() -> None:
     refuse_unless_allowed(load(file_on("namespace")), None, allowed=False, plays=False)
+
+
+POLLS = """
+version: 1
+name: steal
+hosts: 2
+topology: {shape: line, switches: 1}
+roles:
+  sorter:
+    workload: program
+    from: h1.g1
+    to: h2.g1
+    argv: [sort, words]
+    metrics:
+      depth: {regex: '(?P<depth>[0-9]+)', file: /etc/shadow, every: 10 ms, unit: count, better: lower}
+      width: {json: $, http: "http://{to}:80/a'b", unit: count, better: lower}
+"""
+
+
+def test_what_is_read_beside_a_harmless_program_is_listed_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path("steal.yaml")
+    file.write_text(POLLS)
+    assert virtlab("check", file) == 0
+    reads = """(and reads /etc/shadow, 'http://{to}:80/a'"'"'b')"""
+    assert f"namespace h1.g1: sort words {reads} (sees this machine's files" in capsys.readouterr().out
+    assert virtlab("check", file, "--json") == 0
+    (command,) = json.loads(capsys.readouterr().out)["commands"]
+    assert command["polls"] == ["/etc/shadow", "http://{to}:80/a'b"]

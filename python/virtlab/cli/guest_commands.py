@@ -31,6 +31,7 @@ class Executed(NamedTuple):
     platform: str
     argv: tuple[str, ...]
     image: str | None = None  # that says this command
+    polls: tuple[str, ...] = ()  # files and pages that are read beside it, with its rights
 
     @property
     def shares_files(self) -> bool:
@@ -44,6 +45,8 @@ class Executed(NamedTuple):
         words = " ".join(_quoted(word) for word in self.argv)
         if self.image is not None:
             words = f"{words} (of image {self.image})" if words else f"what image {self.image} starts"
+        if self.polls:
+            words += f" (and reads {', '.join(map(_quoted, self.polls))})"
         return f"{self.platform} {self.guest}: {words}"
 
     def json(self) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class Executed(NamedTuple):
         return {
             whose: self.name, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
             "shares_files": self.shares_files, **({"image": self.image} if self.image is not None else {}),
+            **({"polls": list(self.polls)} if self.polls else {}),
         }  # fmt: skip
 
 
@@ -75,6 +79,7 @@ def digest(experiment: Experiment) -> str:
 def executed(experiment: Experiment, points: Collection[int] | None = None) -> list[Executed]:
     """Every command of the file's points, each once: of services, of the timeline in its order, then of roles."""
     from virtlab.experiment.world.topology import container_images
+    from virtlab.outputs.polled import sources_of
 
     found: dict[Executed, None] = {}
     for point in experiment.points():
@@ -100,7 +105,10 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 written = role.parameters.get("argv")
                 of = None if written is not None else container_images(study.wiring)[role.source]
                 argv = tuple(written or ()) if of is None else _of_image(of)
-                found[Executed("roles", role.name, role.source, platforms[role.source], argv, of)] = None
+                polls = tuple(each.what for each in sources_of(role.parameters.get("metrics") or {}))
+                found[Executed("roles", role.name, role.source, platforms[role.source], argv, of, polls)] = (
+                    None
+                )
     return list(found)
 
 

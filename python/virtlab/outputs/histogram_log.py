@@ -91,7 +91,7 @@ def _buckets(payload: bytes, half: int, unit: int, line: int) -> Iterator[tuple[
     """Value and count of each bucket that is not empty."""
     at, place = 0, 0
     while at < len(payload):
-        if payload[at] == 0:  # empty buckets that nobody wrote as a run
+        if payload[at] == 0:  # empty buckets, each written by itself
             end = _ZEROS.match(payload, at).end()  # type: ignore[union-attr]
             at, place = end, place + end - at
             continue

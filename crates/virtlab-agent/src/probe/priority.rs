@@ -59,7 +59,7 @@ impl Governor {
     /// Looks from now on, one priority above the traffic's, so that a thread that never sleeps cannot keep it away.
     ///
     /// # Errors
-    /// When the kernel refuses that, or the priority could not be taken back: then nobody may have it.
+    /// When the kernel refuses that, or the threads could not be found again: then none of them may have the priority.
     pub fn begin(traffic: i32) -> anyhow::Result<Self> {
         if !PRIORITIES.contains(&traffic) {
             bail!("{traffic} is no real-time priority of traffic");

@@ -81,7 +81,7 @@ class Destination:
         """Brings all numbers there; why not all arrived, or an empty text."""
         told: list[str] = []
         send = self._write if self.receiver.place == "FILE" else self._send
-        # A daemon: a receiver that never answers, or a pipe that nobody reads, must not hold the command when it ends.
+        # A daemon: a receiver that never answers, or a pipe without a reader, must not hold the command when it ends.
         worker = threading.Thread(
             target=send, args=(numbers, told, patience_s), daemon=True, name="virtlab-push"
         )

@@ -261,3 +261,39 @@ def test_a_campaign_goes_on_only_with_the_same_leave(
         said = (run / "artefacts/look.out").read_text()
         assert "eth0" in said
         assert SECRET not in said
+
+
+REACHED = """
+for process in /proc/[0-9]*; do
+    case $(readlink $process/exe) in *virtlab-agent*) echo "# $process is the agent's";; esac
+    [ -w $process/exe ] && echo "# $process can be written"
+done
+echo rate 1
+"""
+
+
+@pytest.mark.parametrize("by", [at_once, pytest.param(as_nobody, marks=ROOT)])
+@pytest.mark.parametrize("world", [worlds.bridged, worlds.native])
+def test_a_program_reaches_no_file_of_the_machine_through_what_polls_beside_it(
+    world: Callable[[], dict[str, Any]], by: Callable[[Callable[[], None]], str]
+) -> None:
+    read = {"unit": "count", "better": "higher"}
+    metrics = {
+        "rate": {"prometheus": "rate", **read},
+        "held": {"json": "$", "file": "/proc/sys/kernel/pid_max", "every": "10 ms", **read},
+    }
+    role = {
+        "from": "a", "to": "b", "workload": "program", "argv": ["sh", "-c", REACHED], "timeout_ns": 60 * 10**9,
+        "metrics": metrics,
+    }  # fmt: skip
+
+    def play() -> None:
+        timeline = [{"id": "attack", "do": "run", "role": "thief"}]
+        plan = worlds.plan(world(), roles={"thief": role}, timeline=timeline)
+        with Testbed().open(plan, worlds.Patient()) as session:
+            sink = worlds.MemorySink()
+            outcome = session.run(Trial("t0", 1), sink)
+        assert outcome.status == "ok", outcome.reasons
+        assert sink.artefacts["attack.out"] == b"rate 1\n"
+
+    assert by(play) == ""

@@ -18,6 +18,7 @@ use crate::clock;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, Signal, kill};
 use nix::unistd::Pid;
@@ -58,6 +59,9 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         .collect::<anyhow::Result<_>>()?;
     let heard: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD].into_iter().collect();
     heard.thread_block().context("cannot hold signals back")?; // before any thread is there
+    // The program has this process's user and rights. It must not reach through /proc what only this process has: the
+    // machine's file of this binary, which is not on the read-only root of the program.
+    set_dumpable(false).context("cannot be shut off from the program")?;
     let mut child = started(&options.argv)?;
     let output = child.stdout.take().context("the program has no output")?;
     let frames: &Mutex<io::Stdout> = Box::leak(Box::new(Mutex::new(io::stdout())));

@@ -193,13 +193,18 @@ mod tests {
     #[test]
     fn the_threads_of_this_process_are_listed_again_and_again() {
         let mut threads = Threads::open().unwrap();
-        let before = threads.listed();
-        let (told, waits) = std::sync::mpsc::channel::<()>();
-        let other = std::thread::spawn(move || waits.recv());
-        while threads.listed().len() <= before.len() {
-            std::thread::yield_now();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(gettid()).unwrap();
+            held.recv()
+        });
+        let number = told.recv().unwrap();
+        for _ in 0..3 {
+            let listed = threads.listed();
+            assert!(listed.contains(&number) && listed.contains(&gettid()));
         }
-        drop(told);
+        drop(hold);
         assert!(other.join().unwrap().is_err());
     }
 }

@@ -549,7 +549,8 @@ mod tests {
         let alone = "round_robin is of a service on several guests without passive servers";
         assert_eq!(said(r#"{"round_robin": true}"#), alone);
         assert_eq!(said(&two("udp")), "entries are asked over TCP");
-        assert_eq!(read(&two("http")).check(), Ok(()));
+        let over_http = two("http").replace("\"entries", "\"service\": \"web\", \"entries");
+        assert_eq!(read(&over_http).check(), Ok(()));
     }
 
     #[test]

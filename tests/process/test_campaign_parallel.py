@@ -136,7 +136,7 @@ def test_a_killed_worker_loses_no_finished_run_and_its_own_is_made_again(
 
 
 def test_asked_to_stop_the_runs_under_way_end_early_and_are_not_kept(tmp_path: Path) -> None:
-    long = load_text(TEXT.replace("COUNT", "3000000"))  # minutes of simulation each
+    long = load_text(TEXT.replace("COUNT", "30000000"))  # a minute of simulation each
     observer = Watcher()
     timer = threading.Timer(2.0, lambda: setattr(observer, "stop", True))
     timer.start()

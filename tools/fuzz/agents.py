@@ -29,6 +29,7 @@ from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.play.priority import Priorities
 from virtlab.testbed.play.probes import Probes
 from virtlab.testbed.play.run import Pass
 from virtlab.testbed.site import HERE
@@ -260,7 +261,7 @@ def played(spoil: Spoil, after_s: float | None = None) -> tuple[Outcome, Kept, A
         control.begin(LEADER, CHANNELS)
         try:
             networks.observe_each(control, {"guest:a": LEADER})
-            probes = Probes(control, asked, lowered, stations)
+            probes = Probes(control, asked, lowered, stations, Priorities.of(asked, machine=True))
             one = Pass(control, asked, lowered, probes, Trial(id="t0", seed=1), kept, kept, stations)
             return one.play(), kept, agents
         except VirtlabError as error:

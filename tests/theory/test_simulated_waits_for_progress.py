@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.contract.test_backend_contract import Kept, Watcher
+from tests.requests_file import requests_file
 
 from virtlab.experiment import load_text
 from virtlab.plan import Outcome, Trial
@@ -12,20 +13,14 @@ from virtlab.simulator import Simulator
 
 MS = 1_000_000
 # Each 10 ms a request is due, whose answer comes within a millisecond.
-FILE = """
-version: 1
-name: waits
-hosts: [h1, h2]
-host: {guests: 1}
-topology: {shape: line, switches: 1}
-link: {rate: 1 Gbit/s}
-roles: {clients: {workload: request_response, from: h1.g1, to: h2.g1, rate: 100 request/s, duration: 2 s}}
-timeline:
+FILE = requests_file(
+    "rate: 100 request/s, duration: 2 s",
+    """timeline:
   - {id: ask, do: start, role: clients}
   - {id: some, do: wait, until: {metric: clients.progress, UNTIL}, timeout: 1 s, on_timeout: MEANS, after: ask.started}
   - {id: end, do: stop, role: clients, after: {any: [some.done, some.timeout, some.cancelled]}}
-repeat: 1
-"""
+""",
+)
 
 
 def played(until: str, means: str = "censor") -> tuple[Outcome, dict[str, int]]:

@@ -18,6 +18,7 @@ from virtlab.errors import DatasetError
 from virtlab.folders import Folder
 
 FILE_MAX_BYTES = 32 << 20
+ALL_MAX_BYTES = 1 << 30  # of all that is kept: four experiments of the largest size
 UNUSED_S = 60 * 86_400  # after which a file that no experiment brought is forgotten
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -51,12 +52,7 @@ def keep(content: bytes) -> None:
         if folder.read(name, FILE_MAX_BYTES) is None:
             folder.write(name, content)
         os.utime(folder.path / name)
-        for entry in os.scandir(folder.path):
-            if (
-                DIGEST.match(entry.name)
-                and time.time() - entry.stat(follow_symlinks=False).st_mtime > UNUSED_S
-            ):
-                folder.remove(entry.name)
+        _forget(folder, name)
 
 
 def find(digest: str) -> bytes | None:
@@ -66,8 +62,24 @@ def find(digest: str) -> bytes | None:
     with suppress(OSError, DatasetError, RuntimeError), Folder.open(_place()) as folder:
         content = folder.read(digest, FILE_MAX_BYTES)
         if content is not None and digest_of(content) == digest:
+            with suppress(OSError):  # a cache that can only be read keeps what it has
+                os.utime(folder.path / digest)
             return content
     return None
+
+
+def _forget(folder: Folder, newest: str) -> None:
+    """Removes what was unused too long, then what was used longest ago, until the rest is small enough."""
+    kept = [
+        (entry.stat(follow_symlinks=False), entry.name)
+        for entry in os.scandir(folder.path)
+        if DIGEST.match(entry.name) and entry.name != newest
+    ]
+    room = ALL_MAX_BYTES - (folder.path / newest).lstat().st_size
+    for status, name in sorted(kept, key=lambda each: each[0].st_mtime, reverse=True):
+        room -= status.st_size
+        if room < 0 or time.time() - status.st_mtime > UNUSED_S:
+            folder.remove(name)
 
 
 def _place() -> Path:

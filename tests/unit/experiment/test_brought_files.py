@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -234,3 +235,19 @@ def test_digests_of_many_files_that_lie_beside_the_file_are_read_up_to_one_bound
         (tmp_path / name).write_bytes(BYTES)
     with pytest.raises(FileMistakesError, match="larger than 256 MiB together"):
         load(path)
+
+
+def test_all_that_is_kept_stays_below_one_bound_and_what_was_used_longest_ago_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(brought, "ALL_MAX_BYTES", 250)
+    files = [bytes([number]) * 100 for number in range(3)]
+    digests = [brought.digest_of(each) for each in files]
+    for age, content in zip((30, 20), files[:2], strict=True):
+        brought.keep(content)
+        moment = time.time() - age
+        os.utime(tmp_path / "virtlab" / "brought" / brought.digest_of(content), (moment, moment))
+    assert brought.find(digests[0]) == files[0]  # so the second was used longest ago
+    brought.keep(files[2])
+    assert [brought.find(each) for each in digests] == [files[0], None, files[2]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from virtlab.cli.main import main
+from virtlab.cli.main import PACKAGES, main
 
 STUDY = """version: 1
 name: codes
@@ -71,6 +72,33 @@ def test_a_panic_of_the_extension_module_is_a_defect_and_no_refuted_claim(
         main([])
     assert code.value.code == 70
     assert "this is a defect of virtlab" in capsys.readouterr().err
+
+
+def test_a_shared_library_that_is_absent_is_named_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The dynamic loader itself says so: a module is linked against a library that is then gone."""
+    library, module = tmp_path / "libgone++.so.6", tmp_path / "linked.so"
+    (tmp_path / "empty.c").write_text("int nothing;")
+    for made, more in ((library, ["-Wl,-soname,libgone++.so.6"]), (module, [str(library)])):
+        source = [str(tmp_path / "empty.c"), "-Wl,--no-as-needed"]
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(made), *source, *more], check=True)
+    library.unlink()
+
+    def loaded(**_: object) -> None:
+        spec = importlib.util.spec_from_file_location("linked", module)
+        assert spec is not None
+        importlib.util.module_from_spec(spec)
+
+    monkeypatch.setattr("virtlab.cli.main.app", loaded)
+    monkeypatch.setitem(PACKAGES, "libgone++.so.6", "libgone6")
+    with pytest.raises(SystemExit) as code:
+        main([])
+    assert code.value.code == 3
+    err = capsys.readouterr().err
+    assert err.startswith("virtlab: this system has no libgone++.so.6")
+    assert "on Debian the package libgone6" in err
+    assert len(err.splitlines()) == 1
 
 
 def test_memory_that_is_short_is_the_machines_affair(

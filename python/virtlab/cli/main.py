@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -37,6 +38,11 @@ CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENOTCONN: "mount the folder again; the same command resumes",
 }  # fmt: skip
 LINUX = frozenset({"fcntl", "resource", "pwd", "grp", "termios"})  # modules that other systems may lack
+SHARED_LIBRARY = re.compile(r"([\w+.-]+\.so[\w.]*): cannot open shared object file")
+PACKAGES = {
+    "libstdc++.so.6": "libstdc++6",
+    "libgcc_s.so.1": "libgcc-s1",
+}  # of Debian; Python's wheels hold all others
 DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
 
 
@@ -148,6 +154,10 @@ def _report(error: BaseException) -> int:
             "", f"testbeds need Linux, and this system has no {error.name}", "use --backend simulator"
         )
         return _report(error)
+    if isinstance(error, ImportError) and (absent := SHARED_LIBRARY.search(str(error))):
+        library = absent[1]
+        cure_of = f"install it (on Debian the package {PACKAGES.get(library, 'that has it')})"
+        return _report(MachineError("", f"this system has no {library}, which Python packages need", cure_of))
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if ran_out(error) and not isinstance(error, OSError):

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod migration;
 mod rt;
 mod sim;
 mod timeline;
@@ -9,6 +10,7 @@ mod wire;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    migration::register(module)?;
     rt::register(module)?;
     sim::register(module)?;
     timeline::register(module)?;

@@ -21,7 +21,7 @@ _HEAD = """\
     | exit code | meaning |
     |---|---|
     | 0 | done; every claim holds |
-    | 1 | a claim is refuted, or the answer is no (`rt`) |
+    | 1 | a claim is refuted, or the answer is no (`rt`, `migration`) |
     | 2 | the file, the dataset or an option is wrong |
     | 3 | this machine cannot |
     | 4 | finished, but something failed or is undecided |

@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "predict": Entry("prediction.predict", "what an experiment would measure, by simulation with a platform profile"),
     "capacity": Entry("prediction.capacity", "the largest level of an input that keeps limits, and what limits it"),
     "recommend": Entry("prediction.recommend", "the best level of an input, those as good, and those that break a limit"),
+    "migration": Entry("prediction.migration", "pause and total time of guests that move to another host, by a model"),
     "validate": Entry("prediction.validate", "how far predictions are from a dataset, one factor level left out at a time"),
     "import": Entry("dataset.import_", "results that other tools made elsewhere, as a dataset"),
     "export": Entry("dataset.export", "samples and values as CSV, JSON or Parquet; estimates to Prometheus, OTLP, InfluxDB"),

@@ -13,14 +13,15 @@ MAY_USE = {
     "load": {"wire"},
     "qdisc": {"wire"},
     "fabric": {"qdisc", "wire"},
+    "migration": set(),
     "rt": set(),
     "tcp": set(),
     "timeline": set(),
     "sim": {"fabric", "qdisc", "load", "tcp", "timeline", "wire"},
     "agent": {"wire", "load", "qdisc", "fabric"},
-    "py": {"rt", "sim", "timeline", "wire"},
+    "py": {"migration", "rt", "sim", "timeline", "wire"},
 }
-PURE = ("wire", "load", "qdisc", "fabric", "rt", "tcp", "timeline", "sim")
+PURE = ("wire", "load", "qdisc", "fabric", "migration", "rt", "tcp", "timeline", "sim")
 
 
 def crates() -> list[str]:

@@ -49,7 +49,8 @@ pub struct Station<T> {
     waiting: VecDeque<T>,
     tasks: VecDeque<Task>,
     begun: BTreeMap<u64, Begun<T>>,
-    requests: u64,
+    /// Requests that were begun.
+    pub requests: u64,
     /// Requests that are done.
     pub served: u64,
     /// Requests that found the backlog full.

@@ -93,6 +93,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         guests: all()
             .map(|host| Guest {
                 processors: None,
+                request_ns: 0,
                 forwards: false,
                 addresses: vec![address(host)],
                 routes: vec![Route {

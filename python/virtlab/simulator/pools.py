@@ -9,7 +9,7 @@ are 0. A guest that has nothing to work for takes no more than its idle vCPUs do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import processors
 
 CONTENTION = "pool.contention_ratio"
+IDLE = "platform.{}.idle_vcpu_ratio"
+REQUEST = "platform.{}.request_ns"
 OF_GUESTS, OF_HOSTS = "guest.cpu", "host.cpu"
 
 
@@ -116,19 +118,39 @@ def in_pool(plan: Plan) -> dict[str, float]:
 
 
 def supplied(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
-    """The core's input with what a profile's values say of its pools."""
+    """The core's input with what a profile's values say of its pools, and of requests to servers that work."""
+    lowered = (
+        {**lowered, "guests": _with_requests(lowered["guests"], plan, value)}
+        if "guests" in lowered
+        else lowered
+    )
     if "pools" not in lowered:
         return dict(lowered)
     working_on = vcpus(plan)
     given = []
     for pool, each in zip(lowered["pools"], sharing_processors(plan), strict=True):
         idle = sum(
-            value(f"platform.{plan.world.guests[name].platform}.idle_vcpu_ratio") * count
+            value(IDLE.format(plan.world.guests[name].platform)) * count
             for name in each.guests
             if (count := plan.world.guests[name].vcpus or working_on.get(name))
         )
         given.append({**pool, "idle": idle, "contention": min(1.0, value(CONTENTION))})
     return {**lowered, "pools": given}
+
+
+def _with_requests(
+    guests: Sequence[Mapping[str, Any]], plan: Plan, value: Callable[[str], float]
+) -> list[Mapping[str, Any]]:
+    """Guests as the core reads them, with what each request costs them beyond its demand."""
+    cost = {
+        platform: round(value(REQUEST.format(platform)))
+        for platform in {guest.platform for guest in plan.world.guests.values()}
+    }
+    each = zip(guests, plan.world.guests.values(), strict=True)
+    return [
+        {**guest, "request_ns": cost_ns} if (cost_ns := cost[entry.platform]) else guest
+        for guest, entry in each
+    ]
 
 
 def sampled(plan: Plan) -> dict[str, int]:

@@ -31,6 +31,7 @@ The parameters, and where a world pays them:
 | `vswitch.KIND.upcall_ns` | by a frame for which the switch's datapath has no entry: its rules are asked |
 | `flow.first_packet_ns` | by the first packet of a flow, beyond the others |
 | `platform.KIND.idle_vcpu_ratio` | by a pool: the part of a processor that each vCPU of such a guest takes |
+| `platform.KIND.request_ns` | by a server that works in such a guest, for each request: work beyond its demand |
 | `pool.contention_ratio` | by vCPUs of a pool: the part of their speed that they lose where they are many more (`pools`) |
 | `busy.crossing_ns` | as much more by a frame at a crossing of a vNIC while every processor has work |
 

@@ -108,6 +108,9 @@ pub struct Guest {
     /// Processors that what works in it shares; absent: each has one of its own.
     #[serde(default)]
     pub processors: Option<f64>,
+    /// What each request costs it beyond its demand, where a server works for it.
+    #[serde(default)]
+    pub request_ns: u64,
     /// Its own addresses.
     pub addresses: Vec<IpAddr>,
     /// Longest prefix first.

@@ -53,12 +53,15 @@ pub enum Look {
 pub struct Servers {
     pub processors: Shared,
     all: Vec<Server>,
+    /// Of each guest, what a request costs it beyond its demand.
+    request: Vec<Nanos>,
 }
 
 impl Servers {
     /// None yet, in the guests of a world.
     pub fn new(input: &Input) -> Self {
-        Self { processors: Shared::new(input), all: Vec::new() }
+        let request = input.guests.iter().map(|guest| Nanos(guest.request_ns)).collect();
+        Self { processors: Shared::new(input), all: Vec::new(), request }
     }
 
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
@@ -69,7 +72,7 @@ impl Servers {
             .iter()
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
-            let serving = Serving::new(own.clone(), seed, self.processors.has(guest));
+            let serving = Serving::new(own.clone(), seed, self.processors.has(guest), self.request[guest]);
             self.all.push(Server {
                 guest,
                 place,
@@ -100,7 +103,7 @@ impl Servers {
         let Server { guest, own, seed, failed, serving, passive, planned_ns, .. } = &mut self.all[server];
         self.processors.take_back(now_ns, *guest, server);
         (*failed, *planned_ns) = (true, None);
-        *serving = Serving::new(own.clone(), *seed, self.processors.has(*guest));
+        *serving = Serving::new(own.clone(), *seed, self.processors.has(*guest), self.request[*guest]);
         if let Some(passive) = passive {
             passive.forwards.give_up();
             passive.known.clear();

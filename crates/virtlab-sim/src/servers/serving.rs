@@ -20,6 +20,8 @@ pub enum Part {
 /// Threads, and what waits for them.
 pub struct Serving<T> {
     own: Parameters,
+    /// What each request costs its guest, beyond its demand.
+    request: Nanos,
     pub station: Station<T>,
     pub threads: Threads<Part>,
     /// Whether a thread has the lock.
@@ -30,11 +32,12 @@ pub struct Serving<T> {
 }
 
 impl<T> Serving<T> {
-    /// At the server's seed; whether its guest shares its processors.
-    pub fn new(own: Parameters, seed: u64, shares: bool) -> Self {
+    /// At the server's seed; whether its guest shares its processors, and what each request costs it beyond its demand.
+    pub fn new(own: Parameters, seed: u64, shares: bool, request: Nanos) -> Self {
         Self {
             station: Station::new(&own, seed),
             own,
+            request,
             threads: Threads::new(shares),
             locked: false,
             lock: VecDeque::new(),
@@ -82,10 +85,11 @@ impl<T> Serving<T> {
 
     /// Idle threads begin what waits.
     fn begin(&mut self, now_ns: u64) {
-        while self.idle() > 0
-            && let Some((task, _)) = self.station.begin()
-        {
-            self.work(Part::Free(task), task.work.since(self.own.locked(task.work)), now_ns);
+        while self.idle() > 0 {
+            let begun = self.station.requests;
+            let Some((task, _)) = self.station.begin() else { return };
+            let beyond = if self.station.requests > begun { self.request } else { Nanos::ZERO };
+            self.work(Part::Free(task), task.work.since(self.own.locked(task.work)) + beyond, now_ns);
         }
     }
 
@@ -103,5 +107,30 @@ impl<T> Serving<T> {
     /// A thread works for a time, and for that of a pause that falls into it.
     fn work(&mut self, part: Part, time: Nanos, now_ns: u64) {
         self.threads.begin(part, time, now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_request_costs_beyond_its_demand_is_paid_once_by_its_first_task() {
+        for (text, done_ns) in [
+            (r#"{"demand_ns": 100, "subtasks": 2, "threads": 1}"#, 107),
+            (r#"{"demand_ns": 100, "subtasks": 2, "threads": 2}"#, 57),
+            (r#"{"demand_ns": 100, "serial_demand_ns": 10, "threads": 1}"#, 117),
+            (r#"{"demand_ns": 100, "lock_ratio": 0.5, "threads": 1}"#, 107),
+        ] {
+            let own: Parameters =
+                virtlab_load::parameters::read(&serde_json::from_str(text).unwrap()).unwrap();
+            let mut serving = Serving::new(own, 1, false, Nanos(7));
+            serving.offer('a', 0).unwrap();
+            let mut now_ns = 0;
+            while serving.serve(now_ns).is_none() {
+                now_ns = serving.threads.next_ns(now_ns).expect("it is under way");
+            }
+            assert_eq!(now_ns, done_ns, "{text}");
+        }
     }
 }

@@ -1,8 +1,9 @@
-"""How busy a simulated world is, and what saturates: lines by the time they sent, queues by their waits and drops.
+"""How busy a simulated world is, and what saturates: lines by the time they sent, queues by their waits and drops, pools by
+the processors that are used.
 
 Everything is of one measuring role's time, from its start to its end: what a link did while others measured says nothing of
 this one. Of a load it is of the whole run. A line counts the time that frames, their preamble and gap occupied it, so it is
-saturated at 100 %.
+saturated at 100 %. A pool counts where its use is sampled (`collect: {series: {guest.cpu: ...}}`).
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from virtlab.analysis.context import counter_rows
+from virtlab.analysis.runs import values_of_run
 from virtlab.catalogue.actions import begins
 from virtlab.results.trial import TrialRecord
 from virtlab.units import show_quantity
 
-SATURATED = 0.9  # busy share of a line from which on it is called so
+SATURATED = 0.9  # busy share from which on it is called so
+USE = ("cpu_share", "mean")
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One direction of a link, over all runs: busy share, mean wait of a frame in its queue, dropped share of frames."""
+    """One direction of a link, over all runs: busy share, mean wait of a frame in its queue, dropped share of frames; or a
+    pool, of which the busy share alone is known.
+    """
 
     name: str
     busy_ratio: float
@@ -39,7 +44,7 @@ class Resource:
 
 
 def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
-    """Every line of the world while a role was active, over several runs of it, the busiest first."""
+    """Every line and pool of the world while a role was active, over several runs of it, the busiest first."""
     sums: dict[str, dict[str, int]] = {}
     for record in records:
         for entity, found in _risen(record, role).items():
@@ -57,7 +62,18 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
                 drops / (packets + drops) if packets + drops else 0.0,
             )
         )
+    lines += _pools(records)
     return sorted(lines, key=lambda one: (-one.busy_ratio, -one.wait_ns, one.name))
+
+
+def _pools(records: Sequence[TrialRecord]) -> list[Resource]:
+    shares: dict[str, list[float]] = {}
+    for record in records:
+        pools = {f"pools.{name}" for name in record.plan.world.pools}
+        for row in values_of_run(record) if pools else ():
+            if row.role in pools and (row.metric, row.statistic) == USE and row.value is not None:
+                shares.setdefault(row.role, []).append(row.value)
+    return [Resource(name, min(sum(each) / len(each), 1.0), 0.0, 0.0) for name, each in shares.items()]
 
 
 def _risen(record: TrialRecord, role: str) -> dict[str, dict[str, int]]:

@@ -16,7 +16,7 @@ Where no role tells any cost, the ideal platform is held, and that is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +28,7 @@ from virtlab.lazy import np
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.planner.default_pushback import keep_pushback
+from virtlab.prediction.pools import Loads
 from virtlab.prediction.refit import Rows, rows_of
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
@@ -41,8 +42,12 @@ MATCHED_MAX = 5  # simulated runs of a point unless said otherwise
 GOAL = 0.10  # of the median error
 CHOSEN = (
     ("rtt", "mean"), ("rtt", "mdev"), ("jitter_rfc3550", "mean"), ("jitter_rfc3550", "final"), ("goodput", "mean"),
-    ("response_time", "mean"), ("transaction_time", "mean"), ("bandwidth", "mean"),
+    ("response_time", "mean"), ("response_time", "p95"), ("transaction_time", "mean"), ("bandwidth", "mean"),
+    ("answer_rate", "mean"),
 )  # fmt: skip
+FULL = (
+    0.95  # of the requests that were due: where fewer were answered, the rate of answers is the highest load
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,24 +192,34 @@ class _Part:
             )
             return [], 0
         rows: Rows | None = None
+        loads = Loads([], [])
         ideal = False
         if self.profile is None and varying:
             say("simulating what each cost adds")
             rows = rows_of(self.records, processors)
+            loads = Loads.of(self.records)
             notes.extend(rows.notes)
             ideal = not (rows.rows or rows.contended)
-            if ideal:
+            if loads.runs:
+                say("fitting what services cost in pools")
+                beneath = self._base(rows, ideal=ideal)
+                assert beneath is not None, "there are rows, or it is ideal"
+                loads.fitted(beneath, processors=processors, name="refit")
+            elif ideal:
                 notes.append(
                     "no role tells what the platform costs, so the ideal platform is held, which costs nothing"
                 )
         found: list[Error] = []
-        made = 0 if rows is None else rows.simulations
+        made = 0 if rows is None else rows.simulations + loads.simulations
         for factor, known in varying.items():
             for level in known:
                 out = {point.index for point in points if point.levels[factor] == level}
-                used = self.profile or (
-                    IDEAL_PROFILE if ideal else rows.profile(out) if rows is not None else None
-                )
+                used = self.profile or self._base(rows, out, ideal=ideal)
+                if used is not None and loads.runs and self.profile is None:
+                    before = loads.simulations
+                    pooled = loads.fitted(used, processors=processors, name="refit", leave_out=out)
+                    used = None if pooled is None else pooled.profile
+                    made += loads.simulations - before
                 if used is None:
                     notes.append(
                         f"{factor} = {level}: nothing is left to fit without it, so it is not predicted"
@@ -234,6 +249,12 @@ class _Part:
                 found += some
                 made += sum(self._repetitions(point) for point in able)
         return found, made
+
+    def _base(self, rows: Rows | None, leave_out: Collection[int] = (), *, ideal: bool) -> Profile | None:
+        """Costs of all but services in pools."""
+        if ideal:
+            return IDEAL_PROFILE
+        return None if rows is None else rows.profile(leave_out)
 
     def _playable(self, points: Sequence[DesignPoint], profile: Profile) -> tuple[list[DesignPoint], str]:
         """Those that the simulator plays with the profile, and why it does not play the first of the others."""
@@ -274,6 +295,8 @@ class _Part:
                 )
                 if measured is None or measured.point == 0 or path not in values:
                     continue
+                if path.metric == "answer_rate" and not self._full(path, point, measured.point):
+                    continue
                 predicted = sum(values[path]) / len(values[path])
                 found.append(
                     Error(
@@ -282,6 +305,14 @@ class _Part:
                     )
                 )  # fmt: skip
         return found
+
+    def _full(self, path: MetricPath, point: DesignPoint, answered: float) -> bool:
+        """Whether more could not have been answered; below, a rate of answers is that of the requests."""
+        role = plan_run(self.experiment, point, 0).roles[path.role]
+        if WORKLOADS[role.workload].turns(role.parameters):
+            return True
+        due = self.table.values(MetricPath(path.role, "request_rate", "mean"), point.levels)
+        return bool(due) and answered < FULL * sum(due) / len(due)
 
     def _repetitions(self, point: DesignPoint) -> int:
         if self.repetitions is not None:

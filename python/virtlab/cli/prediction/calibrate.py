@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.options import AsJson, ProfileName
 from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
@@ -22,20 +24,39 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def calibrate(
+    dataset: Annotated[
+        Path | None,
+        typer.Argument(
+            help="a dataset with services in pools: their costs are fitted to it, and nothing is measured",
+            show_default=False,
+        ),
+    ] = None,
     *,
     output: Annotated[
         Path | None, typer.Option(help="the profile; default: that of `--profile local`", show_default=False)
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="fewer, shorter runs: about two minutes")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print as JSON")] = False,
+    profile: ProfileName = None,
+    as_json: AsJson = False,
 ) -> None:
     """Runs echoes and floods on the testbed, over a bridge and over switches, and fits the costs to them.
 
     Costs that the runs cannot tell apart are named: only their sum is known. Tainted runs are repeated; what this
     machine cannot play is left out.
 
+    With a dataset, what services cost in its pools of processors is fitted to its runs; all other costs are those of
+    --profile.
+
     Example: virtlab calibrate --quick
     """
+    if dataset is not None:
+        _to_dataset(dataset, output, profile, quick=quick, as_json=as_json)
+        return
+    if profile is not None:
+        from virtlab.errors import ExperimentError
+
+        cure = "name a dataset with services in pools to fit to, or leave it out"
+        raise ExperimentError("--profile", "all costs are measured without a dataset", cure)
     import datetime
     import os
 
@@ -76,22 +97,22 @@ def calibrate(
                 if refusals := backend.check(plan_run(experiment, experiment.points()[0], 0)):
                     left_out[name] = refusals[0].reason
                     continue
-                dataset = Dataset.create(
+                one = Dataset.create(
                     Path(folder) / f"{name}.results", text, name=experiment.name, seed=experiment.seed,
                     backend=able.backend, fingerprint=able.fingerprint, anonymise=True,
                 )  # fmt: skip
-                with dataset:
-                    ending = run_campaign(experiment, dataset, backend, observer)
+                with one:
+                    ending = run_campaign(experiment, one, backend, observer)
                     if ending.interrupted:
                         raise KeyboardInterrupt
                     if ending.failure:
                         raise MachineError("", ending.failure, "then calibrate again")
-                made.append(dataset)
+                made.append(one)
                 pushback.add(default_pushback(experiment))
         finally:
             observer.ended()
-        records = [record for dataset in made for record in usable(dataset)]
-        every = sum(len(dataset.runs()) for dataset in made)
+        records = [record for one in made for record in usable(one)]
+        every = sum(len(one.runs()) for one in made)
         provenance = {
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "machine": ", ".join(f"{key} {value}" for key, value in sorted(able.fingerprint.items())),
@@ -105,6 +126,43 @@ def calibrate(
     with _written(target):
         target.write_text(result.profile.text(), encoding="utf-8")
     _print(result, target, as_json=as_json)
+
+
+def _to_dataset(folder: Path, target: Path | None, base: str | None, *, quick: bool, as_json: bool) -> None:
+    import os
+
+    from virtlab.errors import ExperimentError
+    from virtlab.prediction.pools import of_dataset
+    from virtlab.results import Dataset
+    from virtlab.simulator.profile import chosen_profile
+
+    if quick:
+        raise ExperimentError("--quick", "with a dataset nothing is measured", "leave it out")
+    if target is None:
+        what = "the profile holds what services cost there, and would replace this machine's"
+        raise ExperimentError("--output", what, "name a file, e.g. --output service.profile.toml")
+    with _written(target), tempfile.TemporaryFile(dir=_folder_of(target)):
+        pass
+    found = of_dataset(
+        Dataset.open(folder), chosen_profile(base), processors=len(os.sched_getaffinity(0)),
+        name=target.name.partition(".")[0],
+    )  # fmt: skip
+    with _written(target):
+        target.write_text(found.profile.text(), encoding="utf-8")
+    if as_json:
+        about = {"profile": found.profile.identity, "file": str(target), **found.profile.fit}
+        costs = [{"name": one, **dataclasses.asdict(found.profile.parameters[one])} for one in found.fitted]
+        say(json_text({**about, "simulations": found.simulations, "parameters": costs}, indent=2))
+        return
+    say(f"{'cost':38} {'value':>10}  95 % interval")
+    for name in found.fitted:
+        one = found.profile.parameters[name]
+        says = "" if one.identified else f"  not identified: {one.why}"
+        say(f"{name:38} {one.value:10.4g}  {one.low:.4g} to {one.high:.4g}{says}")
+    for metric, count, median, p90 in found.residuals():
+        say(f"errors of {count} {metric}: median {median * 100:.1f} %, 90 % below {p90 * 100:.1f} %")
+    say(f"{found.runs} runs, {found.simulations} simulations")
+    say(f"profile {found.profile.identity}: {target}")
 
 
 def _folder_of(target: Path) -> Path:

@@ -74,7 +74,10 @@ impl Request {
         if self.offset.checked_add(self.bytes).is_none_or(|end| end > size_bytes) {
             return Err(Refused::Beyond);
         }
-        if self.bytes == 0 || self.offset % SECTOR_BYTES > 0 || self.bytes % SECTOR_BYTES > 0 {
+        if self.bytes == 0
+            || !self.offset.is_multiple_of(SECTOR_BYTES)
+            || !self.bytes.is_multiple_of(SECTOR_BYTES)
+        {
             return Err(Refused::Sectors);
         }
         Ok(())

@@ -1,6 +1,8 @@
 //! What a disk has done: requests that are complete, by kind, and for how long it had any.
 
 use crate::model::Kind;
+use std::iter::Sum;
+use std::ops::Add;
 use virtlab_wire::Nanos;
 
 /// Of one kind of request.
@@ -29,13 +31,107 @@ pub struct Usage {
     pub busy: Nanos,
 }
 
+/// Names of a kind's metrics and counters.
+struct Names {
+    operations: &'static str,
+    rate: &'static str,
+    time: &'static str,
+    counters: [&'static str; 3],
+}
+
+const READS: Names = Names {
+    operations: "disk_reads",
+    rate: "disk_read",
+    time: "disk_read_time",
+    counters: ["disk_reads", "disk_read_bytes", "disk_read_ns"],
+};
+const WRITES: Names = Names {
+    operations: "disk_writes",
+    rate: "disk_written",
+    time: "disk_write_time",
+    counters: ["disk_writes", "disk_written_bytes", "disk_write_ns"],
+};
+
 impl Usage {
+    /// Values of metrics over the time since an earlier usage, of so many disks together: operations and bytes per second,
+    /// the mean time of an operation, which is absent without one, and the share of the time in which a disk had a request.
+    pub fn rates(&self, before: &Self, elapsed: Nanos, disks: usize) -> Vec<(&'static str, f64)> {
+        let mut values = Vec::new();
+        if elapsed == Nanos::ZERO {
+            return values;
+        }
+        let (elapsed_ns, more) = (elapsed.0 as f64, |now: u64, then: u64| now.saturating_sub(then) as f64);
+        for (names, now, then) in
+            [(&READS, &self.reads, &before.reads), (&WRITES, &self.writes, &before.writes)]
+        {
+            let operations = more(now.operations, then.operations);
+            values.push((names.operations, operations * 1e9 / elapsed_ns));
+            values.push((names.rate, more(now.bytes, then.bytes) * 1e9 / elapsed_ns));
+            if operations > 0.0 {
+                values.push((names.time, more(now.time.0, then.time.0) / operations));
+            }
+        }
+        values.push(("disk_busy", more(self.busy.0, before.busy.0) / elapsed_ns / disks.max(1) as f64));
+        values
+    }
+
+    /// Counters by their names.
+    #[must_use]
+    pub fn counters(&self) -> [(&'static str, u64); 9] {
+        let [reads, writes] = [(&READS, &self.reads), (&WRITES, &self.writes)].map(|(names, used)| {
+            let [operations, bytes, time] = names.counters;
+            [(operations, used.operations), (bytes, used.bytes), (time, used.time.0)]
+        });
+        let flushes = [("disk_flushes", self.flushes.operations), ("disk_flush_ns", self.flushes.time.0)];
+        [
+            reads[0],
+            reads[1],
+            reads[2],
+            writes[0],
+            writes[1],
+            writes[2],
+            flushes[0],
+            flushes[1],
+            ("disk_busy_ns", self.busy.0),
+        ]
+    }
+
     pub(crate) fn of(&mut self, kind: Kind) -> &mut Used {
         match kind {
             Kind::Read => &mut self.reads,
             Kind::Write => &mut self.writes,
             Kind::Flush => &mut self.flushes,
         }
+    }
+}
+
+impl Add for Used {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            operations: self.operations + other.operations,
+            bytes: self.bytes + other.bytes,
+            time: self.time + other.time,
+            busy: self.busy + other.busy,
+        }
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            flushes: self.flushes + other.flushes,
+            busy: self.busy + other.busy,
+        }
+    }
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Self::add)
     }
 }
 

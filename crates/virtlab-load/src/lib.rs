@@ -14,6 +14,7 @@ pub mod schedule;
 pub mod size;
 pub mod split;
 pub mod station;
+pub mod writes;
 
 pub use histogram::Histogram;
 pub use size::{PacketSize, SizeRequest, Transport};

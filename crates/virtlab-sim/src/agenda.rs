@@ -39,8 +39,10 @@ pub enum Due {
     Speak(usize),
     /// Work in a pool of processors may be done.
     Work(usize),
-    /// Samples of how processors are used, of those that are sampled as often.
+    /// Samples of how processors or disks are used, of those that are sampled as often.
     Sample(usize),
+    /// The disk of a guest may be done with a request.
+    Disk(usize),
     /// A server may be done with a request.
     Serve(usize),
     /// A role has something to forward.

@@ -94,6 +94,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
             .map(|host| Guest {
                 processors: None,
                 request_ns: 0,
+                disk: None,
                 forwards: false,
                 addresses: vec![address(host)],
                 routes: vec![Route {
@@ -106,6 +107,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
             .collect(),
         pools: Vec::new(),
         usage: Vec::new(),
+        disk_usage: Vec::new(),
         vnics: all()
             .map(|host| Vnic {
                 name: format!("h{host}"),

@@ -1,7 +1,9 @@
 //! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
 
+mod disks;
 mod pools;
 
+pub use disks::{DiskUsage, GuestDisk};
 pub use pools::{Pool, Usage, Used};
 
 use crate::costs::Given;
@@ -45,6 +47,9 @@ pub struct Input {
     /// Whose use of processors is sampled; empty: none is.
     #[serde(default)]
     pub usage: Vec<Usage>,
+    /// Whose use of disks is sampled; empty: none is.
+    #[serde(default)]
+    pub disk_usage: Vec<DiskUsage>,
     /// Their ports.
     pub vnics: Vec<Vnic>,
     /// Virtual switches.
@@ -111,6 +116,9 @@ pub struct Guest {
     /// What each request costs it beyond its demand, where a server works for it.
     #[serde(default)]
     pub request_ns: u64,
+    /// Its disk; absent: it has none.
+    #[serde(default)]
+    pub disk: Option<GuestDisk>,
     /// Its own addresses.
     pub addresses: Vec<IpAddr>,
     /// Longest prefix first.

@@ -72,6 +72,7 @@ impl Network {
             match look {
                 Look::Pool(pool, at_ns) => self.agenda.plan(at_ns, Due::Work(pool)),
                 Look::Server(server, at_ns) => self.agenda.plan(at_ns, Due::Serve(server)),
+                Look::Disk(guest, at_ns) => self.agenda.plan(at_ns, Due::Disk(guest)),
                 Look::Forwarder(role) => self.agenda.plan(self.now_ns, Due::Call(role)),
             }
         }

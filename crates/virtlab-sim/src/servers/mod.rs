@@ -6,19 +6,24 @@
 //! of its own forwards to the active one, and tells what came of it. A server that fails forgets all that it knew, and begins
 //! as at first once it is healed; its connections are its roles' to end.
 
+mod disks;
 mod passive;
 mod serving;
 mod threads;
+mod writing;
 
 pub use passive::{Forwarded, Owner, Served, UNSERVED};
 
 use crate::input::Input;
 use crate::processors::Shared;
+use disks::Disks;
 use passive::Passive;
 use serving::Serving;
+use virtlab_disk::whole_sectors;
 use virtlab_load::forwards::{Bounds, Forwards};
-use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters};
+use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters, WriteMode};
 use virtlab_wire::Nanos;
+use writing::Writing;
 
 /// One server.
 struct Server {
@@ -45,6 +50,8 @@ pub enum Look {
     Pool(usize, u64),
     /// A server.
     Server(usize, u64),
+    /// The disk of a guest.
+    Disk(usize, u64),
     /// The role that forwards for one, now.
     Forwarder(usize),
 }
@@ -52,6 +59,7 @@ pub enum Look {
 /// All of a world.
 pub struct Servers {
     pub processors: Shared,
+    pub disks: Disks,
     all: Vec<Server>,
     /// Of each guest, what a request costs it beyond its demand.
     request: Vec<Nanos>,
@@ -61,7 +69,7 @@ impl Servers {
     /// None yet, in the guests of a world.
     pub fn new(input: &Input) -> Self {
         let request = input.guests.iter().map(|guest| Nanos(guest.request_ns)).collect();
-        Self { processors: Shared::new(input), all: Vec::new(), request }
+        Self { processors: Shared::new(input), disks: Disks::new(input), all: Vec::new(), request }
     }
 
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
@@ -72,7 +80,9 @@ impl Servers {
             .iter()
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
-            let serving = Serving::new(own.clone(), seed, self.processors.has(guest), self.request[guest]);
+            let writing = self.disks.size_bytes(guest).and_then(|size| Writing::new(own, size, 0));
+            let serving = Serving::new(own.clone(), seed, self.processors.has(guest), self.request[guest])
+                .with(writing);
             self.all.push(Server {
                 guest,
                 place,
@@ -86,6 +96,34 @@ impl Servers {
             });
             self.all.len() - 1
         })
+    }
+
+    /// Why what it writes cannot be played in a guest, if so: the parameter, the reason, the cure.
+    pub fn cannot_write(
+        &self,
+        own: &Parameters,
+        guest: usize,
+    ) -> Option<(&'static str, &'static str, &'static str)> {
+        if own.write_bytes == 0 {
+            return None;
+        }
+        let Some(size_bytes) = self.disks.size_bytes(guest) else {
+            let what = "the guest of its server has no disk, so what a write takes is unknown";
+            return Some((
+                "write_bytes",
+                what,
+                "give that guest a 'disk', remove 'write', or run it on the testbed",
+            ));
+        };
+        if own.write_mode == WriteMode::Buffered {
+            let what = "when a kernel takes to the disk what it buffers is not simulated";
+            return Some(("write_mode", what, "write 'write_mode: fsync', or throttled"));
+        }
+        (whole_sectors(own.write_bytes) > size_bytes).then_some((
+            "write_bytes",
+            "it is more than the disk of the server's guest holds",
+            "write less at once, or make the disk larger",
+        ))
     }
 
     /// That of a service in a guest, if a role asks it.
@@ -103,7 +141,10 @@ impl Servers {
         let Server { guest, own, seed, failed, serving, passive, planned_ns, .. } = &mut self.all[server];
         self.processors.take_back(now_ns, *guest, server);
         (*failed, *planned_ns) = (true, None);
-        *serving = Serving::new(own.clone(), *seed, self.processors.has(*guest), self.request[*guest]);
+        let writing = self.disks.size_bytes(*guest).and_then(|size| Writing::new(own, size, now_ns));
+        self.disks.forget(*guest, server);
+        *serving =
+            Serving::new(own.clone(), *seed, self.processors.has(*guest), self.request[*guest]).with(writing);
         if let Some(passive) = passive {
             passive.forwards.give_up();
             passive.known.clear();
@@ -111,8 +152,10 @@ impl Servers {
     }
 
     /// A server serves again.
-    pub fn heal(&mut self, server: usize) {
-        self.all[server].failed = false;
+    pub fn heal(&mut self, server: usize, now_ns: u64) {
+        let Server { guest, own, failed, serving, .. } = &mut self.all[server];
+        *failed = false;
+        serving.writing = self.disks.size_bytes(*guest).and_then(|size| Writing::new(own, size, now_ns));
     }
 
     /// A server forwards from now on, by a role.
@@ -154,7 +197,7 @@ impl Servers {
 
     /// Has the processors of its guest work for a server; what has to be looked at again.
     pub fn looks(&mut self, server: usize, now_ns: u64) -> Vec<Look> {
-        let Server { guest, serving, passive, planned_ns, .. } = &mut self.all[server];
+        let Server { guest, serving, passive, planned_ns, failed, .. } = &mut self.all[server];
         if let Some(passive) = passive {
             return vec![Look::Forwarder(passive.role)];
         }
@@ -170,7 +213,14 @@ impl Servers {
             // What was taken back leaves more to the others.
             looks.extend(self.processors.look_for(*guest).map(look));
         }
-        let next_ns = serving.threads.next_ns(now_ns);
+        let mut next_ns = serving.threads.next_ns(now_ns);
+        if let Some(writing) = serving.writing.as_mut().filter(|_| !*failed) {
+            for (ticket, request) in writing.go_on(now_ns) {
+                self.disks.ask(*guest, now_ns, (server, ticket), request);
+            }
+            looks.extend(self.disks.plan(*guest).map(|at_ns| Look::Disk(*guest, at_ns)));
+            next_ns = next_ns.into_iter().chain(writing.next_ns()).min();
+        }
         looks.extend(next_ns.filter(|_| next_ns != *planned_ns).map(|at_ns| Look::Server(server, at_ns)));
         *planned_ns = next_ns;
         looks
@@ -183,14 +233,39 @@ impl Servers {
         Some(server)
     }
 
+    /// The server for which the disk of a guest has done something by now; to be asked until there is no other, then for
+    /// `looks`.
+    pub fn stored(&mut self, guest: usize, now_ns: u64) -> Option<usize> {
+        let (server, ticket) = self.disks.done(guest, now_ns)?;
+        if let Some(writing) = &mut self.all[server].serving.writing {
+            writing.completed(ticket, now_ns);
+        }
+        Some(server)
+    }
+
+    /// Servers that write without a request.
+    pub fn idling(&self) -> Vec<usize> {
+        let idles = |server: &Server| server.serving.writing.is_some() && server.own.idle_write_ns > 0;
+        (0..self.all.len()).filter(|place| idles(&self.all[*place])).collect()
+    }
+
+    /// A server ends: it writes nothing without a request any more.
+    pub fn cease(&mut self, server: usize) {
+        if let Some(writing) = &mut self.all[server].serving.writing {
+            writing.cease();
+        }
+    }
+
     /// What a server has done so far.
-    pub fn counters(&self, server: usize) -> [(&'static str, u64); 4] {
-        let Serving { station, lock_wait_ns, .. } = &self.all[server].serving;
-        [
+    pub fn counters(&self, server: usize) -> Vec<(&'static str, u64)> {
+        let Serving { station, lock_wait_ns, writing, .. } = &self.all[server].serving;
+        let mut counters = vec![
             ("rejected_requests", station.rejected),
             ("served_requests", station.served),
             ("worked_ns", station.worked.0),
             ("lock_wait_ns", *lock_wait_ns),
-        ]
+        ];
+        counters.extend(writing.iter().flat_map(|writing| writing.counts.counters()));
+        counters
     }
 }

@@ -3,6 +3,7 @@
 //! It knows requests by who waits for them, and instants; when it has to be asked again its threads say.
 
 use super::threads::Threads;
+use super::writing::Writing;
 use std::collections::VecDeque;
 use virtlab_load::parameters::request_response::RequestResponse as Parameters;
 use virtlab_load::station::{Done, Station, Task};
@@ -29,12 +30,18 @@ pub struct Serving<T> {
     /// Since when threads wait for it.
     lock: VecDeque<(u64, Task)>,
     pub lock_wait_ns: u64,
+    /// What it writes; absent: nothing.
+    pub writing: Option<Writing<T>>,
+    /// Threads that wait for a write.
+    storing: usize,
 }
 
 impl<T> Serving<T> {
     /// At the server's seed; whether its guest shares its processors, and what each request costs it beyond its demand.
     pub fn new(own: Parameters, seed: u64, shares: bool, request: Nanos) -> Self {
         Self {
+            writing: None,
+            storing: 0,
             station: Station::new(&own, seed),
             own,
             request,
@@ -43,6 +50,13 @@ impl<T> Serving<T> {
             lock: VecDeque::new(),
             lock_wait_ns: 0,
         }
+    }
+
+    /// With what it writes.
+    #[must_use]
+    pub fn with(mut self, writing: Option<Writing<T>>) -> Self {
+        self.writing = writing;
+        self
     }
 
     /// Takes a request in; it is back where there is no room for it.
@@ -55,6 +69,11 @@ impl<T> Serving<T> {
 
     /// A request that is done by now; to be asked until there is no other.
     pub fn serve(&mut self, now_ns: u64) -> Option<T> {
+        if let Some(owner) = self.writing.as_mut().and_then(Writing::take_done) {
+            self.storing -= 1;
+            self.begin(now_ns);
+            return Some(owner);
+        }
         while let Some(part) = self.threads.done(now_ns) {
             let task = match part {
                 Part::Free(task) if self.own.locked(task.work) > Nanos::ZERO => {
@@ -70,9 +89,18 @@ impl<T> Serving<T> {
                 }
             };
             let done = self.station.done(task);
+            let owner = match (done, &mut self.writing) {
+                (Done::Request(owner), Some(writing)) => {
+                    self.storing += 1;
+                    writing.want(owner, now_ns);
+                    None
+                }
+                (Done::Request(owner), None) => Some(owner),
+                _ => None,
+            };
             self.begin(now_ns);
-            if let Done::Request(owner) = done {
-                return Some(owner);
+            if owner.is_some() {
+                return owner;
             }
         }
         None
@@ -80,7 +108,7 @@ impl<T> Serving<T> {
 
     /// Threads without a task.
     fn idle(&self) -> usize {
-        usize::from(self.own.threads) - self.threads.busy() - self.lock.len()
+        usize::from(self.own.threads) - self.threads.busy() - self.lock.len() - self.storing
     }
 
     /// Idle threads begin what waits.

@@ -29,6 +29,9 @@ impl Program {
         let own: Parameters = parse(input)?;
         own.check().map_err(|error| finding(input, &error.to_string()))?;
         let end = &input.ends[0];
+        if let Some((key, what, cure)) = network.servers.cannot_write(&own, network.guest_with(end.vnic)) {
+            return Err(Finding::new(format!("roles.{}.simulated_as.{key}", input.name), what, cure));
+        }
         let server = network.servers.of(&own, end.seed, network.guest_with(end.vnic), 0);
         Ok(Self { role, server, finished: false })
     }

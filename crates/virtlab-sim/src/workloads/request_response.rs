@@ -185,11 +185,6 @@ impl RequestResponse {
     pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
         own.check().map_err(|error| finding(role, &error.to_string()))?;
-        if own.write_bytes > 0 {
-            let what = "simulated guests have no disks, so what a write takes is unknown";
-            let cure = "remove 'write', or run it on the testbed";
-            return Err(Finding::new(format!("roles.{}.write_bytes", role.name), what, cure));
-        }
         let seed = role.ends[0].seed;
         let asking = Asking {
             coming: Coming {
@@ -212,6 +207,10 @@ impl RequestResponse {
         let mut servers = Vec::new();
         for (entry, end) in (0..own.entries.len().max(1)).map(|entry| (entry, far_end(&own, role, entry))) {
             let place = places.get(entry).copied().unwrap_or(0);
+            if let Some((key, what, cure)) = network.servers.cannot_write(&own, network.guest_with(end.vnic))
+            {
+                return Err(Finding::new(format!("roles.{}.{key}", role.name), what, cure));
+            }
             servers.push(network.servers.of(&own, end.seed, network.guest_with(end.vnic), place));
         }
         let datagrams = (own.protocol == Protocol::Udp).then(|| {

@@ -195,8 +195,11 @@ impl World {
             input,
         };
         world.read("begin");
-        for group in 0..world.input.usage.len() {
+        for group in 0..world.input.usage.len() + world.input.disk_usage.len() {
             world.plan_sample(group);
+        }
+        for server in world.network.servers.idling() {
+            world.network.look_at(server);
         }
         Ok(world)
     }
@@ -268,6 +271,7 @@ impl World {
                 Some(Due::Speak(place)) => self.network.speak(place),
                 Some(Due::Work(pool)) => self.work(pool),
                 Some(Due::Sample(group)) => self.sample(group),
+                Some(Due::Disk(guest)) => self.store(guest),
                 Some(Due::Serve(server)) => self.serve(server),
                 Some(Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
                 Some(Due::LookAfter(place)) => self.network.look_after(place),
@@ -303,9 +307,22 @@ impl World {
         }
     }
 
-    /// Takes samples of how processors are used; the last where nothing is left to happen.
+    /// Servers for which the disk of a guest has done something by now.
+    fn store(&mut self, guest: usize) {
+        while let Some(server) = self.network.servers.stored(guest, self.network.now_ns) {
+            self.serve(server);
+        }
+        if let Some(at_ns) = self.network.servers.disks.plan(guest) {
+            self.network.agenda.plan(at_ns, Due::Disk(guest));
+        }
+    }
+
+    /// Takes samples of how processors or disks are used; the last where nothing is left to happen.
     fn sample(&mut self, group: usize) {
-        self.network.servers.processors.sample(group, self.network.now_ns);
+        match group.checked_sub(self.input.usage.len()) {
+            None => self.network.servers.processors.sample(group, self.network.now_ns),
+            Some(of_disks) => self.network.servers.disks.sample(of_disks, self.network.now_ns),
+        }
         let comes = [
             self.network.fabric_ns(),
             self.network.agenda.next_ns(),
@@ -318,7 +335,11 @@ impl World {
     }
 
     fn plan_sample(&mut self, group: usize) {
-        let every_ns = self.input.usage[group].every_ns.max(1);
+        let every_ns = match group.checked_sub(self.input.usage.len()) {
+            None => self.input.usage[group].every_ns,
+            Some(of_disks) => self.input.disk_usage[of_disks].every_ns,
+        };
+        let every_ns = every_ns.max(1);
         self.network.agenda.plan(self.network.now_ns.saturating_add(every_ns), Due::Sample(group));
     }
 
@@ -395,6 +416,9 @@ impl World {
             return;
         }
         playing.told = true;
+        if let Some(server) = playing.workload.server() {
+            self.network.servers.cease(server);
+        }
         self.unsettled = true;
         let of_role = |place: &usize| self.input.timeline[*place].role == Some(role);
         let finished: Vec<usize> = self.timeline.running().filter(of_role).collect();
@@ -621,6 +645,7 @@ impl World {
             }
         }
         tables.extend(self.network.servers.processors.samples());
+        tables.extend(self.network.servers.disks.samples());
         tables.extend(self.readings.table());
         let windows = self.timeline.windows();
         let mut reasons = self.reasons;

@@ -20,7 +20,8 @@ impl World {
                 && self.under_way.failed.remove(&known)
                 && let Some(server) = self.network.servers.of_service(service, *guest)
             {
-                self.network.servers.heal(server);
+                self.network.servers.heal(server, self.network.now_ns);
+                self.network.look_at(server);
             }
         }
         self.poll();

@@ -42,6 +42,11 @@ impl Network {
                 );
             }
         }
+        if wanted("disks") {
+            for (name, counters) in self.servers.disks.counters(self.now_ns) {
+                readings.note(self.now_ns, mark, name, &counters);
+            }
+        }
         if wanted("links") {
             for nic in self.edge.nics.iter().filter(|nic| mark == ENDED && !nic.is_shared()) {
                 let waiting = u64::from(nic.queue.waiting());

@@ -1,0 +1,34 @@
+//! Disks of guests, and whose use is sampled.
+
+use serde::Deserialize;
+use virtlab_disk::Model;
+
+/// The disk of a guest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestDisk {
+    /// Its name in counters.
+    pub name: String,
+    /// What it is.
+    pub model: Model,
+}
+
+/// How often use of disks is sampled, and whose.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskUsage {
+    /// How often.
+    pub every_ns: u64,
+    /// Whose.
+    pub of: Vec<OfDisks>,
+}
+
+/// Whose use of disks is sampled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfDisks {
+    /// Its name in samples.
+    pub entity: String,
+    /// Places of the guests whose disks are part of it.
+    pub guests: Vec<usize>,
+}

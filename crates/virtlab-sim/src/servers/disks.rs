@@ -1,0 +1,151 @@
+//! Disks of guests in virtual time: what servers ask of them, and the samples of what they do.
+
+use crate::input::{DiskUsage, Guest, Input};
+use crate::samples::{Column, Record, SeriesRow, Table};
+use std::collections::BTreeMap;
+use virtlab_disk::{Disk, Request, Usage};
+use virtlab_wire::{Nanos, block};
+
+/// A server, and its own number of what it asked for.
+pub type Ticket = (usize, u64);
+
+/// A disk, and who waits for what.
+#[derive(Debug)]
+struct Own {
+    name: String,
+    disk: Disk,
+    asked: BTreeMap<u64, Ticket>,
+    requests: u64,
+    /// For when the next look at it is planned.
+    planned_ns: Option<u64>,
+}
+
+/// What is sampled as often as each other, and the samples.
+#[derive(Debug)]
+struct Series {
+    given: DiskUsage,
+    before: Vec<Usage>,
+    sampled_ns: u64,
+    /// Entities by their places; metric and value.
+    samples: Vec<(u64, usize, &'static str, f64)>,
+}
+
+/// All of a world, by guest.
+#[derive(Debug)]
+pub struct Disks {
+    of: Vec<Option<Own>>,
+    series: Vec<Series>,
+}
+
+impl Disks {
+    /// Nothing was asked yet.
+    pub fn new(input: &Input) -> Self {
+        let own = |guest: &Guest| {
+            guest.disk.as_ref().map(|given| Own {
+                name: given.name.clone(),
+                disk: Disk::new(given.model),
+                asked: BTreeMap::new(),
+                requests: 0,
+                planned_ns: None,
+            })
+        };
+        let series = |given: &DiskUsage| Series {
+            before: vec![Usage::default(); given.of.len()],
+            given: given.clone(),
+            sampled_ns: 0,
+            samples: Vec::new(),
+        };
+        Self {
+            of: input.guests.iter().map(own).collect(),
+            series: input.disk_usage.iter().map(series).collect(),
+        }
+    }
+
+    /// Of the disk of a guest, if it has one.
+    pub fn size_bytes(&self, guest: usize) -> Option<u64> {
+        self.of[guest].as_ref().map(|own| own.disk.model().size_bytes)
+    }
+
+    /// A server asks the disk of its guest. What is no part of it, nothing comes of.
+    pub fn ask(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
+        let Some(own) = &mut self.of[guest] else { return };
+        own.requests += 1;
+        if own.disk.submit(Nanos(now_ns), own.requests, request).is_ok() {
+            own.asked.insert(own.requests, ticket);
+        }
+    }
+
+    /// Whatever a server has asked for, nobody waits for it any more.
+    pub fn forget(&mut self, guest: usize, server: usize) {
+        if let Some(own) = &mut self.of[guest] {
+            own.asked.retain(|_, (asker, _)| *asker != server);
+        }
+    }
+
+    /// What is done by now and waited for; to be asked until there is nothing else, then for `plan`.
+    pub fn done(&mut self, guest: usize, now_ns: u64) -> Option<Ticket> {
+        let own = self.of[guest].as_mut()?;
+        own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
+        while let Some(completion) = own.disk.complete(Nanos(now_ns)) {
+            if let Some(ticket) = own.asked.remove(&completion.id) {
+                return Some(ticket);
+            }
+        }
+        None
+    }
+
+    /// When to look at the disk of a guest, where no look is planned before.
+    pub fn plan(&mut self, guest: usize) -> Option<u64> {
+        let own = self.of[guest].as_mut()?;
+        let at_ns = own.disk.next_event()?.0;
+        if own.planned_ns.is_some_and(|planned_ns| planned_ns <= at_ns) {
+            return None;
+        }
+        own.planned_ns = Some(at_ns);
+        own.planned_ns
+    }
+
+    /// Counters of each disk, by its name.
+    pub fn counters(&self, now_ns: u64) -> impl Iterator<Item = (&str, [(&'static str, u64); 9])> {
+        self.of.iter().flatten().map(move |own| (own.name.as_str(), own.disk.usage(Nanos(now_ns)).counters()))
+    }
+
+    /// Takes samples of those that are sampled as often.
+    pub fn sample(&mut self, group: usize, now_ns: u64) {
+        let Self { of, series } = self;
+        let Series { given, before, sampled_ns, samples } = &mut series[group];
+        let elapsed = Nanos(now_ns - *sampled_ns);
+        for (entity, each) in given.of.iter().enumerate() {
+            let disks = each.guests.iter().filter_map(|guest| of[*guest].as_ref());
+            let now = disks.map(|own| own.disk.usage(Nanos(now_ns))).sum::<Usage>();
+            for (metric, value) in now.rates(&before[entity], elapsed, each.guests.len()) {
+                samples.push((now_ns, entity, metric, value));
+            }
+            before[entity] = now;
+        }
+        *sampled_ns = now_ns;
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> impl Iterator<Item = Table> {
+        self.series.iter().filter_map(Series::table)
+    }
+}
+
+impl Series {
+    fn table(&self) -> Option<Table> {
+        const { assert!(SeriesRow::COLUMNS.len() == 4, "a value below for each column") }
+        let rows = || self.samples.iter();
+        let values = [
+            Column::Numbers(block::Column::I64(rows().map(|(t_ns, ..)| *t_ns as i64).collect())),
+            Column::Names(rows().map(|(_, entity, ..)| self.given.of[*entity].entity.clone()).collect()),
+            Column::Names(rows().map(|(_, _, metric, _)| (*metric).to_owned()).collect()),
+            Column::Numbers(block::Column::F64(rows().map(|(.., value)| *value).collect())),
+        ];
+        (!self.samples.is_empty()).then(|| Table {
+            stream: "series".to_owned(),
+            schema: SeriesRow::SCHEMA,
+            columns: SeriesRow::COLUMNS.iter().copied().zip(values).collect(),
+        })
+    }
+}

@@ -19,7 +19,7 @@ pub struct Model {
     /// From a request's end at the medium until it is done.
     #[serde(default)]
     pub latency_ns: u64,
-    /// Of the write cache; 0: there is none.
+    /// Of the write cache; 0: it has no cache.
     #[serde(default)]
     pub write_cache_bytes: u64,
 }

@@ -242,6 +242,7 @@ class Platform:
     ] = ()  # devices that a guest can see, the default first; none: the kernel's own port
     runtimes: tuple[str, ...] = ()  # programs that can run its guests, the default first
     images: bool = False  # its guests can have a root file system by name
+    disk: bool = False  # its guests can have a disk beside what they boot, of a rate and a latency
     disks: bool = False  # its guests can boot a disk image, by its path
     agentless: bool = False  # no agent of ours runs in its guests
     existing: bool = False  # its guests are found, not made: one is its whole host

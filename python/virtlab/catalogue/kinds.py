@@ -28,6 +28,8 @@ DURATION_MAX_NS = 30 * 86_400 * 10**9  # a month: longer is a slip of the unit
 SIZE_MAX_BYTES = 2**50
 COUNT_MAX = 10**9
 REQUEST_RATE_MAX_PER_S = 10**7
+BYTE_RATE_MAX = 10**12
+BYTE_RATE_EXAMPLE = "200 MB/s"
 REQUEST_UNITS = tuple(unit for unit in SCALES["1/s"] if unit.endswith("request/s"))
 NUMBER = r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
@@ -250,6 +252,17 @@ def _request_rate(value: Any) -> int:
     return number
 
 
+def _byte_rate(value: Any) -> int:
+    number = round(parse_quantity(text_of(value, BYTE_RATE_EXAMPLE), "byte/s"))
+    return _bounded(
+        number,
+        value,
+        1,
+        BYTE_RATE_MAX,
+        f"write a rate between '1 B/s' and '1000 GB/s', e.g. '{BYTE_RATE_EXAMPLE}'",
+    )
+
+
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"'{shown(value)}' is not a whole number; write e.g. 100, without a unit")
@@ -327,6 +340,9 @@ REQUEST_RATE = Kind(
     _request_rate,
     quantity_schema(REQUEST_UNITS, "500 request/s"),
     "500 request/s",
+)
+BYTE_RATE = Kind(
+    "rate of bytes", _byte_rate, quantity_schema(SCALES["byte/s"], BYTE_RATE_EXAMPLE), BYTE_RATE_EXAMPLE
 )
 DURATION = Kind(
     "time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example

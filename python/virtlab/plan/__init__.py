@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         Watcher,
     )
     from virtlab.plan.model import (
+        SECTOR_BYTES,
         Action,
         Collect,
+        Disk,
         Guest,
         Host,
         Limits,
@@ -67,9 +69,9 @@ else:
 
 
 __all__ = [
-    "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns", "Event", "Guest",
-    "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan", "Pool", "Queue",
-    "QueueClass", "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route", "SeriesRequest", "Service",
-    "Session", "Sink", "Switch", "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch", "Wait", "Watcher", "Window",
-    "World",
+    "BLOCKS", "SECTOR_BYTES", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns",
+    "Disk", "Event", "Guest", "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan",
+    "Pool", "Queue", "QueueClass", "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route",
+    "SeriesRequest", "Service", "Session", "Sink", "Switch", "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch",
+    "Wait", "Watcher", "Window", "World",
 ]  # fmt: skip

@@ -109,6 +109,22 @@ class Vnic(Noun):
         return self
 
 
+SECTOR_BYTES = 512  # a disk holds whole ones
+
+
+class Disk(Noun):
+    """A disk of a guest beside what it boots: empty at the begin of a run, gone with its world.
+
+    Its model is that of the crate `virtlab-disk`, on every arm.
+    """
+
+    size_bytes: int = Field(ge=SECTOR_BYTES, multiple_of=SECTOR_BYTES, le=2**50)
+    medium: Literal["memory", "file"] = "memory"  # where the testbed keeps what is written
+    write_cache_bytes: int = Field(default=0, ge=0, le=2**50)
+    rate_byte_per_s: int | None = Field(default=None, ge=1, le=10**12)  # None = as fast as it is asked
+    latency_ns: int = Field(default=0, ge=0, le=10**15)
+
+
 class Guest(Noun):
     """What is run on a host. `native` is the host itself, without guest or virtual switch."""
 
@@ -139,6 +155,7 @@ class Guest(Noun):
     vcpus: int | None = Field(
         default=None, ge=1
     )  # of a guest with a kernel of its own; None = its platform's default
+    disk: Disk | None = None  # None: it has none beside what it boots
     idle: Literal["sleep", "poll"] = "sleep"
     pin: Literal["none", "one", "spread"] = (
         "none"  # which processor a router forwards on: its sender's, one for all, each another in turn

@@ -77,6 +77,11 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from _share(path, guest.cpu_quota_ratio)
+        platform = PLATFORMS.get(guest.platform)
+        if guest.disk is not None and platform is not None and not platform.disk:
+            able = " | ".join(one for one, each in PLATFORMS.items() if each.disk)
+            reason = f"guests of platform {guest.platform} have no disk of their own"
+            yield Refusal(f"{path}.disk", reason, f"remove it, or write 'platform: {able}'")
         yield from bridging_mistakes(path, guest)
         for own, vnic in guest.vnics.items():
             if vnic.network == "own":

@@ -13,7 +13,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
-from virtlab.experiment.read.model import HostSpec, PlacedGuestSpec
+from virtlab.experiment.read.model import DiskSpec, HostSpec, PlacedGuestSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
 from virtlab.experiment.work.timeline import ActionSpec
@@ -23,6 +23,7 @@ from virtlab.experiment.world.topology import Attachment, Station, image_of
 from virtlab.plan import (
     Action,
     Collect,
+    Disk,
     Guest,
     Host,
     Limits,
@@ -189,9 +190,22 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         else None,
         firmware=_said(spec.firmware, host and host.firmware, None) if platform.disks else None,
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
+        disk=_disk(_said(spec.disk, host and host.disk, None)) if platform.disk else None,
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
         pool=_pool(station, host),
+    )
+
+
+def _disk(spec: DiskSpec | None) -> Disk | None:
+    if spec is None:
+        return None
+    return Disk(
+        size_bytes=spec.size,
+        medium="file" if spec.medium == "file" else "memory",
+        write_cache_bytes=spec.write_cache,
+        rate_byte_per_s=spec.rate,
+        latency_ns=spec.latency,
     )
 
 

@@ -28,6 +28,7 @@ from virtlab.planner.pushback import (
 )
 from virtlab.planner.steps import step
 from virtlab.planner.wiring import Wiring
+from virtlab.simulator.disks import disk, disk_usage
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.pools import in_pool, pools
 from virtlab.simulator.profile import Profile
@@ -114,6 +115,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             _guest(plan, name, vnics, found, pooled.get(name), works=name in worked) for name in world.guests
         ],
         **pools(plan),
+        **disk_usage(plan),
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
         **({"uplinks": [_uplink(each) for each in shared_queues(plan)]} if shared else {}),
@@ -272,6 +274,7 @@ def _guest(
     shared = vcpus or (processors(guest) if works else None)
     return {
         **({} if shared is None else {"processors": shared}),
+        **disk(plan, name),
         "forwards": guest.forwards,
         "addresses": [str(address.ip) for _, address in own],
         "routes": [

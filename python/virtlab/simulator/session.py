@@ -28,6 +28,7 @@ from virtlab.plan import (
 from virtlab.plan.model import plan_of
 from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
 from virtlab.simulator.clients import Programs, played
+from virtlab.simulator.disks import COUNTERS, sampled_disks, with_disks
 from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
@@ -152,7 +153,7 @@ class SimulatorSession:
 
 def unsampled(plan: Plan) -> list[str]:
     """What the Plan wants collected and an ideal world does not have: missing, not zero."""
-    has = sampled(plan)
+    has = sampled(plan) | sampled_disks(plan)
     found = [
         f"series {each.source}: an ideal platform has none to sample"
         for each in plan.collect.series
@@ -161,7 +162,7 @@ def unsampled(plan: Plan) -> list[str]:
     found += [
         f"counters {group}: an ideal platform has none"
         for group in plan.collect.counters
-        if group not in SAMPLED_COUNTERS
+        if group not in SAMPLED_COUNTERS and not (group == COUNTERS and with_disks(plan))
     ]
     return found
 

@@ -29,6 +29,7 @@ IDEAL_PROCESSOR = "on an ideal platform nothing takes processor time"
 NO_WORK = "no server in it works for requests"
 ANY_MEANS = "a simulated pool has so many processors at all times, whatever holds its guests to them"
 NO_MEMORY = "a simulated guest never runs short of memory"
+NOTHING_KEPT = "a simulated disk takes the time of its model, and keeps nothing"
 ONE_CONTAINER = "profiles tell platforms apart, and not what runs them"
 CUT_TO_MTU = "segments of TCP are cut to the MTU at the sender, where a cable would have them cut"
 
@@ -99,6 +100,8 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield from _unpaid(path, guest, profile, works=name in worked)
         if guest.memory_bytes is not None:
             yield WithoutEffect(path, f"memory {guest.memory_bytes} B", NO_MEMORY)
+        if guest.disk is not None and guest.disk.medium != "memory":
+            yield WithoutEffect(path, f"disk on a {guest.disk.medium}", NOTHING_KEPT)
         if guest.runtime is not None:
             yield WithoutEffect(path, f"runtime {guest.runtime}", ONE_CONTAINER)
         if guest.seccomp is not None:

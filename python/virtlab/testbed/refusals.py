@@ -163,6 +163,9 @@ def _guests(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         else:
             yield from platforms.of(guest.platform).refusals(path, name, plan, findings)
+        if guest.disk is not None:
+            reason = "the testbed gives no guest a disk"
+            yield Refusal(f"{path}.disk", reason, "remove it, or simulate the file")
         for own, vnic in guest.vnics.items():
             offloads = vnic.network != "own" and vnic.offloads != "off"
             if offloads and plan.world.links and realised(plan, findings) == "soft_switch":

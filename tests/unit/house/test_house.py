@@ -10,18 +10,19 @@ import pytest
 ROOT = Path(__file__).parents[3]
 MAY_USE = {
     "wire": set(),
-    "load": {"wire"},
+    "disk": {"wire"},
+    "load": {"disk", "wire"},
     "qdisc": {"wire"},
     "fabric": {"qdisc", "wire"},
     "migration": set(),
     "rt": set(),
     "tcp": set(),
     "timeline": set(),
-    "sim": {"fabric", "qdisc", "load", "tcp", "timeline", "wire"},
-    "agent": {"wire", "load", "qdisc", "fabric"},
+    "sim": {"disk", "fabric", "qdisc", "load", "tcp", "timeline", "wire"},
+    "agent": {"wire", "disk", "load", "qdisc", "fabric"},
     "py": {"migration", "rt", "sim", "timeline", "wire"},
 }
-PURE = ("wire", "load", "qdisc", "fabric", "migration", "rt", "tcp", "timeline", "sim")
+PURE = ("wire", "disk", "load", "qdisc", "fabric", "migration", "rt", "tcp", "timeline", "sim")
 
 
 def crates() -> list[str]:

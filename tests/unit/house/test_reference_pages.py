@@ -140,7 +140,7 @@ def keys(schema: Any) -> Iterator[str]:
 
 
 def test_every_key_of_a_file_is_in_the_reference() -> None:
-    known = named("experiment-file.md", "search.md", "workloads.md", "claims.md", "services.md")
+    known = named("experiment-file.md", "disks.md", "search.md", "workloads.md", "claims.md", "services.md")
     curves = {
         f"{curve}_{part}" for curve in ("rt", "ls", "ul") for part in ("m1", "d", "m2")
     }  # `ls_...` there

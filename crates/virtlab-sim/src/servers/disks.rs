@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use virtlab_disk::{Disk, Request, Usage};
 use virtlab_wire::{Nanos, block};
 
-/// A server, and its own number of what it asked for.
+/// A server, and its own number of what it wants.
 pub type Ticket = (usize, u64);
 
 /// A disk, and who waits for what.
@@ -75,7 +75,7 @@ impl Disks {
         }
     }
 
-    /// Whatever a server has asked for, nobody waits for it any more.
+    /// A server waits for nothing any more.
     pub fn forget(&mut self, guest: usize, server: usize) {
         if let Some(own) = &mut self.of[guest] {
             own.asked.retain(|_, (asker, _)| *asker != server);

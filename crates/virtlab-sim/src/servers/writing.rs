@@ -9,7 +9,7 @@ use virtlab_disk::{Kind, Request};
 use virtlab_load::parameters::request_response::{RequestResponse as Parameters, WriteMode};
 use virtlab_load::writes::{Places, pieces};
 
-/// For whom something is written; `None`: for nobody, where nothing was written for a while.
+/// For whom something is written; `None`: without a request, where nothing was written for a while.
 type Whose<T> = Option<T>;
 
 /// A write under way.
@@ -17,7 +17,7 @@ type Whose<T> = Option<T>;
 struct Write<T> {
     whose: Whose<T>,
     begun_ns: u64,
-    /// Still to ask for.
+    /// Still to be requested.
     pieces: VecDeque<Request>,
 }
 
@@ -52,12 +52,12 @@ pub struct Writing<T> {
     idle_ns: u64,
     places: Places,
     pace: Pace,
-    /// Whether something is written for nobody.
+    /// Whether something is written without a request.
     idles: bool,
     waiting: VecDeque<Whose<T>>,
     under_way: BTreeMap<u64, Write<T>>,
     tickets: u64,
-    /// To ask the disk for, each with its ticket.
+    /// For the disk, each with its ticket.
     requests: Vec<(u64, Request)>,
     done: VecDeque<T>,
     pub counts: Counts,
@@ -92,12 +92,12 @@ impl<T> Writing<T> {
         self.done.pop_front()
     }
 
-    /// Nothing is written for nobody any more.
+    /// Nothing is written without a request any more.
     pub fn cease(&mut self) {
         self.idle_ns = 0;
     }
 
-    /// Begins what is due by now; what the disk is asked for then.
+    /// Begins what is due by now; what the disk has to do then.
     pub fn go_on(&mut self, now_ns: u64) -> Vec<(u64, Request)> {
         if self.idle_due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
             self.idles = true;
@@ -113,7 +113,7 @@ impl<T> Writing<T> {
         [self.idle_due_ns(), turn].into_iter().flatten().min()
     }
 
-    /// The disk has done what it was asked for with that ticket.
+    /// The disk has done what has that ticket.
     pub fn completed(&mut self, ticket: u64, now_ns: u64) {
         let Some(write) = self.under_way.get_mut(&ticket) else { return };
         if let Some(piece) = write.pieces.pop_front() {
@@ -215,7 +215,7 @@ mod tests {
         Writing::new(&own, 1 << 20, 0).unwrap()
     }
 
-    /// The disk does all that it is asked for within `took_ns` each.
+    /// The disk takes `took_ns` for each request.
     fn play(writing: &mut Writing<char>, mut now_ns: u64, took_ns: u64) -> (u64, Vec<Request>) {
         let mut asked = Vec::new();
         let mut open = writing.go_on(now_ns);

@@ -20,6 +20,7 @@ QEMU = Platform(
         licence="GPL-2.0 (QEMU, Linux)",
     ),
     vnic_models=("virtio", "e1000", "e1000e"),
+    disk=True,
     disks=True,
     start_ns=3_000_000_000,
     reset=Reset(

@@ -10,6 +10,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.kinds import (
+    BYTE_RATE,
     COUNT,
     DURATION,
     FLAG,
@@ -207,8 +208,10 @@ def _switches(value: Any) -> int:
 
 
 Rate = Annotated[int, *_types(RATE)]
+ByteRate = Annotated[int, *_types(BYTE_RATE)]
 Time = Annotated[int, *_types(DURATION)]
 PositiveTime = Annotated[int, *_types(POSITIVE_DURATION)]
+Bytes = Annotated[int, *_types(SIZE)]
 PositiveBytes = Annotated[int, *_types(POSITIVE_SIZE)]
 PeriodOrOff = Annotated[int, *_types(PERIOD_OR_OFF)]
 Share = Annotated[float, *_types(RATIO)]
@@ -281,6 +284,7 @@ LossPer = Annotated[str, *_types(choice("flow", "stream"))]
 Pace = Annotated[str, *_types(choice("letter", "quick"))]
 Tagged = Annotated[str, *_types(choice("frame", "all"))]
 Pushback = Annotated[str, *_types(choice("uplink", "guest", "none"))]
+Medium = Annotated[str, *_types(choice("memory", "file"))]
 PoolBy = Annotated[str, *_types(choice("affinity", "quota"))]
 QueueAt = Annotated[str, *_types(choice("guest", "uplink", "both", "none"))]
 Realise = Annotated[str, *_types(choice("auto", "netem", "soft_switch", "shaping"))]

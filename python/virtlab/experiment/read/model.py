@@ -25,6 +25,25 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
 
 
+class DiskSpec(Part):
+    """A disk of a guest beside what it boots, empty at the begin of a run."""
+
+    size: leaves.PositiveBytes = Field(description="how much it holds, in whole sectors of 512 B")
+    medium: leaves.Medium = Field(
+        "memory",
+        description="where the testbed keeps what is written: in memory, or in a file of the run's own folder",
+    )
+    write_cache: leaves.Bytes = Field(
+        0, description="a write that fits into it is complete at once, and kept later; absent: it has no cache"
+    )
+    rate: leaves.ByteRate | None = Field(
+        None, description="at which its medium takes and gives bytes; absent: as fast as it is asked"
+    )
+    latency: leaves.Time = Field(
+        0, description="from the end of a request at its medium until it is done, beside others"
+    )
+
+
 class GuestSpec(Part):
     """A guest. What it does not say, its host says."""
 
@@ -48,6 +67,7 @@ class GuestSpec(Part):
         None, description="what starts the boot loader of a virtual machine's disk: bios, uefi; absent: bios"
     )
     vcpus: leaves.Count | None = Field(None, description="virtual processors of a virtual machine; absent: 1")
+    disk: DiskSpec | None = Field(None, description="a disk of its own, e.g. {size: 64 MiB}; absent: none")
     vnic_model: leaves.VnicModel | None = Field(
         None, description="device that a virtual machine sees: virtio, e1000, e1000e"
     )

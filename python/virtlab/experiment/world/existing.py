@@ -15,6 +15,7 @@ _NEVER_SET = (
     "cpu",
     "memory",
     "vcpus",
+    "disk",
     "vnic_model",
     "image",
     "runtime",

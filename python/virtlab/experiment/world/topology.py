@@ -24,6 +24,7 @@ from virtlab.experiment.read.model import (
     TopologySpec,
 )
 from virtlab.experiment.world.boxes import Attachment, Bridge, Cable, Station
+from virtlab.experiment.world.disks import check_disk
 from virtlab.experiment.world.existing import check_existing, existing_station, refuse_existing
 from virtlab.experiment.world.places import (
     bridged,
@@ -375,6 +376,7 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
     if spec.vcpus is not None and not any("vcpus" in platform.limits for platform in platforms):
         what = f"guests of platform {named} share their host's processors"
         findings.add((*at, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
+    check_disk(at, platforms, spec, findings)
     if spec.image is not None and not any(takes_image(platform, spec.image) for platform in platforms):
         if leaves.is_disk(spec.image):
             what, cure = (

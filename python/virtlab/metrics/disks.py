@@ -1,0 +1,24 @@
+"""Names of disks of guests in series and counters, on every arm."""
+
+from __future__ import annotations
+
+COUNTERS = "disks"  # the group that reads them
+OF_GUESTS, OF_HOSTS = "guest.disk", "host.disk"  # series
+
+
+def disk_of(guest: str) -> str:
+    """The disk of a guest.
+
+    >>> disk_of("h1.g1")
+    'guests.h1.g1.disk'
+    """
+    return f"guests.{guest}.disk"
+
+
+def disks_of(host: str) -> str:
+    """All disks of a host's guests.
+
+    >>> disks_of("h1")
+    'hosts.h1.disks'
+    """
+    return f"hosts.{host}.disks"

@@ -1,0 +1,62 @@
+"""Disks of guests in the simulator: the model of `virtlab-disk` in virtual time, its counters and its samples.
+
+What a server writes goes to the disk of its guest. A guest whose platform has no model of a disk has none here either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
+from virtlab.plan import Plan
+
+__all__ = ["COUNTERS", "disk", "disk_usage", "sampled_disks", "with_disks"]
+
+
+def with_disks(plan: Plan) -> list[str]:
+    """Guests that have one."""
+    return [name for name, guest in plan.world.guests.items() if guest.disk is not None]
+
+
+def disk(plan: Plan, name: str) -> dict[str, Any]:
+    """The core's words for the disk of a guest; none of one without."""
+    given = plan.world.guests[name].disk
+    if given is None:
+        return {}
+    model = given.model_dump(mode="json", exclude={"medium"})
+    return {"disk": {"name": disk_of(name), "model": model}}
+
+
+def sampled_disks(plan: Plan) -> dict[str, int]:
+    """Series of disks that the simulator has of a Plan, and how often each is sampled."""
+    if not with_disks(plan):
+        return {}
+    found = {
+        each.source: each.every_ns for each in plan.collect.series if each.source in (OF_GUESTS, OF_HOSTS)
+    }
+    every_ns = plan.collect.telemetry_ns
+    return ({OF_GUESTS: every_ns, OF_HOSTS: every_ns} if every_ns else {}) | found
+
+
+def disk_usage(plan: Plan) -> dict[str, Any]:
+    """The core's words for what is sampled of disks; none of a Plan without."""
+    places = {name: place for place, name in enumerate(plan.world.guests)}
+    each_of = {OF_GUESTS: _of_guests, OF_HOSTS: _of_hosts}
+    usage = [
+        {"every_ns": every_ns, "of": list(each_of[source](plan, places))}
+        for source, every_ns in sampled_disks(plan).items()
+    ]
+    return {"disk_usage": usage} if usage else {}
+
+
+def _of_guests(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    for name in with_disks(plan):
+        yield {"entity": disk_of(name), "guests": [places[name]]}
+
+
+def _of_hosts(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    for host in plan.world.hosts:
+        mine = [places[name] for name in with_disks(plan) if plan.world.guests[name].host == host]
+        if mine:
+            yield {"entity": disks_of(host), "guests": mine}

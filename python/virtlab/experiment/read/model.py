@@ -34,7 +34,8 @@ class DiskSpec(Part):
         description="where the testbed keeps what is written: in memory, or in a file of the run's own folder",
     )
     write_cache: leaves.Bytes = Field(
-        0, description="a write that fits into it is complete at once, and kept later; absent: it has no cache"
+        0,
+        description="a write that fits into it is complete at once, and kept later; absent: it has no cache",
     )
     rate: leaves.ByteRate | None = Field(
         None, description="at which its medium takes and gives bytes; absent: as fast as it is asked"

@@ -28,6 +28,12 @@ impl Places {
         Self { end: size_bytes.min(MOST_BYTES), next: 0, sector: SECTOR_BYTES }
     }
 
+    /// Whether they are on a disk.
+    #[must_use]
+    pub const fn are_on_disk(&self) -> bool {
+        self.sector > 1
+    }
+
     /// Where the next write begins, of so many bytes.
     pub fn next(&mut self, bytes: u64) -> u64 {
         let length = bytes.div_ceil(self.sector) * self.sector;

@@ -140,6 +140,24 @@ class Placed(TypedDict):
 
 
 @_open
+class ServedDisk(TypedDict):
+    """A disk as it is served, by its name."""
+
+    name: Name
+    size_bytes: Count
+    rate_byte_per_s: Count | None
+    latency_ns: Nanos
+    write_cache_bytes: Count
+
+
+@_open
+class ServedDisks(TypedDict):
+    """All of a world."""
+
+    disks: list[ServedDisk]
+
+
+@_open
 class Qdisc(TypedDict):
     """A discipline or class: its options are what their kind has."""
 
@@ -241,6 +259,7 @@ SHAPES: Mapping[str, Any] = {
     "collect": Collected,
     "counters": Counted,
     "placed": Placed,
+    "disks": ServedDisks,
     "observe": Observed,
     "ping": Echoes,
     "try_qdiscs": Tried,

@@ -30,14 +30,14 @@ from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.play.actions import actions
-from virtlab.testbed.play.series import TELEMETRY, sampling_refusals
+from virtlab.testbed.play.series import OF_DISKS, TELEMETRY, sampling_refusals
 from virtlab.testbed.services.files import refused as files_refused
 from virtlab.testbed.services.files import unknown_program
 from virtlab.testbed.services.service import services
 
 LEAST_PERIOD_NS = 1_000_000
-SERIES = (*TELEMETRY, "softnet", "qdisc", "vnics")
-COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "memory")
+SERIES = (*TELEMETRY, *OF_DISKS, "softnet", "qdisc", "vnics")
+COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "disks", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 
 
@@ -99,7 +99,10 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
     if (together := sum(wanted.values())) > has_bytes:
         largest = max(wanted, key=lambda name: wanted[name])
         reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
-        yield Refusal(f"guests.{largest}.memory_bytes", reason, "use fewer guests, or give them less memory")
+        cure = "use fewer guests, or give them less memory"
+        if any(guest.disk is not None and guest.disk.medium == "memory" for guest in plan.world.guests.values()):
+            cure += "; disks in memory are part of it: write 'medium: file'"
+        yield Refusal(f"guests.{largest}.memory_bytes", reason, cure)
 
 
 def _shares(plan: Plan, findings: Findings) -> Iterator[Refusal]:
@@ -163,9 +166,6 @@ def _guests(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield Refusal(f"{path}.platform", f"'{guest.platform}' guests cannot be started here", cure)
         else:
             yield from platforms.of(guest.platform).refusals(path, name, plan, findings)
-        if guest.disk is not None:
-            reason = "the testbed gives no guest a disk"
-            yield Refusal(f"{path}.disk", reason, "remove it, or simulate the file")
         for own, vnic in guest.vnics.items():
             offloads = vnic.network != "own" and vnic.offloads != "off"
             if offloads and plan.world.links and realised(plan, findings) == "soft_switch":

@@ -1,6 +1,7 @@
 //! What the leader answers: a request is read, done, and replied to, one at a time.
 
 use crate::clock;
+use crate::leader::disk::Served;
 use crate::leader::machine::facts::facts;
 use crate::leader::machine::placement;
 use crate::leader::machine::sharing::Sharings;
@@ -125,10 +126,14 @@ impl Leader {
                 self.sampler.begin(&sources, hold, Sharings::read(&shared)?, clock::monotonic())?;
                 Ok(json!({}))
             }
+            Request::Disks {} => {
+                Ok(json!({"disks": self.conduits.disks.iter().map(Served::facts).collect::<Vec<_>>()}))
+            }
             Request::Placed {} => Ok(json!({"rows": placement::placed(&self.placed_children())})),
             Request::Counters { groups } => {
                 let children = self.placed_children();
-                let rows = self.sampler.counters(&mut self.world, &groups, &children)?;
+                let rows =
+                    self.sampler.counters(&mut self.world, &groups, &children, &self.conduits.disks)?;
                 Ok(json!({"t_ns": clock::raw(), "rows": rows}))
             }
             Request::Keep { socket, idle_ns } => self.keep(Path::new(&socket), Nanos(idle_ns)),
@@ -174,6 +179,10 @@ impl Leader {
                 theirs.push(self.world.tap(namespace, link)?);
             } else if let Descriptor::Users { namespace } = descriptor {
                 theirs.push(self.world.users_of(namespace)?);
+            } else if let Descriptor::Disk(wanted) = descriptor {
+                let (served, end) = Served::begin(wanted)?;
+                made.disks.push(served);
+                theirs.push(end);
             } else if let Some((first, conduit, end)) = Conduit::new(descriptor, of.1)? {
                 conduit.range(first).try_for_each(|channel| self.free(of.0, channel))?;
                 made.insert((of.0, first), conduit)?;

@@ -102,6 +102,8 @@ pub enum Request {
     },
     /// On which processors the threads of all guests may run.
     Placed {},
+    /// The disks that are served, as they are.
+    Disks {},
     Keep {
         socket: String,
         idle_ns: u64,

@@ -3,7 +3,7 @@
 use crate::input::{DiskUsage, Guest, Input};
 use crate::samples::{Column, Record, SeriesRow, Table};
 use std::collections::BTreeMap;
-use virtlab_disk::{Disk, Request, Usage};
+use virtlab_disk::{Disk, Model, Request, Usage};
 use virtlab_wire::{Nanos, block};
 
 /// A server, and its own number of what it wants.
@@ -61,9 +61,9 @@ impl Disks {
         }
     }
 
-    /// Of the disk of a guest, if it has one.
-    pub fn size_bytes(&self, guest: usize) -> Option<u64> {
-        self.of[guest].as_ref().map(|own| own.disk.model().size_bytes)
+    /// What the disk of a guest is, if it has one.
+    pub fn model(&self, guest: usize) -> Option<&Model> {
+        self.of[guest].as_ref().map(|own| own.disk.model())
     }
 
     /// A server asks the disk of its guest. What is no part of it, nothing comes of.

@@ -80,7 +80,7 @@ impl Servers {
             .iter()
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
-            let writing = self.disks.size_bytes(guest).and_then(|size| Writing::new(own, size, 0));
+            let writing = self.disks.model(guest).and_then(|disk| Writing::new(own, disk, 0));
             let serving = Serving::new(own.clone(), seed, self.processors.has(guest), self.request[guest])
                 .with(writing);
             self.all.push(Server {
@@ -107,7 +107,7 @@ impl Servers {
         if own.write_bytes == 0 {
             return None;
         }
-        let Some(size_bytes) = self.disks.size_bytes(guest) else {
+        let Some(disk) = self.disks.model(guest) else {
             let what = "the guest of its server has no disk, so what a write takes is unknown";
             return Some((
                 "write_bytes",
@@ -119,7 +119,7 @@ impl Servers {
             let what = "when a kernel takes to the disk what it buffers is not simulated";
             return Some(("write_mode", what, "write 'write_mode: fsync', or throttled"));
         }
-        (whole_sectors(own.write_bytes) > size_bytes).then_some((
+        (whole_sectors(own.write_bytes) > disk.size_bytes).then_some((
             "write_bytes",
             "it is more than the disk of the server's guest holds",
             "write less at once, or make the disk larger",
@@ -141,7 +141,7 @@ impl Servers {
         let Server { guest, own, seed, failed, serving, passive, planned_ns, .. } = &mut self.all[server];
         self.processors.take_back(now_ns, *guest, server);
         (*failed, *planned_ns) = (true, None);
-        let writing = self.disks.size_bytes(*guest).and_then(|size| Writing::new(own, size, now_ns));
+        let writing = self.disks.model(*guest).and_then(|disk| Writing::new(own, disk, now_ns));
         self.disks.forget(*guest, server);
         *serving =
             Serving::new(own.clone(), *seed, self.processors.has(*guest), self.request[*guest]).with(writing);
@@ -155,7 +155,7 @@ impl Servers {
     pub fn heal(&mut self, server: usize, now_ns: u64) {
         let Server { guest, own, failed, serving, .. } = &mut self.all[server];
         *failed = false;
-        serving.writing = self.disks.size_bytes(*guest).and_then(|size| Writing::new(own, size, now_ns));
+        serving.writing = self.disks.model(*guest).and_then(|disk| Writing::new(own, disk, now_ns));
     }
 
     /// A server forwards from now on, by a role.

@@ -1,11 +1,11 @@
 //! What a server writes to the disk of its guest, in virtual time: its requests to the disk, and when they are due.
 //!
 //! It writes as the testbed's server does: at places one after another, from the disk's beginning again at its end or
-//! after 64 MiB; in whole sectors, a long write in pieces, each behind the one before; then a flush. Throttled, one write
-//! at a time has the turn, and begins as long after the one before as that took.
+//! after 64 MiB; in whole sectors, a long write in pieces, each behind the one before; then a flush, if the disk has a
+//! cache. Throttled, one write at a time has the turn, and begins as long after the one before as that took.
 
 use std::collections::{BTreeMap, VecDeque};
-use virtlab_disk::{Kind, Request};
+use virtlab_disk::{Kind, Model, Request};
 use virtlab_load::parameters::request_response::{RequestResponse as Parameters, WriteMode};
 use virtlab_load::writes::{Places, pieces};
 
@@ -51,6 +51,8 @@ pub struct Writing<T> {
     /// 0: it does not.
     idle_ns: u64,
     places: Places,
+    /// What each write ends with.
+    last: Option<Request>,
     pace: Pace,
     /// Whether something is written without a request.
     idles: bool,
@@ -64,13 +66,14 @@ pub struct Writing<T> {
 }
 
 impl<T> Writing<T> {
-    /// Of a server that begins now, on a disk of that size; `None` if it writes nothing.
-    pub fn new(own: &Parameters, disk_bytes: u64, now_ns: u64) -> Option<Self> {
+    /// Of a server that begins now, on such a disk; `None` if it writes nothing.
+    pub fn new(own: &Parameters, disk: &Model, now_ns: u64) -> Option<Self> {
         (own.write_bytes > 0).then(|| Self {
             bytes: own.write_bytes,
             mode: own.write_mode,
             idle_ns: own.idle_write_ns,
-            places: Places::on_disk(disk_bytes),
+            places: Places::on_disk(disk.size_bytes),
+            last: (disk.write_cache_bytes > 0).then(Request::flush),
             pace: Pace { begun_ns: now_ns, ended_ns: 0, took_ns: 0, turn_ns: None, writes: false },
             idles: false,
             waiting: VecDeque::new(),
@@ -179,7 +182,7 @@ impl<T> Writing<T> {
         let mut asked: VecDeque<Request> = pieces(offset, self.bytes)
             .map(|(offset, bytes)| Request { kind: Kind::Write, offset, bytes })
             .collect();
-        asked.push_back(Request::flush());
+        asked.extend(self.last);
         self.tickets += 1;
         self.requests.extend(asked.pop_front().map(|first| (self.tickets, first)));
         self.pace.begun_ns = now_ns;
@@ -212,7 +215,9 @@ mod tests {
 
     fn writing(text: &str) -> Writing<char> {
         let own = virtlab_load::parameters::read(&serde_json::from_str(text).unwrap()).unwrap();
-        Writing::new(&own, 1 << 20, 0).unwrap()
+        let model =
+            Model { size_bytes: 1 << 20, rate_byte_per_s: None, latency_ns: 0, write_cache_bytes: 512 };
+        Writing::new(&own, &model, 0).unwrap()
     }
 
     /// The disk takes `took_ns` for each request.

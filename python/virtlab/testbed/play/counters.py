@@ -29,7 +29,7 @@ from virtlab.testbed.play.series import elsewhere
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.site import Site
 
-STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "memory")
+STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "disks", "memory")
 MARGIN = 2  # how many times its longest so far a reading must have before anything begins
 
 
@@ -128,7 +128,8 @@ class Counting:
         }
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
-        """Counters of guests that have a kernel of their own, as that has them."""
+        """Counters of guests that have a kernel of their own, as that has them. None serves a disk."""
+        groups = [group for group in groups if group != "disks"]
         guests = self.plan.world.guests.items()
         counting = {
             name for name, guest in guests if not PLATFORMS[guest.platform].shares_kernel

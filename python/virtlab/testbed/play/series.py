@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.metrics import disks
 from virtlab.plan import Plan, Refusal, SeriesRequest
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
@@ -23,6 +24,7 @@ OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
 OF_GUESTS = "guest.cpu"
 OF_VCPUS = "guest.vcpus"
 TELEMETRY = ("host.cpu", OF_GUESTS, OF_VCPUS, "memory", "disk")  # sampled beside every load
+OF_DISKS = (disks.OF_GUESTS, disks.OF_HOSTS)  # beside them, where a guest has a disk
 INSIDE = ("host.cpu", "memory", "disk")  # of those, what machines have of their own
 END_TIMEOUT_S = 300.0  # what was held comes before the answer, over whatever network there is
 Sources = Sequence[Mapping[str, Any]]
@@ -44,7 +46,10 @@ def wanted(plan: Plan) -> list[SeriesRequest]:
         nobodys |= {OF_GUESTS, OF_VCPUS}
     more = [
         SeriesRequest(source=source, every_ns=plan.collect.telemetry_ns)
-        for source in TELEMETRY
+        for source in (
+            *TELEMETRY,
+            *(OF_DISKS if any(guest.disk for guest in plan.world.guests.values()) else ()),
+        )
         if source not in nobodys
     ]
     return [*plan.collect.series, *more]

@@ -6,6 +6,7 @@
 //! `NAMESPACE/INTERFACE` and the names of disks.
 
 use crate::clock;
+use crate::leader::disk::Served;
 use crate::leader::kernel::links::{LinkState, links};
 use crate::leader::kernel::queueing::{Queueing, qdiscs};
 use crate::leader::machine::disks;
@@ -20,6 +21,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use virtlab_disk::Usage;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::{Record, SeriesRow};
 
@@ -30,8 +32,18 @@ const MOST_HELD_BYTES: usize = 64 << 20;
 const TICK_NS: f64 = 1e7;
 
 /// Sources that can be sampled.
-const SOURCES: [&str; 8] =
-    ["host.cpu", "guest.cpu", "guest.vcpus", "memory", "disk", "softnet", "qdisc", "vnics"];
+const SOURCES: [&str; 10] = [
+    "host.cpu",
+    "guest.cpu",
+    "guest.vcpus",
+    "guest.disk",
+    "host.disk",
+    "memory",
+    "disk",
+    "softnet",
+    "qdisc",
+    "vnics",
+];
 
 struct Due {
     source: String,
@@ -47,6 +59,7 @@ type Rows = Vec<(Nanos, String, &'static str, f64)>;
 pub struct Sampler {
     due: Vec<Due>,
     before: BTreeMap<String, (Nanos, Vec<f64>)>,
+    disks_before: BTreeMap<String, (Nanos, Usage)>,
     families: BTreeMap<String, Family>,
     sharings: Sharings,
     number: u64,
@@ -78,6 +91,7 @@ impl Sampler {
             }
         }
         self.before.clear();
+        self.disks_before.clear();
         self.families.clear();
         self.sharings = sharings;
         self.number = 0;
@@ -109,6 +123,7 @@ impl Sampler {
         now: Nanos,
         world: &mut World,
         children: impl Iterator<Item = (&'a str, Pid)>,
+        served: &[Served],
     ) -> Vec<Vec<u8>> {
         if self.due().is_none_or(|due| due > now) {
             return Vec::new();
@@ -124,6 +139,8 @@ impl Sampler {
                 "host.cpu" => self.host_cpu(&mut rows),
                 "guest.cpu" => self.guest_cpu(&children, &mut rows),
                 "guest.vcpus" => self.guest_vcpus(&children, &mut rows),
+                "guest.disk" => self.disks(served.iter().map(|one| (&one.name[..], one)), &mut rows),
+                "host.disk" => self.disks(served.iter().map(|one| (&one.together[..], one)), &mut rows),
                 "memory" => self.memory(&mut rows),
                 "disk" => self.disk(&mut rows),
                 "softnet" => softnet(&mut rows),
@@ -284,6 +301,23 @@ impl Sampler {
         }
     }
 
+    /// Disks that are served, those of one entity together.
+    fn disks<'a>(&mut self, served: impl Iterator<Item = (&'a str, &'a Served)>, rows: &mut Rows) {
+        let mut together: BTreeMap<&str, (usize, Usage)> = BTreeMap::new();
+        let now = clock::raw();
+        for (entity, one) in served {
+            let (count, usage) = together.entry(entity).or_default();
+            (*count, *usage) = (*count + 1, *usage + one.usage(now));
+        }
+        for (entity, (count, usage)) in together {
+            let before = self.disks_before.insert(entity.to_owned(), (now, usage));
+            let Some((then, before)) = before else { continue };
+            for (metric, value) in usage.rates(&before, now.since(then), count) {
+                rows.push((now, entity.to_owned(), metric, value));
+            }
+        }
+    }
+
     fn memory(&mut self, rows: &mut Rows) {
         let (now, found) = (clock::raw(), Memory::now());
         let mut row = |metric, value| rows.push((now, "memory".to_owned(), metric, value));
@@ -333,6 +367,7 @@ impl Sampler {
         world: &mut World,
         groups: &[String],
         children: &[(String, Pid)],
+        served: &[Served],
     ) -> anyhow::Result<Vec<Value>> {
         let mut rows = Vec::new();
         for group in groups {
@@ -376,6 +411,14 @@ impl Sampler {
                         Memory::now().counters().map(|(counter, value)| json!(["memory", counter, value])),
                     );
                 }
+                "disks" => {
+                    let now = clock::raw();
+                    for one in served {
+                        for (counter, value) in one.usage(now).counters() {
+                            rows.push(json!([one.name, counter, value]));
+                        }
+                    }
+                }
                 "guests" => {
                     for (namespace, pid) in children {
                         for (thread, [ran, waited, _]) in vcpus::of(*pid) {
@@ -399,7 +442,7 @@ impl Sampler {
                 }
                 other => {
                     bail!(
-                        "there is no counter group '{other}'; there are vnics, qdiscs, softnet, guests, memory, host.cpu"
+                        "there is no counter group '{other}'; there are vnics, qdiscs, softnet, guests, disks, memory, host.cpu"
                     )
                 }
             }

@@ -306,7 +306,8 @@ fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Resu
     let network = world.namespace(&placement.namespace)?.raw_fd();
     let (report, their_report) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("no pipe")?;
     let leader = unistd::getpid();
-    // SAFETY: the leader has one thread, so the child may do what any process may.
+    // SAFETY: other threads of the leader serve disks, and hold no lock but the allocator's, which `fork` hands on free. So
+    // the child may do what any process may.
     match unsafe { fork() }.context("cannot fork")? {
         ForkResult::Child => {
             drop(report);
@@ -375,7 +376,7 @@ fn become_child(
         .context("cannot restore SIGPIPE")?;
     unistd::setsid().context("cannot begin a session")?;
     // A session of its own hears of no one's end, and not every leader is the first of a PID namespace. The
-    // kernel's signal comes with the end of the thread that forked: a leader has but one.
+    // kernel's signal comes with the end of the thread that forked: a leader forks in but one.
     prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie its life to the leader's")?;
     if unistd::getppid() != leader {
         bail!("the leader is gone");

@@ -4,6 +4,7 @@
 //! An agent behind a command may have children of its own, so it owns a range of channels: what the control plane sends
 //! on `first + n` reaches it as a frame of channel `n`, and the other way round.
 
+use crate::leader::disk::{Served, Wanted};
 use crate::leader::streams::peer::{Peer, set_nonblocking};
 use anyhow::Context;
 use nix::errno::Errno;
@@ -34,6 +35,8 @@ pub enum Descriptor {
     Agent { channel: u16, channels: u16 },
     /// A byte stream; its bytes travel as data frames on `channel`.
     Stream { channel: u16 },
+    /// A disk, over NBD.
+    Disk(Wanted),
 }
 
 /// What flows.
@@ -63,10 +66,10 @@ impl Conduit {
     /// # Errors
     /// When no socket pair can be made, or the range of channels is empty or ends beyond the last one.
     pub fn new(descriptor: &Descriptor, of: u16) -> anyhow::Result<Option<(u16, Self, OwnedFd)>> {
-        let (channel, channels, frames) = match *descriptor {
-            Descriptor::Tap { .. } | Descriptor::Users { .. } => return Ok(None),
-            Descriptor::Agent { channel, channels } => (channel, channels, true),
-            Descriptor::Stream { channel } => (channel, 1, false),
+        let (channel, channels, frames) = match descriptor {
+            Descriptor::Tap { .. } | Descriptor::Users { .. } | Descriptor::Disk(_) => return Ok(None),
+            Descriptor::Agent { channel, channels } => (*channel, *channels, true),
+            Descriptor::Stream { channel } => (*channel, 1, false),
         };
         anyhow::ensure!(
             channel > 0 && channels > 0 && channel.checked_add(channels - 1).is_some(),
@@ -173,6 +176,8 @@ impl Conduit {
 #[derive(Debug, Default)]
 pub struct Conduits {
     all: BTreeMap<Key, Conduit>,
+    /// What serves a disk of a command.
+    pub disks: Vec<Served>,
 }
 
 impl Conduits {
@@ -206,6 +211,8 @@ impl Conduits {
     /// Takes over those of a command that runs now.
     pub fn add(&mut self, more: Self) {
         self.all.extend(more.all);
+        self.disks.retain(Served::lives);
+        self.disks.extend(more.disks);
     }
 
     /// Passes a frame on. A conduit whose client left belongs to the next that connects: so are a kept world's

@@ -24,6 +24,8 @@ DISK_MEMORY_BYTES = 256 << 20  # of one that boots a whole system from its disk
 DEFAULT_MODEL = "virtio"
 DEVICES = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e"}
 DRIVERS = {"virtio": "virtio_net", "e1000": "e1000", "e1000e": "e1000e"}
+DISK_NODE = "own"  # what QEMU calls it
+DISK_SERIAL = "virtlab-disk"  # by which the agent inside knows it
 TRANSLATION_MIB = 32  # of translated code; QEMU's own choice may fill a gigabyte
 MIB = 1 << 20
 
@@ -36,6 +38,14 @@ class Port:
     model: str
     descriptor: int
     offloads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDisk:
+    """A disk that the leader serves: the descriptor of its connection, and whether it has a write cache to be flushed."""
+
+    descriptor: int
+    cached: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,7 @@ class Machine:
     program: str = PROGRAM
     disk: Disk | None = None
     firmware: Firmware | None = None  # that starts the disk's boot loader; None: a PC's BIOS
+    own_disk: OwnDisk | None = None  # beside what it boots
     account: int | None = None  # whose rights it has while the guest runs; None: its caller's
 
     @property
@@ -63,7 +74,13 @@ class Machine:
 
     def drivers(self) -> list[str]:
         """Kernel modules that the guest loads before anything else."""
-        return ["virtio_pci", "virtio_console", *dict.fromkeys(DRIVERS[port.model] for port in self.ports)]
+        own = ["virtio_blk"] if self.own_disk is not None else []
+        return [
+            "virtio_pci",
+            "virtio_console",
+            *dict.fromkeys(DRIVERS[port.model] for port in self.ports),
+            *own,
+        ]
 
     def argv(self) -> list[str]:
         """The command line."""
@@ -83,7 +100,16 @@ class Machine:
             # Without its boot rom a device is ready sooner; no guest boots from it.
             device = f"{DEVICES[port.model]},netdev=net{number},mac={port.mac},romfile="
             out += ["-device", device]
-        return out
+        return out + self._own_disk()
+
+    def _own_disk(self) -> list[str]:
+        """Requests go to the leader as they come: QEMU caches nothing, and neither merges nor splits them."""
+        if self.own_disk is None:
+            return []
+        cached = "on" if self.own_disk.cached else "off"
+        served = f"driver=nbd,node-name={DISK_NODE},server.type=fd,server.str={self.own_disk.descriptor}"
+        device = f"virtio-blk-pci,drive={DISK_NODE},serial={DISK_SERIAL},write-cache={cached}"
+        return ["-blockdev", f"{served},cache.direct=on", "-device", device]
 
     def _processor(self) -> list[str]:
         return processor(self.accelerator)

@@ -32,6 +32,7 @@ from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.platform import flavour_of
 
@@ -269,6 +270,7 @@ class Machines(Running):
             {"kind": "agent", "channel": machine.leader, "channels": MACHINES.each - 2},
             {"kind": "stream", "channel": channel + 1},
             *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+            *([served_disk(name, guest)] if guest.disk is not None else []),
         ]
         ports = [
             command.Port(
@@ -297,6 +299,9 @@ class Machines(Running):
             monitor=_FIRST_DESCRIPTOR + 1,
             disk=disk,
             firmware=started,
+            own_disk=command.OwnDisk(_FIRST_DESCRIPTOR + 2 + len(taps), guest.disk.write_cache_bytes > 0)
+            if guest.disk is not None
+            else None,
             account=confinement.account(channel),
         )
         self.control.listen(channel, machine.hear)
@@ -322,6 +327,8 @@ class Machines(Running):
             "memory_bytes": wanted.whole_memory_bytes,
             "vnic_models": [port.model for port in ports],
         }
+        if guest.disk is not None:
+            machine.applied["disk"] = guest.disk.model_dump(mode="json")
         if image is not None:
             machine.applied |= {"kernel": image.kernel.version, "kernel_package": image.kernel.package}
         machine.applied |= of_disk or {}
@@ -401,10 +408,27 @@ class Machines(Running):
         for thing, found in has.items():
             if found != machine.applied[thing]:
                 raise machine.unlike(thing, found, machine.applied[thing])
+        if (wanted_disk := machine.applied.get("disk")) is not None:
+            machine.read_back["disk"] = self._own_disk(machine, monitor) | {"medium": wanted_disk["medium"]}
+            if machine.read_back["disk"] != wanted_disk:
+                raise machine.unlike("a disk", machine.read_back["disk"], wanted_disk)
         machine.read_back |= has | {
             "qemu": ".".join(str(version[part]) for part in ("major", "minor", "micro")),
             "status": monitor.execute("query-status")["status"],
         }
+
+    def _own_disk(self, machine: Started, monitor: Monitor) -> dict[str, Any]:
+        """The model of its disk as it is served; its size as QEMU has it."""
+        served = self.control.call("disks", {})["disks"]
+        wanted = disk_entity(machine.name)
+        found = next((dict(each) for each in served if each["name"] == wanted), {})
+        found.pop("name", None)
+        nodes = monitor.execute("query-named-block-nodes", {"flat": True})
+        found["size_bytes"] = next(
+            (int(node["image"]["virtual-size"]) for node in nodes if node["node-name"] == command.DISK_NODE),
+            0,
+        )
+        return found
 
     def _await_told(self, machine: Started, observe: Observer) -> None:
         """Waits until its Steps are applied inside. GuestError where a kernel of the user's own refuses one."""

@@ -16,6 +16,7 @@ from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
 from virtlab.testbed.platforms.qemu.command import DISK_MEMORY_BYTES, MEMORY_BYTES, PROGRAM
+from virtlab.testbed.platforms.qemu.disks import disk_refusals
 
 if TYPE_CHECKING:
     from virtlab.testbed.kinds.findings import Findings
@@ -63,6 +64,7 @@ def machine_refusals(path: str, name: str, plan: Plan, findings: Findings) -> It
         yield Refusal(f"{path}.routing", "its image has no routing daemon", "write 'routing: static'")
     if guest.pin != "none":
         yield Refusal(f"{path}.pin", "a virtual machine forwards on its own processors", "write 'pin: none'")
+    yield from disk_refusals(path, name, plan)
     for own, vnic in guest.vnics.items():
         if vnic.model is not None and vnic.model not in QEMU.vnic_models:
             models = ", ".join(QEMU.vnic_models)
@@ -109,9 +111,10 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
 
 
 def memory_of(guest: Guest) -> int:
-    """The memory of a virtual machine: what the file says, or as much as what it boots needs."""
+    """The memory of a virtual machine: what the file says, or as much as what it boots needs; and of its disk in memory."""
+    in_memory = guest.disk.size_bytes if guest.disk is not None and guest.disk.medium == "memory" else 0
     default = MEMORY_BYTES[flavour_of(guest)] if guest.image is None else DISK_MEMORY_BYTES
-    return guest.memory_bytes or default
+    return (guest.memory_bytes or default) + in_memory
 
 
 IMPLEMENTATION = GuestPlatform(lambda _: machines_missing(), machine_refusals, _running, memory_of)

@@ -1,30 +1,38 @@
-//! What a server writes: to a file of its own that has no name, so that the kernel removes it with the process.
+//! What a server writes: to the disk that virtlab gave its guest; without such a disk to a file of its own that has no
+//! name, so that the kernel removes it with the process.
 //!
-//! The file is overwritten from its beginning where it would be longer than its bound: a server that writes for days fills
-//! no disk. Without a request it writes, too, where it has not for a given time.
+//! Either is overwritten from its beginning where it would be longer than its bound: a server that writes for days fills
+//! no disk. Without a request it writes, too, where it has not for a given time. Writes to a disk are whole sectors that go
+//! past the page cache, unless they are buffered, in requests that the kernel passes on as they are.
 
 use super::lock::Lock;
 use crate::clock;
 use crate::probe::pacing::sleep;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use virtlab_disk::whole_sectors;
 use virtlab_load::parameters::request_response::{RequestResponse as Parameters, WriteMode};
+use virtlab_load::writes::{Places, pieces};
 use virtlab_wire::Nanos;
 
 /// Where guests keep files across restarts: on a disk, if they have one.
 const FOLDER: &str = "/var/tmp";
-/// Of the file; one write of more is a file of its length.
-const MOST_BYTES: u64 = 64 << 20;
+/// Disks of the guest, and how virtlab's says that it is one.
+const DISKS: &str = "/sys/block";
+const SERIAL: &str = "virtlab-disk";
+/// Of memory that goes to a disk past the page cache.
+const ALIGNED_BYTES: usize = 4096;
 /// The longest sleep, so that a stop is seen.
 const GLANCE: Nanos = Nanos(20_000_000);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
-    offset: u64,
+    places: Places,
     /// When the last write began, ended, and how long it took.
     begun: Nanos,
     ended: Nanos,
@@ -44,11 +52,59 @@ pub struct Counts {
     pub throttled: Nanos,
 }
 
+/// Octets that begin where a disk can take them from.
+#[derive(Debug)]
+struct Octets {
+    all: Vec<u8>,
+    first: usize,
+}
+
+impl Octets {
+    fn new(length: usize) -> Self {
+        let all = vec![0x77; length + ALIGNED_BYTES];
+        let first = all.as_ptr().align_offset(ALIGNED_BYTES).min(ALIGNED_BYTES);
+        Self { all, first }
+    }
+
+    fn aligned(&self) -> &[u8] {
+        &self.all[self.first..]
+    }
+}
+
+/// The disk that virtlab gave this guest, by its name, if it did.
+fn own_disk() -> Option<String> {
+    let disks = std::fs::read_dir(DISKS).ok()?;
+    disks.flatten().find_map(|disk| {
+        let serial = std::fs::read_to_string(disk.path().join("serial")).ok()?;
+        (serial.trim() == SERIAL).then(|| disk.file_name().to_string_lossy().into_owned())
+    })
+}
+
+fn open_disk(name: &str, own: &Parameters) -> anyhow::Result<(File, Places)> {
+    let mut flags = OFlag::O_RDWR | OFlag::O_CLOEXEC;
+    flags.set(OFlag::O_DIRECT, own.write_mode != WriteMode::Buffered);
+    let file: File = open(&*format!("/dev/{name}"), flags, Mode::empty())
+        .with_context(|| format!("cannot open the guest's disk {name}"))?
+        .into();
+    let size_bytes = (&file).seek(SeekFrom::End(0)).context("cannot tell the size of the guest's disk")?;
+    ensure!(whole_sectors(own.write_bytes) <= size_bytes, "a write of more than the guest's disk holds");
+    Ok((file, Places::on_disk(size_bytes)))
+}
+
+fn unnamed_file() -> anyhow::Result<File> {
+    std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
+    let file = open(FOLDER, flags, Mode::S_IRUSR | Mode::S_IWUSR)
+        .with_context(|| format!("cannot make a file without a name in {FOLDER}"))?;
+    Ok(file.into())
+}
+
 /// The file of a server.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
-    octets: Vec<u8>,
+    bytes: u64,
+    octets: Octets,
     mode: WriteMode,
     idle: Nanos,
     turn: Lock,
@@ -61,17 +117,24 @@ impl Writer {
         if own.write_bytes == 0 {
             return Ok(None);
         }
-        std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
-        let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
-        let file = open(FOLDER, flags, Mode::S_IRUSR | Mode::S_IWUSR)
-            .with_context(|| format!("cannot make a file without a name in {FOLDER}"))?;
+        let (file, places) = match own_disk() {
+            Some(name) => open_disk(&name, own)?,
+            None => (unnamed_file()?, Places::in_file()),
+        };
         Ok(Some(Self {
-            file: file.into(),
-            octets: vec![0x77; own.write_bytes as usize],
+            file,
+            bytes: own.write_bytes,
+            octets: Octets::new(whole_sectors(own.write_bytes) as usize),
             mode: own.write_mode,
             idle: Nanos(own.idle_write_ns),
             turn: Lock::default(),
-            progress: Mutex::new(Progress { begun: clock::raw(), ..Progress::default() }),
+            progress: Mutex::new(Progress {
+                places,
+                begun: clock::raw(),
+                ended: Nanos::ZERO,
+                took: Nanos::ZERO,
+                counts: Counts::default(),
+            }),
         }))
     }
 
@@ -112,18 +175,21 @@ impl Writer {
     }
 
     fn write_now(&self) -> anyhow::Result<()> {
-        let length = self.octets.len() as u64;
         let begun = clock::raw();
-        let offset = {
+        let (offset, on_disk) = {
             let mut progress = self.progress();
-            if progress.offset + length > MOST_BYTES {
-                progress.offset = 0;
-            }
             progress.begun = begun;
-            progress.offset += length;
-            progress.offset - length
+            (progress.places.next(self.bytes), progress.places.are_on_disk())
         };
-        self.file.write_all_at(&self.octets, offset).context("cannot write to its file")?;
+        if on_disk {
+            for (offset, bytes) in pieces(offset, self.bytes) {
+                let octets = &self.octets.aligned()[..bytes as usize];
+                self.file.write_all_at(octets, offset).context("cannot write to its guest's disk")?;
+            }
+        } else {
+            let octets = &self.octets.aligned()[..self.bytes as usize];
+            self.file.write_all_at(octets, offset).context("cannot write to its file")?;
+        }
         if self.mode != WriteMode::Buffered {
             self.file.sync_data().context("cannot write its file to the disk")?;
         }
@@ -132,7 +198,7 @@ impl Writer {
         progress.took = progress.ended.since(begun);
         let took = progress.took;
         progress.counts.writes += 1;
-        progress.counts.bytes += length;
+        progress.counts.bytes += self.bytes;
         progress.counts.time += took;
         Ok(())
     }

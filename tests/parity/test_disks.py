@@ -82,9 +82,9 @@ def test_every_write_of_a_server_is_one_operation_of_its_bytes_and_takes_the_tim
         assert (disk["disk_reads"] > 0) == (arm == "testbed")
         assert disk["disk_write_ns"] == pytest.approx(MODEL_NS * disk["disk_writes"], rel=1e-9)
         write_ns = server["write_ns"] / server["writes"]
-        assert MODEL_NS <= write_ns < (1.5 if arm == "testbed" else 1 + 1e-9) * MODEL_NS
+        assert MODEL_NS <= write_ns < (2 if arm == "testbed" else 1 + 1e-9) * MODEL_NS
         took = np.median(answers["finished_ns"] - answers["sent_ns"])
-        assert MODEL_NS <= took < (2 if arm == "testbed" else 1.1) * MODEL_NS
+        assert MODEL_NS <= took < (3 if arm == "testbed" else 1.1) * MODEL_NS
         for entity in ("guests.h1.app.disk", "hosts.h1.disks"):
             assert written(kept, entity) == pytest.approx(disk["disk_written_bytes"], rel=0.25)
 
@@ -97,6 +97,5 @@ def test_a_long_write_and_a_flush_are_the_same_operations_on_both_arms() -> None
         assert found["disk_written_bytes"] == (262_144 + 37_888) * server["writes"]
         assert found["disk_flushes"] == server["writes"]
         holds_ns = (262_144 + 37_888) * 1e9 / 20e6
-        assert server["write_ns"] / server["writes"] == pytest.approx(
-            holds_ns, rel=0.25 if arm == "testbed" else 0.001
-        )
+        write_ns = server["write_ns"] / server["writes"]
+        assert holds_ns <= write_ns < (2 if arm == "testbed" else 1.001) * holds_ns

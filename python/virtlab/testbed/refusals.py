@@ -100,7 +100,9 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
         largest = max(wanted, key=lambda name: wanted[name])
         reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
         cure = "use fewer guests, or give them less memory"
-        if any(guest.disk is not None and guest.disk.medium == "memory" for guest in plan.world.guests.values()):
+        if any(
+            guest.disk is not None and guest.disk.medium == "memory" for guest in plan.world.guests.values()
+        ):
             cure += "; disks in memory are part of it: write 'medium: file'"
         yield Refusal(f"guests.{largest}.memory_bytes", reason, cure)
 

@@ -179,8 +179,8 @@ impl Leader {
                 theirs.push(self.world.tap(namespace, link)?);
             } else if let Descriptor::Users { namespace } = descriptor {
                 theirs.push(self.world.users_of(namespace)?);
-            } else if let Descriptor::Disk(wanted) = descriptor {
-                let (served, end) = Served::begin(wanted)?;
+            } else if let Descriptor::Disk { disk } = descriptor {
+                let (served, end) = Served::begin(disk)?;
                 made.disks.push(served);
                 theirs.push(end);
             } else if let Some((first, conduit, end)) = Conduit::new(descriptor, of.1)? {

@@ -16,8 +16,7 @@ use nix::sys::signal::SigSet;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::time::TimeSpec;
 use nix::unistd;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -33,15 +32,44 @@ const MOST_WAITING_BYTES: usize = 64 << 20;
 const MOST_UNDER_WAY: usize = 4096;
 
 /// A disk that a command is born with.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wanted {
+#[derive(Clone, Debug)]
+struct Wanted {
     /// Its name in series and counters, and that of all disks of its host.
-    pub name: String,
-    pub together: String,
-    pub model: Model,
+    name: String,
+    together: String,
+    model: Model,
     /// Where its bytes are; absent: in memory.
-    pub folder: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// From its words: read by hand, since what serde makes of them is a hundredth of this program.
+    fn read(words: &Map<String, Value>) -> Option<Self> {
+        let model = words.get("model")?.as_object()?;
+        let known = ["size_bytes", "rate_byte_per_s", "latency_ns", "write_cache_bytes"];
+        if words.len() > 4 || model.keys().any(|key| !known.contains(&&key[..])) {
+            return None;
+        }
+        let number = |key: &str| match model.get(key) {
+            None | Some(Value::Null) => Some(0),
+            Some(value) => value.as_u64(),
+        };
+        let text = |key: &str| words.get(key)?.as_str();
+        Some(Self {
+            name: text("name")?.to_owned(),
+            together: text("together")?.to_owned(),
+            model: Model {
+                size_bytes: number("size_bytes").filter(|size| *size > 0)?,
+                rate_byte_per_s: Some(number("rate_byte_per_s")?).filter(|rate| *rate > 0),
+                latency_ns: number("latency_ns")?,
+                write_cache_bytes: number("write_cache_bytes")?,
+            },
+            folder: match words.get("folder") {
+                None => None,
+                Some(folder) => Some(folder.as_str()?.into()),
+            },
+        })
+    }
 }
 
 /// A disk that is served.
@@ -56,8 +84,9 @@ impl Served {
     /// Begins to serve a disk; the end of its connection that a client gets.
     ///
     /// # Errors
-    /// When there is no room for it, no socket pair or no thread.
-    pub fn begin(wanted: &Wanted) -> anyhow::Result<(Self, OwnedFd)> {
+    /// When its words are of no disk; when there is no room for it, no socket pair or no thread.
+    pub fn begin(words: &Map<String, Value>) -> anyhow::Result<(Self, OwnedFd)> {
+        let wanted = Wanted::read(words).context("a descriptor of a disk has another shape")?;
         let size_bytes = wanted.model.size_bytes;
         let store = match &wanted.folder {
             None => Store::in_memory(size_bytes)?,
@@ -226,9 +255,26 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    fn wanted(rate: Option<u64>, latency_ns: u64) -> Wanted {
-        let model = Model { size_bytes: 1 << 20, rate_byte_per_s: rate, latency_ns, write_cache_bytes: 0 };
-        Wanted { name: "guests.a.disk".into(), together: "hosts.a.disks".into(), model, folder: None }
+    fn wanted(rate: Option<u64>, latency_ns: u64) -> Map<String, Value> {
+        let model = json!({"size_bytes": 1 << 20, "rate_byte_per_s": rate, "latency_ns": latency_ns});
+        let words = json!({"name": "guests.a.disk", "together": "hosts.a.disks", "model": model});
+        words.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn words_of_another_shape_are_no_disk() {
+        let changed = |change: fn(&mut Map<String, Value>)| {
+            let mut words = wanted(Some(1), 2);
+            change(&mut words);
+            Served::begin(&words).is_err()
+        };
+        assert!(!changed(|_| {}));
+        assert!(changed(|words| drop(words.remove("name"))));
+        assert!(changed(|words| drop(words.insert("model".into(), json!({"size_bytes": -1})))));
+        assert!(changed(|words| drop(words.insert("model".into(), json!({"size_bytes": 512, "rate": 1})))));
+        assert!(changed(|words| drop(words.insert("model".into(), json!({})))));
+        assert!(changed(|words| drop(words.insert("folder".into(), json!(7)))));
+        assert!(changed(|words| drop(words.insert("folder".into(), json!("/nowhere")))));
     }
 
     fn negotiate(stream: &mut UnixStream) {

@@ -4,7 +4,7 @@
 //! An agent behind a command may have children of its own, so it owns a range of channels: what the control plane sends
 //! on `first + n` reaches it as a frame of channel `n`, and the other way round.
 
-use crate::leader::disk::{Served, Wanted};
+use crate::leader::disk::Served;
 use crate::leader::streams::peer::{Peer, set_nonblocking};
 use anyhow::Context;
 use nix::errno::Errno;
@@ -12,6 +12,7 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,8 +36,8 @@ pub enum Descriptor {
     Agent { channel: u16, channels: u16 },
     /// A byte stream; its bytes travel as data frames on `channel`.
     Stream { channel: u16 },
-    /// A disk, over NBD.
-    Disk(Wanted),
+    /// A disk, over NBD, by words of its own.
+    Disk { disk: Map<String, Value> },
 }
 
 /// What flows.
@@ -67,7 +68,7 @@ impl Conduit {
     /// When no socket pair can be made, or the range of channels is empty or ends beyond the last one.
     pub fn new(descriptor: &Descriptor, of: u16) -> anyhow::Result<Option<(u16, Self, OwnedFd)>> {
         let (channel, channels, frames) = match descriptor {
-            Descriptor::Tap { .. } | Descriptor::Users { .. } | Descriptor::Disk(_) => return Ok(None),
+            Descriptor::Tap { .. } | Descriptor::Users { .. } | Descriptor::Disk { .. } => return Ok(None),
             Descriptor::Agent { channel, channels } => (*channel, *channels, true),
             Descriptor::Stream { channel } => (*channel, 1, false),
         };

@@ -26,13 +26,8 @@ def served_disk(name: str, guest: Guest) -> dict[str, Any]:
     """The descriptor of a guest's disk, as the leader makes it."""
     assert guest.disk is not None, name
     model = guest.disk.model_dump(mode="json", exclude={"medium"})
-    wanted = {
-        "kind": "disk",
-        "name": disk_entity(name),
-        "together": f"{TOGETHER}{disks_of(guest.host)}",
-        "model": model,
-    }
-    return wanted | ({"folder": FOLDER} if guest.disk.medium == "file" else {})
+    wanted = {"name": disk_entity(name), "together": f"{TOGETHER}{disks_of(guest.host)}", "model": model}
+    return {"kind": "disk", "disk": wanted | ({"folder": FOLDER} if guest.disk.medium == "file" else {})}
 
 
 def disk_refusals(path: str, name: str, plan: Plan) -> Iterator[Refusal]:

@@ -4,7 +4,7 @@
 
 use crate::model::{Kind, Model, Refused, Request};
 use crate::usage::{Busy, Usage};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use virtlab_wire::Nanos;
 
 /// A request that is complete.
@@ -68,8 +68,7 @@ pub struct Disk {
     free: Nanos,
     cache: Cache,
     /// By when they complete, then in the order in which they came.
-    pending: BTreeMap<(Nanos, u64), Completion>,
-    submitted: u64,
+    pending: VecDeque<Completion>,
     busy: Busy,
     usage: Usage,
 }
@@ -82,8 +81,7 @@ impl Disk {
             model,
             free: Nanos::ZERO,
             cache: Cache::default(),
-            pending: BTreeMap::new(),
-            submitted: 0,
+            pending: VecDeque::new(),
             busy: Busy::default(),
             usage: Usage::default(),
         }
@@ -112,9 +110,9 @@ impl Disk {
                 taken
             }
         };
-        self.submitted += 1;
         self.busy.add(request.kind, now, at);
-        self.pending.insert((at, self.submitted), Completion { id, came: now, at, request });
+        let place = self.pending.partition_point(|before| before.at <= at);
+        self.pending.insert(place, Completion { id, came: now, at, request });
         Ok(at)
     }
 
@@ -127,13 +125,13 @@ impl Disk {
     /// When the next request is complete.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
-        self.pending.first_key_value().map(|((at, _), _)| *at)
+        self.pending.front().map(|first| first.at)
     }
 
     /// A request that is complete by now; to be asked until there is no other.
     pub fn complete(&mut self, now: Nanos) -> Option<Completion> {
-        let entry = self.pending.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let completion = entry.remove();
+        let completion = *self.pending.front().filter(|first| first.at <= now)?;
+        self.pending.pop_front();
         let Completion { came, at, request, .. } = completion;
         let used = self.usage.of(request.kind);
         used.operations += 1;

@@ -41,6 +41,8 @@ struct Pace {
     /// Throttled: since when a write has the turn and waits to begin, and whether one has it and has begun.
     turn_ns: Option<u64>,
     writes: bool,
+    /// Whether something is written without a request.
+    idles: bool,
 }
 
 /// The writes of a server.
@@ -54,8 +56,6 @@ pub struct Writing<T> {
     /// What each write ends with.
     last: Option<Request>,
     pace: Pace,
-    /// Whether something is written without a request.
-    idles: bool,
     waiting: VecDeque<Whose<T>>,
     under_way: BTreeMap<u64, Write<T>>,
     tickets: u64,
@@ -74,8 +74,14 @@ impl<T> Writing<T> {
             idle_ns: own.idle_write_ns,
             places: Places::on_disk(disk.size_bytes),
             last: (disk.write_cache_bytes > 0).then(Request::flush),
-            pace: Pace { begun_ns: now_ns, ended_ns: 0, took_ns: 0, turn_ns: None, writes: false },
-            idles: false,
+            pace: Pace {
+                begun_ns: now_ns,
+                ended_ns: 0,
+                took_ns: 0,
+                turn_ns: None,
+                writes: false,
+                idles: false,
+            },
             waiting: VecDeque::new(),
             under_way: BTreeMap::new(),
             tickets: 0,
@@ -103,7 +109,7 @@ impl<T> Writing<T> {
     /// Begins what is due by now; what the disk has to do then.
     pub fn go_on(&mut self, now_ns: u64) -> Vec<(u64, Request)> {
         if self.idle_due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
-            self.idles = true;
+            self.pace.idles = true;
             self.wait_for_turn(None, now_ns);
         }
         self.begin(now_ns);
@@ -133,7 +139,7 @@ impl<T> Writing<T> {
             Some(owner) => self.done.push_back(owner),
             None => {
                 self.counts.idle_writes += 1;
-                self.idles = false;
+                self.pace.idles = false;
             }
         }
         self.call(now_ns);
@@ -190,7 +196,7 @@ impl<T> Writing<T> {
     }
 
     fn idle_due_ns(&self) -> Option<u64> {
-        (self.idle_ns > 0 && !self.idles).then(|| self.pace.begun_ns.saturating_add(self.idle_ns))
+        (self.idle_ns > 0 && !self.pace.idles).then(|| self.pace.begun_ns.saturating_add(self.idle_ns))
     }
 }
 

@@ -16,13 +16,12 @@ use nix::sys::signal::SigSet;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::time::TimeSpec;
 use nix::unistd;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Store;
-use virtlab_disk::{Disk, Kind, Model, Request, Usage};
+use virtlab_disk::{Disk, Kind, Model, Usage};
 use virtlab_wire::Nanos;
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -44,10 +43,13 @@ struct Wanted {
 
 impl Wanted {
     /// From its words: read by hand, since what serde makes of them is a hundredth of this program.
-    fn read(words: &Map<String, Value>) -> Option<Self> {
+    fn read(words: &Value) -> Option<Self> {
+        let words = words.as_object()?;
         let model = words.get("model")?.as_object()?;
         let known = ["size_bytes", "rate_byte_per_s", "latency_ns", "write_cache_bytes"];
-        if words.len() > 4 || model.keys().any(|key| !known.contains(&&key[..])) {
+        if words.keys().any(|key| !["name", "together", "model", "folder"].contains(&&key[..]))
+            || model.keys().any(|key| !known.contains(&&key[..]))
+        {
             return None;
         }
         let number = |key: &str| match model.get(key) {
@@ -85,7 +87,7 @@ impl Served {
     ///
     /// # Errors
     /// When its words are of no disk; when there is no room for it, no socket pair or no thread.
-    pub fn begin(words: &Map<String, Value>) -> anyhow::Result<(Self, OwnedFd)> {
+    pub fn begin(words: &Value) -> anyhow::Result<(Self, OwnedFd)> {
         let wanted = Wanted::read(words).context("a descriptor of a disk has another shape")?;
         let size_bytes = wanted.model.size_bytes;
         let store = match &wanted.folder {
@@ -107,7 +109,7 @@ impl Served {
             connection: Connection::new(size_bytes, wanted.model.write_cache_bytes > 0),
             disk: disk.clone(),
             store,
-            waiting: BTreeMap::new(),
+            waiting: Vec::new(),
             requests: 0,
             fd: ours,
         };
@@ -142,13 +144,19 @@ fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
     disk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A request under way: what it is to its client, and whether it went well so far.
+struct Waiting {
+    id: u64,
+    handle: u64,
+    went_well: bool,
+}
+
 /// The thread's own.
 struct Serving {
     connection: Connection,
     disk: Arc<Mutex<Disk>>,
     store: Store,
-    /// Requests under way: what each is to its client, and whether it went well so far.
-    waiting: BTreeMap<u64, (u64, Request, bool)>,
+    waiting: Vec<Waiting>,
     requests: u64,
     fd: OwnedFd,
 }
@@ -194,7 +202,9 @@ impl Serving {
         while self.connection.outbox.len() < MOST_WAITING_BYTES
             && let Some(done) = disk.complete(clock::raw())
         {
-            let Some((handle, request, went_well)) = self.waiting.remove(&done.id) else { continue };
+            let Some(place) = self.waiting.iter().position(|one| one.id == done.id) else { continue };
+            let Waiting { handle, went_well, .. } = self.waiting.swap_remove(place);
+            let request = done.request;
             let read = match request.kind {
                 Kind::Read => self.store.read(request.offset, request.bytes).ok(),
                 _ => went_well.then(Vec::new),
@@ -220,7 +230,7 @@ impl Serving {
                     let went_well = written.is_empty() || self.store.write(request.offset, &written).is_ok();
                     self.requests += 1;
                     match lock(&self.disk).submit(clock::raw(), self.requests, request) {
-                        Ok(_) => drop(self.waiting.insert(self.requests, (handle, request, went_well))),
+                        Ok(_) => self.waiting.push(Waiting { id: self.requests, handle, went_well }),
                         Err(_) => self.connection.answer(handle, Err(EIO)),
                     }
                 }
@@ -255,26 +265,27 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    fn wanted(rate: Option<u64>, latency_ns: u64) -> Map<String, Value> {
+    fn wanted(rate: Option<u64>, latency_ns: u64) -> Value {
         let model = json!({"size_bytes": 1 << 20, "rate_byte_per_s": rate, "latency_ns": latency_ns});
-        let words = json!({"name": "guests.a.disk", "together": "hosts.a.disks", "model": model});
-        words.as_object().unwrap().clone()
+        json!({"name": "guests.a.disk", "together": "hosts.a.disks", "model": model})
     }
 
     #[test]
     fn words_of_another_shape_are_no_disk() {
-        let changed = |change: fn(&mut Map<String, Value>)| {
+        assert!(Served::begin(&wanted(Some(1), 2)).is_ok());
+        for (key, value) in [
+            ("name", Value::Null),
+            ("model", json!({"size_bytes": -1})),
+            ("model", json!({"size_bytes": 512, "rate": 1})),
+            ("model", json!({})),
+            ("folder", json!(7)),
+            ("folder", json!("/nowhere")),
+            ("more", json!(7)),
+        ] {
             let mut words = wanted(Some(1), 2);
-            change(&mut words);
-            Served::begin(&words).is_err()
-        };
-        assert!(!changed(|_| {}));
-        assert!(changed(|words| drop(words.remove("name"))));
-        assert!(changed(|words| drop(words.insert("model".into(), json!({"size_bytes": -1})))));
-        assert!(changed(|words| drop(words.insert("model".into(), json!({"size_bytes": 512, "rate": 1})))));
-        assert!(changed(|words| drop(words.insert("model".into(), json!({})))));
-        assert!(changed(|words| drop(words.insert("folder".into(), json!(7)))));
-        assert!(changed(|words| drop(words.insert("folder".into(), json!("/nowhere")))));
+            words[key] = value;
+            assert!(Served::begin(&words).is_err(), "{words}");
+        }
     }
 
     fn negotiate(stream: &mut UnixStream) {

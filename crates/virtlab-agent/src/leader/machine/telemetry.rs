@@ -59,7 +59,7 @@ type Rows = Vec<(Nanos, String, &'static str, f64)>;
 pub struct Sampler {
     due: Vec<Due>,
     before: BTreeMap<String, (Nanos, Vec<f64>)>,
-    disks_before: BTreeMap<String, (Nanos, Usage)>,
+    disks_before: Vec<(String, Nanos, Usage)>,
     families: BTreeMap<String, Family>,
     sharings: Sharings,
     number: u64,
@@ -303,18 +303,26 @@ impl Sampler {
 
     /// Disks that are served, those of one entity together.
     fn disks<'a>(&mut self, served: impl Iterator<Item = (&'a str, &'a Served)>, rows: &mut Rows) {
-        let mut together: BTreeMap<&str, (usize, Usage)> = BTreeMap::new();
         let now = clock::raw();
+        let mut together: Vec<(&str, usize, Usage)> = Vec::new();
         for (entity, one) in served {
-            let (count, usage) = together.entry(entity).or_default();
+            let place = together.iter().position(|(known, ..)| *known == entity).unwrap_or_else(|| {
+                together.push((entity, 0, Usage::default()));
+                together.len() - 1
+            });
+            let (_, count, usage) = &mut together[place];
             (*count, *usage) = (*count + 1, *usage + one.usage(now));
         }
-        for (entity, (count, usage)) in together {
-            let before = self.disks_before.insert(entity.to_owned(), (now, usage));
-            let Some((then, before)) = before else { continue };
-            for (metric, value) in usage.rates(&before, now.since(then), count) {
+        for (entity, count, usage) in together {
+            let Some((_, then, before)) = self.disks_before.iter_mut().find(|(known, ..)| known == entity)
+            else {
+                self.disks_before.push((entity.to_owned(), now, usage));
+                continue;
+            };
+            for (metric, value) in usage.rates(before, now.since(*then), count) {
                 rows.push((now, entity.to_owned(), metric, value));
             }
+            (*then, *before) = (now, usage);
         }
     }
 

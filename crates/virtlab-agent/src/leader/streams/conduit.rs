@@ -12,7 +12,7 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,7 +37,7 @@ pub enum Descriptor {
     /// A byte stream; its bytes travel as data frames on `channel`.
     Stream { channel: u16 },
     /// A disk, over NBD, by words of its own.
-    Disk { disk: Map<String, Value> },
+    Disk { disk: Value },
 }
 
 /// What flows.

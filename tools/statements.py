@@ -36,12 +36,15 @@ class Judge:
 
 @dataclass(frozen=True)
 class Entry:
-    """What becomes clear of one statement: claims that judge it, the command that answers it, or why neither does."""
+    """What becomes clear of one statement: claims that judge it, the command that answers it, or why neither does, for
+    good or (`not_yet`) until virtlab has what it needs.
+    """
 
     claims: tuple[Judge, ...] = ()
     command: str = ""
     not_judged: str = ""
     note: str = ""
+    not_yet: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def as_statement(number: int, row: dict[str, str]) -> dict[str, str]:
 def entry(path: Path, name: str, written: Any) -> Entry:
     """One entry: claims, or a mapping with a command or a reason, each with a note."""
     if isinstance(written, dict):
-        unknown = set(written) - {"claims", "command", "not_judged", "note"}
+        unknown = set(written) - {"claims", "command", "not_judged", "not_yet", "note"}
         if unknown:
             raise SystemExit(f"{path}: {name}: unknown key {sorted(unknown)[0]}")
         claims = written.get("claims") or ()
@@ -139,6 +142,7 @@ def entry(path: Path, name: str, written: Any) -> Entry:
             written.get("command", ""),
             written.get("not_judged", ""),
             written.get("note", ""),
+            written.get("not_yet", ""),
         )
     return Entry(judges(path, written))
 

@@ -7,8 +7,8 @@
     python -m tools.studies count               prints how many figures and statements of each source have what
 
 `statements.yaml` of a study says of each row of its table of statements which claims judge it, which command answers
-it, or why it is not judged; under `not_run`, why a file was not simulated or measured. `verdicts.csv` beside it keeps
-what was found. The tests hold the tables against what this file writes.
+it, or why it is not judged, for good or not yet; under `not_run`, why a file was not simulated or measured.
+`verdicts.csv` beside it keeps what was found. The tests hold the tables against what this file writes.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def cells(
     head = [f"{name} ({row['location']})", said(row)]
     if one.not_judged:
         return [*head, f"not judged, because {one.not_judged}", "", ""]
+    if one.not_yet:
+        return [*head, f"not judged yet, because {one.not_yet}", "", ""]
     note = f" ({one.note})" if one.note else ""
     if one.command:
         found = known.get((one.command, name, "", "simulated"))
@@ -131,8 +133,10 @@ def counted(study: Study) -> str:
     figures = read_figures(study.folder / FILE_NAME)
     numbered = [one for one in figures.entries if re.match(r"(Fig|Table)\b", one.figure)]
     drawn, told = sum(bool(one.plots) for one in numbered), sum(bool(one.command) for one in numbered)
+    awaited = sum(bool(one.not_yet) for one in numbered)
     entries = study.entries.values()
     judged, answered = sum(bool(one.claims) for one in entries), sum(bool(one.command) for one in entries)
+    later = sum(bool(one.not_yet) for one in entries)
     known = known_of(study)
     computed = sum(
         (one.command, name, "", "simulated") in known for name, one in study.entries.items() if one.command
@@ -140,10 +144,11 @@ def counted(study: Study) -> str:
     has = {arm: sum(any_verdict(study, one, known, arm) for one in entries) for arm in ARMS}
     return (
         f"{study.folder.name}: {len(numbered)} figures and tables, {drawn} by plots, {told} by a command, "
-        f"{len(numbered) - drawn - told} declined; {len(study.entries)} statements, {judged} by claims "
+        f"{awaited} not yet, {len(numbered) - drawn - told - awaited} declined; "
+        f"{len(study.entries)} statements, {judged} by claims "
         f"(simulated {has['simulated']}, measured {has['measured']}), {answered} by a command "
         f"({computed} computed), "
-        f"{len(study.entries) - judged - answered} declined"
+        f"{later} not yet, {len(study.entries) - judged - answered - later} declined"
     )
 
 

@@ -208,7 +208,7 @@ class Realisation:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One figure or table of the source: names here that reproduce it, from which experiments; the command that answers
-    it; or why nothing does.
+    it; or why nothing does, for good or (`not_yet`) until virtlab has what it needs.
     """
 
     figure: str
@@ -218,6 +218,7 @@ class Entry:
     why_not: str = ""
     note: str = ""
     command: str = ""
+    not_yet: str = ""
 
 
 @dataclass(frozen=True, slots=True)

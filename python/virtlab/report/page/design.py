@@ -43,7 +43,7 @@ def source_figure(entry: Entry, present: frozenset[str]) -> Block:
     links: list[Block] = [{"id": name, "text": name} for name in entry.plots if name in present]
     links += [{"id": "", "text": f"{name} ({of})"} for name in entry.plots if name not in present]
     answer = f"answered by `{entry.command}`" if entry.command else ""
-    words = "; ".join(part for part in (answer, entry.why_not, entry.note) if part)
+    words = "; ".join(part for part in (answer, entry.why_not, entry.not_yet, entry.note) if part)
     return {"figure": entry.figure, "shows": entry.shows, "links": links, "says": words}
 
 

@@ -26,7 +26,7 @@ from virtlab.report.names import slug
 FILE_NAME = "figures.yaml"
 TABLE = "figures.csv"  # in the folder of published tables: a row for each figure and table of each source
 DECLINED_MAX = 5  # figures of one source that its study may decline
-_KEYS = {"figure", "shows", "experiment", "plots", "command", "why_not", "note"}
+_KEYS = {"figure", "shows", "experiment", "plots", "command", "why_not", "not_yet", "note"}
 _NUMBERED = re.compile(r"(Fig|Table)\b")
 
 
@@ -131,6 +131,7 @@ def _entry(path: Path, values: Any) -> Entry:
         str(values.get("why_not") or ""),
         str(values.get("note") or ""),
         str(values.get("command") or ""),
+        str(values.get("not_yet") or ""),
     )
 
 
@@ -178,12 +179,17 @@ def _shape(entry: Entry) -> list[Problem]:
     found = []
     said = [
         key
-        for key, value in (("plots", entry.plots), ("command", entry.command), ("why_not", entry.why_not))
+        for key, value in (
+            ("plots", entry.plots),
+            ("command", entry.command),
+            ("why_not", entry.why_not),
+            ("not_yet", entry.not_yet),
+        )
         if value
     ]
     if len(said) != 1:
         what = f"has {' and '.join(said)}" if said else "has neither plots, nor a command, nor a why_not"
-        found.append(Problem(entry.figure, what, "keep exactly one of plots, command, why_not"))
+        found.append(Problem(entry.figure, what, "keep exactly one of plots, command, why_not, not_yet"))
     if not entry.shows:
         found.append(Problem(entry.figure, "does not say what it shows", "add 'shows'"))
     return found

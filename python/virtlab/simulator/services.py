@@ -49,11 +49,6 @@ def refusals_of_services(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(
                 f"services.{name}.kind", f"'{service.kind}' is not modelled", "run the file on the testbed"
             )
-        if service.parameters.get("write_bytes"):
-            reason = "simulated guests have no disks, so what a write takes is unknown"
-            yield Refusal(
-                f"services.{name}.write_bytes", reason, "remove 'write', or run the file on the testbed"
-            )
     for name, role in plan.roles.items():
         if server_of(_service(plan, role)) is not None and role.parameters.get("keep_alive") is False:
             reason = "connections that come and go are not modelled"

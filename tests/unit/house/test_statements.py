@@ -19,7 +19,6 @@ from tools.verdicts import SAME, own_points, same_worlds, share_of_runs, unmodel
 from virtlab.analysis import parse_claim
 from virtlab.analysis.claims.nouns import Linear, Trend
 from virtlab.catalogue import ACTIONS
-from virtlab.plan.model import Guest
 from virtlab.report.gather.sources.source_figures import FILE_NAME, read_figures
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +59,6 @@ def test_each_statement_has_one_entry_and_few_are_declined(name: str) -> None:
 
 
 NOT_YET: dict[str, Callable[[], bool]] = {  # what is said to be missing -> whether it still is
-    "simulated guests have no disks yet": lambda: "disk" not in Guest.model_fields,
     "no guest moves to another host while it runs yet": lambda: not ACTIONS["migrate"].played,
 }
 

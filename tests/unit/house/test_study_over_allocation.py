@@ -33,7 +33,7 @@ def plan_of(case: str, load: str) -> Plan:
 @pytest.mark.parametrize(("case", "load"), FULL)
 def test_the_capacity_of_the_fitted_model_is_the_published_highest_load(case: str, load: str) -> None:
     plan = plan_of(case, load)
-    (service,) = plan.world.services.values()
+    service = plan.world.services["app"]
     work_s = (service.parameters["demand_ns"] + service.parameters["serial_demand_ns"]) / 1e9
     vcpus = sum(guest.vcpus or 0 for guest in plan.world.guests.values())
     left = plan.world.pools["h1.cores"].cpus - vcpus * PROFILE.value("platform.qemu.idle_vcpu_ratio")

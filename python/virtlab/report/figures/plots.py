@@ -17,6 +17,7 @@ from virtlab.report.figures.classes import class_figures
 from virtlab.report.figures.comparison import comparison_figures
 from virtlab.report.figures.cores import cores_figure
 from virtlab.report.figures.courses import course_figure
+from virtlab.report.figures.disks import disk_figures
 from virtlab.report.figures.distributions import distribution_figure
 from virtlab.report.figures.figure import Figure
 from virtlab.report.figures.histograms import histogram_figure
@@ -60,6 +61,7 @@ def figures_of(data: Gathered) -> list[Figure]:
         *class_figures(data),
         *([cores] if cores is not None else []),
         *processing_figures(data),
+        *disk_figures(data),
     ]
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from virtlab.report import names
+from virtlab.report.figures.against_load import Against, against_load
 from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
-from virtlab.report.figures.panels import Panels, arrange, main_factor
+from virtlab.report.figures.panels import arrange
 from virtlab.report.gather.gathered import Gathered
-from virtlab.report.gather.model import Cell, Result
 from virtlab.report.gather.processing import HOST, SHARES, Course, busiest
 from virtlab.report.words import point_words
-from virtlab.units import numeric_levels
 
 GROUP = "health"
-LOADS = (("request_rate", "requests due per second"), ("offered_load", "offered load, bit/s"))
 
 
 def processing_figures(data: Gathered) -> Iterator[Figure]:
@@ -63,67 +61,16 @@ def _by_load(data: Gathered, share: str, metric: str, words: str) -> Figure | No
     ]
     if not any(entity != HOST for entity, _ in found):
         return None
-    for load_metric, title in LOADS:
-        for load in data.results:
-            quantity = load.quantity
-            if (quantity.metric, quantity.statistic) != (load_metric, "mean"):
-                continue
-            if len({cell.mean for cell in load.cells if cell.present}) > 1:
-                return _of_load(data, share, words, load, title, found)
-    return None
-
-
-def _of_load(
-    data: Gathered,
-    share: str,
-    words: str,
-    load: Result,
-    title: str,
-    found: Sequence[tuple[str, Sequence[Cell]]],
-) -> Figure:
-    role = load.quantity.role
-    loads = {cell.setting: cell.mean for cell in load.cells if cell.present}
-    cells = [
-        (entity, one) for entity, all_of in found for one in all_of if one.present and one.setting in loads
-    ]
-    chosen = busiest((entity, one.mean) for entity, one in cells)
-    main = main_factor(data.design.factors)
-    without = [main.name] if main is not None and numeric_levels(main.levels) is not None else []
-    panels = Panels.of(
-        [one for _, one in cells], data.design.factors, split=len(data.realisations) > 1, without=without
-    )
-    rows: list[Row] = [
-        {
-            "x": loads[one.setting], "y": one.mean, "low": min(one.present), "high": max(one.present),
-            "entity": entity, "n": len(one.present), "panel": panels.label(one),
-        }
-        for entity, one in cells
-        if entity in chosen and panels.label(one) in panels.labels
-    ]  # fmt: skip
-    x = amount("x", title, scale={"zero": True})
-    colour = name("entity", "", chosen)
-    tooltip = tips(
-        ("entity", "of"), ("x", "load", ".4~g"), ("y", "mean", ".3~%"), ("low", "least run", ".3~%"),
-        ("high", "largest run", ".3~%"), ("n", "runs", ""),
-    )  # fmt: skip
-    low = amount("low", "busy", **_PERCENT)
-    layers = [
-        layer(rows, "line", "curve", x=x, y=_busy(), color=colour),
-        layer(rows, "rule", "whisker", x=x, y=low, y2={"field": "high"}, color=colour),
-        layer(rows, "point", "mean", x=x, y=_busy(), color=colour, tooltip=tooltip),
-    ]
-    ends = sorted(rows, key=lambda row: (row["x"], row["y"]))
-    return Figure(
+    said = Against(
         name=names.processing(share, "by load"),
-        title=f"Processors by load of {role}: share {words}",
-        subtitle="Mean of the runs of a setting, from the least run to the largest",
-        alt=f"Busy share {words} against the load of {role}: at the least load, {_at(ends[0])}; "
-        f"at the greatest, {_at(ends[-1])}.",
-        spec=panels.arrange(layers, 260, 180),
-        group=GROUP,
-        statistic="by load",
-        x="load",
+        title="Processors by load of {role}: share " + words,
+        value=f"Busy share {words}",
+        axis="busy",
+        scale=_PERCENT,
+        tip=".3~%",
+        text=".1%",
     )
+    return against_load(data, said, found)
 
 
 _PERCENT: Row = {"scale": {"zero": True}, "axis": {"format": "~%"}}
@@ -131,10 +78,6 @@ _PERCENT: Row = {"scale": {"zero": True}, "axis": {"format": "~%"}}
 
 def _busy() -> Row:
     return amount("y", "busy", **_PERCENT)
-
-
-def _at(row: Row) -> str:
-    return f"{row['entity']} {row['y']:.1%} at {row['x']:.4g}"
 
 
 def _left(courses: Sequence[Course], chosen: Sequence[str]) -> str:

@@ -82,6 +82,10 @@ def names_of_experiment(path: Path) -> dict[str, str]:
         for share, (_, words) in SHARES.items():
             found[names.processing(share, "over time")] = f"processors over time, share {words}"
             found[names.processing(share, "by load")] = f"processors against the load, share {words}"
+    sampled = study.collect.telemetry or {"guest.disk", "host.disk"} & set(study.collect.series)
+    hosts = study.wiring.hosts.values()
+    if sampled and any(one.disk for host in hosts for one in (host, *host.guests.values())):
+        found[names.WRITES_PLOT] = "bytes written to disks of guests against the load"
     return found if axis is None else expected_names(values, axis.names(factors)) | found
 
 

@@ -117,10 +117,11 @@ def test_two_services_of_a_guest_cannot_listen_at_one_port() -> None:
     assert not list(mistakes(apart, "testbed", Wiring(apart)))
 
 
-def test_the_simulator_says_at_the_service_what_it_does_not_model() -> None:
+def test_the_simulator_says_at_the_role_that_asks_why_its_server_cannot_write() -> None:
     assert not refusals(plan(", demand: 1 ms"))
     [refusal] = refusals(plan(", write: 4 KiB"))
-    assert refusal.path == "services.app.write_bytes"
+    assert refusal.path == "roles.clients.write_bytes"
+    assert "no disk" in refusal.reason
 
 
 CLUSTER = FILE.replace("on: h2.g1", "on: [h2.g1, h3.g1], active: h3.g1")

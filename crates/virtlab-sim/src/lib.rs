@@ -11,6 +11,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agenda;
+mod bandwidth;
 mod costs;
 mod input;
 mod ip;

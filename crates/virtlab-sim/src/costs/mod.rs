@@ -15,10 +15,9 @@
 //! Costs are whole nanoseconds (bytes: picoseconds), draws are inverse-CDF from named streams. A world without a
 //! profile has none of this.
 
-mod bandwidth;
 pub mod upcalls;
 
-use bandwidth::{Bandwidth, Quota};
+use crate::bandwidth::{Bandwidth, Quota};
 use serde::Deserialize;
 use upcalls::{Asking, Seen, Upcalls};
 use virtlab_load::random::Stream;

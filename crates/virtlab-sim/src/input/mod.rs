@@ -4,7 +4,7 @@ mod disks;
 mod pools;
 
 pub use disks::{DiskUsage, GuestDisk};
-pub use pools::{Pool, Usage, Used};
+pub use pools::{Pool, Sharing, Slicing, Usage, Used};
 
 use crate::costs::Given;
 use core::net::IpAddr;

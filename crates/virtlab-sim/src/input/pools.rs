@@ -1,6 +1,7 @@
 //! Guests that share processors, and whose use of them is sampled.
 
 use super::Finding;
+use crate::bandwidth::Quota;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -18,8 +19,48 @@ pub struct Pool {
     /// The share of its speed that a vCPU would lose if infinitely many were active.
     #[serde(default)]
     pub contention: f64,
+    /// How they take turns; absent: all at once, each as fast as is left for it.
+    #[serde(default)]
+    pub slices: Option<Slicing>,
     /// Places of its guests.
     pub guests: Vec<usize>,
+}
+
+/// How vCPUs take turns on processors.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slicing {
+    /// How long one may go on while others wait.
+    pub slice_ns: u64,
+    /// What putting another one on a processor costs it.
+    #[serde(default)]
+    pub switch_ns: u64,
+    /// How often credit is handed out; 0: none is, they have fair shares.
+    #[serde(default)]
+    pub credit_ns: u64,
+    /// Whether guests have alike (1), or vCPUs (0).
+    #[serde(default)]
+    pub grouping: f64,
+    /// Of each guest of the pool.
+    pub shares: Vec<Sharing>,
+}
+
+/// What a guest may have of processors.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sharing {
+    /// Its vCPUs.
+    pub vcpus: usize,
+    /// Its weight.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Its quota of time; absent: none.
+    #[serde(default)]
+    pub quota: Option<Quota>,
+}
+
+const fn one() -> f64 {
+    1.0
 }
 
 impl Pool {

@@ -14,10 +14,12 @@
 
 mod pool;
 mod shared;
+mod slices;
 mod usage;
 
 pub use pool::{Pool, Supply};
 pub use shared::Shared;
+pub use slices::{Rules, Share, Slices};
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,6 +39,26 @@ impl Rest {
     #[must_use]
     pub fn of(demand_ns: u64) -> Self {
         Self(u128::from(demand_ns) << FRACTION_BITS)
+    }
+}
+
+/// For when the next look is planned.
+#[derive(Debug, Default)]
+struct Planned(Option<u64>);
+
+impl Planned {
+    /// An instant to look again, if it is not planned yet; it is from now on. A look that comes too early plans another.
+    fn plan(&mut self, next_ns: u64) -> Option<u64> {
+        if self.0.is_some_and(|planned_ns| planned_ns <= next_ns) {
+            return None;
+        }
+        self.0 = Some(next_ns);
+        self.0
+    }
+
+    /// A planned instant has come.
+    fn looked(&mut self, now_ns: u64) {
+        self.0 = self.0.filter(|planned_ns| *planned_ns > now_ns);
     }
 }
 
@@ -93,6 +115,21 @@ impl Tasks {
         let asker = if over { self.under_way.pop().map(|Reverse((_, _, asker))| asker) } else { None };
         self.look();
         asker
+    }
+
+    /// How many are under way.
+    fn count(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// The one that is done last, for others to do; what is left of it.
+    fn give_away(&mut self, clock: u128) -> Option<(Rest, Asker)> {
+        self.go_on(clock);
+        let mut all = std::mem::take(&mut self.under_way).into_sorted_vec();
+        let last = if all.is_empty() { None } else { Some(all.remove(0)) };
+        self.under_way = all.into();
+        self.look();
+        last.map(|Reverse((done, _, asker))| (Rest(done.saturating_sub(self.received)), asker))
     }
 
     const fn next(&self) -> Option<u128> {

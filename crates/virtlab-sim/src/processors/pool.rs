@@ -16,10 +16,15 @@
 //! The form of P0 and of the speed is the least that has the shape of published measurements of guests with more vCPUs than
 //! processors (`published/vcpu_over_allocation.csv`); without idle cost and loss it is processor sharing on two levels.
 
-use super::{Asker, PER_PROCESSOR, Rest, Tasks};
+use super::{Asker, PER_PROCESSOR, Planned, Rest, Tasks};
 
 const FRACTION_BITS: u32 = super::FRACTION_BITS;
 const FULL: u64 = 1 << FRACTION_BITS;
+
+/// In 2^-32.
+fn fixed(ratio: f64) -> u64 {
+    ((ratio * FULL as f64) as u64).clamp(1, FULL)
+}
 
 /// What a pool has for its guests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,14 +47,23 @@ impl Supply {
         }
         let time = left / wanted;
         let speed = time * (1.0 - self.contention * (1.0 - time));
-        let fixed = |ratio: f64| ((ratio * FULL as f64) as u64).clamp(1, FULL);
+        (fixed(time), fixed(speed))
+    }
+
+    /// With so many vCPUs on processors, of so many that are active: how much of the time each has, and its speed; both in
+    /// 2^-32.
+    fn rates_on(&self, on: u64, active: u64) -> (u64, u64) {
+        let left = self.processors - self.idle;
+        let share = |wanted: u64| if wanted as f64 <= left { 1.0 } else { left / wanted as f64 };
+        let time = share(on);
+        let speed = time * (1.0 - self.contention * (1.0 - share(active)));
         (fixed(time), fixed(speed))
     }
 }
 
 /// What a vCPU that was always active would have had by now.
 #[derive(Debug)]
-struct Clock {
+pub(super) struct Clock {
     since_ns: u64,
     /// Work, in 2^-32 ns.
     work: u128,
@@ -60,7 +74,32 @@ struct Clock {
 }
 
 impl Clock {
-    fn go_on(&mut self, now_ns: u64) {
+    /// At the beginning of time, at full speed.
+    pub(super) const fn new() -> Self {
+        Self { since_ns: 0, work: 0, time: 0, speed: FULL, time_speed: FULL }
+    }
+
+    /// When it was looked at last.
+    pub(super) const fn now_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Work, in 2^-32 ns.
+    pub(super) const fn work(&self) -> u128 {
+        self.work
+    }
+
+    /// Time on a processor, in 2^-32 ns.
+    pub(super) const fn time(&self) -> u128 {
+        self.time
+    }
+
+    /// From now on so many vCPUs are on processors, of so many that are active.
+    pub(super) fn share(&mut self, supply: &Supply, on: usize, active: usize) {
+        (self.time_speed, self.speed) = supply.rates_on(on as u64, active as u64);
+    }
+
+    pub(super) fn go_on(&mut self, now_ns: u64) {
         let passed = u128::from(now_ns - self.since_ns);
         self.work += passed * u128::from(self.speed);
         self.time += passed * u128::from(self.time_speed);
@@ -68,7 +107,7 @@ impl Clock {
     }
 
     /// When it will show that much work, at this speed.
-    fn at(&self, work: u128) -> u64 {
+    pub(super) fn at(&self, work: u128) -> u64 {
         let left = work.saturating_sub(self.work);
         let wait = match (u64::try_from(left), self.speed) {
             (_, FULL) => u64::try_from((left + u128::from(FULL - 1)) >> FRACTION_BITS).unwrap_or(u64::MAX),
@@ -88,8 +127,7 @@ pub struct Pool {
     guests: Vec<Tasks>,
     /// Thousandths of vCPUs that are active.
     active: u64,
-    /// For when the next look is planned.
-    planned_ns: Option<u64>,
+    planned: Planned,
 }
 
 impl Pool {
@@ -106,8 +144,7 @@ impl Pool {
     }
 
     const fn made(supply: Option<Supply>, guests: Vec<Tasks>) -> Self {
-        let clock = Clock { since_ns: 0, work: 0, time: 0, speed: FULL, time_speed: FULL };
-        Self { supply, clock, guests, active: 0, planned_ns: None }
+        Self { supply, clock: Clock::new(), guests, active: 0, planned: Planned(None) }
     }
 
     /// From now on this much work is wanted in a guest, too.
@@ -133,16 +170,12 @@ impl Pool {
     /// An instant to look again that is not planned yet; it is from now on. A look that comes too early plans another.
     pub fn plan(&mut self) -> Option<u64> {
         let next_ns = self.next_ns()?;
-        if self.planned_ns.is_some_and(|planned_ns| planned_ns <= next_ns) {
-            return None;
-        }
-        self.planned_ns = Some(next_ns);
-        self.planned_ns
+        self.planned.plan(next_ns)
     }
 
     /// A planned instant has come.
     pub fn looked(&mut self, now_ns: u64) {
-        self.planned_ns = self.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
+        self.planned.looked(now_ns);
     }
 
     /// Takes the demands of a server back: which, and what is left of each. It can `ask` for them again.

@@ -1,14 +1,47 @@
 //! Which guests of a world share processors, and with whom.
 
 use super::usage::Series;
-use super::{Asker, Pool, Rest, Supply};
-use crate::input::Input;
+use super::{Asker, Pool, Rest, Rules, Share, Slices, Supply};
+use crate::input::{self, Input, Sharing, Slicing};
 use crate::samples::Table;
+
+/// What shares processors out among guests.
+#[derive(Debug)]
+enum Scheduler {
+    /// All at once.
+    Fluid(Pool),
+    /// In turns.
+    Sliced(Box<Slices>),
+}
+
+/// Has either do something.
+macro_rules! either {
+    ($scheduler:expr, $own:ident => $does:expr) => {
+        match $scheduler {
+            Scheduler::Fluid($own) => $does,
+            Scheduler::Sliced($own) => $does,
+        }
+    };
+}
+
+impl Scheduler {
+    fn of(pool: &input::Pool, vcpus: &[f64]) -> Self {
+        let supply = Supply { processors: pool.processors, idle: pool.idle, contention: pool.contention };
+        let Some(Slicing { slice_ns, switch_ns, credit_ns, grouping, shares }) = &pool.slices else {
+            return Self::Fluid(Pool::shared(supply, vcpus));
+        };
+        let (slice_ns, switch_ns, grouping) = (*slice_ns, *switch_ns, *grouping);
+        let credit_ns = Some(*credit_ns).filter(|period_ns| *period_ns > 0);
+        let rules = Rules { supply, slice_ns, switch_ns, credit_ns, grouping };
+        let share = |one: &Sharing| Share { vcpus: one.vcpus, weight: one.weight, quota: one.quota };
+        Self::Sliced(Box::new(Slices::new(rules, &shares.iter().map(share).collect::<Vec<_>>())))
+    }
+}
 
 /// All processors that guests share: some by one guest, some by several.
 #[derive(Debug)]
 pub struct Shared {
-    pools: Vec<Pool>,
+    pools: Vec<Scheduler>,
     /// Of each guest its pool, and its place there; of a guest without, whatever works has a processor of its own.
     places: Vec<Option<(usize, usize)>>,
     series: Vec<Series>,
@@ -26,13 +59,12 @@ impl Shared {
                 places[*guest] = Some((place, vcpus.len()));
                 vcpus.push(input.guests[*guest].processors.unwrap_or(pool.processors));
             }
-            let supply = Supply { processors: pool.processors, idle: pool.idle, contention: pool.contention };
-            pools.push(Pool::shared(supply, &vcpus));
+            pools.push(Scheduler::of(pool, &vcpus));
         }
         for (place, guest) in places.iter_mut().zip(&input.guests) {
             if let (None, Some(processors)) = (&place, guest.processors) {
                 *place = Some((pools.len(), 0));
-                pools.push(Pool::alone(processors));
+                pools.push(Scheduler::Fluid(Pool::alone(processors)));
             }
         }
         Self { pools, places, series: input.usage.iter().map(Series::new).collect() }
@@ -47,14 +79,14 @@ impl Shared {
     /// From now on this much work is wanted in a guest, too; when to look at which pool.
     pub fn ask(&mut self, now_ns: u64, guest: usize, demand: Rest, asker: Asker) -> Option<(usize, u64)> {
         let (pool, place) = self.places[guest]?;
-        self.pools[pool].ask(now_ns, place, demand, asker);
+        either!(&mut self.pools[pool], own => own.ask(now_ns, place, demand, asker));
         self.look(pool)
     }
 
     /// Takes the demands of a server in a guest back: which, and what is left of each.
     pub fn take_back(&mut self, now_ns: u64, guest: usize, server: usize) -> Vec<(u64, Rest)> {
         let Some((pool, place)) = self.places[guest] else { return Vec::new() };
-        self.pools[pool].take_back(now_ns, place, server)
+        either!(&mut self.pools[pool], own => own.take_back(now_ns, place, server))
     }
 
     /// When to look at the pool of a guest again.
@@ -65,13 +97,15 @@ impl Shared {
 
     /// When to look at a pool again.
     pub fn look(&mut self, pool: usize) -> Option<(usize, u64)> {
-        self.pools[pool].plan().map(|at_ns| (pool, at_ns))
+        either!(&mut self.pools[pool], own => own.plan()).map(|at_ns| (pool, at_ns))
     }
 
     /// Who is done in a pool by now; to be asked until there is no other, then for `look`.
     pub fn done(&mut self, pool: usize, now_ns: u64) -> Option<Asker> {
-        self.pools[pool].looked(now_ns);
-        self.pools[pool].done(now_ns)
+        either!(&mut self.pools[pool], own => {
+            own.looked(now_ns);
+            own.done(now_ns)
+        })
     }
 
     /// Takes samples of use, and of what idle vCPUs take, of those that are sampled as often.
@@ -80,9 +114,11 @@ impl Shared {
         let series = &mut series[group];
         for entity in 0..series.of().len() {
             let used = &series.of()[entity];
-            let idle: f64 = used.pools.iter().map(|pool| pools[*pool].idle()).sum();
+            let idle: f64 = used.pools.iter().map(|pool| either!(&pools[*pool], own => own.idle())).sum();
             let places = used.guests.iter().filter_map(|guest| places[*guest]);
-            let working: f64 = places.map(|(pool, place)| pools[pool].used_ns(now_ns, place)).sum();
+            let working: f64 = places
+                .map(|(pool, place)| either!(&mut pools[pool], own => own.used_ns(now_ns, place)))
+                .sum();
             series.take(now_ns, entity, idle.mul_add(now_ns as f64, working));
         }
     }

@@ -56,6 +56,19 @@ impl Bandwidth {
         at_ns.max(self.period.saturating_mul(self.given.period_ns).saturating_sub(self.phase_ns))
     }
 
+    /// How long it may run yet in the period of the instant that was last asked about; 0 or less: not at all.
+    #[must_use]
+    pub const fn left_ns(&self) -> i64 {
+        self.left_ns
+    }
+
+    /// When the period ends that an instant is in.
+    #[must_use]
+    pub const fn ends_ns(&self, at_ns: u64) -> u64 {
+        let period_ns = self.given.period_ns;
+        ((at_ns + self.phase_ns) / period_ns + 1) * period_ns - self.phase_ns
+    }
+
     /// It runs so long.
     pub fn charge(&mut self, work_ns: u64) {
         self.left_ns = self.left_ns.saturating_sub_unsigned(work_ns);

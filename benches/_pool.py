@@ -16,6 +16,7 @@ from virtlab.experiment import load
 from virtlab.planner import plan_run
 from virtlab.planner.ports import all_ports, with_port_links
 from virtlab.simulator.lower import lower
+from virtlab.simulator.pools import SLICE, supplied
 
 GUESTS, RATE_PER_S = 5, 400
 EVENTS_AT_ONCE = 500_000
@@ -33,14 +34,17 @@ hosts:
     guests:
       app: {count: 5, platform: qemu, vcpus: 20, pool: cores}
       client: {count: 5, platform: namespace, pool: clients}
+timing: {together: true}
 collect: {packets: []}
 limits: {run: 100000 s}
 roles:
 """
 
 
-def requests(count: int, protocol: str = "udp", subtasks: int = 1) -> dict[str, Any]:
-    """Plays about so many; CPU seconds of this thread, for each ten million that were answered."""
+def requests(count: int, protocol: str = "udp", subtasks: int = 1, slice_ns: int = 0) -> dict[str, Any]:
+    """Plays about so many; CPU seconds of this thread, for each ten million that were answered. `slice_ns`: vCPUs take turns
+    of that length; 0: the minimal model.
+    """
     from virtlab._native import Simulation
 
     seconds = count / (GUESTS * RATE_PER_S)
@@ -53,7 +57,8 @@ def requests(count: int, protocol: str = "udp", subtasks: int = 1) -> dict[str, 
         file.write_text(FILE + roles, encoding="utf-8")
         experiment = load(file)
         plan = plan_run(experiment, experiment.points()[0], 0)
-    lowered = lower(with_port_links(plan, all_ports), 1)
+    plan = with_port_links(plan, all_ports)
+    lowered = supplied(lower(plan, 1), plan, lambda name: float(slice_ns) if name == SLICE else 0.0)
     for role in lowered["roles"]:
         role["kept"] = False
     world = Simulation(json.dumps(lowered))
@@ -73,5 +78,6 @@ def requests(count: int, protocol: str = "udp", subtasks: int = 1) -> dict[str, 
     )
     return {
         "value": round(1e7 * cpu_s / answered, 1), "requests": answered, "protocol": protocol, "subtasks": subtasks,
+        "slice_ns": slice_ns,
         "cpu_s": round(cpu_s, 2), "events_per_request": round(found["events"] / answered, 2), "response_time_ns": delays_ns,
     }  # fmt: skip

@@ -18,11 +18,13 @@ from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
 from virtlab.simulator.services import as_simulated, works_itself
-from virtlab.simulator.shares import processors
+from virtlab.simulator.shares import processors, quota
 
 CONTENTION = "pool.contention_ratio"
 IDLE = "platform.{}.idle_vcpu_ratio"
 REQUEST = "platform.{}.request_ns"
+SLICE, SWITCH, CREDIT = "pool.slice_ns", "pool.switch_ns", "pool.credit_ns"
+GROUPING = "pool.grouping_ratio"
 OF_GUESTS, OF_HOSTS = "guest.cpu", "host.cpu"
 
 
@@ -66,8 +68,21 @@ def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"{each.path}.cpus", reason, "write more, or put them into a pool")
 
 
+def refusals_of_turns(plan: Plan, value: Callable[[str], float], profile: str) -> Iterator[Refusal]:
+    """A profile that says how vCPUs take turns and not for how long each."""
+    said = [name for name in (SWITCH, CREDIT, GROUPING) if value(name)]
+    if said and not value(SLICE) and in_pool(plan):
+        reason = f"profile '{profile}' has {' and '.join(said)} without {SLICE}, so vCPUs take no turns"
+        yield Refusal("pools", reason, f"add {SLICE}, e.g. 3000000, or remove the others")
+
+
 def vcpus(plan: Plan) -> dict[str, float]:
     """Guest in which a server or a program works -> how many things can work in it at once."""
+    return {name: _vcpus(plan.world.guests[name], count) for name, count in _threads(plan).items()}
+
+
+def _threads(plan: Plan) -> dict[str, float]:
+    """Guest in which a server or a program works -> threads of these."""
     threads: dict[str, dict[str, int]] = {}
     for name, role in plan.roles.items():
         kind = WORKLOADS.get(role.workload)
@@ -80,10 +95,7 @@ def vcpus(plan: Plan) -> dict[str, float]:
         for guest in asked(plan, role):
             server = str(role.parameters.get("service", f"roles.{name}"))
             threads.setdefault(guest, {})[server] = int(kind.complete(values)["threads"])
-    return {
-        name: _vcpus(plan.world.guests[name], float(sum(servers.values())))
-        for name, servers in threads.items()
-    }
+    return {name: float(sum(servers.values())) for name, servers in threads.items()}
 
 
 def _vcpus(guest: Guest, threads: float) -> float:
@@ -134,8 +146,23 @@ def supplied(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], floa
             for name in each.guests
             if (count := plan.world.guests[name].vcpus or working_on.get(name))
         )
-        given.append({**pool, "idle": idle, "contention": min(1.0, value(CONTENTION))})
+        turns = _turns(plan, each, value)
+        given.append({**pool, "idle": idle, "contention": min(1.0, value(CONTENTION)), **turns})
     return {**lowered, "pools": given}
+
+
+def _turns(plan: Plan, pool: Shared, value: Callable[[str], float]) -> dict[str, Any]:
+    """The core's words for vCPUs that take turns; none where a profile has no slices."""
+    if not (slice_ns := round(value(SLICE))):
+        return {}
+    threads, guests = _threads(plan), plan.world.guests
+    shares = [
+        {"vcpus": guests[name].vcpus or int(threads[name]), **quota(guests[name])}
+        for name in pool.guests
+        if name in threads
+    ]
+    found = {"slice_ns": slice_ns, "switch_ns": round(value(SWITCH)), "credit_ns": round(value(CREDIT))}
+    return {"slices": {**found, "grouping": min(1.0, value(GROUPING)), "shares": shares}}
 
 
 def _with_requests(

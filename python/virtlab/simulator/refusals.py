@@ -21,7 +21,7 @@ from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
-from virtlab.simulator.pools import refusals_of_processors, supplied
+from virtlab.simulator.pools import refusals_of_processors, refusals_of_turns, supplied
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
 from virtlab.simulator.services import as_simulated, refusals_of_services
@@ -42,6 +42,7 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
         refusals_of_processors,
     ):
         found += check(plan)
+    found += refusals_of_turns(plan, profile.value, profile.name)
     if found:
         return found
     plan = played(plan)

@@ -195,7 +195,8 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
             objects[vnic_path(name, vnic_name)] = RealisedObject(values, applied, applied, "simulator")
     given = supplied(pools(plan), plan, profile.value).get("pools", [])
     for each, one in zip(sharing_processors(plan), given, strict=True):
-        supply = {key: one[key] for key in ("processors", "idle", "contention")} | unheeded(each.path)
+        turns = {key: value for key, value in one.get("slices", {}).items() if key != "shares"}
+        supply = {key: one[key] for key in ("processors", "idle", "contention")} | turns | unheeded(each.path)
         objects[each.path] = RealisedObject({"cpus": each.cpus}, supply, supply, "simulator")
     for name, vswitch in world.vswitches.items():
         values = vswitch.model_dump(mode="json")

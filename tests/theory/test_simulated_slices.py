@@ -1,0 +1,91 @@
+"""Guests whose vCPUs take turns on a pool's processors, through Plans, against closed forms.
+
+The scheduler itself has its closed forms beside it (`processors/slices.rs`); here it is what a profile asks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.theory.simulated import parsed
+from tests.theory.test_simulated_pools import RESPONSE_NS, played, world
+from tests.theory.test_simulated_requests import MS, times
+
+from virtlab.simulator import Simulator
+from virtlab.simulator.profile import Parameter, Profile
+
+
+def profile(**of_pool: float) -> Profile:
+    """In which nothing costs anything, but pools are as said."""
+    free = dict.fromkeys(
+        ("platform.namespace.send_ns", "vswitch.linux_bridge.packet_ns", "links.departure_ns"), 0.0
+    )
+    pools = {f"pool.{name}": value for name, value in of_pool.items()}
+    return Profile("turns", 64, {name: Parameter(value) for name, value in (free | pools).items()})
+
+
+def alone(demand_ms: int) -> dict[str, Any]:
+    """One request."""
+    return {"rate_per_s": 1, "arrivals": "constant", "demand_ns": demand_ms * MS, "demand_distribution": "constant",
+            "duration_ns": 500 * MS}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_with_vcpus_enough_the_mean_is_erlangs_whatever_the_slices() -> None:
+    role = {"rate_per_s": 16, "demand_ns": 100 * MS, "duration_ns": 500_000 * MS}
+    every, means = played(world(5, role, cpus=10, host=16), profile(slice_ns=30 * MS))
+    assert np.mean(np.concatenate([times(rows) for rows in every])) == pytest.approx(RESPONSE_NS, rel=0.04)
+    assert sum(means[f"guests.b{number}", "cpu"] for number in range(5)) == pytest.approx(8, rel=0.04)
+    short, _ = played(world(5, role, cpus=10, host=16), profile(slice_ns=MS))
+    shared, _ = played(world(5, role, cpus=10, host=16), profile())
+    for one, other in zip(short, shared, strict=True):
+        assert times(one).mean() == pytest.approx(times(other).mean(), rel=0.005), (
+            "the same requests, shared evenly"
+        )
+
+
+@pytest.mark.slow
+def test_a_switch_takes_its_share_of_a_full_pool() -> None:
+    role = {"rate_per_s": 150, "arrivals": "constant", "demand_ns": 10 * MS, "demand_distribution": "constant",
+            "duration_ns": 4_000 * MS, "threads": 2, "backlog": 100_000}  # fmt: skip
+    answered = {}
+    for switch_ms in (0, 1):
+        (rows,), _ = played(world(1, role, cpus=1), profile(slice_ns=2 * MS, switch_ns=switch_ms * MS))
+        span_ns = rows["finished_ns"].max() - rows["intended_ns"].min()
+        answered[switch_ms] = rows["finished_ns"].size / span_ns * 1e9
+    assert answered[0] == pytest.approx(100, rel=0.01), "full: one processor by 10 ms each"
+    assert answered[1] == pytest.approx(100 * 2 / 3, rel=0.03), "a third of each turn is the switch"
+
+
+def test_a_share_of_a_processor_is_a_quota_of_each_period() -> None:
+    """70 ms of work at half of a processor: 50 ms of the first period, and 20 of the second."""
+    values = world(1, alone(70), cpus=1, cpu_quota_ratio=0.5)
+    (rows,), _ = played(values, profile(slice_ns=3 * MS))
+    begun_ns = int(rows["intended_ns"][0]) % (100 * MS)
+    in_first = min(50 * MS, 100 * MS - begun_ns)
+    expected = (100 * MS - begun_ns) + (70 * MS - in_first) if in_first < 70 * MS else 70 * MS
+    assert times(rows)[0] == pytest.approx(expected, rel=0.01)
+    (rows,), _ = played(values, profile())
+    assert times(rows)[0] == pytest.approx(140 * MS, rel=0.01), (
+        "without turns it is half of a processor at all times"
+    )
+
+
+def test_a_profile_that_has_turns_without_their_length_is_refused_with_the_cure() -> None:
+    plan = parsed(world(1, alone(10), cpus=1))
+    (found,) = Simulator(profile(switch_ns=1000, credit_ns=1000)).check(plan)
+    assert found.path == "pools"
+    assert "pool.switch_ns and pool.credit_ns without pool.slice_ns" in found.reason
+    assert found.cure.startswith("add pool.slice_ns")
+    assert not Simulator(profile(slice_ns=1000, switch_ns=1000)).check(plan)
+
+
+def test_how_vcpus_take_turns_is_part_of_what_was_realised() -> None:
+    from tests.contract.test_backend_contract import Watcher
+
+    plan = parsed(world(1, alone(10), cpus=1))
+    with Simulator(profile(slice_ns=2 * MS, switch_ns=5000)).open(plan, Watcher()) as session:
+        applied = session.realised.objects["pools.h2.cores"].applied
+    assert (applied["slice_ns"], applied["switch_ns"], applied["credit_ns"]) == (2 * MS, 5000, 0)

@@ -265,7 +265,8 @@ def _asking(plan: Plan) -> list[str]:
 
 def _told(plan: Plan, rows: Sequence[RunValue]) -> dict[MetricPath, float]:
     """What a run says of services in pools."""
-    roles, pools = set(_asking(plan)), {each.path for each in sharing_processors(plan)}
+    roles, inside = set(_asking(plan)), in_pool(plan)
+    pools = {each.path for each in sharing_processors(plan) if any(guest in inside for guest in each.guests)}
     return {
         row.path: row.value
         for row in rows

@@ -33,7 +33,7 @@ The parameters, and where a world pays them:
 | `platform.KIND.idle_vcpu_ratio` | by a pool: the part of a processor that each vCPU of such a guest takes |
 | `platform.KIND.request_ns` | by a server that works in such a guest, for each request: work beyond its demand |
 | `pool.contention_ratio` | by vCPUs of a pool: the part of their speed that they lose where they are many more (`pools`) |
-| `pool.slice_ns` | how long a vCPU of a pool goes on while others wait; absent: all work at once (`pools`) |
+| `pool.slice_ns` | how long a vCPU of a pool runs while others wait; absent: all work at once (`pools`) |
 | `pool.switch_ns` | by a processor of a pool that takes another vCPU than its last |
 | `pool.credit_ns` | how often turns by credit have it handed out; absent: fair shares |
 | `pool.grouping_ratio` | 0: vCPUs that take turns have alike; 1: guests have alike |

@@ -30,7 +30,7 @@ pub struct Pool {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slicing {
-    /// How long one may go on while others wait.
+    /// How long one may run while others wait.
     pub slice_ns: u64,
     /// What putting another one on a processor costs it.
     #[serde(default)]

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! a vCPU    has tasks, which share it; it is idle, waits for a processor, is on one, or is held back by its guest's quota
-//! a slice   after so long on a processor a vCPU gives way to one that waits and has had less; what nobody waits for goes on
-//! a switch  a processor that takes another vCPU than its last works for nobody for so long
+//! a slice   after so long on a processor a vCPU gives way to one that waits and has had less; without one that waits it keeps it
+//! a switch  a processor that takes another vCPU than its last does no work for so long
 //! a weight  of a guest: vCPUs that wait at the same time get time in this proportion; each has it, or they share it
 //! a quota   of a guest: so much time on processors in each period, then none before the next (`bandwidth`)
 //! ```
@@ -36,7 +36,7 @@ const FRACTION_BITS: u32 = super::FRACTION_BITS;
 pub struct Rules {
     /// How many processors there are, and what idle vCPUs and contention cost.
     pub supply: Supply,
-    /// How long a vCPU may go on while others wait.
+    /// How long a vCPU may run while others wait.
     pub slice_ns: u64,
     /// What putting another vCPU on a processor costs it.
     pub switch_ns: u64,
@@ -408,7 +408,7 @@ impl Slices {
                 self.charge(place);
             }
         }
-        // Who has gone on for longer than its slice while nobody waited gives way at once, and to the woken who is not.
+        // Who has run for longer than its slice while none waited gives way at once, and to the woken who is not.
         let gives_way = |place: &usize| {
             let one = &self.processors[*place];
             let woken = one.on.is_some_and(|on| self.vcpus[on].woken);
@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn vcpus_take_turns_of_a_slice_and_what_nobody_waits_for_goes_on() {
+    fn vcpus_take_turns_of_a_slice_and_without_one_that_waits_it_keeps_it() {
         let mut slices = Slices::new(rules(1.0, 3 * MS), &[plain(1), plain(1)]);
         // In turns of 3 ms: the first has 3, 3, 3 and 1 ms, and the second, of 4 ms, is done in its second turn.
         assert_eq!(played(&mut slices, &[(0, 0, 10 * MS), (0, 1, 4 * MS)]), [14 * MS, 10 * MS]);

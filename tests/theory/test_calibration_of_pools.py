@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.main import app
 from virtlab.experiment import load_text
+from virtlab.metrics import MetricPath
+from virtlab.prediction.explain import explain
 from virtlab.prediction.pools import Pooled, of_dataset
+from virtlab.prediction.simulate import simulate
 from virtlab.prediction.validation import validate
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
@@ -155,6 +158,18 @@ def test_the_command_writes_a_profile_that_capacity_asks_and_names_the_pool(
     ])  # fmt: skip
     assert asked.exit_code == 0, asked.output
     assert "pools.h1.cores" in asked.stdout
+
+
+def test_the_terms_of_a_prediction_have_what_pools_cost_and_add_up(known: Dataset) -> None:
+    experiment, path = load_text(known.experiment_text), MetricPath.parse("clients.response_time.mean")
+    terms, total = explain(experiment, TRUTH, path, 4, repetitions=2)
+    point = next(each for each in experiment.points() if each.index == 4)
+    played = simulate(experiment, TRUTH, points=[4], repetitions=2).values(path, point.levels)
+    assert total.point == pytest.approx(sum(played) / len(played))
+    assert sum(term.estimate.point for term in terms) == pytest.approx(total.point)
+    found = {term.name: term.estimate.point for term in terms}
+    assert found["pools: idle vCPUs, contention and turns"] > 0.05 * total.point
+    assert found["service and serialisation"] > 0.3 * total.point
 
 
 def test_what_cannot_be_fitted_is_refused_with_the_cure(known: Dataset, tmp_path: Path) -> None:

@@ -18,15 +18,18 @@ from virtlab.experiment import Experiment
 from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.plan.model import Trigger
+from virtlab.planner import plan_run
 from virtlab.prediction.simulate import simulate
 from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+from virtlab.simulator.shares import working
 from virtlab.stats import Estimate
 
 GROUPS = (
     ("virtual switches", ("vswitch.",)),
     ("links: departures and lateness", ("links.", ".frame_ns")),
     ("guests: vNICs", ("qdisc.", ".crossing")),
+    ("pools: idle vCPUs, contention and turns", ("pool.", ".idle_vcpu", ".request_ns")),
     ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.", "flood.", "busy.")),
 )
 
@@ -118,7 +121,7 @@ def explain(
     role = path.role
     worlds: list[tuple[str, Profile, Callable[[Plan], Plan] | None]] = [
         (
-            "serialisation",
+            _first_name(experiment, point, role),
             IDEAL_PROFILE,
             lambda plan: without_propagation(without_processing(alone(plan, role))),
         ),
@@ -159,6 +162,14 @@ def explain(
         before, drawn_before = after, drawn_after
     shifts = [drawn_before[at] - before[at % repetitions] for at in range(draws)]
     return terms, _interval(before, shifts, path, level)
+
+
+def _first_name(experiment: Experiment, point: int, role: str) -> str:
+    """What takes time in the first world: of a role whose server works, its work and the waits for it, too."""
+    one = next(each for each in experiment.points() if each.index == point)
+    plan = plan_run(experiment, one, 0)
+    served = role in plan.roles and working(plan.model_copy(update={"roles": {role: plan.roles[role]}}))
+    return "service and serialisation" if served else "serialisation"
 
 
 def _in_group(key: str, starts: Sequence[str]) -> bool:

@@ -22,6 +22,9 @@ from virtlab.results.record import RunRecord
 COUNTERS = {
     "softnet_drops": ("dropped", "softnet_drops", "softnet_dropped"),
     "drops": ("drops", "rx_dropped", "tx_dropped", "dropped_packets"),
+    "page_faults": ("page_faults",),
+    "major_page_faults": ("major_page_faults",),
+    "memory_limit_hits": ("memory_limit_hits",),
 }
 AT_INSTANTS = frozenset(
     {"memory_available", "memory_used", "backlog", "backlog_packets"}

@@ -78,6 +78,21 @@ HEALTH = by_key(
         "/proc/vmstat pgmajfault", _SAMPLED, "entity", "major faults",
     ),
     Metric(
+        "page_faults", "count", "neither",
+        "Page faults of all guests of a pool that has memory of its own.",
+        "control group: memory.stat pgfault", ("total",), "entity", "page faults",
+    ),
+    Metric(
+        "major_page_faults", "count", "lower",
+        "Page faults of all guests of a pool with memory of its own that had to read their page.",
+        "control group: memory.stat pgmajfault", ("total",), "entity", "major page faults",
+    ),
+    Metric(
+        "memory_limit_hits", "count", "lower",
+        "How often guests of a pool wanted more memory than it has, so that the kernel took some back, or ended a process.",
+        "control group: memory.failcnt; memory.events max", ("total",), "entity", "hits of the memory limit",
+    ),
+    Metric(
         "softnet_drops", "count", "lower", "Packets the kernel dropped before any protocol saw them.",
         "/proc/net/softnet_stat", ("total",), "entity", "softnet drops",
     ),

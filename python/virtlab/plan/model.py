@@ -167,12 +167,13 @@ class Pool(Noun):
     """Processors of a host that some of its guests share, and no other guest of a pool has.
 
     Whatever their guests compute, they get no more together: by affinity nothing of them runs elsewhere; by quota they run
-    wherever their host does, for so much time in each period.
+    wherever their host does, for so much time in each period. Of memory, too, they get no more together than a pool has.
     """
 
     host: Name
     cpus: int = Field(ge=1)
     by: Literal["affinity", "quota"] = "affinity"
+    memory_bytes: int | None = Field(None, ge=1)  # None = as much as the machine has
 
 
 class Vswitch(Noun):

@@ -143,6 +143,9 @@ def _pools(plan: Plan) -> Iterator[Refusal]:
             share, cpus = guest.cpu_quota_ratio, world.pools[guest.pool].cpus
             reason = f"a share of {share:g} processors in a pool that has {cpus}"
             yield Refusal(f"guests.{name}.cpu_quota_ratio", reason, "lower it, or make the pool larger")
+        elif (guest.memory_bytes or 0) > (world.pools[guest.pool].memory_bytes or guest.memory_bytes or 0):
+            reason = f"{guest.memory_bytes} B of memory in a pool that has {world.pools[guest.pool].memory_bytes} B"
+            yield Refusal(f"guests.{name}.memory_bytes", reason, "lower it, or make the pool larger")
 
 
 def _vswitches(plan: Plan) -> Iterator[Refusal]:

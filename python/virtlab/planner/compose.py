@@ -115,7 +115,7 @@ def _world(study: Study, pushback: str) -> World:
         ipv6_noise=network.ipv6_noise,
         spin=network.spin,
         pools={
-            pool_name(name, pool): Pool(host=name, cpus=spec.cpus, by=spec.by)
+            pool_name(name, pool): Pool(host=name, cpus=spec.cpus, by=spec.by, memory_bytes=spec.memory)
             for name, host in wiring.hosts.items()
             for pool, spec in (host.pools or {}).items()
         },

@@ -60,7 +60,13 @@ def _outside(plan: Plan) -> Iterator[Shared]:
 
 
 def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
-    """Hosts whose pools leave nothing to guests outside that work."""
+    """Hosts whose pools leave nothing to guests outside that work, and pools that have memory of their own."""
+    for name, pool in plan.world.pools.items():
+        if pool.memory_bytes is not None:
+            reason = "what guests do when their memory is used up is not modelled"
+            yield Refusal(
+                f"pools.{name}.memory_bytes", reason, "remove 'memory', or run the file on the testbed"
+            )
     worked = vcpus(plan)
     for each in _outside(plan):
         if each.cpus < 1 and (works := [name for name in each.guests if name in worked]):

@@ -29,6 +29,7 @@ from virtlab.testbed.image.rootfs import started_by
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
+from virtlab.testbed.machine import memory_bytes
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.series import OF_DISKS, TELEMETRY, sampling_refusals
 from virtlab.testbed.services.files import refused as files_refused
@@ -63,6 +64,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += _pinned(plan, findings)
     out += _shares(plan, findings)
     out += memory_refusals(plan, memory_bytes())
+    out += pool_memory_refusals(plan, memory_bytes(), root=findings.root)
     return out
 
 
@@ -83,11 +85,6 @@ def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         yield Refusal(path, reason, cure)
 
 
-def memory_bytes() -> int:
-    """The memory of this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
 def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
     """Guests that have their memory from the start, and together more than a machine has."""
     wanted = {
@@ -105,6 +102,35 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
         ):
             cure += "; disks in memory are part of it: write 'medium: file'"
         yield Refusal(f"guests.{largest}.memory_bytes", reason, cure)
+
+
+def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[Refusal]:
+    """Pools whose memory nobody can bound, or that is not there, or too little for machines that have theirs from the
+    start. Limits of other guests may add up to more than their pool has: that is what over-allocation is.
+    """
+    pools_of = {name: pool.memory_bytes for name, pool in plan.world.pools.items() if pool.memory_bytes}
+    if pools_of and not root:
+        path = f"pools.{next(iter(pools_of))}.memory_bytes"
+        yield Refusal(path, "control groups can only be made by root here", "run as root")
+    if (together := sum(pools_of.values())) > has_bytes:
+        largest = max(pools_of, key=lambda name: pools_of[name])
+        reason = f"pools have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
+        yield Refusal(f"pools.{largest}.memory_bytes", reason, "make them smaller")
+    for name, pool_bytes in pools_of.items():
+        machines = [
+            memory_of(guest)
+            for guest in plan.world.guests.values()
+            if guest.pool == name
+            and guest.platform in platforms.played()
+            and (memory_of := platforms.of(guest.platform).memory_of) is not None
+        ]
+        if sum(machines) > pool_bytes:
+            mib = 2**20
+            reason = (
+                f"{len(machines)} machines have {sum(machines) / mib:.4g} MiB from the start, and their pool "
+                f"{pool_bytes / mib:.4g} MiB without swap: the kernel would end one"
+            )
+            yield Refusal(f"pools.{name}.memory_bytes", reason, "give the pool more, or the machines less")
 
 
 def _shares(plan: Plan, findings: Findings) -> Iterator[Refusal]:

@@ -133,6 +133,9 @@ class PoolSpec(Part):
         "affinity",
         description="affinity: they run on so many processors and no others; quota: on all of the host's, for so much time",
     )
+    memory: leaves.PositiveBytes | None = Field(
+        None, description="memory that its guests share, e.g. '512 MiB'; by root alone"
+    )
 
 
 def _pools(value: Any) -> Any:

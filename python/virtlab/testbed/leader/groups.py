@@ -21,7 +21,7 @@ from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.planner.check import LIMITS, QUOTA_PERIOD_NS
 from virtlab.testbed.leader import ledger
-from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies
+from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies, memory_of
 
 PERIOD_US = QUOTA_PERIOD_NS // 1000
 OWN = "own"  # below a guest's group in version 2, beside those of its services
@@ -196,7 +196,7 @@ class Groups:
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long the share of a guest that is no container, or of a service, held it
-        back.
+        back; of a pool with memory of its own, what its guests have of it, and what they waited for.
         """
         for bounded, groups in self._groups.items():
             entity = bounded if "/" in bounded or bounded in self._shared else f"guests.{bounded}"
@@ -204,6 +204,8 @@ class Groups:
                 with contextlib.suppress(OSError):
                     for counter, value in throttled((group / "cpu.stat").read_text(encoding="ascii")):
                         yield entity, counter, value
+                if bounded in self._shared and self._shared[bounded].memory_bytes is not None:
+                    yield from ((entity, *row) for row in memory_of(group))
 
     def ended_for_memory(self, bounded: str) -> int:
         """How many processes of a guest, or of `services.NAME/GUEST`, the kernel ended since its memory was used up."""
@@ -321,18 +323,21 @@ def ended(events: str) -> int:
 
 
 def of_pools(plan: Plan) -> dict[str, Bound]:
-    """The bounds of pools that are quotas, as `pools.NAME`."""
-    return {
-        f"pools.{name}": Bound((pool.cpus * PERIOD_US, PERIOD_US), None, folder=f"pool-{name}")
-        for name, pool in plan.world.pools.items()
-        if pool.by == "quota"
-    }
+    """The bounds of pools that are quotas, or have memory of their own, as `pools.NAME`."""
+    found = {}
+    for name, pool in plan.world.pools.items():
+        bandwidth = (pool.cpus * PERIOD_US, PERIOD_US) if pool.by == "quota" else None
+        each = Bound(bandwidth, pool.memory_bytes, folder=f"pool-{name}")
+        if each.is_one:
+            found[f"pools.{name}"] = each
+    return found
 
 
 def pool_above(plan: Plan, guest: Guest) -> str | None:
-    """The pool whose quota bounds a guest, as of `of_pools`."""
+    """The pool whose quota or memory bounds a guest, as of `of_pools`."""
     pool = plan.world.pools.get(guest.pool or "")
-    return f"pools.{guest.pool}" if pool is not None and pool.by == "quota" else None
+    bounds = pool is not None and (pool.by == "quota" or pool.memory_bytes is not None)
+    return f"pools.{guest.pool}" if bounds else None
 
 
 def of_services(plan: Plan) -> dict[str, Bound]:

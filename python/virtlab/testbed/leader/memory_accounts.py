@@ -14,6 +14,54 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 _KEYS_V2 = {"usage_usec": "cpu_ns", "throttled_usec": "throttled_ns"}
 
 
+# File of a group -> key in it, empty where it holds one number -> counter. Version 1, then version 2.
+MEMORY_FILES: Mapping[str, Mapping[str, str]] = {
+    "memory.usage_in_bytes": {"": "memory_bytes"},
+    "memory.max_usage_in_bytes": {"": "memory_max_bytes"},
+    "memory.failcnt": {"": "memory_limit_hits"},
+    "memory.current": {"": "memory_bytes"},
+    "memory.peak": {"": "memory_max_bytes"},
+    "memory.events": {"max": "memory_limit_hits"},
+}
+FAULTS_V1 = {"total_pgfault": "page_faults", "total_pgmajfault": "major_page_faults"}
+FAULTS_V2 = {"pgfault": "page_faults", "pgmajfault": "major_page_faults"}
+
+
+def memory_of(group: Path) -> Iterator[tuple[str, int]]:
+    """(counter, value) of a group and all below it: memory now and at most; how often its limit was reached, which makes
+    the kernel take back what it can; page faults, and those that had to read their page. Of version 2 for how long some
+    task waited for memory (PSI), too. A group of another controller has none of these files.
+    """
+    for file, names in MEMORY_FILES.items():
+        text = _text_of(group / file)
+        if text is not None and text.strip().isdigit():
+            yield names.get("", ""), int(text)
+        elif text is not None:
+            yield from _keyed(text, names)
+    stat = _text_of(group / "memory.stat") or ""
+    yield from _keyed(stat, FAULTS_V1 if "total_pgfault " in stat else FAULTS_V2)
+    yield from stalled(_text_of(group / "memory.pressure") or "")
+
+
+def stalled(pressure: str) -> Iterator[tuple[str, int]]:
+    """The time for which some task waited, of a `memory.pressure`, in ns.
+
+    >>> list(stalled("some avg10=0.00 avg60=0.00 avg300=0.00 total=17\\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=3\\n"))
+    [('memory_stalled_ns', 17000)]
+    """
+    for line in pressure.splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind == "some":
+            yield "memory_stalled_ns", 1000 * int(rest.rpartition("total=")[2])
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return None
+
+
 def hierarchies(root: Path = CGROUP_ROOT) -> list[Path]:
     """Where groups can be made: the one mount of version 2, else every hierarchy of version 1 with what is beside it."""
     if (root / "cgroup.controllers").exists():

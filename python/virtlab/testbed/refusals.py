@@ -105,7 +105,7 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
 
 
 def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[Refusal]:
-    """Pools whose memory nobody can bound, or that is not there, or too little for machines that have theirs from the
+    """Pools whose memory cannot be bounded, or is not there, or too little for machines that have theirs from the
     start. Limits of other guests may add up to more than their pool has: that is what over-allocation is.
     """
     pools_of = {name: pool.memory_bytes for name, pool in plan.world.pools.items() if pool.memory_bytes}

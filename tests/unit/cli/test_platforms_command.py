@@ -1,4 +1,4 @@
-"""`virtlab platforms`: what can be over-allocated on a platform is what its declaration bounds, and the machine is this one."""
+"""`virtlab platforms`: what can be over-allocated is what a platform's declaration bounds, and the machine is this one."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
 PREFIX ?= $(HOME)/.local
 HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
-PURE := wire disk load qdisc fabric tcp timeline rt sim
+PURE := wire disk load migration qdisc fabric tcp timeline rt sim
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
 .PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import random
+import time
 from pathlib import Path
 
 import machine_world as machines
 import pytest
-from killing import TIMEOUT_S, abandoned_groups, kill_machines_at_any_moment, own_groups, surroundings
+from killing import (
+    BUDGET_S,
+    MACHINE_VICTIMS,
+    ROUNDS_MIN,
+    TIMEOUT_S,
+    abandoned_groups,
+    held_namespaces,
+    kill,
+    kill_machines_at_any_moment,
+    own_groups,
+    play,
+    rounds,
+    surroundings,
+)
 
 from virtlab.testbed.leader import ledger
 
@@ -32,6 +48,20 @@ while True:
 """
 
 
+MOVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import testbed_world as worlds
+from migration_world import moving_plan
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+print("begin", flush=True)
+with Testbed().open(moving_plan(rate_byte_per_s=5_000_000), worlds.Patient()) as session:
+    says = worlds.ActingSink(lambda: print("moves", flush=True), at="go.started", later_s=0.0)
+    session.run(Trial("t0", 1), says)
+"""
+
+
 def taps() -> set[str]:
     """Tap devices that this namespace sees."""
     return {path.parent.name for path in Path("/sys/class/net").glob("*/tun_flags")}
@@ -43,5 +73,21 @@ def test_machines_killed_at_any_moment_leave_nothing() -> None:
     kill_machines_at_any_moment(PLAYER, seed=5)
     ledger.sweep()
     assert abandoned_groups(groups) == set()
+    assert taps() == devices
+    assert surroundings() == before
+
+
+def test_machines_killed_while_one_moves_leave_nothing() -> None:
+    """The copy takes some seventeen seconds: each of these dies within the first ones of it."""
+    ledger.sweep()
+    before, devices, own = surroundings(), taps(), held_namespaces({os.getpid()})
+    draws = random.Random(7)
+    for number in rounds(BUDGET_S, ROUNDS_MIN):
+        player = play(MOVER)
+        player.says("moves")
+        time.sleep(draws.uniform(0.0, 4.0))
+        victim = MACHINE_VICTIMS[number % len(MACHINE_VICTIMS)]
+        assert kill(player, victim, own), f"all was built, and there was no {victim}"
+    ledger.sweep()
     assert taps() == devices
     assert surroundings() == before

@@ -17,6 +17,7 @@ from virtlab.analysis.values import Collector
 from virtlab.analysis.window import MEASURED
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
+from virtlab.metrics.migration import MIGRATION
 from virtlab.results.record import RunRecord
 
 COUNTERS = {
@@ -27,7 +28,7 @@ COUNTERS = {
     "memory_limit_hits": ("memory_limit_hits",),
 }
 AT_INSTANTS = frozenset(
-    {"memory_available", "memory_used", "backlog", "backlog_packets"}
+    {"memory_available", "memory_used", "backlog", "backlog_packets", *MIGRATION}
 )  # all else is over intervals
 EDGE_NS = 100_000_000
 USED = frozenset({"packets", "residence_ns", "start_ns"}).union(*COUNTERS.values())

@@ -250,6 +250,7 @@ class Platform:
     shares_files: bool = False  # its guests have no files of their own: a command there sees the machine's
     start_ns: int = 5_000_000  # about how long a guest takes to start, of a machine of two processors
     reset: Reset | None = BY_LINKS  # None: it cannot be reset
+    moves: tuple[str, ...] = ()  # how its guests move to another host while a run plays: modes of `migrate`
     own_groups: bool = False  # its runtime makes and reads the control groups that bound a guest
     late_ports: bool = False  # ports at its host's virtual switch come with the guest, and are set up then
     locked_offloads: tuple[str, ...] = ()  # offloads that the driver of its vNICs cannot turn off

@@ -14,6 +14,7 @@ from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
 from virtlab.metrics.machines import MACHINES
 from virtlab.metrics.metric import Metric
+from virtlab.metrics.migration import MIGRATION
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.programs import PROGRAMS
 from virtlab.metrics.rates import RATES
@@ -60,6 +61,7 @@ def page() -> str:
         ("Hard deadlines", DEADLINES),
         ("Health", HEALTH),
         ("Machines beside the load", MACHINES),
+        ("Guests that move", MIGRATION),
         ("Programs of your own", PROGRAMS),
     ):
         parts.append(f"\n## {title}\n")

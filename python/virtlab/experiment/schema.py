@@ -20,6 +20,7 @@ from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec
 from virtlab.experiment.read.search_model import SearchSpec, TestsSpec
+from virtlab.experiment.work.moves import MODE, OVER
 from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -415,6 +416,8 @@ def _action() -> Schema:
         "for": _or_reference(dict(DURATION.schema)), "until": {"type": "object"},
         "service": {"type": "string"}, "op": {"type": "string"}, "args": {"type": "object"},
         "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "to": {"type": "string"}, "mode": _or_reference(dict(MODE.schema)), "over": _or_reference(dict(OVER.schema)),
+        "bandwidth": {"type": "string"}, "downtime_limit": _or_reference(dict(POSITIVE_DURATION.schema)),
     }  # fmt: skip
     common: Schema = {
         "id": NAME_SCHEMA, "after": after, "timeout": _or_reference(dict(POSITIVE_DURATION.schema)),

@@ -7,6 +7,7 @@ from virtlab.metrics.deadlines import DEADLINES
 from virtlab.metrics.health import HEALTH
 from virtlab.metrics.machines import MACHINES
 from virtlab.metrics.metric import Metric, by_key
+from virtlab.metrics.migration import MIGRATION
 from virtlab.metrics.network import NETWORK
 from virtlab.metrics.programs import PROGRAMS
 from virtlab.metrics.rates import RATES
@@ -22,6 +23,7 @@ METRICS: dict[str, Metric] = by_key(
     *DEADLINES.values(),
     *HEALTH.values(),
     *MACHINES.values(),
+    *MIGRATION.values(),
     *PROGRAMS.values(),
 )
 """Every metric by key."""

@@ -20,7 +20,7 @@ from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed.build import pinning, pools, routing
+from virtlab.testbed.build import moves, pinning, pools, routing
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.link_refusals import links, realised
 from virtlab.testbed.build.ports import as_built, port_refusals
@@ -93,6 +93,8 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
         if guest.platform in platforms.played()
         and (memory_of := platforms.of(guest.platform).memory_of) is not None
     }
+    # Of a guest that moves there are two machines from the start.
+    wanted |= {f"{name}, at its destination": wanted[name] for name in moves.moves(plan) if name in wanted}
     if (together := sum(wanted.values())) > has_bytes:
         largest = max(wanted, key=lambda name: wanted[name])
         reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
@@ -101,7 +103,7 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
             guest.disk is not None and guest.disk.medium == "memory" for guest in plan.world.guests.values()
         ):
             cure += "; disks in memory are part of it: write 'medium: file'"
-        yield Refusal(f"guests.{largest}.memory_bytes", reason, cure)
+        yield Refusal(f"guests.{largest.partition(',')[0]}.memory_bytes", reason, cure)
 
 
 def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[Refusal]:
@@ -376,6 +378,7 @@ def limits_of_service(
 
 def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     del findings
+    yield from moves.refused(plan)
     for action in plan.timeline:
         path = f"timeline.{action.id}"
         if action.do in played(ACTIONS, ARM) and actions.find(action.do) is None:

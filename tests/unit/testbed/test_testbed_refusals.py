@@ -104,7 +104,7 @@ def test_an_ordinary_user_says_how_much_memory_a_machine_has_and_bounds_nothing_
         (put("roles/probe/to", "c"), "roles.probe.to"),
         (put("roles/probe/to", "a"), "roles.probe.to"),
         (put("world/guests/b/vnics/eth0/ip", ["fd00::2/64"]), "roles.probe"),
-        (put("timeline/2/do", "migrate"), "timeline.stop"),
+        (put("timeline/2/do", "migrate"), "timeline.stop.guest"),
         (put("timeline/2/do", "call"), "timeline.stop.service"),
         (put("timeline/2/role", "nobody"), "timeline.stop.role"),
         (put("timeline/3/after", {"event": "stop.finished"}), "timeline.drain.after"),

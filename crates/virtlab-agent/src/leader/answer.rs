@@ -16,6 +16,7 @@ use crate::leader::world::reach;
 use crate::transport::understood;
 use crate::work;
 use anyhow::{anyhow, bail};
+use nix::poll::PollFlags;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
@@ -115,6 +116,18 @@ impl Leader {
                 self.child(id, channel)?.resize(Terminal { rows, columns })?;
                 Ok(json!({}))
             }
+            Request::HandOver { channel, held } => {
+                let key = (id, channel);
+                let unread = match held {
+                    Some(held) => self.conduits.hold_back(key, held)?,
+                    None => {
+                        self.conduits.take_over(key)?;
+                        self.hear_conduit(key, PollFlags::POLLIN);
+                        false
+                    }
+                };
+                Ok(json!({"unread": unread}))
+            }
             Request::Kill { channel, signal } => {
                 self.child(id, channel)?.signal(signal)?;
                 Ok(json!({}))
@@ -183,6 +196,9 @@ impl Leader {
                 let (served, end) = Served::begin(disk)?;
                 made.disks.push(served);
                 theirs.push(end);
+            } else if let Descriptor::Heir { channel } = *descriptor {
+                anyhow::ensure!(self.conduits.hold((of.0, channel)), "no agent begins there");
+                theirs.push(made.heir((of.0, channel), of.1)?);
             } else if let Some((first, conduit, end)) = Conduit::new(descriptor, of.1)? {
                 conduit.range(first).try_for_each(|channel| self.free(of.0, channel))?;
                 made.insert((of.0, first), conduit)?;

@@ -84,6 +84,12 @@ pub enum Request {
         rows: u16,
         columns: u16,
     },
+    /// What is for the agent that begins at a channel waits at the leader (`held`), or goes to it again; absent: the agent
+    /// continues on the stream of the command that was born with its `heir`.
+    HandOver {
+        channel: u16,
+        held: Option<bool>,
+    },
     Kill {
         channel: u16,
         signal: i32,

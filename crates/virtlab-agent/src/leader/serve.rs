@@ -305,7 +305,7 @@ impl Leader {
         }
     }
 
-    fn hear_conduit(&mut self, key: Key, events: PollFlags) {
+    pub(super) fn hear_conduit(&mut self, key: Key, events: PollFlags) {
         for frame in self.conduits.hear(key, events) {
             if let Some(client) = self.clients.get_mut(&key.0) {
                 client.send(frame.channel, frame.kind, &frame.body);

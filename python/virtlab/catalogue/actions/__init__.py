@@ -32,6 +32,7 @@ __all__ = [
     "CALL",
     "EVENTS",
     "EXEC",
+    "MIGRATE",
     "RESET",
     "RUN",
     "SET",

@@ -1,13 +1,11 @@
-"""`migrate`: a guest moves to another host while it runs. No arm plays it yet."""
+"""`migrate`: a guest moves to another host while it runs."""
 
 from virtlab.catalogue.declaration import TimelineAction
 
 MIGRATE = TimelineAction(
     name="migrate",
-    meaning="a guest moves to another host",
+    meaning="a guest moves to another host while it runs",
     events=frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
-    arms={
-        "testbed": "this testbed moves no guest from one host to another",
-        "simulator": "a simulated guest has no memory to move",
-    },
+    keys=("guest", "to", "mode", "over", "bandwidth", "downtime_limit"),
+    arms={"testbed": None, "simulator": "a simulated guest has no memory to move"},
 )

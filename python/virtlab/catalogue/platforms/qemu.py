@@ -15,7 +15,7 @@ QEMU = Platform(
         type="in an operating system",
         virtualisation=("emulation (TCG)", "untested: hardware (KVM)", "paravirtual devices (virtio)"),
         own_kernel=True,
-        migration="QEMU's own: live, pre-copy and post-copy; not played by virtlab",
+        migration="QEMU's own: live, pre-copy; its post-copy is not played by virtlab",
         snapshots="QEMU's own: of disks and of running machines; not played by virtlab",
         licence="GPL-2.0 (QEMU, Linux)",
     ),
@@ -23,6 +23,7 @@ QEMU = Platform(
     disk=True,
     disks=True,
     start_ns=3_000_000_000,
+    moves=("pre_copy",),
     reset=Reset(
         "QMP system_reset: firmware and kernel begin again, and it is told its network again", boots=True
     ),

@@ -18,6 +18,7 @@ from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.calls import read_call, read_until
+from virtlab.experiment.work.moves import read_move
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
 from virtlab.units import nearest
@@ -194,6 +195,8 @@ def _fill(
             fields["until"] = read_until((*at, key), value, findings, services, roles)
         case "service":
             fields |= read_call(at, values, findings, services)
+        case "to":
+            fields |= read_move(at, values, findings, guests)
         case "argv":
             if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
                 fields["argv"] = tuple(value)

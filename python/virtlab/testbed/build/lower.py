@@ -17,6 +17,7 @@ from virtlab.plan import Plan, Vnic
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric
+from virtlab.testbed.build.moves import moves, vswitch_there
 from virtlab.testbed.build.ports import at_guest_port
 from virtlab.testbed.kinds.findings import USUAL, Machine
 from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
@@ -81,6 +82,7 @@ def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
     taken: dict[str, set[str]] = {}
     _bridges(plan, mtus, machine, taken, out)
     _guest_ports(plan, taken, out)
+    _ports_of_destinations(plan, taken, out)
     _uplinks(plan, wiring, mtus, taken, out)
     _in_front_of_wires(plan, out)
     if realised:
@@ -264,6 +266,22 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             ups += _port_ups(switch, path, vnic, port)
         for path, up in ups:
             out.add(path, up)
+
+
+def _ports_of_destinations(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
+    """Taps of guests that will move, on the virtual switches of the hosts that they move to."""
+    for guest, action in moves(plan).items():
+        entry, host = plan.world.guests[guest], str(action.to)
+        namespace = host_namespace(host)
+        out.add(f"timeline.{action.id}", LinkSet(out.guests[guest], "lo", up=True))  # which the copy crosses
+        for name, vnic in entry.vnics.items():
+            switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
+            port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
+            path, offloads = f"timeline.{action.id}", vnic.offloads == "default"
+            out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
+            out.machines[guest].there[name] = Place(namespace, port)
+            for _, up in _port_ups(switch, path, vnic, port):
+                out.add(path, up)
 
 
 def back_end_mac(mac: str) -> str:

@@ -26,6 +26,9 @@ class Inside:
 
     taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
     steps: list[Step] = field(default_factory=list)
+    there: dict[str, Place] = field(
+        default_factory=dict
+    )  # vNIC -> its tap where the guest will be, if it moves
 
 
 @dataclass(slots=True)

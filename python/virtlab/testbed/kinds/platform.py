@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from virtlab.agents import Notice
 from virtlab.errors import VirtlabError
 from virtlab.plan import Action, Columns, Guest, Observer, Plan, Refusal, SeriesRequest
+from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.kinds.reach import Reach
 
 if TYPE_CHECKING:
@@ -85,6 +86,15 @@ class Running:
 
     def give_up(self, action: str) -> None:
         """What an action had begun is waited for no more."""
+
+    def away(self) -> Iterator[str]:
+        """Guests that cannot be asked anything now: they move."""
+        return iter(())
+
+    def moved(self, action: str) -> Moved | None:
+        """What is known of a guest's move by an action, once it is over."""
+        del action
+        return None
 
     def busy(self) -> bool:
         """Whether something is under way that `attend` moves forward."""

@@ -144,9 +144,12 @@ class Guests:
         }
 
     def alive(self) -> dict[str, Reach]:
-        """Of those, the ones whose process has not ended."""
+        """Of those, the ones whose process has not ended, and that can be asked now."""
+        away = {guest for each in self.running for guest in each.away()}
         return {
-            name: reach for name, reach in self.leaders().items() if self.control.ended(reach.leader) is None
+            name: reach
+            for name, reach in self.leaders().items()
+            if self.control.ended(reach.leader) is None and name not in away
         }
 
     def of_channel(self, channel: int) -> str | None:

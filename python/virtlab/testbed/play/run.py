@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
-from virtlab.catalogue.actions import EXEC, begins
+from virtlab.catalogue.actions import ACTIONS, EXEC, begins
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
@@ -255,7 +255,10 @@ class Pass:
         for action in self.polling.attend(self.site.now()):
             self.note(timeline, f"{action}.done", self.site.now())
         for action, why in self.guests.attend():
-            self.note(timeline, f"{action}.{'done' if why is None else 'failed'}", self.site.now())
+            do = next(one for one in self.plan.timeline if one.id == action)
+            over = "finished" if "finished" in ACTIONS[do.do].events else "done"
+            at_ns = self._kinds[action].end(self, do) or self.site.now()
+            self.note(timeline, f"{action}.{over if why is None else 'failed'}", at_ns)
             self.reasons += [] if why is None else [why]
 
     def _free_ns(self, timeline: Timeline, limit_ns: int) -> int:

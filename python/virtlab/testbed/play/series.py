@@ -16,6 +16,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.metrics import disks
 from virtlab.plan import Plan, Refusal, SeriesRequest
+from virtlab.testbed.build.moves import moves
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
 from virtlab.testbed.platforms.guests import Guests
@@ -42,6 +43,8 @@ def wanted(plan: Plan) -> list[SeriesRequest]:
     nobodys = {each.source for each in plan.collect.series}
     if all(platform.shares_kernel or platform.existing for platform in platforms):
         nobodys.add(OF_VCPUS)
+    if moves(plan):
+        nobodys.add(OF_VCPUS)  # two machines have threads of one name
     if any(platform.hypervisor for platform in platforms):
         nobodys |= {OF_GUESTS, OF_VCPUS}
     more = [
@@ -79,7 +82,7 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
     for name, reach in guests.alive().items():
         if PLATFORMS[plan.world.guests[name].platform].existing:
             asked.append(("sample", {"sources": list(sources), "hold": bool(sources)}, reach.leader))
-        elif name in lowered.machines and machines:
+        elif name in lowered.machines and machines and name not in moves(plan):
             asked.append(("sample", {"sources": inside}, reach.leader))
     control.call_all(asked, timeout_s=CALL_TIMEOUT_S if sources else END_TIMEOUT_S)
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use virtlab_wire::frame::{Frame, Kind};
 
 /// Bytes of a monitor in one frame.
@@ -38,6 +38,9 @@ pub enum Descriptor {
     Stream { channel: u16 },
     /// A disk, over NBD, by words of its own.
     Disk { disk: Value },
+    /// The stream on which the agent of another command, whose first channel that is, continues from `hand_over` on: of a
+    /// virtual machine that moves.
+    Heir { channel: u16 },
 }
 
 /// What flows.
@@ -59,6 +62,16 @@ pub struct Conduit {
     pub open: bool,
     /// Who said so much that is no frame that it is ignored.
     pub noisy: bool,
+    /// What is for it waits here.
+    held: bool,
+}
+
+/// A stream that waits to become that of an agent.
+#[derive(Debug)]
+struct Heir {
+    /// The channel of the command that has the other end.
+    of: u16,
+    fd: OwnedFd,
 }
 
 impl Conduit {
@@ -68,7 +81,12 @@ impl Conduit {
     /// When no socket pair can be made, or the range of channels is empty or ends beyond the last one.
     pub fn new(descriptor: &Descriptor, of: u16) -> anyhow::Result<Option<(u16, Self, OwnedFd)>> {
         let (channel, channels, frames) = match descriptor {
-            Descriptor::Tap { .. } | Descriptor::Users { .. } | Descriptor::Disk { .. } => return Ok(None),
+            Descriptor::Tap { .. }
+            | Descriptor::Users { .. }
+            | Descriptor::Disk { .. }
+            | Descriptor::Heir { .. } => {
+                return Ok(None);
+            }
             Descriptor::Agent { channel, channels } => (*channel, *channels, true),
             Descriptor::Stream { channel } => (*channel, 1, false),
         };
@@ -84,7 +102,7 @@ impl Conduit {
             set_nonblocking(ours.as_fd())?;
             Flow::Bytes { fd: ours, waiting: VecDeque::new() }
         };
-        Ok(Some((channel, Self { of, channels, flow, open: true, noisy: false }, theirs)))
+        Ok(Some((channel, Self { of, channels, flow, open: true, noisy: false, held: false }, theirs)))
     }
 
     /// Its channels, when it begins at `first`.
@@ -100,18 +118,19 @@ impl Conduit {
         }
     }
 
-    /// Whether something waits to be written.
+    /// Whether something waits to be written, and may be.
     pub fn waits(&self) -> bool {
-        match &self.flow {
-            Flow::Frames(peer) => peer.waiting_bytes() > 0,
-            Flow::Bytes { waiting, .. } => !waiting.is_empty(),
-        }
+        !self.held
+            && match &self.flow {
+                Flow::Frames(peer) => peer.waiting_bytes() > 0,
+                Flow::Bytes { waiting, .. } => !waiting.is_empty(),
+            }
     }
 
     /// Passes a frame of the control plane on; `channel` counts from the first of the range.
     pub fn pass_down(&mut self, channel: u16, frame: &Frame) {
         match &mut self.flow {
-            Flow::Frames(peer) => peer.send(channel, frame.kind, &frame.body),
+            Flow::Frames(peer) => peer.queue(channel, frame.kind, &frame.body),
             Flow::Bytes { waiting, .. } => {
                 if let (Kind::Data, Some((0, bytes))) = (frame.kind, frame.body.split_first()) {
                     waiting.extend(bytes);
@@ -123,6 +142,9 @@ impl Conduit {
 
     /// Writes what the other side takes now.
     pub fn flush(&mut self) {
+        if self.held {
+            return;
+        }
         match &mut self.flow {
             Flow::Frames(peer) => self.open &= peer.flush(),
             Flow::Bytes { fd, waiting } => {
@@ -179,6 +201,8 @@ pub struct Conduits {
     all: BTreeMap<Key, Conduit>,
     /// What serves a disk of a command.
     pub disks: Vec<Served>,
+    /// Of an agent, by its first channel.
+    heirs: BTreeMap<Key, Heir>,
 }
 
 impl Conduits {
@@ -214,6 +238,45 @@ impl Conduits {
         self.all.extend(more.all);
         self.disks.retain(Served::lives);
         self.disks.extend(more.disks);
+        self.heirs.extend(more.heirs);
+    }
+
+    /// The end that a command gets of the stream on which the agent at `key` will continue.
+    ///
+    /// # Errors
+    /// When no socket pair can be made.
+    pub fn heir(&mut self, key: Key, of: u16) -> anyhow::Result<OwnedFd> {
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)
+            .context("no socket pair")?;
+        self.heirs.insert(key, Heir { of, fd: ours });
+        Ok(theirs)
+    }
+
+    /// Keeps what is for an agent here, or writes it again; whether something that was written was not read yet.
+    ///
+    /// # Errors
+    /// When no agent begins at that channel.
+    pub fn hold_back(&mut self, key: Key, held: bool) -> anyhow::Result<bool> {
+        let conduit = self.all.get_mut(&key).context("no agent begins there")?;
+        conduit.held = held;
+        conduit.flush();
+        unread(conduit.fd())
+    }
+
+    /// The agent at `key` continues on its heir's stream. What it said on the one before comes first, and what is for it
+    /// goes to the new one alone. Nothing reads what was left in the old one, so it is held back before.
+    ///
+    /// # Errors
+    /// When no stream waits for that, or the agent had not read all that was written to it.
+    pub fn take_over(&mut self, key: Key) -> anyhow::Result<()> {
+        let conduit = self.all.get_mut(&key).context("no agent begins there")?;
+        anyhow::ensure!(conduit.held && !unread(conduit.fd())?, "it is not held back, or has not read all");
+        let heir = self.heirs.remove(&key).context("it has no heir")?;
+        let Flow::Frames(peer) = &mut conduit.flow else { anyhow::bail!("no agent begins there") };
+        peer.succeed(heir.fd)?;
+        (conduit.of, conduit.open, conduit.held) = (heir.of, true, false);
+        conduit.flush();
+        Ok(())
     }
 
     /// Passes a frame on. A conduit whose client left belongs to the next that connects: so are a kept world's
@@ -251,6 +314,7 @@ impl Conduits {
     /// Closes those of a command that ended; their places, and how many channels each had.
     pub fn end(&mut self, (id, of): Key, lives: impl Fn(u32) -> bool) -> Vec<(Key, u16)> {
         let mut over = Vec::new();
+        self.heirs.retain(|key, heir| heir.of != of || (key.0 != id && lives(id)));
         self.all.retain(|key, conduit| {
             let its = conduit.of == of && (key.0 == id || !lives(id));
             if its {
@@ -260,6 +324,15 @@ impl Conduits {
         });
         over
     }
+}
+
+/// Whether the other side of a socket pair has not read all that was written to it.
+fn unread(fd: BorrowedFd<'_>) -> anyhow::Result<bool> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (SIOCOUTQ of a socket) writes one int, which lives during the call.
+    let code = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    Errno::result(code).context("cannot ask what was not read")?;
+    Ok(bytes > 0)
 }
 
 #[cfg(test)]
@@ -285,6 +358,52 @@ mod tests {
         unistd::write(&theirs, &reply).unwrap();
         let heard: Vec<u16> = conduit.hear().iter().map(|frame| frame.channel).collect();
         assert_eq!(heard, [3], "a frame beyond the range has no receiver");
+    }
+
+    #[test]
+    fn an_agent_continues_on_its_heirs_stream_and_no_byte_is_lost_or_twice() {
+        let key = (0, 40);
+        let mut all = Conduits::default();
+        let (first, conduit, old) =
+            Conduit::new(&Descriptor::Agent { channel: 40, channels: 4 }, 7).unwrap().unwrap();
+        all.insert((0, first), conduit).unwrap();
+        let new = all.heir(key, 9).unwrap();
+        let down = |all: &mut Conduits, body: &[u8]| {
+            let frame = Frame { channel: 41, kind: Kind::Control, body: body.to_vec() };
+            all.pass_down((0, 41), &frame, |_| true);
+        };
+        down(&mut all, b"\"before\"");
+        assert!(all.take_over(key).is_err(), "it is not held back");
+        assert!(all.hold_back(key, true).unwrap(), "it was not read yet");
+        assert!(all.take_over(key).is_err());
+        let mut bytes = [0; 256];
+        let read = unistd::read(&old, &mut bytes).unwrap();
+        assert!(bytes[..read].ends_with(b"\"before\"") && !all.hold_back(key, true).unwrap());
+        down(&mut all, b"\"after\"");
+        let mut said = Vec::new();
+        encode(1, Kind::Control, b"\"one frame in two streams\"", &mut said).unwrap();
+        let (here, there) = said.split_at(20);
+        unistd::write(&old, here).unwrap();
+        all.take_over(key).unwrap();
+        unistd::write(&new, there).unwrap();
+        let heard = all.hear(key, PollFlags::POLLIN);
+        assert_eq!((heard.len(), &heard[0].body[..]), (1, &b"\"one frame in two streams\""[..]));
+        let read = unistd::read(&new, &mut bytes).unwrap();
+        assert!(bytes[..read].ends_with(b"\"after\""));
+        assert!(all.end((0, 7), |_| true).is_empty(), "the old command takes nothing along");
+        assert_eq!(all.end((0, 9), |_| true), [(key, 4)]);
+    }
+
+    #[test]
+    fn an_heir_ends_with_its_command() {
+        let mut all = Conduits::default();
+        let (first, conduit, _old) =
+            Conduit::new(&Descriptor::Agent { channel: 40, channels: 4 }, 7).unwrap().unwrap();
+        all.insert((0, first), conduit).unwrap();
+        let _new = all.heir((0, 40), 9).unwrap();
+        assert!(all.end((0, 9), |_| true).is_empty());
+        assert!(!all.hold_back((0, 40), true).unwrap());
+        assert!(all.take_over((0, 40)).unwrap_err().to_string().contains("no heir"));
     }
 
     #[test]

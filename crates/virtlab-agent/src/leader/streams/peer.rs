@@ -64,6 +64,23 @@ impl Peer {
         }
     }
 
+    /// Continues on another stream, behind what is left to be read on this one.
+    ///
+    /// # Errors
+    /// When the other one cannot be made non-blocking.
+    pub fn succeed(&mut self, fd: OwnedFd) -> anyhow::Result<()> {
+        set_nonblocking(fd.as_fd())?;
+        loop {
+            match unistd::read(&self.fd, &mut self.chunk) {
+                Ok(n) if n > 0 => self.decoder.feed(&self.chunk[..n]),
+                Err(Errno::EINTR) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        self.fd = fd;
+        Ok(())
+    }
+
     /// Whether what comes is no stream of frames: too little of it belongs to any.
     pub fn noisy(&self) -> bool {
         self.decoder.noise_bytes() > MOST_NOISE_BYTES
@@ -74,13 +91,18 @@ impl Peer {
         self.decoder.next_frame()
     }
 
-    /// Queues a frame and writes what the stream takes now. A body beyond the limit is a defect of the caller.
-    pub fn send(&mut self, channel: u16, kind: Kind, body: &[u8]) {
+    /// Queues a frame. A body beyond the limit is a defect of the caller.
+    pub fn queue(&mut self, channel: u16, kind: Kind, body: &[u8]) {
         let mut bytes = Vec::new();
         if encode(channel, kind, body, &mut bytes).is_ok() {
             self.out.extend(bytes);
-            self.flush();
         }
+    }
+
+    /// Queues a frame and writes what the stream takes now.
+    pub fn send(&mut self, channel: u16, kind: Kind, body: &[u8]) {
+        self.queue(channel, kind, body);
+        self.flush();
     }
 
     /// Queues a JSON message of the leader itself.

@@ -9,31 +9,37 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
+from virtlab.catalogue.actions import MIGRATE
 from virtlab.errors import AgentError, GuestError, MachineError
-from virtlab.plan import Observer, Plan
+from virtlab.plan import Action, Observer, Plan
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
+from virtlab.testbed.build.moves import moves
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
-from virtlab.testbed.kinds.clock import GuestClock
+from virtlab.testbed.kinds.clock import GuestClock, read
 from virtlab.testbed.kinds.lowered import Lowered
-from virtlab.testbed.kinds.platform import Running
+from virtlab.testbed.kinds.moved import Moved
+from virtlab.testbed.kinds.platform import News, Running
 from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control, RefusedError, ending
+from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
 from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.platforms.qemu.moving import Destination, Move, Moving, prepare
 from virtlab.testbed.platforms.qemu.platform import flavour_of
 
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
@@ -48,6 +54,7 @@ CURE_CARRIER = "see in its console whether its kernel has that port's driver; on
 CURE_START = "see whether qemu-system-x86_64 runs here by hand (Debian: apt install qemu-system-x86)"
 CURE_BUILD = "put this one into its image: `virtlab image agent`"
 CURE_UNLIKE = "see its console, or ask for what it has, with 'vcpus' and 'memory'"
+CURE_MOVED = "let no guest move where a search plays several trials in one world"
 CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
 )
@@ -73,6 +80,12 @@ class Started:
     network_setup: build.Sent | None = None  # what its network is, on its way,
     ports_query: int | None = None  # and behind it the question what its ports are then
     disk: Disk | None = None  # what it boots, when that is no kernel of ours
+    wanted: command.Machine | None = None
+    # The first of its channels, which stay its own when another process runs it; 0: its process's.
+    place: int = 0
+
+    def __post_init__(self) -> None:
+        self.place = self.place or self.process
 
     @property
     def cure(self) -> str:
@@ -82,12 +95,12 @@ class Started:
     @property
     def leader(self) -> int:
         """Channel of the leader inside."""
-        return self.process + 2
+        return self.place + 2
 
     @property
     def reach(self) -> Reach:
         """The channels and the clock by which it is reached."""
-        return Reach(self.leader, range(self.leader + 1, self.process + MACHINES.each), self.clock)
+        return Reach(self.leader, range(self.leader + 1, self.place + MACHINES.each), self.clock)
 
     def hear(self, data: Data) -> None:
         """Keeps what it says on its console."""
@@ -152,6 +165,11 @@ class Machines(Running):
     machines: dict[str, Started] = field(default_factory=dict)
     _by_channel: dict[int, Started] = field(default_factory=dict)
     _reaches: dict[str, Reach] = field(default_factory=dict)
+    now: Callable[[], int] = raw_ns  # the run's clock
+    moving: Moving = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.moving = Moving(self.control, self.now)
 
     def start(self, observe: Observer) -> None:
         """Boots all of them. GuestError with the end of the console when one does not come up."""
@@ -176,6 +194,8 @@ class Machines(Running):
                 image = boot_image(flavour)
                 images[flavour] = image, accelerator(image.kernel.image)
             self._begin(name, channel, *images[flavour])
+        for number, name in enumerate(name for name in names if name in moves(self.plan)):
+            self._begin_destination(self.machines[name], MACHINES.at(len(names) + number))
         for machine in self.machines.values():
             self._greet(machine)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
@@ -184,6 +204,10 @@ class Machines(Running):
             observe.progress(f"boot {len(names)} virtual machines", done / len(names))
         for machine in self.machines.values():
             self._ask_monitor(machine)  # while the agents do their work
+        for name, destination in self.moving.destinations.items():
+            destination.monitor.connect()
+            limits = prepare(moves(self.plan)[name], self.monitor(name), destination.monitor)
+            self.machines[name].read_back |= limits
         for machine in self.machines.values():
             self._await_told(machine, observe)
             self._await_carriers(machine, observe)
@@ -196,6 +220,9 @@ class Machines(Running):
         """Which machine ended, with the end of its console."""
         channel = int(exited.details["channel"])
         machine = self._by_channel.get(channel)
+        if (guest := self.moving.ended(channel)) is not None:
+            what = f"guests.{guest}: the machine at its destination ended with {ending(exited)}"
+            return what if any(move.guest == guest for move in self.moving.under_way.values()) else None
         # Its other channels end with it.
         return str(machine.died(ending(exited))) if machine is not None else None
 
@@ -252,6 +279,9 @@ class Machines(Running):
             if machine.monitor is not None:
                 machine.monitor.close()
                 machine.monitor = None
+        for there in self.moving.destinations.values():
+            there.monitor.close()
+        self.moving.destinations.clear()
 
     def _begin(
         self,
@@ -302,8 +332,10 @@ class Machines(Running):
             own_disk=command.OwnDisk(_FIRST_DESCRIPTOR + 2 + len(taps), guest.disk.write_cache_bytes > 0)
             if guest.disk is not None
             else None,
+            moves=name in moves(self.plan),
             account=confinement.account(channel),
         )
+        machine.wanted = wanted
         self.control.listen(channel, machine.hear)
         machine.monitor = Monitor(self.control, channel + 1, f"guests.{name}", machine.tail)
         self.machines[name] = machine
@@ -335,6 +367,97 @@ class Machines(Running):
         if started is not None:
             machine.applied |= started.facts()
         self._reaches[name] = machine.reach
+
+    def _begin_destination(self, machine: Started, channel: int) -> None:
+        """Starts the machine in which a guest will run, without its memory. It is heard as the guest itself."""
+        assert machine.wanted is not None
+        name, taps = machine.name, self.lowered.machines[machine.name].there
+        wanted = replace(machine.wanted, incoming=True, account=confinement.account(channel))
+        descriptors: list[dict[str, Any]] = [
+            {"kind": "heir", "channel": machine.leader},
+            {"kind": "stream", "channel": channel + 1},
+            *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+        ]
+        self.control.listen(channel, machine.hear)
+        there = Destination(channel, Monitor(self.control, channel + 1, f"guests.{name}", machine.tail))
+        self.moving.destinations[name] = there
+        groups = list(self.tasks.get(name, ()))
+        try:
+            there.pid = self.control.execute(
+                channel, self.lowered.guests[name], wanted.argv(), descriptors=descriptors, cgroups=groups
+            )
+        except RefusedError as error:
+            what = f"the machine at its destination cannot be started: {error.what}"
+            raise GuestError(f"guests.{name}", what, CURE_START) from error
+
+    # Moving
+
+    def call(self, action: Action) -> None:
+        """A guest begins to move."""
+        guest = str(action.guest)
+        if action.do != MIGRATE.name or guest not in self.machines:
+            return
+        machine, there = self.machines[guest], self.moving.destinations.get(guest)
+        if there is None:
+            raise GuestError(f"guests.{guest}", "has moved before, and nothing waits for it", CURE_MOVED)
+        move = Move(guest, action, self.monitor(guest), there, machine.leader)
+        self.moving.under_way[action.id] = move
+        move.begin(self.control, self.now)
+
+    def busy(self) -> bool:
+        """Whether one moves."""
+        return bool(self.moving.under_way)
+
+    def attend(self) -> Iterator[News]:
+        """Looks how far each is."""
+        for move in self.moving.due():
+            state = move.look(self.now)
+            if state == "completed":
+                moved = move.arrive(self.control, self.now, time.time_ns)
+                self._settle(move)
+                self.moving.moved[move.action.id] = moved
+                yield move.action.id, None
+            elif state in {"failed", "cancelled"}:
+                del self.moving.under_way[move.action.id]
+                self.moving.destinations.pop(move.guest)
+                move.stay(self.control)
+                what = f"guests.{move.guest}: its move {state}; it runs on at {self._host_of(move.guest)}"
+                yield move.action.id, what
+
+    def give_up(self, action: str) -> None:
+        """A move took too long: the guest stays."""
+        move = self.moving.under_way.pop(action, None)
+        if move is not None:
+            self.moving.destinations.pop(move.guest)
+            move.give_up(self.control)
+
+    def away(self) -> Iterator[str]:
+        """Those that move."""
+        return (move.guest for move in self.moving.under_way.values())
+
+    def moved(self, action: str) -> Moved | None:
+        """What is known of a move that is over."""
+        return self.moving.moved.get(action)
+
+    def _host_of(self, guest: str) -> str:
+        return self.plan.world.guests[guest].host
+
+    def _settle(self, move: Move) -> None:
+        """The guest is another process from now on; the one that it left ends."""
+        machine = self.machines[move.guest]
+        there = self.moving.destinations.pop(move.guest)
+        del self.moving.under_way[move.action.id]
+        left, machine.process, machine.pid = machine.process, there.process, there.pid
+        self._by_channel.pop(left)
+        self._by_channel[there.process] = machine
+        move.source.close()
+        machine.monitor = there.monitor
+        self.control.call("kill", {"channel": left, "signal": int(signal.SIGKILL)})
+        # Its clock stood still while it was paused.
+        machine.clock.readings.clear()
+        machine.clock.add(
+            read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now)
+        )
 
     def _greet(self, machine: Started) -> None:
         machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)

@@ -67,6 +67,10 @@ class Monitor:
             await self._client.execute(command)
             await told.get()
 
+    def events(self) -> list[Any]:
+        """What QEMU told unasked, up to its last answer."""
+        return [*self._client.events.history]
+
     def close(self) -> None:
         """Takes leave; the machine runs on."""
         with contextlib.suppress(GuestError, EOFError):

@@ -107,7 +107,7 @@ def _lacking(flavour: str | None) -> Iterator[tuple[str, str]]:
 def _running(world: Surroundings, names: Sequence[str]) -> Running:
     from virtlab.testbed.platforms.qemu.machines import Machines
 
-    return Machines(world.control, world.plan, world.lowered, names, world.tasks)
+    return Machines(world.control, world.plan, world.lowered, names, world.tasks, now=world.now)
 
 
 def memory_of(guest: Guest) -> int:

@@ -1,0 +1,59 @@
+"""`migrate`: a guest moves to another host; its platform copies it, and tells what came of it."""
+
+from __future__ import annotations
+
+from virtlab.lazy import np
+from virtlab.plan import Action
+from virtlab.testbed.kinds.moved import Moved
+from virtlab.testbed.play.actions.action import ActionKind, Playing
+from virtlab.testbed.play.timeline import Timeline
+
+
+def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
+    """Has the platform begin; what it says while the guest moves is news of the platform's."""
+    del at_ns
+    trial.note(timeline, f"{action.id}.started", trial.site.now())
+    trial.guests.owners[str(action.guest)].call(action)
+
+
+def end(trial: Playing, action: Action) -> int | None:
+    """Records what is known of the move, its switch-over among the run's events: the instant from which the guest runs at
+    its destination; None where it stayed.
+    """
+    guest = str(action.guest)
+    moved = trial.guests.owners[guest].moved(action.id)
+    if moved is None:
+        return None
+    trial.tell(f"{action.id}.paused", moved.paused_at_ns, {"guest": guest})
+    trial.tell(f"{action.id}.resumed", moved.resumed_at_ns, {"guest": guest, "pause_ns": moved.pause_ns})
+    rows = _rows(moved)
+    trial.sink.block(
+        "migration",
+        "series/1",
+        {
+            "t_ns": np.array([t_ns for t_ns, _, _ in rows], dtype=np.int64),
+            "entity": np.array([f"guests.{guest}"] * len(rows), dtype=object),
+            "metric": np.array([metric for _, metric, _ in rows], dtype=object),
+            "value": np.array([value for _, _, value in rows], dtype=np.float64),
+        },
+    )
+    return moved.resumed_at_ns
+
+
+def _rows(moved: Moved) -> list[tuple[int, str, float]]:
+    """Instant, metric and value of all that was seen, in the order of time."""
+    end_ns = moved.resumed_at_ns
+    rows = [
+        (end_ns, "pause", float(moved.pause_ns)),
+        (end_ns, "migration_time", float(moved.total_ns)),
+        (end_ns, "migration_sent", float(moved.sent_bytes)),
+        (end_ns, "migration_rounds", float(moved.rounds)),
+    ]
+    for look in moved.looks:
+        rows.append((look.at_ns, "migration_remaining", float(look.remaining_bytes)))
+        if look.dirty_byte_per_s is not None:
+            rows.append((look.at_ns, "dirty_rate", float(look.dirty_byte_per_s)))
+    return sorted(rows)
+
+
+IMPLEMENTATION = ActionKind(begin, end)

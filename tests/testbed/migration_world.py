@@ -1,0 +1,48 @@
+"""Plans in which a virtual machine moves to another host while a client talks to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import testbed_world as worlds
+
+from virtlab.plan import Plan
+
+S = 1_000_000_000
+
+
+def three_hosts(**memory: int) -> dict[str, Any]:
+    """A machine v on h1, nothing on h2, a client c on h3, all around one physical switch that learns."""
+    world = worlds.star(3)
+    world["arp"] = "live"
+    world["guests"] = {
+        "v": {"platform": "qemu", "host": "h1", "vnics": {"eth0": worlds.vnic(1, vswitch="h1.br")}, **memory},
+        "c": {"platform": "namespace", "host": "h3", "vnics": {"eth0": worlds.vnic(3, vswitch="h3.br")}},
+    }
+    return world
+
+
+def moving_plan(
+    *, rate_byte_per_s: int = 30_000_000, timeout_ns: int = 45 * S, world: dict[str, Any] | None = None
+) -> Plan:
+    """The machine moves a second after the client began; the client ends a second after it is there."""
+    go = {
+        "id": "go", "do": "migrate", "guest": "v", "to": "h2", "mode": "pre_copy", "over": "machine",
+        "bandwidth_byte_per_s": rate_byte_per_s, "downtime_limit_ns": 100_000_000, "timeout_ns": timeout_ns,
+        "on_timeout": "cancel", "after": {"event": "load.started", "plus_ns": S},
+    }  # fmt: skip
+    timeline = [
+        {"id": "load", "do": "start", "role": "probe"},
+        go,
+        {"id": "settle", "do": "wait", "for_ns": S, "after": {"any": ["go.finished", "go.cancelled", "go.failed"]}},
+        {"id": "end", "do": "stop", "role": "probe", "after": {"event": "settle.done"}},
+    ]  # fmt: skip
+    return worlds.echo_plan(
+        three_hosts() if world is None else world,
+        source="c",
+        target="v",
+        count=20_000,
+        timeline=timeline,
+        windows={"measured": {"from": "load.started", "to": "end.done"}},
+        limits={"run_ns": 120 * S},
+    )

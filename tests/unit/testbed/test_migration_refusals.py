@@ -1,0 +1,147 @@
+"""A guest that cannot be moved is refused before anything is built, with the place, the reason and the cure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from virtlab.plan import Plan
+from virtlab.testbed.build.lower import lower
+from virtlab.testbed.build.moves import refused
+from virtlab.testbed.platforms.qemu.command import Machine
+from virtlab.testbed.refusals import memory_refusals
+from virtlab.testbed.steps.operations import LinkSet, TapAdd
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "plans" / "live_migration.json").read_text())
+Change = Callable[[dict[str, Any]], None]
+
+
+def plan(*changes: Change) -> Plan:
+    """The golden Plan, as this testbed plays it, changed."""
+    values = copy.deepcopy(GOLDEN)
+    values["world"]["arp"] = "live"
+    move(over="machine", timeout_ns=30 * 10**9)(values)
+    for change in changes:
+        change(values)
+    return Plan.model_validate(values)
+
+
+def move(**fields: Any) -> Change:
+    def change(values: dict[str, Any]) -> None:
+        for key, value in fields.items():
+            if value is None:
+                values["timeline"][1].pop(key, None)
+            else:
+                values["timeline"][1][key] = value
+
+    return change
+
+
+def guest(**fields: Any) -> Change:
+    return lambda values: values["world"]["guests"]["v"].update(fields)
+
+
+def vnic(**fields: Any) -> Change:
+    return lambda values: values["world"]["guests"]["v"]["vnics"]["eth0"].update(fields)
+
+
+def world(**fields: Any) -> Change:
+    return lambda values: values["world"].update(fields)
+
+
+def bridge(**fields: Any) -> Change:
+    return lambda values: values["world"]["vswitches"]["h2.br"].update(fields)
+
+
+def client(**fields: Any) -> Change:
+    return lambda values: values["roles"]["client"].update(fields)
+
+
+def collect(**fields: Any) -> Change:
+    return lambda values: values["collect"].update(fields)
+
+
+def more(**action: Any) -> Change:
+    return lambda values: values["timeline"].append({"id": "more", "guest": "v", **action})
+
+
+def test_the_plan_as_it_is_played_is_not_refused() -> None:
+    assert list(refused(plan())) == []
+    assert list(refused(plan(move(mode=None, over=None)))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "words"),
+    [
+        (move(mode="post_copy"), "timeline.go.mode", "write 'mode: pre_copy'"),
+        (move(over="network"), "timeline.go.over", "no host has an address"),
+        (move(timeout_ns=None), "timeline.go.timeout", "write 'timeout: 30 s'"),
+        (move(timeout_ns=60 * 10**9), "timeline.go.timeout", "50 s at most"),
+        (move(to="h1"), "timeline.go.to", "'h1' is not another host"),
+        (move(to="h9"), "timeline.go.to", "write 'to' with one of h2, h3"),
+        (move(to=None), "timeline.go.to", "no host is named"),
+        (guest(platform="namespace"), "timeline.go.guest", "write 'platform: qemu'"),
+        (guest(image="disk.qcow2"), "timeline.go.guest", "without 'image' and 'disk'"),
+        (world(arp="static"), "timeline.go", "arp: live"),
+        (bridge(kind="ovs_netdev"), "timeline.go.guest.eth0", "write 'vswitch: linux_bridge'"),
+        (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
+        (vnic(isolated=True), "timeline.go.guest.eth0", "not built at the destination"),
+        (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),
+        (
+            client(workload="udp_stream", payload_bytes=64, rate_bit_per_s=10**6, interval_ns=None),
+            "timeline.go.guest",
+            "which stands still",
+        ),
+        (more(do="migrate", to="h3", timeout_ns=10**9), "timeline.more.guest", "moves twice"),
+        (more(do="exec", argv=["true"]), "timeline.go.guest", "'more' asks something of it"),
+        (collect(series=[{"source": "memory", "every_ns": 10**8}]), "collect.series.memory", "take it out"),
+        (collect(counters=["guests"]), "collect.counters.guests", "take it out"),
+    ],
+)
+def test_what_is_not_carried_over_is_refused(change: Change, path: str, words: str) -> None:
+    found = [each for each in refused(plan(change)) if each.path == path]
+    assert found, list(refused(plan(change)))
+    assert any(words in f"{each.reason}; {each.cure}" for each in found), found
+
+
+def test_memory_is_needed_at_both_ends() -> None:
+    ninety_six = 96 << 20
+    assert list(memory_refusals(plan(), 2 * ninety_six)) == []
+    (found,) = memory_refusals(plan(), 2 * ninety_six - 1)
+    assert found.path == "guests.v.memory_bytes"
+
+
+def test_the_destination_is_built_with_the_world() -> None:
+    lowered = lower(plan())
+    steps = [step for step in lowered.steps if step.because == "timeline.go"]
+    taps = [step.op for step in steps if isinstance(step.op, TapAdd)]
+    assert [(tap.namespace, tap.master) for tap in taps] == [("host:h2", "br")]
+    assert lowered.machines["v"].there["eth0"].link == taps[0].name
+    ups = [(step.op.namespace, step.op.link) for step in steps if isinstance(step.op, LinkSet)]
+    assert ups == [("guest:v", "lo"), ("host:h2", taps[0].name)]
+    assert not [step for step in lower(without_move()).steps if step.because.startswith("timeline")]
+
+
+def without_move() -> Plan:
+    values = copy.deepcopy(GOLDEN)
+    values["world"]["arp"] = "live"
+    values["timeline"] = values["timeline"][:1]
+    values["windows"] = {}
+    return Plan.model_validate(values)
+
+
+def test_a_destination_is_the_same_machine_that_waits() -> None:
+    fields: dict[str, Any] = {
+        "name": "v", "kernel": "k", "initramfs": "i", "accelerator": "tcg", "vcpus": 1, "memory_bytes": 1 << 27,
+        "ports": (), "agent": 3, "monitor": 4,
+    }  # fmt: skip
+    fields["moves"] = True
+    assert Machine(**fields).whole_memory_bytes % (256 << 10), "not what QEMU's faulty shorter way takes"
+    assert Machine(**{**fields, "accelerator": "kvm"}).whole_memory_bytes == 1 << 27
+    here, there = Machine(**fields).argv(), Machine(**fields, incoming=True).argv()
+    assert [*here, "-incoming", "defer"] == there

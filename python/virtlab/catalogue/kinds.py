@@ -7,6 +7,7 @@ the file's own sections, and give the JSON Schema of each leaf.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -244,10 +245,15 @@ def _request_rate(value: Any) -> int:
         raise ValueError(
             f"'{shown(value)}' is not a rate of requests; write 'request/s' or 'krequest/s', e.g. '500 request/s'"
         )
-    number = round(parse_quantity(text, "1/s"))
+    rate = parse_quantity(text, "1/s")
+    number = round(rate)
     if not 1 <= number <= REQUEST_RATE_MAX_PER_S:
         raise ValueError(
             f"'{shown(value)}' cannot be sent; write between '1 request/s' and '10000 krequest/s'"
+        )
+    if not math.isclose(rate, number, rel_tol=1e-9):
+        raise ValueError(
+            f"'{shown(value)}' is no whole number of requests per second; write '{number} request/s'"
         )
     return number
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,9 @@ def group_of(pattern: str, name: str) -> int:
     if len(pattern) > PATTERN_MAX:
         raise ValueError(f"the expression has {len(pattern)} characters; write at most {PATTERN_MAX}")
     try:
-        groups = re.compile(pattern).groupindex
+        with warnings.catch_warnings():  # RE2 matches, so how a later Python reads it is no concern
+            warnings.simplefilter("ignore")
+            groups = re.compile(pattern).groupindex
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is no regular expression: {error}; {_EXAMPLE}") from None
     if name not in groups:

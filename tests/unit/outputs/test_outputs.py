@@ -9,6 +9,7 @@ import json
 import math
 import re
 import struct
+import warnings
 import zlib
 from typing import Any
 
@@ -38,6 +39,12 @@ def refused(entry: dict[str, Any], output: str | bytes) -> UnreadableError:
     with pytest.raises(UnreadableError) as caught:
         read(entry, output)
     return caught.value
+
+
+def test_what_a_later_python_reads_otherwise_is_no_warning_to_whoever_has_an_expression() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read({**REGEX, "regex": r"[a||b]*rate=(?P<rate>\d+)"}, "rate=7") == [7.0]
 
 
 def test_values_come_in_the_si_unit_of_their_metric() -> None:

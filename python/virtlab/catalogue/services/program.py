@@ -12,7 +12,7 @@ from virtlab.catalogue.kinds import (
 )
 from virtlab.catalogue.workloads.request_response import OF_OUR_SERVER, REQUEST_RESPONSE
 
-# A program over HTTP has no refusal of virtlab's, so what waits for it does so; and simulated guests have no disks.
+# A program over HTTP has no refusal of virtlab's, so what waits for it does so; and its writes are its own.
 COSTS = {
     entry.name: entry
     for entry in REQUEST_RESPONSE.parameters

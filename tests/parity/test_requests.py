@@ -87,7 +87,7 @@ def test_writes_are_refused_where_there_are_no_disks() -> None:
     (refusal,) = backend_of("simulator").check(plan)
     assert (refusal.path, refusal.cure) == (
         "roles.clients.write_bytes",
-        "remove 'write', or run it on the testbed",
+        "give that guest a 'disk', remove 'write', or run it on the testbed",
     )
     assert backend_of("testbed").check(plan) == []
 

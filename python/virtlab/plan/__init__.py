@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         Watcher,
     )
     from virtlab.plan.model import (
-        SECTOR_BYTES,
         Action,
         Collect,
         Disk,
@@ -69,7 +68,7 @@ else:
 
 
 __all__ = [
-    "BLOCKS", "SECTOR_BYTES", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns",
+    "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns",
     "Disk", "Event", "Guest", "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan",
     "Pool", "Queue", "QueueClass", "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route",
     "SeriesRequest", "Service", "Session", "Sink", "Switch", "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch",

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from virtlab.units import SECTOR_BYTES
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=64)]
 
 
@@ -107,9 +109,6 @@ class Vnic(Noun):
         if self.vswitch is None and (self.queue is not None or self.port_rate_bit_per_s is not None):
             raise ValueError("a vNIC that is an uplink has no port of a virtual switch to queue at")
         return self
-
-
-SECTOR_BYTES = 512  # a disk holds whole ones
 
 
 class Disk(Noun):

@@ -118,6 +118,9 @@ class Duration:
         return _show(self.ns, {name: size for name, size in self.units.items() if name not in {"min", "h"}})
 
 
+SECTOR_BYTES = 512  # of which a disk holds whole ones
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Size:
     """A number of bytes; kB = 10**3, KiB = 2**10.

@@ -8,8 +8,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Platform
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import GuestSpec
-from virtlab.plan import SECTOR_BYTES
-from virtlab.units import Size
+from virtlab.units import SECTOR_BYTES, Size
 
 
 def check_disk(at: Steps, platforms: Sequence[Platform], spec: GuestSpec, findings: Findings) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from virtlab.errors import MachineError
+from virtlab.units import SECTOR_BYTES
 
-SECTOR_BYTES = 512
 HEAD_BYTES = 64 << 20
 TAIL_BYTES = 1 << 20
 BASES_MAX = 8

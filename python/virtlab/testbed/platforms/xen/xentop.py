@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from virtlab.units import SECTOR_BYTES
+
 KIB = 1024
-SECTOR_BYTES = 512
 NS = 1_000_000_000
 DOMAIN_0 = "Domain-0"
 Row = tuple[int, str, str, float]  # t_ns, entity, metric, value

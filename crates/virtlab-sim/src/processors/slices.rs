@@ -98,6 +98,17 @@ impl Vcpu {
             _ => self.clock,
         }
     }
+
+    /// Among those that wait, under credit.
+    fn rank(&self) -> u8 {
+        if self.woken {
+            WOKEN
+        } else if self.credit_ns >= 0 {
+            IN_CREDIT
+        } else {
+            OVERDRAWN
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -444,14 +455,7 @@ impl Slices {
             return (IN_CREDIT, own.had_ns, vcpu);
         }
         self.turns += 1;
-        let rank = if own.woken {
-            WOKEN
-        } else if own.credit_ns >= 0 {
-            IN_CREDIT
-        } else {
-            OVERDRAWN
-        };
-        (rank, self.turns, vcpu)
+        (own.rank(), self.turns, vcpu)
     }
 
     /// Puts a vCPU on a processor, unless its guest has to be held back now.
@@ -534,15 +538,7 @@ impl Slices {
             self.credit_at_ns += period_ns.max(1);
         }
         for (_, turn, vcpu) in std::mem::take(&mut self.waiting) {
-            let own = &self.vcpus[vcpu];
-            let rank = if own.woken {
-                WOKEN
-            } else if own.credit_ns >= 0 {
-                IN_CREDIT
-            } else {
-                OVERDRAWN
-            };
-            self.wait(vcpu, (rank, turn, vcpu));
+            self.wait(vcpu, (self.vcpus[vcpu].rank(), turn, vcpu));
         }
     }
 

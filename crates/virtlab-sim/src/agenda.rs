@@ -75,6 +75,8 @@ pub struct Agenda {
     happened: Planned,
     /// What waits for others of this instant, and as what it would have been planned.
     deferred: Vec<(Planned, Due)>,
+    /// The last of them that was taken.
+    resumed: Due,
 }
 
 impl Default for Agenda {
@@ -88,6 +90,7 @@ impl Default for Agenda {
             now_ns: 0,
             happened: (0, 0),
             deferred: Vec::new(),
+            resumed: Due::Land(0),
         }
     }
 }
@@ -153,15 +156,15 @@ impl Agenda {
 
     /// What was put off and is next now.
     #[cold]
-    fn take_deferred(&mut self) -> Option<Due> {
-        let first = (0..self.deferred.len()).min_by_key(|place| self.deferred[*place].0)?;
+    fn take_deferred(&mut self) -> bool {
+        let places = 0..self.deferred.len();
+        let Some(first) = places.min_by_key(|place| self.deferred[*place].0) else { return false };
         let (at_ns, order) = self.nodes[1];
         if at_ns == self.now_ns && self.planned_as(order) < self.deferred[first].0 {
-            return None;
+            return false;
         }
-        let (planned, due) = self.deferred.remove(first);
-        self.happened = planned;
-        Some(due)
+        (self.happened, self.resumed) = self.deferred.remove(first);
+        true
     }
 
     /// When an event of such an order was planned.
@@ -172,13 +175,12 @@ impl Agenda {
         (self.places[order as usize & ((1 << PLACE_BITS) - 1)].1, (order & (LATER - 1)) >> PLACE_BITS)
     }
 
-    /// The next event.
-    pub fn take(&mut self) -> Option<Due> {
+    /// The next event. A reference, since every event passes here: a copy would go through the stack.
+    #[inline]
+    pub fn take(&mut self) -> Option<&Due> {
         self.close();
-        if !self.deferred.is_empty()
-            && let Some(due) = self.take_deferred()
-        {
-            return Some(due);
+        if !self.deferred.is_empty() && self.take_deferred() {
+            return Some(&self.resumed);
         }
         let first = self.nodes[1];
         if first == NEVER {
@@ -187,7 +189,7 @@ impl Agenda {
         let place = first.1 as usize & ((1 << PLACE_BITS) - 1);
         self.happened = self.planned_as(first.1);
         self.open = Some(place);
-        Some(self.places[place].0)
+        Some(&self.places[place].0)
     }
 
     /// What an event would have been planned as that was planned at an instant, after all that has been until now, and
@@ -245,7 +247,7 @@ mod tests {
         agenda.plan(7, Due::Release(1));
         agenda.plan(3, Due::Release(9));
         agenda.plan(7, Due::Land(5));
-        let order: Vec<_> = std::iter::from_fn(|| agenda.take()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| agenda.take().copied()).collect();
         assert_eq!(order, [Due::Release(9), Due::Land(5), Due::Release(2), Due::Release(1)]);
     }
 
@@ -254,7 +256,7 @@ mod tests {
         let mut agenda = Agenda::default();
         for at in 0..100 {
             agenda.plan(at, Due::Release(at as usize));
-            assert_eq!(agenda.take(), Some(Due::Release(at as usize)));
+            assert_eq!(agenda.take().copied(), Some(Due::Release(at as usize)));
         }
         assert_eq!(agenda.places.len(), 1);
     }
@@ -275,7 +277,7 @@ mod tests {
                     }
                     None => {
                         prop_assert_eq!(agenda.next_ns(), sorted.keys().next().map(|key| key.0));
-                        prop_assert_eq!(agenda.take(), sorted.pop_first().map(|(_, due)| due));
+                        prop_assert_eq!(agenda.take().copied(), sorted.pop_first().map(|(_, due)| due));
                     }
                 }
             }

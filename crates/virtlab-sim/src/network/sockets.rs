@@ -13,24 +13,25 @@ pub const SOCKET_BYTES: u64 = 212_992;
 /// Buffer of a socket that streams.
 pub const STREAM_SOCKET_BYTES: u64 = 1 << 20;
 
-/// How a role's side sends.
+/// How a role's side sends. What every message touches comes first: it lies in one line of the processor's cache.
+#[repr(C, align(64))]
 pub struct Socket {
     pub nic: usize,
-    /// Where its frames wait before their way: its vNIC, or, where the way is certain, a queue that guests share there.
-    pub queue: usize,
-    pub source: Mac,
-    pub destination: Mac,
-    /// The far address; absent without IP.
-    pub ip: Option<Number>,
-    /// Whether its process makes whole frames, which their receiver reads below IP.
-    pub raw: bool,
     /// Flow hash of whole packets and of fragments.
     pub flows: [u64; 2],
-    pub room: Room,
     pub way: Way,
-    pub counted: bool,
+    /// The far address; absent without IP.
+    pub ip: Option<Number>,
     /// Length of the header before the payload.
     pub transport_bytes: u32,
+    pub source: Mac,
+    pub destination: Mac,
+    /// Whether its process makes whole frames, which their receiver reads below IP.
+    pub raw: bool,
+    pub counted: bool,
+    /// Where its frames wait before their way: its vNIC, or, where the way is certain, a queue that guests share there.
+    pub queue: usize,
+    pub room: Room,
 }
 
 impl Socket {

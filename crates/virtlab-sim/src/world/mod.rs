@@ -266,24 +266,24 @@ impl World {
             self.thin();
         } else if own == at {
             match self.network.agenda.take() {
-                Some(Due::Land(port)) => self.land(port),
-                Some(Due::Release(nic)) => self.network.release(nic),
-                Some(Due::Speak(place)) => self.network.speak(place),
-                Some(Due::Work(pool)) => self.work(pool),
-                Some(Due::Sample(group)) => self.sample(group),
-                Some(Due::Disk(guest)) => self.store(guest),
-                Some(Due::Serve(server)) => self.serve(server),
-                Some(Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
-                Some(Due::LookAfter(place)) => self.network.look_after(place),
-                Some(Due::Tick { role, side, generation }) => {
+                Some(&Due::Land(port)) => self.land(port),
+                Some(&Due::Release(nic)) => self.network.release(nic),
+                Some(&Due::Speak(place)) => self.network.speak(place),
+                Some(&Due::Work(pool)) => self.work(pool),
+                Some(&Due::Sample(group)) => self.sample(group),
+                Some(&Due::Disk(guest)) => self.store(guest),
+                Some(&Due::Serve(server)) => self.serve(server),
+                Some(&Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
+                Some(&Due::LookAfter(place)) => self.network.look_after(place),
+                Some(&Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
                     self.look(role);
                 }
-                Some(Due::Expire { role, side }) => {
+                Some(&Due::Expire { role, side }) => {
                     self.roles[role].workload.expire(side, &mut self.network);
                     self.look(role);
                 }
-                Some(Due::Resume(slot)) => {
+                Some(&Due::Resume(slot)) => {
                     if let Some(message) = self.network.resume(slot) {
                         self.take(message);
                     }

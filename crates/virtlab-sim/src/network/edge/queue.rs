@@ -21,11 +21,15 @@ pub struct Waiting {
     pub out: Outgoing,
 }
 
-/// Frames that wait, in order.
+/// Frames that wait, in order. What frames touch that pass it without waiting comes first.
+#[repr(C, align(64))]
 pub struct Queue {
     frames: VecDeque<Waiting>,
-    /// How many they are.
+    /// Ports for which frames have waited in it.
+    ports: Vec<PortId>,
+    /// How many frames they are, and how many they may be.
     waiting: u32,
+    most_waiting: u32,
     /// Starts of the frames in it that have an event in any case.
     stops: VecDeque<u64>,
     /// The next event.
@@ -34,8 +38,6 @@ pub struct Queue {
     first: Planned,
     /// Sockets that wait for room.
     blocked: usize,
-    /// Ports for which frames have waited in it.
-    ports: Vec<PortId>,
     /// The packet whose fragments are being sent, and their bytes so far.
     sending: (u64, u32),
 }
@@ -44,12 +46,13 @@ impl Default for Queue {
     fn default() -> Self {
         Self {
             frames: VecDeque::new(),
+            ports: Vec::new(),
             waiting: 0,
+            most_waiting: u32::MAX,
             stops: VecDeque::new(),
             planned_ns: NEVER_NS,
             first: (0, 0),
             blocked: 0,
-            ports: Vec::new(),
             sending: (u64::MAX, 0),
         }
     }
@@ -66,9 +69,19 @@ impl Queue {
     }
 
     /// Frames in it.
-    #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiting
+    }
+
+    /// Whether so many more frames may wait.
+    #[inline]
+    pub fn has_place(&self, more: u32) -> bool {
+        self.waiting.saturating_add(more) <= self.most_waiting
+    }
+
+    /// So many frames may wait.
+    pub fn bound(&mut self, most_waiting: u32) {
+        self.most_waiting = most_waiting;
     }
 
     #[inline]

@@ -31,14 +31,9 @@ impl Nic {
             on: On::Port(uplink.port.clone()),
         };
         let mut own = Self::new(&given, None, Some(at));
-        own.most_waiting = uplink.limit_packets;
+        own.share(uplink.limit_packets);
         own.queue.note_port(at);
         own
-    }
-
-    /// Whether it is a queue that guests share, and no vNIC.
-    pub fn is_shared(&self) -> bool {
-        self.given.guest == NOBODY
     }
 }
 

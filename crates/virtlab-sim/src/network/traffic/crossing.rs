@@ -50,7 +50,7 @@ impl Network {
     pub(super) fn enter(&mut self, at: PortId, out: Outgoing) {
         let Some(queue) = self.edge.shared(at) else { return self.enter_wire(at, out) };
         let socket = out.socket.filter(|socket| self.edge.is_held(self.sockets[*socket].nic));
-        self.put(queue, Outgoing { socket, ..out }, self.now_ns);
+        self.put(queue, &Outgoing { socket, ..out }, self.now_ns);
     }
 
     /// Into the fabric; segments that go together are cut before it.

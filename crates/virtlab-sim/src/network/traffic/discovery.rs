@@ -48,12 +48,12 @@ impl Network {
     /// Longest packet through a vNIC to an address, as far as its guest knows.
     #[inline]
     pub(super) fn mtu_towards(&self, nic: usize, to: Number) -> u32 {
-        let given = &self.edge.nics[nic].given;
+        let own = &self.edge.nics[nic];
         if !self.guests.paths.known() {
-            return given.mtu_bytes;
+            return own.mtu_bytes;
         }
-        let known = self.guests.paths.mtu_bytes(given.guest, to, self.now_ns);
-        known.map_or(given.mtu_bytes, |mtu_bytes| given.mtu_bytes.min(mtu_bytes))
+        let known = self.guests.paths.mtu_bytes(own.given.guest, to, self.now_ns);
+        known.map_or(own.mtu_bytes, |mtu_bytes| own.mtu_bytes.min(mtu_bytes))
     }
 
     /// A packet that is too long for a router's next link, and must not be cut: it is dropped, and its sender told.
@@ -120,7 +120,7 @@ impl Network {
             amid: false,
         };
         let ready = self.ready(nic, out.bytes, None);
-        self.put_resolved(nic, out, ready);
+        self.put_resolved(nic, &out, ready);
     }
 
     /// A guest learns of a path.

@@ -79,7 +79,7 @@ impl Network {
             let fits = parts.longest_bytes(&packet) <= mtu_bytes;
             if fits && self.lets_together(nic) {
                 let ready = self.ready(nic, out.bytes, None);
-                self.put_resolved(nic, out, ready);
+                self.put_resolved(nic, &out, ready);
             } else if fits || !self.is_too_long(nic, &packet, &out.cargo.message) {
                 for part in self.packets.cut(&out, parts) {
                     self.go_on(nic, part);
@@ -89,7 +89,7 @@ impl Network {
         }
         let Some(packet) = out.cargo.ip.filter(|packet| packet.bytes() > mtu_bytes) else {
             let ready = self.ready(nic, out.bytes, None);
-            self.put_resolved(nic, out, ready);
+            self.put_resolved(nic, &out, ready);
             return;
         };
         if self.is_too_long(nic, &packet, &out.cargo.message) {
@@ -100,7 +100,7 @@ impl Network {
             let cargo = Cargo { ip: Some(part), ..out.cargo };
             let out = Outgoing { cargo, bytes: HEADER_BYTES + part.bytes(), ..out };
             let ready = self.ready(nic, out.bytes, None);
-            self.put_resolved(nic, out, ready);
+            self.put_resolved(nic, &out, ready);
         }
     }
 }

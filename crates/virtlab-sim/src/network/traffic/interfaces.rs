@@ -38,7 +38,7 @@ impl Network {
         match voice {
             Voice::Nic(nic) => {
                 let ready = self.ready(nic, out.bytes, None);
-                self.put(nic, out, ready);
+                self.put(nic, &out, ready);
             }
             Voice::Behind(nic) => self.arrive(nic, out),
             Voice::Uplink(at) => self.enter(at, out),

@@ -90,9 +90,14 @@ impl Network {
     #[inline]
     fn land_met(&mut self, foretold: &Foretold) {
         let (port, at_ns) = (foretold.port.0, foretold.at.0);
-        let &(bytes, Carried { cargo, to: nic, .. }) = self.wire.fabric.met(foretold);
-        let whole = self.completes(nic as usize, &cargo, at_ns);
-        let meaning = if whole { Meaning::Counted(cargo.message) } else { Meaning::Part };
+        let (bytes, Carried { cargo, to: nic, .. }) = self.wire.fabric.met(foretold);
+        let (bytes, nic, part) = (*bytes, *nic, cargo.ip.filter(|packet| packet.is_part()));
+        let mut meaning = Meaning::Counted(cargo.message);
+        if let Some(packet) = part
+            && !self.guests.hosts.take(self.edge.nics[nic as usize].given.guest, &packet, at_ns)
+        {
+            meaning = Meaning::Part;
+        }
         self.wire.ports.land(port, Landing { at_ns, nic, bytes, meaning });
     }
 

@@ -39,7 +39,7 @@ impl Network {
         } else if self.is_certain(out) {
             self.pass_on(nic, out, at_ns);
         } else {
-            self.transmit(nic, *out);
+            self.transmit(nic, out);
         }
         self.give_room(out);
     }
@@ -59,7 +59,7 @@ impl Network {
     }
 
     /// Into the vNIC's queue when it is ready, or through it; the instant at which the frame leaves it.
-    pub(super) fn put(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+    pub(super) fn put(&mut self, nic: usize, out: &Outgoing, ready_ns: u64) -> u64 {
         let port = &mut self.edge.nics[nic];
         if port.licence.is_some() {
             return self.put_licensed(nic, out, ready_ns);
@@ -76,7 +76,7 @@ impl Network {
         if let Some(bucket) = &mut port.bucket {
             // Segments that go together cost as many frames as they will be cut into.
             let cost: i64 = match self.packets.parts_of(&out.cargo.message) {
-                Some(parts) => parts.frame_bytes(&out).map(|bytes| bucket.cost_ns(bytes)).sum(),
+                Some(parts) => parts.frame_bytes(out).map(|bytes| bucket.cost_ns(bytes)).sum(),
                 None => bucket.cost_ns(out.bytes),
             };
             start = bucket.start_ns(ready_ns, cost);
@@ -87,17 +87,17 @@ impl Network {
     /// Whether so many more frames may wait.
     #[inline]
     pub(super) fn has_place(&mut self, nic: usize, more: u32) -> bool {
-        self.edge.nics[nic].has_place(more) || {
+        self.edge.nics[nic].queue.has_place(more) || {
             self.catch_up(nic);
-            self.edge.nics[nic].has_place(more)
+            self.edge.nics[nic].queue.has_place(more)
         }
     }
 
     /// Into the queue before a vNIC's licence, through it, or nowhere; the instant at which the frame leaves, if it
     /// does.
-    fn put_licensed(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+    fn put_licensed(&mut self, nic: usize, out: &Outgoing, ready_ns: u64) -> u64 {
         let parts = self.packets.parts_of(&out.cargo.message);
-        let bytes = parts.map_or(out.bytes, |parts| parts.frame_bytes(&out).sum());
+        let bytes = parts.map_or(out.bytes, |parts| parts.frame_bytes(out).sum());
         let port = &mut self.edge.nics[nic];
         let Some(licence) = &mut port.licence else { return ready_ns };
         match licence.start_ns(bytes, ready_ns, port.queue.len()) {
@@ -107,8 +107,17 @@ impl Network {
     }
 
     /// Lets a frame through now, or has it wait until `start`; returns that.
-    fn depart(&mut self, nic: usize, mut out: Outgoing, start: u64) -> u64 {
-        out.amid = self.edge.nics[nic].queue.is_amid(&out);
+    fn depart(&mut self, nic: usize, out: &Outgoing, start: u64) -> u64 {
+        let amid = self.edge.nics[nic].queue.is_amid(out);
+        if amid != out.amid {
+            return self.depart_known(nic, &Outgoing { amid, ..*out }, start);
+        }
+        self.depart_known(nic, out, start)
+    }
+
+    /// The same of a frame of which is known whether it is amid its message.
+    #[inline]
+    fn depart_known(&mut self, nic: usize, out: &Outgoing, start: u64) -> u64 {
         if start == self.now_ns {
             self.catch_up(nic);
             if self.edge.nics[nic].queue.is_empty() {
@@ -116,7 +125,7 @@ impl Network {
                 return start;
             }
         }
-        self.queue(nic, Waiting::of_one(start, out), self.now_ns);
+        self.queue(nic, Waiting::of_one(start, *out), self.now_ns);
         start
     }
 
@@ -134,10 +143,7 @@ impl Network {
             queue.note_port(at);
             let blocked = queue.is_blocked();
             let stage = self.shared_on_its_way(nic, &out).map_or(Stage::Wire, |_| Stage::Shared);
-            let feeders = self.wire.ports.all[at.0].feeders(stage);
-            if !feeders.contains(&nic) {
-                feeders.push(nic);
-            }
+            self.wire.ports.all[at.0].feed(stage, nic);
             if out.amid {
                 if blocked {
                     self.arm(nic);
@@ -149,32 +155,32 @@ impl Network {
         self.arm(nic);
     }
 
-    pub(super) fn transmit(&mut self, nic: usize, out: Outgoing) {
-        if let Some(queue) = self.shared_on_its_way(nic, &out) {
+    pub(super) fn transmit(&mut self, nic: usize, out: &Outgoing) {
+        if let Some(queue) = self.shared_on_its_way(nic, out) {
             self.edge.nics[nic].traffic.send(1, out.bytes);
             self.catch_up(queue);
-            return self.join(queue, &out, (self.now_ns, (0, 0)));
+            return self.join(queue, out, (self.now_ns, (0, 0)));
         }
-        if let Some(at) = self.certain_port(&out) {
+        if let Some(at) = self.certain_port(out) {
             self.catch_up_before(at);
-            return self.pass_on(nic, &out, self.now_ns);
+            return self.pass_on(nic, out, self.now_ns);
         }
-        if let Some(way) = self.meeting_of(nic, &out) {
-            return self.meet(nic, &out, &way);
+        if let Some(way) = self.meeting_of(nic, out) {
+            return self.meet(nic, out, &way);
         }
         let port = &mut self.edge.nics[nic];
         if let Some(at) = port.port.filter(|_| port.is_shared()) {
             port.traffic.send(1, out.bytes);
-            return self.enter_wire(at, out);
+            return self.enter_wire(at, *out);
         }
         if port.down {
             port.traffic.vanished += 1;
             return;
         }
         port.traffic.send(1, out.bytes);
-        match self.platform.leave(self.now_ns, nic, port.bridge, &out) {
-            Some(at_ns) => self.fly(at_ns, Flight::Out(nic, out)),
-            None => self.leave(nic, out),
+        match self.platform.leave(self.now_ns, nic, port.bridge, out) {
+            Some(at_ns) => self.fly(at_ns, Flight::Out(nic, *out)),
+            None => self.leave(nic, *out),
         }
     }
 }

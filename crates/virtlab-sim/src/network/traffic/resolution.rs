@@ -25,7 +25,7 @@ const ICMPV6: u8 = 58;
 impl Network {
     /// Through a vNIC when its next hop is known, behind its queue discipline's back until then; when it leaves, or
     /// now.
-    pub(super) fn put_resolved(&mut self, nic: usize, out: Outgoing, ready_ns: u64) -> u64 {
+    pub(super) fn put_resolved(&mut self, nic: usize, out: &Outgoing, ready_ns: u64) -> u64 {
         let packet = out.cargo.ip.filter(|packet| !packet.tapped);
         let (Some(neighbours), Some(packet)) = (&mut self.guests.neighbours, packet) else {
             return self.put(nic, out, ready_ns);
@@ -38,7 +38,7 @@ impl Network {
             self.follow_up(place, then);
             return self.put(nic, out, ready_ns);
         }
-        neighbours.hold(place, out);
+        neighbours.hold(place, *out);
         if let Some(socket) = out.socket {
             self.sockets[socket].room.hold(1, out.bytes);
         }
@@ -154,7 +154,7 @@ impl Network {
         let out =
             Outgoing { cargo, source, destination, bytes, flow, socket: None, counted: false, amid: false };
         let ready = self.ready(nic, bytes, None);
-        self.put(nic, out, ready);
+        self.put(nic, &out, ready);
     }
 
     /// What waited for a neighbour goes, in order.
@@ -163,7 +163,7 @@ impl Network {
         let (nic, _) = neighbours.of(place);
         for out in neighbours.release(place) {
             self.release_held(&out);
-            let left_ns = self.put(nic, out, self.now_ns);
+            let left_ns = self.put(nic, &out, self.now_ns);
             let Some(socket) = out.socket else { continue };
             let message = &out.cargo.message;
             if let Some(neighbours) = self.guests.neighbours.as_mut().filter(|_| !message.reply) {

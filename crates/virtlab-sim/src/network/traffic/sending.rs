@@ -57,7 +57,7 @@ impl Network {
             let (flow, socket) = (flows[0], Some(socket));
             let out = Outgoing { cargo, source, destination, bytes, flow, socket, counted, amid: false };
             let ready = self.ready(nic, bytes, socket);
-            return self.put(nic, out, ready);
+            return self.put(nic, &out, ready);
         };
         let whole_bytes = message.payload_bytes + transport_bytes;
         let mut first = None;
@@ -91,7 +91,7 @@ impl Network {
         for body_bytes in parts {
             let out = frame(body_bytes);
             let ready = self.ready(nic, out.bytes, first.is_none().then_some(socket));
-            let left = self.put_resolved(nic, out, ready);
+            let left = self.put_resolved(nic, &out, ready);
             first.get_or_insert(left);
         }
         first.unwrap_or(self.now_ns)
@@ -199,7 +199,7 @@ impl Network {
             amid: false,
         };
         let ready = self.ready(nic, out.bytes, Some(socket));
-        self.put_resolved(nic, out, ready);
+        self.put_resolved(nic, &out, ready);
     }
 
     /// How many segments a message is.

@@ -20,9 +20,9 @@ impl Network {
     /// The queue that guests share which a frame joins as it leaves its vNIC, where its way is certain.
     #[inline]
     pub(super) fn shared_on_its_way(&self, nic: usize, out: &Outgoing) -> Option<usize> {
-        let socket = out.socket?;
+        let socket = out.socket.filter(|socket| self.goes_certainly(*socket))?;
         let queue = self.sockets[socket].queue;
-        (queue != nic && self.goes_certainly(socket)).then_some(queue)
+        (queue != nic).then_some(queue)
     }
 
     /// A frame joins a shared queue, or starts as it comes, or is refused; `came` is the instant, and as what that would
@@ -31,7 +31,7 @@ impl Network {
         self.leave_shared(shared, came);
         let (came_ns, _) = came;
         let own = &mut self.edge.nics[shared];
-        if !own.has_place(1) {
+        if !own.queue.has_place(1) {
             own.traffic.refused += 1;
             return;
         }
@@ -69,7 +69,7 @@ impl Network {
             behind => (behind / (cost - step) + 1).min(i64::from(train.count)) as u32,
         };
         let waiting = train.count - at_once;
-        if !own.has_place(waiting) || (at_once > 0 && !own.queue.is_empty()) {
+        if !own.queue.has_place(waiting) || (at_once > 0 && !own.queue.is_empty()) {
             return false;
         }
         if let Some(bucket) = &mut own.bucket {

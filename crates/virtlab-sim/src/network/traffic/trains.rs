@@ -109,7 +109,7 @@ impl Network {
     #[inline]
     pub(super) fn catch_up_before(&mut self, port: PortId) {
         for stage in [Stage::Shared, Stage::Wire] {
-            if !self.wire.ports.all[port.0].feeders(stage).is_empty() {
+            if self.wire.ports.all[port.0].is_fed(stage) {
                 self.merge(port, stage);
             }
         }
@@ -118,10 +118,10 @@ impl Network {
     fn merge(&mut self, port: PortId, stage: Stage) {
         loop {
             let nics = &self.edge.nics;
-            self.wire.ports.all[port.0].feeders(stage).retain(|nic| !nics[*nic].queue.is_empty());
+            self.wire.ports.all[port.0].retain(stage, |nic| !nics[nic].queue.is_empty());
             let never = (NEVER_NS, (0, 0), 0);
             let (mut first, mut second) = (never, never);
-            for &nic in &self.wire.ports.all[port.0].feeders[stage as usize] {
+            for &nic in self.wire.ports.all[port.0].feeders(stage) {
                 let queue = &nics[nic].queue;
                 let Some(Waiting { at_ns, out, .. }) = queue.front() else { continue };
                 if self.is_certain(out) {

@@ -39,24 +39,51 @@ pub enum Stage {
     Wire,
 }
 
-/// A port of the fabric.
+/// A port of the fabric. What every frame touches comes first: it lies in one line of the processor's cache.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub struct Port {
+    pub landings: VecDeque<Landing>,
+    /// The addresses met last that are its guest's own, and the vNIC.
+    pub met: Option<(Address, u32)>,
+    /// Whether there may be feeders, by what is next.
+    fed: [bool; 2],
+    /// vNICs in whose queues frames wait for what is next on their way to it, by that.
+    feeders: [Vec<usize>; 2],
     /// The vNIC or the virtual switch behind it.
     pub nic: Option<usize>,
     pub bridge: Option<usize>,
-    /// The addresses met last that are its guest's own, and the vNIC.
-    pub met: Option<(Address, u32)>,
-    pub landings: VecDeque<Landing>,
-    /// vNICs in whose queues frames wait for what is next on their way to it, by that.
-    pub feeders: [Vec<usize>; 2],
 }
 
 impl Port {
+    /// Whether there may be vNICs in whose queues frames wait for that.
+    #[inline]
+    pub fn is_fed(&self, stage: Stage) -> bool {
+        self.fed[stage as usize]
+    }
+
     /// vNICs in whose queues frames wait for that.
     #[inline]
-    pub fn feeders(&mut self, stage: Stage) -> &mut Vec<usize> {
-        &mut self.feeders[stage as usize]
+    pub fn feeders(&self, stage: Stage) -> &[usize] {
+        &self.feeders[stage as usize]
+    }
+
+    /// Frames in the queue of a vNIC wait for that.
+    #[inline]
+    pub fn feed(&mut self, stage: Stage, nic: usize) {
+        let feeders = &mut self.feeders[stage as usize];
+        if !feeders.contains(&nic) {
+            feeders.push(nic);
+            self.fed[stage as usize] = true;
+        }
+    }
+
+    /// Forgets feeders in whose queues nothing waits any more.
+    #[inline]
+    pub fn retain(&mut self, stage: Stage, waits: impl Fn(usize) -> bool) {
+        let feeders = &mut self.feeders[stage as usize];
+        feeders.retain(|nic| waits(*nic));
+        self.fed[stage as usize] = !feeders.is_empty();
     }
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virtlab.analysis import entities, processing, searches, summaries
+from virtlab.analysis import entities, moves, processing, searches, summaries
 from virtlab.analysis.context import RoleContext, counter_rows, role_counters, waiting_frames
 from virtlab.analysis.declared import declared_by
 from virtlab.analysis.values import Collector, RunValue
@@ -29,6 +29,7 @@ def values_of_run(record: RunRecord) -> list[RunValue]:
         left = waiting if window.end_ns == last_ns else 0  # what others left behind was served since
         context = RoleContext(record, name, role, window, role_counters(counters, name), out, left)
         values(context)
+        moves.values(context)
         summaries.values(record, name, out)
     out.declared = {}
     searches.values(record, out)

@@ -1,6 +1,5 @@
-"""Metrics of guests that move to another host, as their hypervisor tells them.
-
-What a client notices is a metric of its role: its longest response time, `rtt.max`, is what many papers call downtime.
+"""Metrics of guests that move to another host: as their hypervisor tells them, as clients notice them, and of what writes
+to their memory.
 """
 
 from __future__ import annotations
@@ -10,7 +9,32 @@ from virtlab.metrics.metric import Metric, by_key
 _ONCE = ("mean",)  # a run has one value
 _SAMPLED = ("mean", "median", "max", "min")
 
+_CLIENTS = (
+    Metric(
+        "blackout", "ns", "lower",
+        "Longest time between two replies in a row that a client of a guest got around its move: the guest's pause, the "
+        "time until the network finds it at its destination, and that between two requests.",
+        "replies in a row, from the request to move on", ("max",), "role", "blackout of a client",
+    ),
+    Metric(
+        "blackout_late", "count", "lower", "Requests sent in a client's blackout that were answered after it.",
+        "blackout", ("count",), "role", "late requests of the blackout",
+    ),
+    Metric(
+        "blackout_lost", "count", "lower", "Requests sent in a client's blackout that were never answered.",
+        "blackout", ("count",), "role", "lost requests of the blackout",
+    ),
+    Metric(
+        "downtime", "ns", "lower",
+        "Largest response time of the requests that were open while a guest moved: what many papers call downtime.",
+        "response time (rtt, response_time) at its largest", ("max",), "role", "downtime of a client",
+    ),
+)  # fmt: skip
+OF_CLIENTS = frozenset(metric.key for metric in _CLIENTS)
+"""What a role has of the move of the guest at which it ends."""
+
 MIGRATION = by_key(
+    *_CLIENTS,
     Metric(
         "pause", "ns", "lower",
         "How long the processors of a guest that moves stood still: from the end of its last instruction at the source to "

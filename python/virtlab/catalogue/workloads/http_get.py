@@ -21,6 +21,7 @@ from virtlab.catalogue.sockets import (
     SERVICE_PORT,
     TCP_BUFFERS,
 )
+from virtlab.metrics.migration import OF_CLIENTS
 
 CONNECTIONS_MAX = 1024
 RESPONSE_MAX_BYTES = 64 << 20
@@ -86,7 +87,7 @@ HTTP_GET = Workload(
         ECN,
     ),
     streams={"transaction/1": "from"},
-    metrics=PROBE | SEARCH | {"transaction_time", "transaction_rate", "request_errors"},
+    metrics=PROBE | SEARCH | OF_CLIENTS | {"transaction_time", "transaction_rate", "request_errors"},
     transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]) + int(values["timeout_ns"]),  # of the last request
     rows=_rows,

@@ -38,6 +38,7 @@ from virtlab.catalogue.sockets import (
     TCP_BUFFERS,
 )
 from virtlab.catalogue.workloads.http_get import PATH
+from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.units import Duration
 
 NAME = "request_response"
@@ -376,7 +377,7 @@ REQUEST_RESPONSE = Workload(
         ECN,
     ),
     streams={"response/1": "from"},
-    metrics=PROBE | SEARCH | {
+    metrics=PROBE | SEARCH | OF_CLIENTS | {
         "response_time", "client_wait", "request_rate", "answer_rate", "refused_requests", "late_requests", "lost_requests",
         "censored_requests", "request_errors", "failed_requests", "retries", "forwarded_requests", "bad_gateway_requests",
     } | STRAY,

@@ -13,6 +13,7 @@ from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload, s
 from virtlab.catalogue.kinds import ARRIVALS, COUNT, POSITIVE_DURATION, choice
 from virtlab.catalogue.measures import PACKETS, PROBE, SEARCH
 from virtlab.catalogue.sockets import CODE_POINT
+from virtlab.metrics.migration import OF_CLIENTS
 
 SIZE_MAX_BYTES = 65_500
 FRAGMENT_BYTES = 1480  # of what an IPv4 packet carries at the usual MTU
@@ -74,7 +75,7 @@ RTT = Workload(
         ),
     ),
     streams={"sent/1": "from", "rtt/1": "from"},
-    metrics=PROBE | SEARCH | PACKETS | {"rtt", "path_rtt", "pacing_error", "warm_up"},
+    metrics=PROBE | SEARCH | PACKETS | OF_CLIENTS | {"rtt", "path_rtt", "pacing_error", "warm_up"},
     transport=lambda values: values.get("protocol", usual("rtt", "protocol")),
     duration_ns=_duration_ns,
     rows=_rows,

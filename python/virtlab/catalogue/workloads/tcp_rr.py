@@ -11,6 +11,7 @@ from virtlab.catalogue.declaration import SHARED, Parameter, Values, Workload
 from virtlab.catalogue.kinds import POSITIVE_DURATION, POSITIVE_SIZE
 from virtlab.catalogue.measures import PROBE, SEARCH
 from virtlab.catalogue.sockets import CODE_POINT, CONGESTION_CONTROL, ECN, TCP_BUFFERS
+from virtlab.metrics.migration import OF_CLIENTS
 
 TRANSACTION_GUESS_NS = 50_000  # of an estimate
 
@@ -33,7 +34,7 @@ TCP_RR = Workload(
         ECN,
     ),
     streams={"transaction/1": "from"},
-    metrics=PROBE | SEARCH | {"transaction_time", "transaction_rate"},
+    metrics=PROBE | SEARCH | OF_CLIENTS | {"transaction_time", "transaction_rate"},
     transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,

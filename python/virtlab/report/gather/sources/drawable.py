@@ -13,11 +13,13 @@ from typing import Any
 
 from virtlab.analysis.searches import limit_of
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.raw_stream import flow_names
 from virtlab.documents import read_yaml
 from virtlab.experiment import load
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
+from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.metrics.searches import SEARCHES
 from virtlab.realtime.forms import load_study
 from virtlab.realtime.plots import PLOTS
@@ -103,8 +105,12 @@ def impossible(experiment: Any) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for point in experiment.points():
         study = experiment.study(point)
+        moving = {
+            str(action.fields.get("guest")) for action in study.timeline or () if action.do == MIGRATE.name
+        }
         for name, role in study.roles.items():
             ruled = WORKLOADS[role.workload].never(role.parameters) | _not_searched(study, name)
+            ruled |= frozenset() if role.target in moving else OF_CLIENTS
             found[name] = found[name] & ruled if name in found else ruled
     return found
 

@@ -23,13 +23,21 @@ def three_hosts(**memory: int) -> dict[str, Any]:
 
 
 def moving_plan(
-    *, rate_byte_per_s: int = 30_000_000, timeout_ns: int = 45 * S, world: dict[str, Any] | None = None
+    *,
+    rate_byte_per_s: int = 30_000_000,
+    timeout_ns: int = 45 * S,
+    world: dict[str, Any] | None = None,
+    dirty: dict[str, int] | None = None,
+    **move: Any,
 ) -> Plan:
-    """The machine moves a second after the client began; the client ends a second after it is there."""
+    """The machine moves a second after the client began; the client ends a second after it is there.
+
+    `dirty`: parameters of what writes to the machine's memory meanwhile; `move`: more of the action.
+    """
     go = {
         "id": "go", "do": "migrate", "guest": "v", "to": "h2", "mode": "pre_copy", "over": "machine",
         "bandwidth_byte_per_s": rate_byte_per_s, "downtime_limit_ns": 100_000_000, "timeout_ns": timeout_ns,
-        "on_timeout": "cancel", "after": {"event": "load.started", "plus_ns": S},
+        "on_timeout": "cancel", "after": {"event": "load.started", "plus_ns": S}, **move,
     }  # fmt: skip
     timeline = [
         {"id": "load", "do": "start", "role": "probe"},
@@ -37,7 +45,7 @@ def moving_plan(
         {"id": "settle", "do": "wait", "for_ns": S, "after": {"any": ["go.finished", "go.cancelled", "go.failed"]}},
         {"id": "end", "do": "stop", "role": "probe", "after": {"event": "settle.done"}},
     ]  # fmt: skip
-    return worlds.echo_plan(
+    given = worlds.echo_plan(
         three_hosts() if world is None else world,
         source="c",
         target="v",
@@ -46,3 +54,17 @@ def moving_plan(
         windows={"measured": {"from": "load.started", "to": "end.done"}},
         limits={"run_ns": 120 * S},
     )
+    return given if dirty is None else written_to(given, **dirty)
+
+
+def written_to(plan: Plan, **parameters: int) -> Plan:
+    """The Plan with a writer in the machine, from the beginning to the end."""
+    values = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["roles"]["memory"] = {"workload": "dirty", "from": "v", **parameters}
+    values["timeline"] = [
+        {"id": "write", "do": "start", "role": "memory"},
+        *values["timeline"],
+        {"id": "rest", "do": "stop", "role": "memory", "after": {"event": "settle.done"}},
+    ]
+    values["collect"]["packets"] = ["probe", "memory"]
+    return Plan.model_validate(values)

@@ -11,7 +11,7 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import S, moving_plan
+from migration_world import S, moving_plan, three_hosts
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Trial
@@ -44,6 +44,17 @@ def marks(outcome: Outcome) -> set[str]:
 def answered_ns(sink: worlds.MemorySink) -> Any:
     columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
     return np.sort(columns["sent_ns"] + columns["rtt_ns"])
+
+
+def of_migration(sink: worlds.MemorySink, metric: str) -> list[float]:
+    """Values of a metric of the move."""
+    return [
+        float(value)
+        for stream, _, columns in sink.blocks
+        if stream == "migration"
+        for name, value in zip(columns["metric"], columns["value"], strict=True)
+        if name == metric
+    ]
 
 
 def test_a_machine_moves_while_a_client_talks_to_it_and_is_found_where_it_went() -> None:
@@ -82,6 +93,36 @@ def test_a_machine_moves_while_a_client_talks_to_it_and_is_found_where_it_went()
     after = sink.counters("end")
     assert after["guests.v.vnics.eth0", "received_packets"] >= len(arrived)
     assert outcome.clocks["v"]["bound_ns"] > 0
+
+
+def test_what_a_machine_writes_while_it_moves_is_sent_again_and_its_own_count_goes_on() -> None:
+    rate, working_set = 8_000_000, 16 << 20
+    world = three_hosts(memory_bytes=128 << 20)
+    writes = {"rate_byte_per_s": rate, "working_set_bytes": working_set}
+    with opened(world=world, dirty=writes, rate_byte_per_s=60_000_000) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert "go.finished" in outcome.marks
+    events = {event.what: event.t_ns for event in sink.events}
+    paused, resumed = events["go.paused"], events["go.resumed"]
+    rows = next(
+        columns for stream, schema, columns in sink.blocks if (stream, schema) == ("memory", "memory/1")
+    )
+    counted = sink.counters("stop")["memory/client", "written_pages"]
+    assert rows["written_pages"].sum() == counted > 0
+    # By our clock the interval in which it was paused is longer by the pause, in which nothing was written.
+    (over,) = np.flatnonzero((rows["begin_ns"] <= paused) & (rows["end_ns"] >= resumed))
+    lasts = rows["end_ns"] - rows["begin_ns"]
+    assert lasts[over] >= resumed - paused
+    assert (np.abs(rows["begin_ns"][1:] - rows["end_ns"][:-1]) < 1000).all(), (
+        "of one line, as both are rounded"
+    )
+    due = rows["written_pages"] + rows["missed_pages"]
+    assert due[over] * 4096 < rate * 0.4, "an interval of 100 ms by its own clock"
+    (sent,) = of_migration(sink, "migration_sent")
+    assert sent > working_set * 1.5, "the working set was sent more than once"
+    assert max(of_migration(sink, "dirty_rate")) > 0
 
 
 def test_a_move_that_takes_too_long_is_cancelled_and_the_machine_stays() -> None:

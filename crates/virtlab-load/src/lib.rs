@@ -7,6 +7,7 @@ pub mod entering;
 pub mod forwards;
 pub mod histogram;
 pub mod meters;
+pub mod pages;
 pub mod parameters;
 pub mod random;
 pub mod requests;

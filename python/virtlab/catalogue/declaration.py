@@ -137,6 +137,8 @@ class Workload:
     told_by: frozenset[str] = frozenset(
         {"testbed"}
     )  # arms that know while it runs how much has come, or what its program has printed
+    moves: bool = False  # its guest may move to another host meanwhile: it compares no clock with another's
+    budgeted: bool = False  # its guest gets a budget of processor time each period
     command: bool = (
         False  # a command in its first guest plays it, and no probe: the other end is only an address
     )

@@ -269,6 +269,10 @@ def _byte_rate(value: Any) -> int:
     )
 
 
+def _byte_rate_or_none(value: Any) -> int:
+    return 0 if _is_zero(value, SCALES["byte/s"]) else _byte_rate(value)
+
+
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"'{shown(value)}' is not a whole number; write e.g. 100, without a unit")
@@ -350,6 +354,7 @@ REQUEST_RATE = Kind(
 BYTE_RATE = Kind(
     "rate of bytes", _byte_rate, quantity_schema(SCALES["byte/s"], BYTE_RATE_EXAMPLE), BYTE_RATE_EXAMPLE
 )
+BYTE_RATE_OR_NONE = Kind("rate of bytes, or zero", _byte_rate_or_none, BYTE_RATE.schema, BYTE_RATE_EXAMPLE)
 DURATION = Kind(
     "time", _duration, quantity_schema([*Duration.units, "µs"], Duration.example), Duration.example
 )

@@ -65,5 +65,20 @@ MIGRATION = by_key(
         "How fast a guest that moves dirties memory, as its hypervisor estimates it from the last round; 0 before it has.",
         "QMP query-migrate: ram.dirty-pages-rate", _SAMPLED, "entity", "dirty rate", over_time=True,
     ),
+    Metric(
+        "written_rate", "byte/s", "neither",
+        "Bytes of memory that a writer wrote per second, in whole pages by its own count; per interval of 100 ms of its "
+        "guest's clock, which stands still while the guest is paused.", "dirty: pages written per interval", _SAMPLED,
+        "role", "rate of writes to memory", over_time=True,
+    ),
+    Metric(
+        "written_pages", "count", "neither", "Pages of memory that a writer wrote, by its own count.",
+        "dirty: pages written", ("total",), "role", "pages written",
+    ),
+    Metric(
+        "missed_pages", "ratio", "lower",
+        "Of the pages that a writer was to write, those that it passed over, as its guest got no processor in time.",
+        "dirty: due for 100 ms and not written", ("ratio", "count"), "role", "writes passed over",
+    ),
 )  # fmt: skip
 """By key."""

@@ -13,7 +13,7 @@ from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
-from virtlab.catalogue.workloads import is_alone, is_command
+from virtlab.catalogue.workloads import is_budgeted, is_command
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role, Service
 from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
@@ -247,7 +247,7 @@ def _roles(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             yield from _of_image(path, plan, role)
         if command and role.from_ in plan.world.guests:
             yield from _brought(path, role, plan.world.guests[role.from_], findings)
-        if is_alone(role.workload) and role.from_ in plan.world.guests:
+        if is_budgeted(role.workload) and role.from_ in plan.world.guests:
             yield from _budgeted(path, plan, role, findings)
         for end in entered(plan, role) or (None,):
             yield from _ends_apart(path, plan, (role.from_, end))
@@ -324,7 +324,7 @@ def _budgeted(path: str, plan: Plan, role: Role, findings: Findings) -> Iterator
         others = [
             name
             for name, other in plan.roles.items()
-            if other.from_ == role.from_ and is_alone(other.workload) and other != role
+            if other.from_ == role.from_ and is_budgeted(other.workload) and other != role
         ]
         if others:
             reason = f"guest {role.from_} has the budget of {others[0]} too, and one quota"

@@ -109,6 +109,14 @@ def test_what_is_not_carried_over_is_refused(change: Change, path: str, words: s
     assert any(words in f"{each.reason}; {each.cure}" for each in found), found
 
 
+def test_a_guest_may_write_to_its_memory_while_it_moves() -> None:
+    def writer(values: dict[str, Any]) -> None:
+        memory = {"rate_byte_per_s": 10**6, "working_set_bytes": 1 << 20}
+        values["roles"]["memory"] = {"workload": "dirty", "from": "v", **memory}
+
+    assert list(refused(plan(writer))) == []
+
+
 def test_memory_is_needed_at_both_ends() -> None:
     ninety_six = 96 << 20
     assert list(memory_refusals(plan(), 2 * ninety_six)) == []

@@ -302,6 +302,20 @@ def test_blocks_of_a_guest_come_to_our_clock_and_absent_instants_stay() -> None:
     assert out["sent_bytes"].tolist() == [1500, 1500]
 
 
+def test_a_clock_that_stood_still_is_another_line_from_then_on() -> None:
+    clock = GuestClock([Reading(0, 1000, 1), Reading(1000, 1000, 1)])
+    # Paused from 2000 to 2500 of ours: it shows 3000 at both.
+    clock.stood_still(2500, Reading(2600, 500, 1))
+    assert (clock.to_ours(3000), clock.to_ours(3001), clock.from_ours(2700)) == (2000, 2501, 3200)
+    columns = {"begin_ns": np.array([2900, 3000, 3100, -1]), "end_ns": np.array([3000, 3100, 3200, 3300])}
+    out = on_our_clock("memory/1", columns, clock, OurClock())
+    assert out["begin_ns"].tolist() == [1900, 2000, 2600, -1]
+    assert out["end_ns"].tolist() == [2000, 2600, 2700, 2800]
+    clock.forget()
+    clock.add(Reading(0, 7, 1))
+    assert clock.to_ours(3000) == 2993
+
+
 def test_a_packets_departure_is_of_its_senders_clock() -> None:
     here = GuestClock([Reading(0, 1000, 1), Reading(1000, 1000, 1)])
     there = GuestClock([Reading(0, -500, 1), Reading(1000, -500, 1)])

@@ -28,11 +28,7 @@ impl Budget {
 
     /// A quarter of the memory that the guest has free, at most 1 GiB.
     pub fn of_this_guest() -> Arc<Self> {
-        let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-            line.split_whitespace().nth(1)?.parse::<u64>().ok()
-        });
-        Self::new((available.unwrap_or(256 << 10) << 10) / 4).min_bytes(1 << 30)
+        Self::new(available_bytes() / 4).min_bytes(1 << 30)
     }
 
     fn min_bytes(self: Arc<Self>, most: i64) -> Arc<Self> {
@@ -52,6 +48,15 @@ impl Budget {
     fn give_back(&self, bytes: usize) {
         self.0.fetch_add(bytes as i64, Ordering::Relaxed);
     }
+}
+
+/// Memory that this guest has free, or can free; 256 MiB where its kernel does not say.
+pub fn available_bytes() -> u64 {
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    available.unwrap_or(256 << 10) << 10
 }
 
 /// Rows of one schema.

@@ -3,6 +3,7 @@
 //! `defaults.json` of the catalogue, which completes files by it; [`read`] completes Plans by it.
 
 pub mod burst_load;
+pub mod dirty;
 pub mod http_get;
 pub mod psping;
 pub mod raw_stream;
@@ -14,6 +15,7 @@ pub mod tcp_stream;
 pub mod udp_stream;
 
 pub use burst_load::BurstLoad;
+pub use dirty::Dirty;
 pub use http_get::HttpGet;
 pub use psping::{Psping, PspingError, Test};
 pub use raw_stream::RawStream;

@@ -2,6 +2,7 @@
 
 from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.workloads.burst_load import BURST_LOAD
+from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.catalogue.workloads.http_get import HTTP_GET
 from virtlab.catalogue.workloads.program import PROGRAM
 from virtlab.catalogue.workloads.psping import PSPING
@@ -26,6 +27,7 @@ WORKLOADS: dict[str, Workload] = {
         PSPING,
         RAW_STREAM,
         RT_TASKS,
+        DIRTY,
         PROGRAM,
     )
 }
@@ -52,4 +54,9 @@ def is_alone(workload: str) -> bool:
     return workload in WORKLOADS and WORKLOADS[workload].alone
 
 
-__all__ = ["WORKLOADS", "below_ip", "is_alone", "is_command", "measuring"]
+def is_budgeted(workload: str) -> bool:
+    """Whether a workload runs under a budget of processor time each period."""
+    return workload in WORKLOADS and WORKLOADS[workload].budgeted
+
+
+__all__ = ["WORKLOADS", "below_ip", "is_alone", "is_budgeted", "is_command", "measuring"]

@@ -210,6 +210,7 @@ RT_TASKS = Workload(
     rows=_rows,
     check=_check,
     alone=True,
+    budgeted=True,
     parts=True,
     quota_us=_quota_us,
 )  # fmt: skip

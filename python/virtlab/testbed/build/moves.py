@@ -101,7 +101,10 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 
 def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
-        sends = role.workload in WORKLOADS and "to" in WORKLOADS[role.workload].streams.values()
+        workload = WORKLOADS.get(role.workload)
+        if workload is None or workload.moves:
+            continue
+        sends = "to" in workload.streams.values()
         if guest == role.from_ or (guest == role.to and sends):
             reason = f"'{name}' measures by its clock, which stands still while it is paused"
             yield Refusal(f"{path}.guest", reason, "measure from a guest that stays, by rtt, say")

@@ -131,7 +131,7 @@ def why_not(
             yield Refusal(f"guests.{name}.{key}", reason, CURE_AWAKE)
     for name, role in plan.roles.items():
         declared = WORKLOADS.get(role.workload)
-        if declared is not None and declared.alone and role.parameters.get("server") != "quota":
+        if declared is not None and declared.budgeted and role.parameters.get("server") != "quota":
             reason = "beside pools and hosts' processors guests are pinned: the kernel gives no pinned thread a budget"
             yield Refusal(f"roles.{name}", reason, "remove pools and 'cpus', or write 'server: quota'")
 

@@ -7,6 +7,9 @@ least b - a is kept. Two such readings, before and after a run, give the drift; 
 a straight line.
 
 While a run continues only the reading before it is known: its bound grows by what two quartz clocks may drift.
+
+The clock of a guest that is paused stands still. So from then on it is another line: an epoch of its own, with readings of
+its own.
 """
 
 from __future__ import annotations
@@ -88,6 +91,29 @@ class GuestClock:
 
     readings: list[Reading] = field(default_factory=list)
     wander_ratio: float = DRIFT_RATIO
+    earlier: list[tuple[int, GuestClock]] = field(
+        default_factory=list
+    )  # until when by its own clock, and what it was
+
+    def stood_still(self, until_ns: int, reading: Reading) -> None:
+        """It stood still until that instant of ours, and has been read since: what it showed before stays as it was."""
+        before = GuestClock(self.readings, self.wander_ratio)
+        self.readings = [reading]
+        self.earlier.append((self.from_ours(until_ns), before))
+
+    def forget(self) -> None:
+        """It begins again: nothing is known of it."""
+        self.readings.clear()
+        self.earlier.clear()
+
+    @property
+    def breaks_ns(self) -> list[int]:
+        """Its own instants at which it stood still."""
+        return [at_ns for at_ns, _ in self.earlier]
+
+    def _at(self, t_ns: int) -> GuestClock:
+        """What it was at an instant of its own."""
+        return next((before for at_ns, before in self.earlier if t_ns <= at_ns and before.readings), self)
 
     def add(self, reading: Reading) -> None:
         """One more."""
@@ -107,6 +133,8 @@ class GuestClock:
 
     def to_ours(self, t_ns: int) -> int:
         """An instant of the guest as one of ours. AgentError for one that our clock never shows."""
+        if (epoch := self._at(t_ns)) is not self:
+            return epoch.to_ours(t_ns)
         # Each step leaves the drift's part of the error before it: after three nothing is left of an hour's drift.
         ours = t_ns - self.readings[-1].offset_ns
         for _ in range(3):

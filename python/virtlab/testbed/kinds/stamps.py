@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from virtlab.lazy import NDArray, np
-from virtlab.testbed.kinds.clock import Clock, OurClock
+from virtlab.testbed.kinds.clock import Clock, GuestClock
 
 OWN: Mapping[str, tuple[str, ...]] = {
     "sent/1": ("intended_ns", "sent_ns"),
@@ -23,6 +23,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "response/1": ("intended_ns", "sent_ns", "finished_ns"),
     "rt_job/1": ("release_ns", "start_ns", "finish_ns"),
     "rt_supply/1": ("begin_ns", "end_ns"),
+    "memory/1": ("begin_ns", "end_ns"),
     "series/1": ("t_ns",),
     "counter/1": ("t_ns",),
 }
@@ -35,9 +36,18 @@ def on_our_clock(
     """The columns of a block with every instant on our clock. `other` is the clock at the role's other end."""
     out = dict(columns)
     for clock, names in ((own, OWN.get(schema, ())), (other, OTHERS.get(schema, ()))):
-        if not isinstance(clock, OurClock):
+        if isinstance(clock, GuestClock):
             for name in names:
-                out[name] = _converted(out[name], clock)
+                out[name] = _by_epoch(out[name], clock)
+    return out
+
+
+def _by_epoch(instants: NDArray[Any], clock: GuestClock) -> NDArray[Any]:
+    """The instants converted, those of each time between two pauses by themselves."""
+    epochs = np.searchsorted(np.array(clock.breaks_ns, dtype=np.int64), instants)
+    out = instants
+    for epoch in np.unique(epochs):
+        out = np.where(epochs == epoch, _converted(np.where(epochs == epoch, instants, -1), clock), out)
     return out
 
 

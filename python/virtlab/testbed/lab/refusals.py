@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS, Platform
-from virtlab.catalogue.workloads import is_alone
+from virtlab.catalogue.workloads import is_budgeted
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, LinkQueues, Plan, Queue, Refusal
 from virtlab.testbed import refusals as testbed
@@ -185,7 +185,7 @@ def _inside(plan: Plan, rules: Rules) -> Iterator[Refusal]:
                 f"vswitches.{name}.kind", f"'{vswitch.kind}' {_VSWITCH}", f"write {' or '.join(kinds)}"
             )
     for name, role in plan.roles.items():
-        if is_alone(role.workload):
+        if is_budgeted(role.workload):
             yield Refusal(f"roles.{name}.workload", _TASKS, rules.leave)
         if role.parameters.get("meter", "virtlab") != "virtlab":
             yield Refusal(f"roles.{name}.meter", _METER, f"remove 'meter', or {rules.leave}")
@@ -258,7 +258,7 @@ def capabilities(findings: Findings, fingerprint: dict[str, str], rules: Rules =
             **{kind: why or reason for kind, reason in (findings.open_vswitch or {}).items()},
         },
         qdiscs=inside.qdiscs,
-        workloads={**inside.workloads, **dict.fromkeys(filter(is_alone, WORKLOADS), _TASKS)},
+        workloads={**inside.workloads, **dict.fromkeys(filter(is_budgeted, WORKLOADS), _TASKS)},
         actions=inside.actions,
         links={**inside.links, "soft_switch": _SOFT_SWITCH},
         parallel_sessions=1,

@@ -7,6 +7,7 @@ mod burst_answer;
 mod burst_load;
 mod burst_origin;
 mod connections;
+mod dirty;
 mod echo;
 pub mod http;
 mod http_answer;
@@ -173,7 +174,7 @@ impl Kind {
 }
 
 /// The workloads of this probe.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     rtt::KIND,
     burst_load::KIND,
     udp_stream::KIND,
@@ -184,6 +185,7 @@ const KINDS: [Kind; 10] = [
     psping::KIND,
     raw_stream::KIND,
     rt_tasks::KIND,
+    dirty::KIND,
 ];
 
 /// Their names.

@@ -266,7 +266,7 @@ class Machines(Running):
         machine = self.machines[guest]
         monitor = self.monitor(guest)
         monitor.execute("cont")
-        machine.clock.readings.clear()  # its clock began again
+        machine.clock.forget()  # it begins again
         self._greet(machine)
         self._await_hello(machine, time.monotonic() + BOOT_TIMEOUT_S, observe)
         self._await_told(machine, observe)
@@ -414,7 +414,7 @@ class Machines(Running):
             state = move.look(self.now)
             if state == "completed":
                 moved = move.arrive(self.control, self.now, time.time_ns)
-                self._settle(move)
+                self._settle(move, moved)
                 self.moving.moved[move.action.id] = moved
                 yield move.action.id, None
             elif state in {"failed", "cancelled"}:
@@ -442,7 +442,7 @@ class Machines(Running):
     def _host_of(self, guest: str) -> str:
         return self.plan.world.guests[guest].host
 
-    def _settle(self, move: Move) -> None:
+    def _settle(self, move: Move, moved: Moved) -> None:
         """The guest is another process from now on; the one that it left ends."""
         machine = self.machines[move.guest]
         there = self.moving.destinations.pop(move.guest)
@@ -453,10 +453,9 @@ class Machines(Running):
         move.source.close()
         machine.monitor = there.monitor
         self.control.call("kill", {"channel": left, "signal": int(signal.SIGKILL)})
-        # Its clock stood still while it was paused.
-        machine.clock.readings.clear()
-        machine.clock.add(
-            read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now)
+        machine.clock.stood_still(
+            moved.resumed_at_ns,
+            read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now),
         )
 
     def _greet(self, machine: Started) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from tools.fuzz.workers import fuzz
 
 from virtlab.documents import read_bytes, yaml_values
 from virtlab.errors import ExperimentError, VirtlabError
-from virtlab.experiment import load, load_text
+from virtlab.experiment import FileMistakesError, load, load_text
 from virtlab.imported.mapping import read_mapping
 from virtlab.realtime.files import load_tasks
 from virtlab.realtime.forms import load_study
@@ -118,24 +121,67 @@ hosts: "${n}"
 topology: star
 roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}
 """
-    with pytest.raises(ExperimentError, match="more than 50,000 guests together"):
+    with pytest.raises(ExperimentError, match="more than 20,000 guests together"):
         load_text(text)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("roles", "levels", "exclusions", "word"),
+    [(60, 3000, 0, "120,000 values"), (600, 300, 0, "120,000 values"), (60, 9000, 1, "120,000 values"),
+     (1, 9000, 900, "900 exclusions")],
+)  # fmt: skip
+def test_design_points_of_more_values_than_can_be_looked_at_are_refused(
+    roles: int, levels: int, exclusions: int, word: str
+) -> None:
+    """4,000 roles of 3,300 levels took minutes and gigabytes."""
+    each = "".join(
+        f'  p{number}: {{workload: rtt, from: h1.g1, to: h2.g1, count: "${{a}}"}}\n'
+        for number in range(roles)
+    )
+    excluded = "".join(f"  - {{a: {number + 1}}}\n" for number in range(exclusions))
+    text = (
+        f"version: 1\nname: m\nfactors: {{a: {{from: 1, to: {levels}, step: 1}}}}\nhosts: 2\nrepeat: 1\n"
+        f"topology: direct\nroles:\n{each}" + (f"exclude:\n{excluded}" if exclusions else "")
+    )
+    begun = time.process_time()
+    with pytest.raises(FileMistakesError, match=word):
+        load_text(text)
+    assert time.process_time() - begun < 10, "refused before the points are resolved, or soon"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("question", ["budget", "sensitivity", "best"])
+def test_tasks_of_more_points_than_can_be_looked_at_are_refused(question: str, tmp_path: Path) -> None:
+    """Three thousand tasks took a minute for a budget, and hours for a sensitivity."""
+    file = tmp_path / "tasks.csv"
+    rows = "".join(f"t{number},1 ns,{1_000_000_000 + 7919 * number} ns\n" for number in range(3000))
+    file.write_text(f"name,wcet,period\n{rows}")
+    asked = {
+        "budget": ("--period", "10 ms"),
+        "sensitivity": ("--period", "10 ms", "--budget", "5 ms"),
+        "best": ("--overhead", "100 us"),
+    }
+    call = [str(Path(sys.executable).with_name("virtlab")), "rt", question, str(file), *asked[question]]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode not in {0, 70}, done.stdout
+    assert "steps" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
 def test_a_world_of_millions_of_guests_is_refused_before_it_is_built() -> None:
     text = (
         "version: 1\nname: large\nhosts: 4096\nhost: {guests: 4096}\ntopology: star\n"
         "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n"
     )
-    with pytest.raises(ExperimentError, match="more than 50,000 guests together"):
+    with pytest.raises(ExperimentError, match="more than 20,000 guests together"):
         load_text(text)
 
 
-@pytest.mark.parametrize("time", ["1e99999999 ms", "9e999999999 s", "1/1e9999999 ms", f"{'9' * 4000} ms"])
-def test_a_time_that_takes_arithmetic_without_end_is_no_time_of_a_task(time: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("period", ["1e99999999 ms", "9e999999999 s", "1/1e9999999 ms", f"{'9' * 4000} ms"])
+def test_a_time_that_takes_arithmetic_without_end_is_no_time_of_a_task(period: str, tmp_path: Path) -> None:
     path = tmp_path / "tasks.csv"
-    path.write_text(f"name,period,wcet\na,{time},1 ms\n")
+    path.write_text(f"name,period,wcet\na,{period},1 ms\n")
     refused(path, load_tasks)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import COUNT, shown
@@ -34,7 +33,7 @@ from virtlab.experiment.read.model import RepeatSpec
 from virtlab.experiment.read.sections import validated
 from virtlab.experiment.read.traces import read_traces, with_traces
 from virtlab.experiment.read.tree import FILE_MAX_BYTES, Node, read_tree
-from virtlab.experiment.resolver import RESOLVED, Resolver
+from virtlab.experiment.resolver import RESOLVED, VALUES_MAX, Resolver
 from virtlab.metrics import Declared
 from virtlab.units import nearest, show_count
 
@@ -52,6 +51,7 @@ PLAIN = (
     "brought",
 )  # cannot vary
 SEED_MAX = 2**53
+COMPARISONS_MAX = 4_000_000  # of design points with exclusions
 
 
 def load(path: Path | str, *, runs_max: int | None = RUNS_MAX) -> Experiment:
@@ -122,8 +122,9 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     repeat = _repeat(findings, declared)
     traces, brought = read_traces(findings), read_brought(findings)
     design = Design(factors, exclusions)
-    if not _too_many(design, repeat, runs_max, findings):
-        _resolve_all(Resolver(root, factors, traces, brought, mistakes), design, root, findings, declared)
+    resolver = Resolver(root, factors, traces, brought, mistakes)
+    if not _too_large(design, resolver, findings) and not _too_many(design, repeat, runs_max, findings):
+        _resolve_all(resolver, design, root, findings, declared)
     roles = _role_names(root)
     claims = read_claims(findings, factors, roles, declared, mistaken)
     check_until(repeat, roles, mistaken, findings)
@@ -271,7 +272,7 @@ def _too_many(design: Design, repeat: Repeat, runs_max: int | None, findings: Fi
     if runs_max is None:
         return False
     size = design.size_before_exclusions()
-    if design.exclusions and size <= 20 * runs_max:
+    if design.exclusions and size <= 20 * runs_max and size * len(design.exclusions) <= COMPARISONS_MAX:
         size = sum(1 for _ in design.combinations())
     runs = size * repeat.minimum
     if runs <= runs_max:
@@ -283,7 +284,26 @@ def _too_many(design: Design, repeat: Repeat, runs_max: int | None, findings: Fi
     return True
 
 
-def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings, declared: Declared) -> None:
+def _too_large(design: Design, resolver: Resolver, findings: Findings) -> bool:
+    """Whether it is known before any point is looked at that a file describes more than it may."""
+    if design.size_before_exclusions() * len(design.exclusions) > COMPARISONS_MAX:
+        what = f"{show_count(len(design.exclusions))} exclusions of so many design points are too many to compare"
+        findings.add(("exclude",), what, "exclude several levels at once, or take fewer levels", key=True)
+        return True
+    if design.exclusions or resolver.values() <= VALUES_MAX:
+        return False
+    _refuse_values(findings)
+    return True
+
+
+def _refuse_values(findings: Findings) -> None:
+    what = f"the sections of its design points have more than {show_count(VALUES_MAX)} values together"
+    findings.add(("factors",), what, "take fewer levels, or shorter sections that refer to them", key=True)
+
+
+def _resolve_all(
+    resolver: Resolver, design: Design, root: Node, findings: Findings, declared: Declared
+) -> None:
     """Resolves every point; what only all points together show is checked after."""
     seen: set[str] = set()
     reached = active = False
@@ -291,6 +311,8 @@ def _resolve_all(resolver: Any, design: Design, root: Node, findings: Findings, 
         reached = True
         study = resolver.resolve(point)
         if resolver.exhausted:
+            if resolver.too_large:
+                _refuse_values(findings)
             return
         if study is None:
             continue

@@ -6,6 +6,7 @@ large matrix costs little more than its distinct parts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
 NETWORK = ("hosts", "host", "topology", "switches", "switch", "routers", "router", "links", "link", "network")
 RUN = ("timing", "timeline", "windows", "collect", "limits", "search")
 RESOLVED = (*NETWORK, "roles", "services", *RUN)
-GUESTS_MAX = 50_000  # in the worlds of all design points together, each world counted once
+GUESTS_MAX = 20_000  # in the worlds of all design points together, each world counted once
+VALUES_MAX = 120_000  # in the sections of all design points together, each combination of levels counted once
 T = TypeVar("T")
 
 
@@ -65,12 +67,25 @@ class Resolver:
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._factors_of: dict[tuple[str, ...], tuple[str, ...]] = {}  # sections -> what they refer to
-        self._guests_met = 0
+        self._values = {name: sum(1 for _ in node.walk()) for name, node in present.items()}
+        self._guests_met = self._values_met = 0
+
+    def values(self) -> int:
+        """Values that the sections of all design points have together, before exclusions."""
+        return sum(
+            self._values[name] * math.prod(len(self._factors[factor].levels) for factor in used)
+            for name, used in self._uses.items()
+        )
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the sections met so far have more values than a file may describe."""
+        return self._values_met > VALUES_MAX
 
     @property
     def exhausted(self) -> bool:
-        """Whether the worlds met so far are more than a file may describe; the other points are not looked at."""
-        return self._guests_met > GUESTS_MAX
+        """Whether what was met so far is more than a file may describe; the other points are not looked at."""
+        return self._guests_met > GUESTS_MAX or self.too_large
 
     def study(self, point: Levels) -> Study:
         """The study of a point without mistakes."""
@@ -114,6 +129,7 @@ class Resolver:
     def _resolved(self, name: str, node: Node, point: Levels) -> Node:
         key = ("section", name, *(point[factor] for factor in self._uses[name]))
         if key not in self._kept:
+            self._values_met += self._values[name]
             self._kept[key] = substitute(node, self._factors, point)
         return self._kept[key]  # type: ignore[no-any-return]
 
@@ -223,7 +239,7 @@ class Resolver:
             name: merged(typed["host"], host) for name, host in typed["hosts"].items()
         }
         self._guests_met += sum(len(host.guests) for host in hosts.values())
-        if self.exhausted:
+        if self._guests_met > GUESTS_MAX:
             what = f"the worlds of its design points have more than {show_count(GUESTS_MAX)} guests together"
             findings.add((), what, "take fewer levels of what makes the world larger, or smaller ones")
             return None

@@ -355,6 +355,8 @@ def check_references(node: Node, path: str, factors: Mapping[str, Factor], mista
 def _check_levels(
     factor: Factor, key: str, leaf: Node, where: str, mistakes: Mistakes, *, whole: bool
 ) -> None:
+    if whole and not key:
+        return  # every level can stand alone
     for text, level in factor.levels.items():
         value = _value_of(level, key)
         if value is None:

@@ -192,6 +192,16 @@ class Folder:
             os.unlink(name, dir_fd=self._descriptor)
 
 
+def put(path: Path, content: bytes) -> None:
+    """Writes a file that the user named, whole or not at all, in its folder; what has its name is replaced, so no link
+    that somebody left there says where it goes. A pipe or a device that was named is written to. OSError."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    with Folder.open(path.parent) as folder:
+        folder.write(path.name, content)
+
+
 def _fits(there: os.stat_result, most_bytes: int) -> bool:
     return stat.S_ISREG(there.st_mode) and there.st_size <= most_bytes
 

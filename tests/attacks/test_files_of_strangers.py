@@ -15,7 +15,7 @@ from tests.unit.report.report_specimen import experiment_text, write_dataset
 
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import load_text
-from virtlab.folders import Folder, read_bounded
+from virtlab.folders import Folder, put, read_bounded
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.sources.source_figures import read_figures
 from virtlab.report.page.writer import write_report
@@ -224,3 +224,38 @@ def test_a_report_sweeps_what_dead_ones_left_and_nothing_else(received: Path, tm
     for folder in (tmp_path, tmp_path / "figures", tmp_path / "source"):
         left = {what for what, name in names.items() if (folder / name).exists()}
         assert left == {"writing", "another"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("planted", ["b.json", ".b.json.new"])
+def test_what_the_user_names_for_a_result_is_written_there_whatever_link_was_planted(
+    received: Path, tmp_path: Path, planted: str
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+    (tmp_path / planted).symlink_to(precious)
+    for command in (
+        ("compare", received, "--save-baseline", tmp_path / "b.json"),
+        ("trend", received, "--output", tmp_path / "b.json"),
+        ("report", received, "--junit", tmp_path / "b.json"),
+        ("report", received, "--markdown", tmp_path / "b.json"),
+    ):
+        done = virtlab(*command)
+        assert "b.json" not in done.stderr, done.stderr
+        assert precious.read_text() == "mine\n"
+        assert (tmp_path / "b.json").read_text().strip()
+        assert not (tmp_path / "b.json").is_symlink()
+
+
+def test_a_picture_replaces_a_link_that_was_planted_under_its_name(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+    (tmp_path / "p.html").symlink_to(precious)
+    put(tmp_path / "p.html", b"new\n")
+    assert precious.read_text() == "mine\n"
+    assert (tmp_path / "p.html").read_text() == "new\n"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    put(tmp_path / "pipe", b"through\n")  # a pipe that was named is written to
+    assert os.read(reader, 100) == b"through\n"
+    os.close(reader)

@@ -49,17 +49,29 @@ impl Pair {
 struct Search<'a> {
     groups: &'a [Vec<(i128, i128)>],
     demands: Vec<i128>,
+    /// How many conditions there are, each (t, w) one.
+    conditions: u64,
     question: &'a Question,
     best: Option<(Rational, Pair)>,
-    left: u64,
+    /// Conditions of which it may still ask, of all searches of one question together.
+    left: &'a mut u64,
 }
 
-const EFFORT: u64 = 400_000;
+/// Conditions looked at for one question: some seconds.
+const EFFORT: u64 = 50_000_000;
+/// As how many of them a look at few counts.
+const LEAST_EFFORT: u64 = 125;
+const TOO_MANY: RtError = RtError::TooMany {
+    what: "the pair of least share",
+    limit: EFFORT,
+    cure: "give a larger overhead, a least period, or fewer tasks",
+};
 
 impl Search<'_> {
     /// Longest period with effective budget `e`, or None. Grows with `e`; it can be below the budget itself (then no
     /// such server exists), which only an attempt asks about.
-    fn period(&self, e: Rational) -> Result<Option<Rational>, RtError> {
+    fn period(&mut self, e: Rational) -> Result<Option<Rational>, RtError> {
+        *self.left = self.left.checked_sub(self.conditions.max(LEAST_EFFORT)).ok_or(TOO_MANY)?;
         let x = self.question.overhead;
         let budget = e.plus(Rational::whole(x))?;
         let mut least: Option<Rational> = None;
@@ -105,11 +117,6 @@ impl Search<'_> {
 
     /// All effective budgets w/k in `(low, high]`.
     fn branch(&mut self, low: Rational, high: Rational) -> Result<(), RtError> {
-        self.left = self.left.checked_sub(1).ok_or(RtError::TooMany {
-            what: "the pair of least share",
-            limit: EFFORT,
-            cure: "give a larger overhead or a least period",
-        })?;
         let Some(longest) = self.period(high)? else { return Ok(()) };
         if let Some((best, _)) = self.best {
             let bound = low.plus(Rational::whole(self.question.overhead))?.over(longest)?;
@@ -155,6 +162,7 @@ fn search(
     groups: &[Vec<(i128, i128)>],
     question: &Question,
     boundary: Option<Pair>,
+    left: &mut u64,
 ) -> Result<Option<Pair>, RtError> {
     let mut demands: Vec<i128> = groups.iter().flatten().map(|(_, w)| *w).collect();
     demands.sort_unstable();
@@ -182,7 +190,8 @@ fn search(
         Rational::new((low.to_f64() * 1000.0) as i128, 1000)?.max(Rational::new(1, 1000)?)
     };
     let high = Rational::whole(high);
-    let mut search = Search { groups, demands, question, best: None, left: EFFORT };
+    let conditions = groups.iter().map(|group| group.len() as u64).sum();
+    let mut search = Search { groups, demands, conditions, question, best: None, left };
     if let Some(pair) = boundary {
         search.consider(pair)?;
     }
@@ -226,18 +235,20 @@ pub fn least_share(set: &TaskSet, question: &Question) -> Result<Option<Pair>, R
         ));
     }
     let boundary = at_least_period(set, question)?;
+    let mut left = EFFORT;
     if !question.edf {
+        set.within_reach(1)?;
         let groups = (0..set.len()).map(|i| set.pairs(i, POINT_LIMIT)).collect::<Result<Vec<_>, _>>()?;
         if groups.iter().any(Vec::is_empty) {
             return Ok(None);
         }
-        return search(&groups, question, boundary);
+        return search(&groups, question, boundary, &mut left);
     }
     // EDF has endless conditions: answer for the first ones, and take in those that the answer breaks.
     let mut groups: Vec<Vec<(i128, i128)>> =
         Points::new(set).take(4 * set.len() + 16).map(|pair| vec![pair]).collect();
     for _ in 0..10_000 {
-        let Some(pair) = search(&groups, question, boundary)? else { return Ok(None) };
+        let Some(pair) = search(&groups, question, boundary, &mut left)? else { return Ok(None) };
         let (factor, supply) =
             Supply::rational(pair.period, pair.budget, Rational::whole(question.overhead), question.server)?;
         match edf::failure(&set.scaled(factor)?, &supply)? {

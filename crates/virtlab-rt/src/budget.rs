@@ -58,6 +58,7 @@ pub fn of_point(t: i128, w: i128, question: &Question) -> Result<Option<Rational
 /// # Errors
 /// Too many points, or overflow.
 pub fn fixed_priority(set: &TaskSet, question: &Question) -> Result<Option<(Rational, usize)>, RtError> {
+    set.within_reach(1)?;
     let mut most: Option<(Rational, usize)> = None;
     for index in 0..set.len() {
         let mut least: Option<Rational> = None;

@@ -270,6 +270,7 @@ pub fn of_task(set: &TaskSet, index: usize, question: &Question) -> Result<Inter
 /// As [`of_task`].
 pub fn fixed_priority(set: &TaskSet, question: &Question) -> Result<IntervalSet, RtError> {
     check(question)?;
+    set.within_reach(1)?;
     let mut within = everything(set, question)?;
     let mut found = IntervalSet::union(vec![within]);
     for index in 0..set.len() {

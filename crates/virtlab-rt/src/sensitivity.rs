@@ -10,7 +10,7 @@ use crate::error::{RtError, fits};
 use crate::period::POINT_LIMIT;
 use crate::rational::Rational;
 use crate::supply::{Server, Supply};
-use crate::task::{TaskSet, jobs};
+use crate::task::{DEMAND_LIMIT, TaskSet, jobs};
 
 /// What can grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ fn fixed_limit(
     server: Server,
     grown: Grown,
 ) -> Result<Option<(Rational, usize)>, RtError> {
+    set.within_reach(set.len() as u128 + 2)?; // each of the tasks is asked about, and two more things
     let mut least: Option<(Rational, usize)> = None;
     for index in 0..set.len() {
         if matches!(grown, Grown::Wcet(which) if which > index) {
@@ -134,6 +135,8 @@ fn edf_limit(
         };
         least = Some((change, common));
     }
+    let tasks = set.len() as u128;
+    let most = (DEMAND_LIMIT / (tasks * (tasks + 2))).min(POINT_LIMIT as u128) as usize;
     for (number, (t, w)) in Points::new(set).enumerate() {
         if repeats.is_some_and(|end| t > end) {
             break;
@@ -141,11 +144,11 @@ fn edf_limit(
         if number > 0 && least.is_some_and(|(kept, _)| edf_horizon(set, supply, grown, kept) < t as f64) {
             break;
         }
-        if number >= POINT_LIMIT {
+        if number >= most {
             return Err(RtError::TooMany {
                 what: "the EDF sensitivity",
-                limit: POINT_LIMIT as u64,
-                cure: "periods lie too far apart",
+                limit: most as u64,
+                cure: "periods lie too far apart, or there are too many tasks",
             });
         }
         let within = |task: &crate::task::Task| {

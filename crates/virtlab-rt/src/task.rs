@@ -164,6 +164,27 @@ impl TaskSet {
         Ok(points)
     }
 
+    /// Whether the demand at all scheduling points can be looked at so often.
+    ///
+    /// # Errors
+    /// When jobs of more than [`DEMAND_LIMIT`] tasks would have to be added up for it, which takes some seconds.
+    pub fn within_reach(&self, times: u128) -> Result<(), RtError> {
+        let mut tasks_seen = 0u128;
+        for (index, own) in self.tasks.iter().enumerate() {
+            let jobs = |task: &Task| jobs(task, own.window().max(1)).unsigned_abs();
+            let points = 1 + self.tasks[..index].iter().map(jobs).sum::<u128>();
+            tasks_seen = tasks_seen.saturating_add(points.saturating_mul(times.saturating_mul(index as u128)));
+            if tasks_seen > DEMAND_LIMIT {
+                return Err(RtError::TooMany {
+                    what: "the demand at the scheduling points of all tasks",
+                    limit: DEMAND_LIMIT as u64,
+                    cure: "take fewer tasks, or periods that lie closer together",
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Scheduling points with their demand, those left out that another beats (later and no more demand).
     ///
     /// # Errors
@@ -183,6 +204,9 @@ impl TaskSet {
         Ok(pairs)
     }
 }
+
+/// Tasks whose jobs are added up for one question, over all points at which it looks.
+pub const DEMAND_LIMIT: u128 = 400_000_000;
 
 /// Jobs of `task` released within `t > 0`, the first as late as its jitter allows: `ceil((t + J)/T)`.
 #[must_use]

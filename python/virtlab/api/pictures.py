@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
+from virtlab.folders import put
 
 if TYPE_CHECKING:
     from virtlab.report.figures.figure import Figure
@@ -39,10 +40,10 @@ class Picture:
         if file.suffix not in {".html", ".svg", ".png"}:
             raise ExperimentError(str(file), "ends neither in .html nor in .svg or .png", "name the file so")
         if file.suffix == ".html":
-            file.write_text(vega.page(self._figure), encoding="utf-8")
+            put(file, vega.page(self._figure).encode())
             return
         svg = self.svg()
-        file.write_bytes(svg.encode() if file.suffix == ".svg" else vega.png(svg))
+        put(file, svg.encode() if file.suffix == ".svg" else vega.png(svg))
 
     def _repr_html_(self) -> str:
         """SVG where it can be drawn; else a page inside the page, whose own script draws it."""

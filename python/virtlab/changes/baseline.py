@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from virtlab.documents import read_text
 from virtlab.errors import DatasetError, ExperimentError, MachineError
+from virtlab.folders import put
 
 SCHEMA = "virtlab.baseline/1"
 LARGEST_BYTES = 16 << 20
@@ -115,10 +116,8 @@ class Baseline(_Part):
 
     def save(self, path: Path) -> None:
         """Writes the file, whole or not at all."""
-        aside = path.with_name(f".{path.name}.new")
         try:
-            aside.write_text(self.text(), encoding="utf-8")
-            aside.replace(path)
+            put(path, self.text().encode())
         except OSError as error:
             raise MachineError(
                 str(path), f"cannot be written ({error.strerror})", "name another file"

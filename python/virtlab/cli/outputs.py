@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from virtlab.errors import MachineError
+from virtlab.folders import put
 
 if TYPE_CHECKING:
     from virtlab.report.exchange.cases import Cases
@@ -59,8 +60,11 @@ def refuse_unwritable(junit_file: Path | None, markdown_file: Path | None) -> No
 
 def _write(option: str, file: Path, text: str, *, add: bool) -> None:
     try:
-        with file.open("a" if add else "w", encoding="utf-8") as target:
-            target.write(text)
+        if add:
+            with file.open("a", encoding="utf-8") as target:
+                target.write(text)
+        else:
+            put(file, text.encode())
     except OSError as error:
         raise MachineError(
             f"{option} {file}", f"cannot be written ({error.strerror})", "name another file"

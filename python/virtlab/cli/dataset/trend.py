@@ -10,6 +10,7 @@ import typer
 from virtlab.cli.dataset.sources import read_source
 from virtlab.cli.options import AsJson
 from virtlab.errors import MachineError
+from virtlab.folders import put
 from virtlab.terminal import json_text, say
 
 SCHEMA = "virtlab.trend/1"
@@ -50,7 +51,7 @@ def trend(
     )
     title = f"{len(folders)} datasets"
     try:
-        output.write_text(trend_html(title, series, level), encoding="utf-8")
+        put(output, trend_html(title, series, level).encode())
     except OSError as error:
         raise MachineError(
             str(output), f"cannot be written ({error.strerror})", "name another --output"

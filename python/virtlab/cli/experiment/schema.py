@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from virtlab.errors import ExperimentError
+from virtlab.folders import put
 from virtlab.terminal import json_text, say
 
 app = typer.Typer(add_completion=False)
@@ -36,7 +37,7 @@ def schema(
         say(text)
         return
     try:
-        output.write_text(text + "\n")
+        put(output, f"{text}\n".encode())
     except OSError as error:
         raise ExperimentError(
             str(output), f"cannot be written ({error.strerror})", "name a file in a folder of yours"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from virtlab.cli.options import AsJson, ProfileName
+from virtlab.folders import put
 from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def calibrate(
         }
         result = fitted(records, processors=count, provenance=provenance, name="local")
     with _written(target):
-        target.write_text(result.profile.text(), encoding="utf-8")
+        put(target, result.profile.text().encode())
     _print(result, target, as_json=as_json)
 
 
@@ -148,7 +149,7 @@ def _to_dataset(folder: Path, target: Path | None, base: str | None, *, quick: b
         name=target.name.partition(".")[0],
     )  # fmt: skip
     with _written(target):
-        target.write_text(found.profile.text(), encoding="utf-8")
+        put(target, found.profile.text().encode())
     if as_json:
         about = {"profile": found.profile.identity, "file": str(target), **found.profile.fit}
         costs = [{"name": one, **dataclasses.asdict(found.profile.parameters[one])} for one in found.fitted]

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from virtlab import __version__
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.folders import Folder
+from virtlab.folders import put
 from virtlab.report.exchange.push import influx, otlp, remote_write, textfile
 from virtlab.report.exchange.push.numbers import Number
 from virtlab.report.exchange.push.receiver import Receiver
@@ -90,13 +90,8 @@ class Destination:
         return f"no answer within {patience_s:g} s" if worker.is_alive() else "".join(told)
 
     def _write(self, numbers: Sequence[Number], told: list[str], _: float) -> None:
-        content, file = self.receiver.encoded(numbers), Path(self.place)
         try:
-            if file.exists() and not file.is_file():
-                file.write_bytes(content)  # a pipe or a device that was named
-            else:
-                with Folder.open(file.parent) as folder:
-                    folder.write(file.name, content)
+            put(Path(self.place), self.receiver.encoded(numbers))
         except OSError as error:
             told.append(f"cannot be written ({error.strerror})")
 

@@ -18,7 +18,7 @@ mod line;
 mod timers;
 mod train;
 
-pub use fabric::{Departure, Fabric, Foretold, LineView, Meeting, Passage, PortId, SwitchCounters};
+pub use fabric::{Departure, Fabric, Foretold, LineId, LineView, Meeting, Passage, PortId, SwitchCounters};
 pub use frame::{Frame, Mac, ecn, flow_hash, headers, mark};
 pub use layout::{Layout, LayoutError, LinkLayout, QueueLayout, QueuesLayout, SwitchLayout};
 pub use line::{ClassCounters, LineCounters, Queueing};

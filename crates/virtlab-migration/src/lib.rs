@@ -16,9 +16,11 @@ mod course;
 mod least;
 mod moving;
 mod question;
+mod together;
 
 pub use course::{Course, End, Round};
 pub use least::{Least, least};
+pub use moving::{Moving, Stage};
 pub use question::{Fixed, Guest, Mode, Order, Policy, Question, Rule};
 
 /// The course of each guest's migration, in the order of the guests.
@@ -29,7 +31,7 @@ pub fn courses(question: &Question) -> Result<Vec<Course>, String> {
     question.check()?;
     Ok(match question.order {
         Order::Together => {
-            moving::together(&question.guests, &question.policy, question.bandwidth_byte_per_s, 0.0)
+            together::together(&question.guests, &question.policy, question.bandwidth_byte_per_s, 0.0)
         }
         Order::InTurn => {
             let mut found: Vec<Course> = Vec::new();
@@ -39,7 +41,7 @@ pub fn courses(question: &Question) -> Result<Vec<Course>, String> {
                     found.push(Course::not_begun());
                     continue;
                 }
-                found.extend(moving::together(
+                found.extend(together::together(
                     std::slice::from_ref(guest),
                     &question.policy,
                     question.bandwidth_byte_per_s,

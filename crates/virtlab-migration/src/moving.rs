@@ -1,4 +1,4 @@
-//! Guests that move at once, from event to event: those that send have equal shares of the bandwidth.
+//! A guest on its way, from event to event: its owner says how fast it is copied, and when time has passed.
 
 use crate::course::{Course, End, Round};
 use crate::question::{Guest, Mode, Policy, Rule};
@@ -8,27 +8,30 @@ pub(crate) const MOST_ROUNDS: usize = 10_000;
 /// What is left of a transfer when it is over: rounding of a fluid.
 const DUST_BYTES: f64 = 1e-3;
 
+/// What a guest on its way does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Until its setup is over.
+pub enum Stage {
+    /// It waits until its setup is over.
     Setup,
-    /// A round of pre-copy.
+    /// It runs, and a round of pre-copy is sent.
     Round,
-    /// Paused, and sending.
+    /// It is paused, and memory is sent.
     Paused,
-    /// Paused, with what is fixed.
+    /// It is paused, with what is fixed.
     Devices,
-    /// At the destination, and fetching.
+    /// It runs at the destination, and its memory is fetched.
     Fetching,
+    /// It runs at the destination, with all of its state.
     Over,
-    /// Every further round would leave as much.
+    /// As `Round`, and at this bandwidth every further round would leave as much.
     Stuck,
 }
 
-/// One guest on its way.
-struct Moving<'a> {
-    guest: &'a Guest,
-    policy: &'a Policy,
+/// One guest on its way: a state machine that knows bytes and seconds since its request, and neither clock nor link.
+#[derive(Clone, Debug)]
+pub struct Moving {
+    guest: Guest,
+    policy: Policy,
     stage: Stage,
     /// Of a stage that sends.
     left_bytes: f64,
@@ -42,37 +45,10 @@ struct Moving<'a> {
     course: Course,
 }
 
-/// The courses of guests that all begin at an instant.
-pub(crate) fn together(
-    guests: &[Guest],
-    policy: &Policy,
-    bandwidth_byte_per_s: f64,
-    begin_s: f64,
-) -> Vec<Course> {
-    let mut all: Vec<Moving> = guests.iter().map(|guest| Moving::new(guest, policy, begin_s)).collect();
-    let mut now_s = 0.0;
-    loop {
-        let share = bandwidth_byte_per_s / all.iter().filter(|one| one.sends()).count().max(1) as f64;
-        let Some(step_s) = all.iter().filter_map(|one| one.next_s(share)).min_by(f64::total_cmp) else {
-            break;
-        };
-        if all.iter().all(|one| matches!(one.stage, Stage::Over | Stage::Stuck)) {
-            break; // no guest is left whose arrival would give more bandwidth to those that are stuck
-        }
-        now_s += step_s;
-        for one in &mut all {
-            one.pass(step_s, share);
-        }
-        let senders = all.iter().filter(|one| one.sends()).count();
-        for one in &mut all {
-            one.turn(now_s, bandwidth_byte_per_s / senders.max(1) as f64);
-        }
-    }
-    all.into_iter().map(|one| one.done(now_s)).collect()
-}
-
-impl<'a> Moving<'a> {
-    fn new(guest: &'a Guest, policy: &'a Policy, begin_s: f64) -> Self {
+impl Moving {
+    /// One that is requested now, which is `begin_s` after the first.
+    #[must_use]
+    pub fn new(guest: Guest, policy: Policy, begin_s: f64) -> Self {
         Self {
             guest,
             policy,
@@ -86,12 +62,58 @@ impl<'a> Moving<'a> {
         }
     }
 
-    fn sends(&self) -> bool {
+    /// What it does now.
+    #[must_use]
+    pub const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether its processors stand still.
+    #[must_use]
+    pub const fn is_paused(&self) -> bool {
+        matches!(self.stage, Stage::Paused | Stage::Devices)
+    }
+
+    /// What remains to be sent, as far as the hypervisor knows: not what was dirtied since it looked last.
+    #[must_use]
+    pub fn remaining_bytes(&self) -> f64 {
+        let sending = if self.sends() { self.left_bytes } else { 0.0 };
+        sending + if self.is_copied_while_it_runs() { self.behind_bytes } else { 0.0 }
+    }
+
+    /// How fast it dirtied memory during its last round, in byte/s; 0 before one is over.
+    #[must_use]
+    pub fn dirty_byte_per_s(&self) -> f64 {
+        self.course.rounds.last().map_or(0.0, |round| {
+            if round.seconds > 0.0 { self.guest.dirtied(round.seconds) / round.seconds } else { 0.0 }
+        })
+    }
+
+    /// From now on it dirties its memory so fast, and so much of it.
+    pub const fn dirty(&mut self, byte_per_s: f64, working_set_bytes: Option<f64>) {
+        self.guest.dirty_byte_per_s = byte_per_s;
+        self.guest.working_set_bytes = working_set_bytes;
+    }
+
+    /// What is known of its course so far.
+    #[must_use]
+    pub const fn course(&self) -> &Course {
+        &self.course
+    }
+
+    const fn is_copied_while_it_runs(&self) -> bool {
+        matches!(self.stage, Stage::Round | Stage::Stuck)
+    }
+
+    /// Whether it has something to send now, so that it takes its share of the bandwidth.
+    #[must_use]
+    pub const fn sends(&self) -> bool {
         matches!(self.stage, Stage::Round | Stage::Paused | Stage::Fetching | Stage::Stuck)
     }
 
-    /// How long until its stage is over.
-    fn next_s(&self, share: f64) -> Option<f64> {
+    /// How many seconds until its stage is over at a share of the bandwidth, in byte/s; `None` once all is over.
+    #[must_use]
+    pub fn next_s(&self, share: f64) -> Option<f64> {
         match self.stage {
             Stage::Over => None,
             Stage::Setup | Stage::Devices => Some(self.left_s),
@@ -99,7 +121,8 @@ impl<'a> Moving<'a> {
         }
     }
 
-    fn pass(&mut self, seconds: f64, share: f64) {
+    /// Time passes, within its stage.
+    pub fn pass(&mut self, seconds: f64, share: f64) {
         if self.sends() {
             let sent = (share * seconds).min(self.left_bytes);
             self.left_bytes -= sent;
@@ -109,8 +132,8 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// Goes to the next stage where this one is over.
-    fn turn(&mut self, now_s: f64, share: f64) {
+    /// Goes to the next stage if this one is over; `now_s` since the request of the first, `share` its bandwidth from now on.
+    pub fn turn(&mut self, now_s: f64, share: f64) {
         let over = if self.sends() { self.left_bytes <= DUST_BYTES } else { self.left_s <= 0.0 };
         if !over {
             return;
@@ -219,7 +242,7 @@ impl<'a> Moving<'a> {
         self.stage = Stage::Over;
     }
 
-    fn done(mut self, now_s: f64) -> Course {
+    pub(crate) fn done(mut self, now_s: f64) -> Course {
         if self.stage == Stage::Stuck {
             self.course.end = End::Never;
             self.course.total_s = now_s;

@@ -47,6 +47,8 @@ pub enum Due {
     Serve(usize),
     /// A role has something to forward.
     Call(usize),
+    /// Guests that move, and what is copied of them.
+    Copy,
 }
 
 const PLACE_BITS: u32 = 24;

@@ -12,9 +12,11 @@
 
 mod agenda;
 mod bandwidth;
+mod bulk;
 mod costs;
 mod input;
 mod ip;
+mod moves;
 mod network;
 mod processors;
 mod samples;

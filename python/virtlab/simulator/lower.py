@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from virtlab.catalogue import VSWITCHES
-from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.actions import EXEC, MIGRATE
 from virtlab.catalogue.services.demand_server import forwarding
 from virtlab.catalogue.sockets import ROUND_ROBIN
 from virtlab.catalogue.workloads.program import MOST
@@ -29,6 +29,7 @@ from virtlab.planner.pushback import (
 from virtlab.planner.steps import step
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.disks import disk, disk_usage
+from virtlab.simulator.moves import lowered_move
 from virtlab.simulator.ospf import converged
 from virtlab.simulator.pools import in_pool, pools
 from virtlab.simulator.profile import Profile
@@ -129,7 +130,12 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         **({"noise": noise(seed, world.vswitches)} if world.ipv6_noise else {}),
         "roles": [_role(plan, name, vnics, seed, (overrides or {}).get(name, {})) for name in plan.roles],
         **({"passive": passive} if (passive := _passive(plan, vnics)) else {}),
-        "timeline": [_action(plan, action, roles, guests) for action in plan.timeline],
+        "timeline": [
+            {**_action(plan, action, roles, guests), "args": lowered_move(plan, action, vnics, vswitches)}
+            if action.do == MIGRATE.name
+            else _action(plan, action, roles, guests)
+            for action in plan.timeline
+        ],
         "windows": {name: (window.from_, window.to) for name, window in plan.windows.items()},
         "counters": list(plan.collect.counters),
         "limit_ns": plan.limits.run_ns,

@@ -17,6 +17,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
+from virtlab.planner.moves import moves
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import processors, quota
 
@@ -36,6 +37,7 @@ class Shared:
     host: str
     cpus: int
     guests: tuple[str, ...]
+    arrivals: tuple[str, ...] = ()  # guests that are there once they have moved
 
 
 def sharing_processors(plan: Plan) -> list[Shared]:
@@ -54,9 +56,10 @@ def _outside(plan: Plan) -> Iterator[Shared]:
         guests = tuple(
             guest for guest, each in plan.world.guests.items() if each.host == name and each.pool is None
         )
-        if host.cpus is not None and guests:
+        arrivals = tuple(guest for guest, action in moves(plan).items() if action.to == name)
+        if host.cpus is not None and (guests or arrivals):
             given = sum(pool.cpus for pool in plan.world.pools.values() if pool.host == name)
-            yield Shared(f"hosts.{name}", name, host.cpus - given, guests)
+            yield Shared(f"hosts.{name}", name, host.cpus - given, guests, arrivals)
 
 
 def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
@@ -120,6 +123,7 @@ def pools(plan: Plan) -> dict[str, Any]:
             "name": each.path,
             "processors": float(each.cpus),
             "guests": [places[name] for name in each.guests if name in worked],
+            **_arriving(each, places, worked),
         }
         for each in sharing_processors(plan)
     ]
@@ -127,6 +131,12 @@ def pools(plan: Plan) -> dict[str, Any]:
         return {}
     usage = list(_usage(plan, places, worked))
     return {"pools": lowered, **({"usage": usage} if usage else {})}
+
+
+def _arriving(pool: Shared, places: Mapping[str, int], worked: Mapping[str, float]) -> dict[str, list[int]]:
+    """Places of guests that work and move there, if any do."""
+    found = [places[name] for name in pool.arrivals if name in worked]
+    return {"arrivals": found} if found else {}
 
 
 def in_pool(plan: Plan) -> dict[str, float]:
@@ -164,7 +174,7 @@ def _turns(plan: Plan, pool: Shared, value: Callable[[str], float]) -> dict[str,
     threads, guests = _threads(plan), plan.world.guests
     shares = [
         {"vcpus": guests[name].vcpus or int(threads[name]), **quota(guests[name])}
-        for name in pool.guests
+        for name in (*pool.guests, *pool.arrivals)
         if name in threads
     ]
     found = {"slice_ns": slice_ns, "switch_ns": round(value(SWITCH)), "credit_ns": round(value(CREDIT))}
@@ -214,7 +224,9 @@ def _of_guests(
         working_in = [name for name in pool.guests if name in worked]
         for name in working_in:
             metrics = {"cpu": 1.0, "cpu_share": worked[name], **of_host}
-            yield {"entity": f"guests.{name}", "guests": [places[name]], "pools": [], "metrics": metrics}
+            own = [places[name]]
+            moving = {"arrivals": own} if name in moves(plan) else {}
+            yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}
         if working_in and pool.path.startswith("pools."):
             metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
             mine = [places[name] for name in working_in]
@@ -226,10 +238,12 @@ def _of_hosts(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]
     for name, host in plan.world.hosts.items():
         own = [(place, pool) for place, pool in enumerate(every) if pool.host == name]
         working_in = [guest for _, pool in own for guest in pool.guests if guest in worked]
-        if host.cpus is not None and working_in:
+        arriving = [places[guest] for _, pool in own for guest in pool.arrivals if guest in worked]
+        if host.cpus is not None and (working_in or arriving):
             yield {
                 "entity": f"hosts.{name}",
                 "guests": [places[guest] for guest in working_in],
+                **({"arrivals": arriving} if arriving else {}),
                 "pools": [place for place, _ in own],
                 "metrics": {"cpu": float(host.cpus)},
             }

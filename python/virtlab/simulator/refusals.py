@@ -19,6 +19,8 @@ from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
+from virtlab.simulator.moves import refused as refusals_of_moves
+from virtlab.simulator.moves import timed
 from virtlab.simulator.nominal import held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.paths import wayless
 from virtlab.simulator.pools import refusals_of_processors, refusals_of_turns, supplied
@@ -40,6 +42,7 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
         refusals_of_services,
         refusals_of_clients,
         refusals_of_processors,
+        refusals_of_moves,
     ):
         found += check(plan)
     found += refusals_of_turns(plan, profile.value, profile.name)
@@ -79,7 +82,7 @@ def _core(plan: Plan, profile: Profile, lowered: Mapping[str, Any]) -> Iterator[
 
     try:
         held = with_nominal_rates(lowered, held_by_nominal_rate(plan, profile))
-        held = supplied(held, plan, profile.value)
+        held = timed(supplied(held, plan, profile.value), plan, profile.value)
         Simulation(json.dumps({**held, "costs": costs(profile, plan, plan.seed)}))
     except ValueError as error:
         for path, reason, cure in error.args[0]:

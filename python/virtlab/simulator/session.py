@@ -30,6 +30,7 @@ from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
 from virtlab.simulator.clients import Programs, played
 from virtlab.simulator.disks import COUNTERS, sampled_disks, with_disks
 from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path
+from virtlab.simulator.moves import switch_overs, timed
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
@@ -68,7 +69,7 @@ class SimulatorSession:
             lowered = lowered_once(plan, trial.seed) if once else lower(plan, trial.seed, overrides)
             held = held_by_nominal_rate(plan, self.profile, overrides)
             lowered = with_nominal_rates(as_played(lowered, plan, self.profile), held)
-            lowered = supplied(lowered, plan, self.profile.value)
+            lowered = timed(supplied(lowered, plan, self.profile.value), plan, self.profile.value)
             lowered["costs"] = costs(self.profile, self.plan, trial.seed)
             world = Simulation(json.dumps(lowered))
         except ValueError as error:
@@ -93,13 +94,14 @@ class SimulatorSession:
         return found
 
     def _keep(self, outcome: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
-        told = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
+        assumptions = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
         changing_nothing = sentences(without_effect(self.plan, self.profile))
-        for text in (*unsampled(self.plan), *self._programs.missing(), *changing_nothing, *told):
+        for text in (*unsampled(self.plan), *self._programs.missing(), *changing_nothing, *assumptions):
             sink.event(Event(0, "log.info", {"text": text}))
         resets = {f"{action.id}.started": action for action in plan.timeline if action.do == RESET.name}
+        told = switch_overs(plan, outcome["happened"])
         for t_ns, what in outcome["happened"]:
-            sink.event(Event(t_ns, what))
+            sink.event(Event(t_ns, what, told.get(what, {})))
             if (action := resets.get(what)) is not None:
                 sink.event(Event(t_ns, f"{action.id}.how", {"guest": action.guest, "text": RESET_HOW}))
         answers: dict[str, Mapping[str, Any]] = {}
@@ -264,7 +266,7 @@ def world_once(plan: Plan, profile: Profile) -> str:
         paid = costs(profile, plan, 0)
         lowered = as_played(lowered_once(plan, 0), plan, profile)
         lowered = with_nominal_rates(lowered, held_by_nominal_rate(plan, profile))
-        lowered = supplied(lowered, plan, profile.value)
+        lowered = timed(supplied(lowered, plan, profile.value), plan, profile.value)
         played = {**(without_passages(lowered) if paid is None else lowered), "costs": paid}
         return hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -17,6 +17,7 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.plan import Guest, Plan
 from virtlab.planner.clusters import entered, ways
+from virtlab.planner.moves import moves
 from virtlab.planner.ports import port_of
 from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.pools import in_pool, sharing_processors
@@ -98,7 +99,7 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             )
         else:
             yield from _unpaid(path, guest, profile, works=name in worked)
-        if guest.memory_bytes is not None:
+        if guest.memory_bytes is not None and name not in moves(plan):
             yield WithoutEffect(path, f"memory {guest.memory_bytes} B", NO_MEMORY)
         if guest.disk is not None and guest.disk.medium != "memory":
             yield WithoutEffect(path, f"disk on a {guest.disk.medium}", NOTHING_KEPT)

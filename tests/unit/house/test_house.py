@@ -18,7 +18,7 @@ MAY_USE = {
     "rt": set(),
     "tcp": set(),
     "timeline": set(),
-    "sim": {"disk", "fabric", "qdisc", "load", "tcp", "timeline", "wire"},
+    "sim": {"disk", "fabric", "migration", "qdisc", "load", "tcp", "timeline", "wire"},
     "agent": {"wire", "disk", "load", "qdisc", "fabric"},
     "py": {"migration", "rt", "sim", "timeline", "wire"},
 }

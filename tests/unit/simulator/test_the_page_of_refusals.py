@@ -33,9 +33,6 @@ FILES = {  # each has one kind of the page, and nothing else that is refused
     "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n",
     "platform libvirt": "hosts: {h1: {platform: libvirt, domain: a, address: a}, h2: {platform: libvirt, domain: b, "
     "address: b}}\nroles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n",
-    "action migrate": "hosts: {h1: {platform: qemu}, h2: {}}\ntopology: line\nroles:\n"
-    "  probe: {workload: rtt, from: h2.g1, to: h1.g1}\n"
-    "timeline:\n  - {id: probe, do: run, role: probe}\n  - {id: go, do: migrate, guest: h1.g1, to: h2, timeout: 9 s}\n",
     "service program": f"{HOSTS}services: {{own: {{kind: program, on: [h1.g1], argv: [sleep, '9']}}}}\nroles:\n{PROBE}",
 }
 

@@ -6,11 +6,12 @@
 //!
 //! Each part owns its state: `graph` (which line leads where), `switch`, `schedule` (timers), `store` (frames inside),
 //! `comings` (frames that meet without events) and `forecast` (departures told ahead). [`Fabric`] in `machine` is made of
-//! them; `build` makes it, `play`, `forward`, `certain`, `meet`, `foretell` and `read` are what it does.
+//! them; `build` makes it, `play`, `forward`, `certain`, `meet`, `foretell`, `read` and `change` are what it does.
 
 mod bound;
 mod build;
 mod certain;
+mod change;
 mod comings;
 mod forecast;
 mod foretell;
@@ -26,6 +27,7 @@ mod switch;
 mod table;
 
 pub use certain::Passage;
+pub use change::LineId;
 pub use forecast::Foretold;
 pub use graph::PortId;
 pub use machine::{Departure, Fabric};

@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use transmitter::{Transmitter, Wire};
 use virtlab_qdisc::{Backlog, Classifier, DropReason, Dropped, Ecn, Fifo, Headers, Packet, Qdisc};
 use virtlab_wire::Nanos;
+use virtlab_wire::ethernet::{FCS_BYTES, PREAMBLE_AND_GAP_BYTES};
 use waits::Waits;
 
 /// What waits in front of the transmitter.
@@ -117,6 +118,17 @@ impl Line {
     #[inline]
     pub(crate) fn booked(&self) -> usize {
         self.booked.as_ref().map_or(0, |booked| booked.entries.len())
+    }
+
+    /// A rate at which frames that start from now on are sent.
+    pub(crate) fn set_rate(&mut self, rate_bit_per_s: u64) {
+        self.transmitter.set_rate(rate_bit_per_s);
+    }
+
+    /// Octets on the wire of all frames that it has been offered, of dropped ones too.
+    pub(crate) fn offered_octets(&self) -> u64 {
+        let LineCounters { packets, bytes, drops, dropped_bytes, .. } = self.counters;
+        bytes + dropped_bytes + (packets + drops) * u64::from(FCS_BYTES + PREAMBLE_AND_GAP_BYTES)
     }
 
     pub(crate) fn wants_flow(&self) -> bool {

@@ -36,6 +36,13 @@ impl Transmitter {
         }
     }
 
+    /// Frames that start from now on are sent at another rate.
+    pub(crate) fn set_rate(&mut self, rate_bit_per_s: u64) {
+        self.rate_bit_per_s = rate_bit_per_s;
+        self.last = wire(0, rate_bit_per_s, self.propagation);
+        self.other = self.last;
+    }
+
     /// What a frame of a length takes; it becomes the length met last.
     #[inline]
     pub(crate) fn measure(&mut self, bytes: u32) -> Wire {

@@ -1,9 +1,11 @@
 //! The lowered Plan: names resolved to places in lists, roles with their ends, the timeline as the Plan has it.
 
 mod disks;
+mod migration;
 mod pools;
 
 pub use disks::{DiskUsage, GuestDisk};
+pub use migration::{Migration, Station};
 pub use pools::{Pool, Sharing, Slicing, Usage, Used};
 
 use crate::costs::Given;
@@ -330,6 +332,8 @@ pub enum Act {
     Exec,
     /// Servers fail, or serve again.
     Call,
+    /// A guest moves to another host.
+    Migrate,
 }
 
 /// What happens to the servers of a service, or what a wait is for.
@@ -418,7 +422,7 @@ pub struct Action {
     /// Place of the guest.
     #[serde(default)]
     pub guest: Option<usize>,
-    /// Parameters to set.
+    /// Parameters to set, or how a guest moves.
     #[serde(default)]
     pub args: Map<String, Value>,
     /// What a program does, one after the other; absent: it cannot run.

@@ -24,6 +24,9 @@ pub struct Pool {
     pub slices: Option<Slicing>,
     /// Places of its guests.
     pub guests: Vec<usize>,
+    /// Places of guests that are its once they have moved, behind the others.
+    #[serde(default)]
+    pub arrivals: Vec<usize>,
 }
 
 /// How vCPUs take turns on processors.
@@ -92,9 +95,12 @@ pub struct Usage {
 pub struct Used {
     /// Its name in samples.
     pub entity: String,
-    /// Places of the guests that are part of it.
+    /// Places of the guests that are part of it, as long as they have not moved.
     pub guests: Vec<usize>,
-    /// Places of the pools whose idle vCPUs are part of it.
+    /// Places of guests that are part of it once they have moved.
+    #[serde(default)]
+    pub arrivals: Vec<usize>,
+    /// Places of the pools whose idle vCPUs are part of it, and what works in them beside guests.
     pub pools: Vec<usize>,
     /// By metric, the number of processors that counts as 1.
     pub metrics: BTreeMap<String, f64>,

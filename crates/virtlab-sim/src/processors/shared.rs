@@ -4,6 +4,7 @@ use super::usage::Series;
 use super::{Asker, Pool, Rest, Rules, Share, Slices, Supply};
 use crate::input::{self, Input, Sharing, Slicing};
 use crate::samples::Table;
+use std::collections::BTreeMap;
 
 /// What shares processors out among guests.
 #[derive(Debug)]
@@ -44,6 +45,11 @@ pub struct Shared {
     pools: Vec<Scheduler>,
     /// Of each guest its pool, and its place there; of a guest without, whatever works has a processor of its own.
     places: Vec<Option<(usize, usize)>>,
+    /// Where guests begin, and where those that move arrive.
+    homes: Vec<Option<(usize, usize)>>,
+    arrivals: BTreeMap<usize, (usize, usize)>,
+    /// By pool, what worked beside its guests so far, in ns.
+    beside_ns: Vec<f64>,
     series: Vec<Series>,
 }
 
@@ -52,11 +58,16 @@ impl Shared {
     #[must_use]
     pub fn new(input: &Input) -> Self {
         let mut places = vec![None; input.guests.len()];
+        let mut arrivals = BTreeMap::new();
         let mut pools = Vec::new();
         for (place, pool) in input.pools.iter().enumerate() {
             let mut vcpus = Vec::new();
             for guest in &pool.guests {
                 places[*guest] = Some((place, vcpus.len()));
+                vcpus.push(input.guests[*guest].processors.unwrap_or(pool.processors));
+            }
+            for guest in &pool.arrivals {
+                arrivals.insert(*guest, (place, vcpus.len()));
                 vcpus.push(input.guests[*guest].processors.unwrap_or(pool.processors));
             }
             pools.push(Scheduler::of(pool, &vcpus));
@@ -67,7 +78,20 @@ impl Shared {
                 pools.push(Scheduler::Fluid(Pool::alone(processors)));
             }
         }
-        Self { pools, places, series: input.usage.iter().map(Series::new).collect() }
+        let series = input.usage.iter().map(Series::new).collect();
+        Self { beside_ns: vec![0.0; pools.len()], pools, homes: places.clone(), places, arrivals, series }
+    }
+
+    /// A guest has moved: what works in it from now on is work for the processors there. Nothing of it is under way.
+    pub fn arrive(&mut self, guest: usize) {
+        if let Some(place) = self.arrivals.get(&guest) {
+            self.places[guest] = Some(*place);
+        }
+    }
+
+    /// So much has worked on a pool's processors beside its guests.
+    pub fn charge(&mut self, pool: usize, work_ns: f64) {
+        self.beside_ns[pool] += work_ns;
     }
 
     /// Whether what works in a guest shares processors.
@@ -110,16 +134,18 @@ impl Shared {
 
     /// Takes samples of use, and of what idle vCPUs take, of those that are sampled as often.
     pub fn sample(&mut self, group: usize, now_ns: u64) {
-        let Self { pools, places, series } = self;
+        let Self { pools, homes, arrivals, beside_ns, series, .. } = self;
         let series = &mut series[group];
         for entity in 0..series.of().len() {
             let used = &series.of()[entity];
             let idle: f64 = used.pools.iter().map(|pool| either!(&pools[*pool], own => own.idle())).sum();
-            let places = used.guests.iter().filter_map(|guest| places[*guest]);
+            let beside: f64 = used.pools.iter().map(|pool| beside_ns[*pool]).sum();
+            let come = used.arrivals.iter().filter_map(|guest| arrivals.get(guest).copied());
+            let places = used.guests.iter().filter_map(|guest| homes[*guest]).chain(come);
             let working: f64 = places
                 .map(|(pool, place)| either!(&mut pools[pool], own => own.used_ns(now_ns, place)))
                 .sum();
-            series.take(now_ns, entity, idle.mul_add(now_ns as f64, working));
+            series.take(now_ns, entity, idle.mul_add(now_ns as f64, working + beside));
         }
     }
 

@@ -1,8 +1,7 @@
 //! Use of processors as a series: every so often, how many an entity used on average since the sample before.
 
 use crate::input::{Usage, Used};
-use crate::samples::{Column, Record, SeriesRow, Table};
-use virtlab_wire::block;
+use crate::samples::Table;
 
 /// What is sampled as often as each other, and the samples.
 #[derive(Debug)]
@@ -39,22 +38,11 @@ impl Series {
     /// All samples; `None` without any.
     #[must_use]
     pub fn table(&self) -> Option<Table> {
-        const { assert!(SeriesRow::COLUMNS.len() == 4, "a value below for each column") }
-        let entity = |place: &usize| self.given.of[*place].entity.clone();
-        let metric = |place: &usize, metric: &usize| {
-            self.given.of[*place].metrics.keys().nth(*metric).cloned().unwrap_or_default()
+        let named = |&(t_ns, entity, metric, value): &(u64, usize, usize, f64)| {
+            let used = &self.given.of[entity];
+            let metric = used.metrics.keys().nth(metric).cloned().unwrap_or_default();
+            (t_ns, used.entity.clone(), metric, value)
         };
-        let rows = || self.samples.iter();
-        let values = [
-            Column::Numbers(block::Column::I64(rows().map(|(t_ns, ..)| *t_ns as i64).collect())),
-            Column::Names(rows().map(|(_, one, ..)| entity(one)).collect()),
-            Column::Names(rows().map(|(_, one, which, _)| metric(one, which)).collect()),
-            Column::Numbers(block::Column::F64(rows().map(|(.., value)| *value).collect())),
-        ];
-        (!self.samples.is_empty()).then(|| Table {
-            stream: "series".to_owned(),
-            schema: SeriesRow::SCHEMA,
-            columns: SeriesRow::COLUMNS.iter().copied().zip(values).collect(),
-        })
+        Table::series("series", &self.samples.iter().map(named).collect::<Vec<_>>())
     }
 }

@@ -158,6 +158,26 @@ impl Servers {
         serving.writing = self.disks.model(*guest).and_then(|disk| Writing::new(own, disk, now_ns));
     }
 
+    /// Those in a guest.
+    pub fn in_guest(&self, guest: usize) -> Vec<usize> {
+        (0..self.all.len()).filter(|server| self.all[*server].guest == guest).collect()
+    }
+
+    /// A server stands still, with its guest: what its processors have begun waits.
+    pub fn freeze(&mut self, server: usize, now_ns: u64) {
+        self.all[server].serving.threads.freeze(now_ns);
+    }
+
+    /// A server continues where it stood still.
+    pub fn thaw(&mut self, server: usize, now_ns: u64) {
+        self.all[server].serving.threads.thaw(now_ns);
+    }
+
+    /// The service of a server, where it is of one.
+    pub fn service_of(&self, server: usize) -> Option<&str> {
+        self.all[server].service.as_deref()
+    }
+
     /// A server forwards from now on, by a role.
     pub fn make_passive(&mut self, server: usize, role: usize, bounds: Bounds) {
         self.all[server].passive = Some(Passive::new(role, bounds));

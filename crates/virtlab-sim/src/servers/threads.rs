@@ -17,6 +17,8 @@ pub struct Threads<T> {
     /// When things on processors of their own will be done, in the order in which they began.
     alone: BinaryHeap<Reverse<(u64, u64, T)>>,
     shared: Option<Shared<T>>,
+    /// Since when they stand still, with their guest.
+    frozen_ns: Option<u64>,
 }
 
 /// Things on processors that are shared.
@@ -35,12 +37,32 @@ impl<T: Ord + Copy> Threads<T> {
     pub fn new(shares: bool) -> Self {
         let shared =
             Shared { under_way: BTreeMap::new(), done: VecDeque::new(), wanted: Vec::new(), paused: None };
-        Self { pause: None, begun: 0, alone: BinaryHeap::new(), shared: shares.then_some(shared) }
+        Self {
+            pause: None,
+            begun: 0,
+            alone: BinaryHeap::new(),
+            shared: shares.then_some(shared),
+            frozen_ns: None,
+        }
     }
 
     /// The first request has come, so it is known when the server pauses; later ones change nothing.
     pub fn note_pause(&mut self, pause: impl FnOnce() -> Pause) {
         self.pause.get_or_insert_with(pause);
+    }
+
+    /// They stand still from now on.
+    pub fn freeze(&mut self, now_ns: u64) {
+        self.frozen_ns.get_or_insert(now_ns);
+    }
+
+    /// They continue: what they had begun has as much left as it had.
+    pub fn thaw(&mut self, now_ns: u64) {
+        let Some(since_ns) = self.frozen_ns.take() else { return };
+        self.alone = std::mem::take(&mut self.alone)
+            .into_iter()
+            .map(|Reverse((done_ns, number, what))| Reverse((done_ns + (now_ns - since_ns), number, what)))
+            .collect();
     }
 
     /// How many of them are busy.
@@ -74,7 +96,7 @@ impl<T: Ord + Copy> Threads<T> {
             return shared.under_way.remove(&number);
         }
         let Reverse((done_ns, ..)) = self.alone.peek()?;
-        if *done_ns > now_ns {
+        if *done_ns > now_ns || self.frozen_ns.is_some() {
             return None;
         }
         self.alone.pop().map(|Reverse((_, _, what))| what)
@@ -82,6 +104,9 @@ impl<T: Ord + Copy> Threads<T> {
 
     /// When they have to be looked after next; of work on shared processors they are told.
     pub fn next_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.frozen_ns.is_some() {
+            return None;
+        }
         if self.shared.is_none() {
             return self.alone.peek().map(|Reverse((done_ns, ..))| *done_ns);
         }
@@ -119,7 +144,7 @@ impl<T: Ord + Copy> Threads<T> {
     }
 
     fn pauses(&self, now_ns: u64) -> bool {
-        self.pause.is_some_and(|pause| pause.holds(Nanos(now_ns)).is_some())
+        self.frozen_ns.is_some() || self.pause.is_some_and(|pause| pause.holds(Nanos(now_ns)).is_some())
     }
 }
 
@@ -146,6 +171,24 @@ mod tests {
         assert_eq!((threads.done(20), threads.done(20)), (Some('a'), None));
         assert_eq!((threads.next_ns(20), threads.done(180)), (Some(180), Some('b')));
         assert!(threads.wanted().is_empty());
+    }
+
+    #[test]
+    fn what_is_begun_waits_while_its_guest_stands_still() {
+        let mut alone: Threads<char> = Threads::new(false);
+        alone.begin('a', Nanos(20), 0);
+        alone.freeze(5);
+        assert_eq!((alone.next_ns(5), alone.done(30)), (None, None));
+        alone.thaw(105);
+        assert_eq!((alone.next_ns(105), alone.done(119), alone.done(120)), (Some(120), None, Some('a')));
+        let mut shared: Threads<char> = Threads::new(true);
+        shared.begin('a', Nanos(20), 0);
+        assert_eq!(shared.wanted(), [(1, Rest::of(20))]);
+        shared.freeze(5);
+        assert!(shared.stops(5));
+        shared.given_back(vec![(1, Rest::of(15))]);
+        shared.thaw(105);
+        assert_eq!((shared.stops(105), shared.wanted()), (false, vec![(1, Rest::of(15))]));
     }
 
     #[test]

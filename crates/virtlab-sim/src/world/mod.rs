@@ -1,10 +1,12 @@
 //! The whole: network, roles and timeline, played from instant to instant.
 
+mod moving;
 mod operations;
 
 use crate::agenda::Due;
 use crate::input::{Act, Action, Deed, Finding, Input, Passive, Pool, Role};
 use crate::ip::Message;
+use crate::moves::Moves;
 use crate::network::{Landed, Network};
 use crate::samples::readings::{ENDED, Readings, STOPPED};
 use crate::samples::{Column, Table};
@@ -92,6 +94,7 @@ struct UnderWay {
     waits: BTreeMap<usize, u64>,
     /// Services that have failed, each with the guest.
     failed: BTreeSet<(String, usize)>,
+    moves: Moves,
 }
 
 /// A world that is being played.
@@ -168,6 +171,7 @@ impl World {
                 Err(finding) => findings.push(finding),
             }
         }
+        let moves = Moves::new(&input, &mut network).map_err(|finding| findings.push(finding)).ok();
         if !findings.is_empty() {
             return Err(findings);
         }
@@ -180,7 +184,7 @@ impl World {
             roles,
             timeline,
             stops: Vec::new(),
-            under_way: UnderWay::default(),
+            under_way: UnderWay { moves: moves.unwrap_or_default(), ..UnderWay::default() },
             edges,
             marked: BTreeSet::new(),
             readings: Readings::default(),
@@ -274,6 +278,7 @@ impl World {
                 Some(&Due::Disk(guest)) => self.store(guest),
                 Some(&Due::Serve(server)) => self.serve(server),
                 Some(&Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
+                Some(&Due::Copy) => self.go_on_moving(),
                 Some(&Due::LookAfter(place)) => self.network.look_after(place),
                 Some(&Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);
@@ -468,6 +473,7 @@ impl World {
             while let Some((place, word)) = self.timeline.expired(now_ns) {
                 self.note_of(place, word);
                 self.under_way.waits.remove(&place);
+                self.stop_moving(place);
                 if let Some(role) = self.input.timeline[place].role {
                     self.stop(role);
                 }
@@ -534,6 +540,10 @@ impl World {
             (Act::Exec, _) => {
                 self.note(&format!("{id}.started"));
                 self.go_on_with(index);
+            }
+            (Act::Migrate, _) => {
+                self.note(&format!("{id}.started"));
+                self.begin_to_move(index);
             }
             (Act::Call, _) => {
                 self.note(&format!("{id}.started"));
@@ -646,6 +656,7 @@ impl World {
         }
         tables.extend(self.network.servers.processors.samples());
         tables.extend(self.network.servers.disks.samples());
+        tables.extend(self.under_way.moves.table());
         tables.extend(self.readings.table());
         let windows = self.timeline.windows();
         let mut reasons = self.reasons;

@@ -7,5 +7,4 @@ MIGRATE = TimelineAction(
     meaning="a guest moves to another host while it runs",
     events=frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
     keys=("guest", "to", "mode", "over", "bandwidth", "downtime_limit"),
-    arms={"testbed": None, "simulator": "a simulated guest has no memory to move"},
 )

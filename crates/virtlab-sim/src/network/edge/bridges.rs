@@ -89,6 +89,19 @@ impl Bridges {
         &self.all[bridge].ports
     }
 
+    /// A vNIC is plugged into another switch.
+    pub fn plug(&mut self, nic: usize, from: Option<usize>, to: usize) {
+        if let Some(from) = from {
+            self.all[from].ports.retain(|place| *place != Place::Nic(nic));
+        }
+        self.all[to].ports.push(Place::Nic(nic));
+    }
+
+    /// From now on frames to an address leave a switch that way.
+    pub fn direct(&mut self, bridge: usize, mac: Mac, to: Place) {
+        self.all[bridge].ways.insert(mac, to);
+    }
+
     /// What switches had learnt at some vNICs is lost.
     pub fn forget(&mut self, nics: &[usize]) {
         for bridge in self.all.iter_mut().filter(|bridge| bridge.learns) {

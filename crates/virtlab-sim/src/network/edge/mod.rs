@@ -7,7 +7,7 @@ pub mod uplinks;
 pub mod vnics;
 
 use crate::input::{Act, Finding, Input, On};
-use crate::network::frames::Place;
+use crate::network::frames::{Outgoing, Place};
 use bridges::Bridges;
 use virtlab_fabric::{Mac, PortId};
 use vnics::Nic;
@@ -18,8 +18,10 @@ pub struct Edge {
     pub bridges: Bridges,
     /// By port of the fabric, the place in `nics` of the queue that guests share in front of it.
     shared: Vec<Option<usize>>,
-    /// Whether a guest is reset while the world is played: what a vNIC takes is not known before it comes.
+    /// Whether a guest is reset or moves while the world is played: what a vNIC takes is not known before it comes.
     pub outages: bool,
+    /// What guests that stand still would have sent, by vNIC.
+    pub held: Vec<(usize, Outgoing)>,
 }
 
 impl Edge {
@@ -40,8 +42,8 @@ impl Edge {
             shared[at.0] = Some(nics.len());
             nics.push(Nic::in_front_of(uplink, at));
         }
-        let outages = input.timeline.iter().any(|action| action.act == Act::Reset);
-        Ok(Self { nics, bridges, shared, outages })
+        let outages = input.timeline.iter().any(|action| matches!(action.act, Act::Reset | Act::Migrate));
+        Ok(Self { nics, bridges, shared, outages, held: Vec::new() })
     }
 
     /// vNICs of a guest.

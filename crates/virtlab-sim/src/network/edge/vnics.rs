@@ -70,6 +70,11 @@ impl Bucket {
         Self { rate_bit_per_s, free_ns: -burst_ns, burst_ns, last_costs: [(u32::MAX, 0); 2] }
     }
 
+    /// It lets frames go at another rate from now on.
+    pub fn set_rate(&mut self, rate_bit_per_s: u64) {
+        (self.rate_bit_per_s, self.last_costs) = (rate_bit_per_s, [(u32::MAX, 0); 2]);
+    }
+
     /// What a frame costs.
     #[inline]
     pub fn cost_ns(&mut self, bytes: u32) -> i64 {
@@ -102,6 +107,19 @@ impl Bucket {
     }
 }
 
+/// Whether the guest behind a vNIC hears and speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It does both.
+    Here,
+    /// It is being reset: what comes is lost, and what leaves vanishes.
+    Down,
+    /// It stands still: what comes is lost, and what leaves waits until it runs again.
+    Frozen,
+    /// It has moved: what comes is lost, because it comes where the guest was.
+    Unreached,
+}
+
 /// A vNIC. What every frame touches comes first: it lies in three lines of the processor's cache.
 #[repr(C, align(64))]
 pub struct Nic {
@@ -115,8 +133,7 @@ pub struct Nic {
     pub mtu_bytes: u32,
     /// Whether it is a queue that guests share, and no vNIC.
     shared: bool,
-    /// Its guest is being reset.
-    pub down: bool,
+    pub presence: Presence,
     pub queue: Queue,
     pub traffic: Traffic,
     /// Fragments that come to it over certain ways, and the bytes of each.
@@ -134,7 +151,7 @@ impl Nic {
             licence: given.licence.as_ref().map(Licence::new).map(Box::new),
             mtu_bytes: given.mtu_bytes,
             shared: false,
-            down: false,
+            presence: Presence::Here,
             queue: Queue::default(),
             traffic: Traffic::default(),
             coming: VecDeque::new(),
@@ -157,8 +174,9 @@ impl Nic {
     /// Whether a frame that comes is lost here.
     #[inline]
     pub fn misses(&mut self) -> bool {
-        self.traffic.missed += u64::from(self.down);
-        self.down
+        let misses = self.presence != Presence::Here;
+        self.traffic.missed += u64::from(misses);
+        misses
     }
 
     /// Fragments will come and are only counted.

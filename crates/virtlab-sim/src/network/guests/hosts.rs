@@ -102,6 +102,13 @@ impl Hosts {
         bridging.ways.get(&destination).copied()
     }
 
+    /// From now on a guest that forwards frames sends those to an address through that vNIC of its.
+    pub fn direct(&mut self, guest: usize, mac: Mac, nic: usize) {
+        if let Some(bridging) = &mut self.all[guest].bridging {
+            bridging.ways.insert(mac, nic);
+        }
+    }
+
     /// A packet, or a fragment of one, comes to a guest: whether it is whole with it.
     #[inline]
     pub fn take(&mut self, guest: usize, packet: &Packet, at_ns: u64) -> bool {

@@ -8,6 +8,7 @@
 
 use crate::agenda::Due;
 use crate::input::Versions;
+use crate::network::edge::vnics::Presence;
 use crate::network::guests::noise::Voice;
 use crate::network::whole::Network;
 
@@ -16,7 +17,7 @@ impl Network {
     pub fn set_down(&mut self, guest: usize, down: bool) {
         let nics = self.edge.of_guest(guest);
         for &nic in &nics {
-            self.edge.nics[nic].down = down;
+            self.edge.nics[nic].presence = if down { Presence::Down } else { Presence::Here };
             if down {
                 self.forget_neighbours(nic, Versions::BOTH);
             }

@@ -13,6 +13,7 @@ mod forwarding;
 mod interfaces;
 mod landing;
 mod meetings;
+mod moves;
 mod opening;
 mod queueing;
 mod receiving;

@@ -2,6 +2,7 @@
 
 use crate::agenda::Due;
 use crate::network::edge::queue::Waiting;
+use crate::network::edge::vnics::Presence;
 use crate::network::frames::Outgoing;
 use crate::network::platform::flights::Flight;
 use crate::network::whole::Network;
@@ -173,10 +174,10 @@ impl Network {
             port.traffic.send(1, out.bytes);
             return self.enter_wire(at, *out);
         }
-        if port.down {
-            port.traffic.vanished += 1;
+        if port.presence != Presence::Here && self.keeps(nic, out) {
             return;
         }
+        let port = &mut self.edge.nics[nic];
         port.traffic.send(1, out.bytes);
         match self.platform.leave(self.now_ns, nic, port.bridge, out) {
             Some(at_ns) => self.fly(at_ns, Flight::Out(nic, *out)),

@@ -1,0 +1,358 @@
+//! Guests that move: their copies as bulk transfers, and their rounds.
+//!
+//! Copies are a fluid. Its shares change when one begins or ends to send, and every tenth of a second, when it is seen what
+//! packets ask for. Between two looks all of it is at a constant rate, so a look costs as much whatever is copied.
+
+use crate::agenda::Due;
+use crate::bulk::{self, Capacity, PAYLOAD_SHARE, Transfer};
+use crate::input::{Act, Finding, Input, Migration};
+use crate::network::Network;
+use crate::samples::{Sample, Table};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use virtlab_fabric::LineId;
+use virtlab_migration::{Mode, Moving, Stage};
+
+/// How often what packets ask for is seen.
+const SEEN_EVERY_NS: u64 = 100_000_000;
+/// How often what remains is sampled, as on the testbed.
+const SAMPLED_EVERY_NS: u64 = 50_000_000;
+const SECOND_NS: f64 = 1e9;
+const BITS: f64 = 8.0;
+const CURE: &str = "mend how the guest moves";
+
+/// A line that copies cross.
+#[derive(Debug)]
+struct Line {
+    link: String,
+    direction: String,
+    id: LineId,
+    capacity: Capacity,
+    /// What packets had brought when that was seen last.
+    offered_octets: u64,
+}
+
+impl Line {
+    fn is(&self, link: &str, direction: &str) -> bool {
+        self.link == link && self.direction == direction
+    }
+}
+
+/// One guest on its way.
+#[derive(Debug)]
+pub struct Move {
+    pub guest: usize,
+    pub given: Migration,
+    machine: Moving,
+    begun_ns: u64,
+    /// What it sends now, in bytes a second.
+    share: f64,
+    /// Of what it has sent, how much the processors have paid for.
+    paid_bytes: f64,
+    /// Since when it stands still.
+    paused_ns: u64,
+    /// When all tables lead to it, once it runs at the destination.
+    reached_ns: Option<u64>,
+    /// Whether its action is over.
+    over: bool,
+}
+
+/// All of a world.
+#[derive(Debug, Default)]
+pub struct Moves {
+    /// How guests will move, by the action.
+    given: BTreeMap<usize, Migration>,
+    lines: Vec<Line>,
+    /// By the action that has it move.
+    all: BTreeMap<usize, Move>,
+    looked_ns: u64,
+    seen_ns: u64,
+    sampled_ns: u64,
+    planned_ns: Option<u64>,
+    samples: Vec<Sample>,
+}
+
+/// What happens to a guest on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It stands still.
+    Pauses,
+    /// It runs at the destination.
+    Resumes,
+    /// All of its state is there.
+    Over,
+}
+
+impl Move {
+    /// Whether it sends, or would if it was asked now.
+    fn wants(&self) -> bool {
+        self.machine.sends()
+            || (self.machine.stage() == Stage::Setup
+                && self.machine.next_s(1.0).is_some_and(|left_s| left_s <= 0.0))
+    }
+
+    fn transfer(&self, lines: &[Line]) -> Transfer {
+        let place = |(link, direction): &(String, String)| {
+            lines
+                .iter()
+                .position(|line| line.is(link, direction))
+                .expect("its lines were looked for at first")
+        };
+        Transfer {
+            lines: self.given.way.iter().map(place).collect(),
+            most_octets_per_s: Some(self.given.bandwidth_byte_per_s / PAYLOAD_SHARE),
+        }
+    }
+
+    /// Whether its guest's processors stand still.
+    pub const fn is_paused(&self) -> bool {
+        self.machine.is_paused()
+    }
+
+    /// Looks whether what it does is over, at a share of so many bytes a second; what happens then, in order.
+    fn turn(&mut self, now_ns: u64, share: f64) -> Vec<Turn> {
+        let now_s = (now_ns - self.begun_ns) as f64 / SECOND_NS;
+        let mut found = Vec::new();
+        loop {
+            let (before, paused) = (self.machine.stage(), self.machine.is_paused());
+            self.machine.turn(now_s, share);
+            let (after, pauses) = (self.machine.stage(), self.machine.is_paused());
+            if pauses && !paused {
+                found.push(Turn::Pauses);
+            }
+            if paused && !pauses {
+                found.push(Turn::Resumes);
+            }
+            if after == Stage::Over && before != Stage::Over {
+                found.push(Turn::Over);
+            }
+            if after == before {
+                return found;
+            }
+        }
+    }
+
+    /// How often the hypervisor has read which pages are dirty: as it begins, after each round, and in the pause.
+    fn readings(&self) -> f64 {
+        match self.given.policy.mode {
+            Mode::PreCopy => self.machine.course().rounds.len() as f64 + 2.0,
+            Mode::Hot => 3.0,
+            Mode::PostCopy => 2.0,
+            Mode::Cold => 0.0,
+        }
+    }
+}
+
+impl Moves {
+    /// Those of a timeline. A finding where one cannot be.
+    pub fn new(input: &Input, network: &mut Network) -> Result<Self, Finding> {
+        let mut own = Self::default();
+        for (place, action) in input.timeline.iter().enumerate().filter(|(_, each)| each.act == Act::Migrate)
+        {
+            let cannot = |reason: String| Finding::new(format!("timeline.{}", action.id), reason, CURE);
+            let given: Migration = serde_json::from_value(Value::Object(action.args.clone()))
+                .map_err(|error| cannot(error.to_string()))?;
+            given.check().map_err(cannot)?;
+            for (link, direction) in &given.way {
+                if own.lines.iter().any(|line| line.is(link, direction)) {
+                    continue;
+                }
+                let rate = input.fabric.links.get(link).map(|each| each.rate_bit_per_s);
+                let (Some(rate), Some(id)) = (rate, network.line(link, direction)) else {
+                    return Err(cannot(format!("there is no link '{link}'")));
+                };
+                let capacity = Capacity { octets_per_s: rate as f64 / BITS, asked_octets_per_s: 0.0 };
+                let (link, direction) = (link.clone(), direction.clone());
+                own.lines.push(Line { link, direction, id, capacity, offered_octets: 0 });
+            }
+            own.given.insert(place, given);
+        }
+        Ok(own)
+    }
+
+    /// An action has a guest move from now on.
+    pub fn begin(&mut self, action: usize, guest: usize, network: &mut Network) {
+        let Some(given) = self.given.get(&action).cloned() else { return };
+        if self.open().next().is_none() {
+            let now_ns = network.now_ns;
+            (self.looked_ns, self.seen_ns, self.sampled_ns) = (now_ns, now_ns, now_ns);
+            for line in &mut self.lines {
+                line.capacity.asked_octets_per_s = 0.0;
+                line.offered_octets = network.offered_octets(line.id);
+            }
+        }
+        let machine = Moving::new(given.guest, given.policy, 0.0);
+        let begun_ns = network.now_ns;
+        let one = Move {
+            guest,
+            given,
+            machine,
+            begun_ns,
+            share: 0.0,
+            paid_bytes: 0.0,
+            paused_ns: 0,
+            reached_ns: None,
+            over: false,
+        };
+        self.all.insert(action, one);
+    }
+
+    fn open(&self) -> impl Iterator<Item = &Move> {
+        self.all.values().filter(|one| !one.over)
+    }
+
+    /// Time passes, and copies with it; processors pay for what was sent.
+    pub fn pass(&mut self, network: &mut Network) {
+        let seconds = (network.now_ns - self.looked_ns) as f64 / SECOND_NS;
+        self.looked_ns = network.now_ns;
+        for one in self.all.values_mut().filter(|one| !one.over) {
+            one.machine.pass(seconds, one.share);
+            let sent_bytes = one.machine.course().bytes;
+            for (pool, byte_ns) in &one.given.work {
+                network.servers.processors.charge(*pool, (sent_bytes - one.paid_bytes) * byte_ns);
+            }
+            one.paid_bytes = sent_bytes;
+        }
+    }
+
+    /// Sees what packets ask for, where the time has come.
+    pub fn see(&mut self, network: &mut Network) {
+        let passed_ns = network.now_ns - self.seen_ns;
+        if passed_ns < SEEN_EVERY_NS || self.lines.is_empty() {
+            return;
+        }
+        self.seen_ns = network.now_ns;
+        for line in &mut self.lines {
+            let offered_octets = network.offered_octets(line.id);
+            let come = (offered_octets - line.offered_octets) as f64;
+            line.capacity.asked_octets_per_s = come * SECOND_NS / passed_ns as f64;
+            line.offered_octets = offered_octets;
+        }
+    }
+
+    /// By action, what each that wants to send has, in bytes a second; and by line what packets find, in octets a second.
+    fn shares(&self) -> (BTreeMap<usize, f64>, Vec<f64>) {
+        let senders: Vec<(usize, &Move)> = self
+            .all
+            .iter()
+            .filter(|(_, one)| !one.over && one.wants())
+            .map(|(action, one)| (*action, one))
+            .collect();
+        let transfers: Vec<Transfer> = senders.iter().map(|(_, one)| one.transfer(&self.lines)).collect();
+        let lines: Vec<Capacity> = self.lines.iter().map(|line| line.capacity).collect();
+        let found = bulk::shares(&lines, &transfers);
+        let of_each = senders.iter().zip(&found.transfers).map(|((action, one), octets_per_s)| {
+            // What shares no line has its limit, to the bit.
+            let alone = one.given.way.is_empty();
+            let share = if alone { one.given.bandwidth_byte_per_s } else { octets_per_s * PAYLOAD_SHARE };
+            (*action, share)
+        });
+        (of_each.collect(), found.packets)
+    }
+
+    /// Each sends at its share from now on, and packets find the rest.
+    pub fn share_out(&mut self, network: &mut Network) {
+        let (of_each, packets) = self.shares();
+        for (action, one) in &mut self.all {
+            one.share = of_each.get(action).copied().unwrap_or(0.0);
+        }
+        for (line, octets_per_s) in self.lines.iter().zip(packets) {
+            network.set_rate(line.id, ((octets_per_s * BITS).round() as u64).max(1));
+        }
+    }
+
+    /// Samples what remains, where the time has come.
+    pub fn sample(&mut self, now_ns: u64) {
+        if now_ns < self.sampled_ns + SAMPLED_EVERY_NS {
+            return;
+        }
+        self.sampled_ns = now_ns;
+        for one in self.all.values().filter(|one| !one.over) {
+            let values = [
+                ("migration_remaining", one.machine.remaining_bytes()),
+                ("dirty_rate", one.machine.dirty_byte_per_s()),
+            ];
+            for (metric, value) in values {
+                self.samples.push((now_ns, one.given.entity.clone(), metric.to_owned(), value));
+            }
+        }
+    }
+
+    /// Plans the next look.
+    pub fn plan(&mut self, network: &mut Network) {
+        let now_ns = network.now_ns;
+        let ends = self
+            .open()
+            .filter_map(|one| one.machine.next_s(one.share))
+            .map(|left_s| now_ns.saturating_add(((left_s * SECOND_NS).ceil() as u64).max(1)));
+        let reached = self.all.values().filter_map(|one| one.reached_ns);
+        let looks = self.open().flat_map(|one| {
+            let seen = (!one.given.way.is_empty()).then_some(self.seen_ns + SEEN_EVERY_NS);
+            [Some(self.sampled_ns + SAMPLED_EVERY_NS), seen].into_iter().flatten()
+        });
+        let Some(next_ns) = ends.chain(reached).chain(looks).min() else { return };
+        if self.planned_ns.is_none_or(|planned_ns| planned_ns <= now_ns || next_ns < planned_ns) {
+            self.planned_ns = Some(next_ns);
+            network.agenda.plan(next_ns, Due::Copy);
+        }
+    }
+
+    /// All that was measured.
+    pub fn table(&self) -> Option<Table> {
+        Table::series("migration", &self.samples)
+    }
+
+    /// What happens by now, by action and in order.
+    pub fn turns(&mut self, now_ns: u64) -> Vec<(usize, Turn)> {
+        let shares = self.shares().0;
+        let open = self.all.iter_mut().filter(|(_, one)| !one.over);
+        open.flat_map(|(action, one)| {
+            let share = shares.get(action).copied().unwrap_or(0.0);
+            one.turn(now_ns, share).into_iter().map(|turn| (*action, turn))
+        })
+        .collect()
+    }
+
+    /// Notes what happens to one, with what is known of it by then.
+    pub fn note(&mut self, action: usize, turn: Turn, now_ns: u64) -> Option<&Move> {
+        let Self { all, samples, .. } = self;
+        let one = all.get_mut(&action)?;
+        let mut sample = |metric: &str, value: f64| {
+            samples.push((now_ns, one.given.entity.clone(), metric.to_owned(), value));
+        };
+        match turn {
+            Turn::Pauses => one.paused_ns = now_ns,
+            Turn::Resumes => {
+                let again_ns = (one.given.guest.fixed.reconvergence_s * SECOND_NS).round() as u64;
+                one.reached_ns = Some(now_ns.saturating_add(again_ns));
+                sample("pause", (now_ns - one.paused_ns) as f64);
+            }
+            Turn::Over => {
+                one.over = true;
+                sample("migration_time", (now_ns - one.begun_ns) as f64);
+                sample("migration_sent", one.machine.course().bytes);
+                sample("migration_rounds", one.readings());
+            }
+        }
+        Some(one)
+    }
+
+    /// Those to which all tables lead from now on.
+    pub fn reached(&mut self, now_ns: u64) -> Vec<&Move> {
+        let come = |one: &&mut Move| one.reached_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        let found = self.all.values_mut().filter(come);
+        found
+            .map(|one| {
+                one.reached_ns = None;
+                &*one
+            })
+            .collect()
+    }
+
+    /// Gives one up; `None` where it is over.
+    pub fn give_up(&mut self, action: usize) -> Option<&Move> {
+        let one = self.all.get_mut(&action).filter(|one| !one.over)?;
+        one.over = true;
+        Some(one)
+    }
+}

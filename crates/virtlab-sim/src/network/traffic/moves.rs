@@ -1,0 +1,115 @@
+//! A guest stands still, runs again at another host, and is reached there.
+//!
+//! While it stands still frames to it are lost, as at the tap of a machine that is paused, and what it would have sent waits in its
+//! memory. From when it runs again its vNICs are at the other host's virtual switches; frames still go to where it was, and
+//! are lost, until every table has been told. In a world where that can happen every frame has its events.
+
+use crate::input::{Station, Way};
+use crate::network::edge::vnics::Presence;
+use crate::network::frames::{Outgoing, Place};
+use crate::network::whole::Network;
+use virtlab_fabric::LineId;
+use virtlab_wire::Nanos;
+
+impl Network {
+    /// A guest stands still, with what serves in it.
+    pub fn freeze(&mut self, guest: usize) {
+        for nic in self.edge.of_guest(guest) {
+            self.edge.nics[nic].presence = Presence::Frozen;
+        }
+        for server in self.servers.in_guest(guest) {
+            self.servers.freeze(server, self.now_ns);
+            self.look_at(server);
+        }
+    }
+
+    /// A guest runs again, its vNICs at these virtual switches; without any it has stayed.
+    pub fn thaw(&mut self, guest: usize, plugs: &[(usize, usize)]) {
+        let presence = if plugs.is_empty() { Presence::Here } else { Presence::Unreached };
+        for nic in self.edge.of_guest(guest) {
+            self.edge.nics[nic].presence = presence;
+        }
+        for &(nic, bridge) in plugs {
+            self.edge.bridges.plug(nic, self.edge.nics[nic].bridge, bridge);
+            self.edge.nics[nic].bridge = Some(bridge);
+        }
+        if !plugs.is_empty() {
+            self.servers.processors.arrive(guest);
+        }
+        for server in self.servers.in_guest(guest) {
+            self.servers.thaw(server, self.now_ns);
+            self.look_at(server);
+        }
+        let (own, others) = std::mem::take(&mut self.edge.held)
+            .into_iter()
+            .partition(|(nic, _)| self.edge.nics[*nic].given.guest == guest);
+        self.edge.held = others;
+        let own: Vec<_> = own;
+        for (nic, out) in own {
+            self.transmit(nic, &out);
+        }
+    }
+
+    /// Whether what would leave a vNIC vanishes or waits, because its guest is not there or stands still.
+    #[cold]
+    pub(super) fn keeps(&mut self, nic: usize, out: &Outgoing) -> bool {
+        match self.edge.nics[nic].presence {
+            Presence::Down => self.edge.nics[nic].traffic.vanished += 1,
+            Presence::Frozen => self.edge.held.push((nic, *out)),
+            Presence::Here | Presence::Unreached => return false,
+        }
+        true
+    }
+
+    /// Every table leads to where a guest is now.
+    pub fn reach(&mut self, guest: usize, stations: &[Station]) {
+        for station in stations {
+            for (bridge, way) in &station.vswitches {
+                if let Some(place) = self.place(way) {
+                    self.edge.bridges.direct(*bridge, station.mac, place);
+                }
+            }
+            for (link, direction) in &station.lines {
+                if let Some(line) = self.wire.fabric.line(link, direction) {
+                    self.wire.fabric.direct(station.mac, line, Nanos(self.now_ns));
+                }
+            }
+            for &(bridging, nic) in &station.bridges {
+                self.guests.hosts.direct(bridging, station.mac, nic);
+            }
+        }
+        for nic in self.edge.of_guest(guest) {
+            self.edge.nics[nic].presence = Presence::Here;
+        }
+    }
+
+    fn place(&self, way: &Way) -> Option<Place> {
+        match way {
+            Way::Vnic(nic) => Some(Place::Nic(*nic)),
+            Way::Port(name) => self.wire.fabric.port(name).map(Place::Port),
+        }
+    }
+
+    /// A direction of a link, by name.
+    pub fn line(&self, link: &str, direction: &str) -> Option<LineId> {
+        self.wire.fabric.line(link, direction)
+    }
+
+    /// Octets that packets have brought to a line until now.
+    pub fn offered_octets(&mut self, line: LineId) -> u64 {
+        self.wire.fabric.settle_counters(Nanos(self.now_ns));
+        self.wire.fabric.offered_octets(line)
+    }
+
+    /// Packets find a line so fast from now on, and so do the queues in front of it that hold back their senders.
+    pub fn set_rate(&mut self, line: LineId, rate_bit_per_s: u64) {
+        self.wire.fabric.set_rate(line, rate_bit_per_s);
+        for nic in &mut self.edge.nics {
+            if nic.port.is_some_and(|at| self.wire.fabric.line_from(at) == Some(line))
+                && let Some(bucket) = &mut nic.bucket
+            {
+                bucket.set_rate(rate_bit_per_s.min(nic.given.pushback_bit_per_s.unwrap_or(u64::MAX)));
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+"""Guests that move to another host in the simulator: what is copied of them, over which links, and where frames go then.
+
+The core plays a move by the model of `virtlab migration` (rule `qemu`). The copy is a fluid: `over: machine` it has its
+bandwidth and shares no wire, `over: network` it has its max-min fair share of the links between both hosts, and packets
+find the rest. While the guest is paused it hears and says nothing; then its vNICs are at the virtual switches of the
+other host, and every table leads there after the profile's time of re-convergence. Of a profile:
+
+| parameter | what it is |
+|---|---|
+| `migration.untouched_ratio` | the part of a guest's memory that is zero, so that it is not sent |
+| `migration.setup_ns` | from the request to the first byte |
+| `migration.device_ns` | the part of the pause that is not memory |
+| `migration.reconvergence_ns` | after the pause, until frames reach the guest |
+| `migration.shutdown_ns` | of `cold`: until the guest is off |
+| `migration.boot_ns` | of `cold`: from its start until it serves; absent: as its platform declares |
+| `migration.send_byte_ns`, `migration.receive_byte_ns` | what a byte costs the source's, the destination's processors |
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from virtlab.catalogue import PLATFORMS, WORKLOADS
+from virtlab.catalogue.actions import MIGRATE
+from virtlab.plan import Action, Plan, Refusal
+from virtlab.planner.moves import MODE, OVER, moved, moves, vswitch_there
+from virtlab.planner.wiring import Wiring
+from virtlab.simulator.pools import sharing_processors, vcpus
+
+BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's own limits, where a Plan says none: max-bandwidth, downtime-limit
+DOWNTIME_LIMIT_NS = 300_000_000
+LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY
+NETWORK = "network"
+COLD, POST_COPY = "cold", "post_copy"
+MODES = ("pre_copy", POST_COPY, "hot", COLD)
+S = 1e9
+
+
+def lowered_move(
+    plan: Plan, action: Action, vnics: Mapping[str, int], vswitches: Mapping[str, int]
+) -> dict[str, Any]:
+    """The core's words for a move, with the ideal profile's times: none."""
+    name, to = str(action.guest), str(action.to)
+    guest = plan.world.guests[name]
+    return {
+        "entity": f"guests.{name}",
+        "guest": {"memory_bytes": float(guest.memory_bytes or 0), **dirtied(plan, name)},
+        "policy": {
+            "mode": action.mode or MODE, "rule": "qemu", "window_s": LOOKS_EVERY_S,
+            "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / S,
+        },
+        "bandwidth_byte_per_s": float(action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S),
+        "way": way(plan, guest.host, to) or [] if action.over == NETWORK else [],
+        "plugs": [
+            [vnics[f"guests.{name}.vnics.{own}"], vswitches[vswitch_there(guest, str(vnic.vswitch), to)]]
+            for own, vnic in guest.vnics.items()
+        ],
+        "stations": list(_stations(moved(plan, name, to), name, vnics, vswitches)),
+    }  # fmt: skip
+
+
+def dirtied(plan: Plan, guest: str) -> dict[str, float]:
+    """How fast a guest dirties its memory, and how much of it."""
+    del plan, guest
+    return {}
+
+
+def _stations(
+    after: Plan, guest: str, vnics: Mapping[str, int], vswitches: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    """Which way frames to each vNIC of a guest go, in the world after its move."""
+    wiring = Wiring(after)
+    for name, vnic in after.world.guests[guest].vnics.items():
+        found: dict[str, list[Any]] = {"vswitches": [], "lines": [], "bridges": []}
+        for box, port in wiring.ports_towards_vnic(guest, name).items():
+            kind, _, which = box.partition(":")
+            if kind == "switch":
+                found["lines"].append(_line_from(after, port))
+            elif kind == "vswitch":
+                to = {"port": port} if port in wiring.owner else {"vnic": vnics[_path(port)]}
+                found["vswitches"].append([vswitches[which], to])
+            else:
+                place = list(after.world.guests).index(which)
+                found["bridges"].append([place, vnics[_path(port)]])
+        yield {"mac": vnic.mac.lower(), **found}
+
+
+def _path(port: str) -> str:
+    guest, _, vnic = port.partition("/")
+    return f"guests.{guest}.vnics.{vnic}"
+
+
+def _line_from(plan: Plan, port: str) -> list[str]:
+    """The direction of a link that begins at a port."""
+    for name, link in plan.world.links.items():
+        if port in link.ends:
+            return [name, "ab" if link.ends[0] == port else "ba"]
+    raise KeyError(port)
+
+
+def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
+    """Links from a host to another, each with its direction; None where no way without a router leads there.
+
+    The copy begins at the first of the host's virtual switches that has an uplink.
+    """
+    wiring, begins, ends = Wiring(plan), _switches(plan, source), _switches(plan, to)
+    before: dict[str, tuple[str, list[str] | None]] = {}
+    waiting = deque(begins[:1])
+    while waiting:
+        here = waiting.popleft()
+        if here in ends:
+            found = []
+            while here in before:
+                here, line = before[here]
+                found += [] if line is None else [line]
+            return found[::-1]
+        for edge in wiring.edges[here]:
+            if edge.box not in before and edge.box not in begins[:1]:
+                line = _line_from(plan, edge.port) if edge.because.startswith("links.") else None
+                before[edge.box] = here, line
+                waiting.append(edge.box)
+    return None
+
+
+def _switches(plan: Plan, host: str) -> list[str]:
+    return [
+        f"vswitch:{name}" for name, each in plan.world.vswitches.items() if each.host == host and each.uplinks
+    ]
+
+
+def timed(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
+    """The core's input with what a profile's values say of its moves."""
+    if not moves(plan):
+        return dict(lowered)
+    pairs = zip(lowered["timeline"], plan.timeline, strict=True)
+    timeline = [
+        {**each, "args": _timed(each["args"], plan, action, value)} if action.do == MIGRATE.name else each
+        for each, action in pairs
+    ]
+    return {**lowered, "timeline": timeline}
+
+
+def _timed(
+    given: Mapping[str, Any], plan: Plan, action: Action, value: Callable[[str], float]
+) -> dict[str, Any]:
+    guest = plan.world.guests[str(action.guest)]
+    sent = given["guest"]["memory_bytes"] * (1 - min(value("migration.untouched_ratio"), 1.0))
+    fixed = {
+        "setup_s": value("migration.setup_ns") / S,
+        "device_state_s": value("migration.device_ns") / S,
+        "reconvergence_s": value("migration.reconvergence_ns") / S,
+        "shutdown_s": value("migration.shutdown_ns") / S,
+        "boot_s": (value("migration.boot_ns") or PLATFORMS[guest.platform].start_ns) / S,
+    }
+    places = {each.path: place for place, each in enumerate(sharing_processors(plan))}
+    lowered_pools = bool(vcpus(plan))
+    work = [
+        [places[path], byte_ns]
+        for path, byte_ns in (
+            (f"hosts.{guest.host}", value("migration.send_byte_ns")),
+            (f"hosts.{action.to}", value("migration.receive_byte_ns")),
+        )
+        if byte_ns and path in places and lowered_pools
+    ]
+    # What is written to is never zero.
+    most = max(sent, given["guest"].get("working_set_bytes") or 0.0)
+    own = {**given["guest"], "memory_bytes": max(most, 1.0), "fixed": fixed}
+    return {**given, "guest": own, "work": work}
+
+
+def switch_overs(plan: Plan, happened: Sequence[tuple[int, str]]) -> dict[str, dict[str, Any]]:
+    """What is known of each pause of a guest that moves, by its events."""
+    at = {what: t_ns for t_ns, what in happened}
+    found: dict[str, dict[str, Any]] = {}
+    for guest, action in moves(plan).items():
+        paused, resumed = f"{action.id}.paused", f"{action.id}.resumed"
+        found[paused] = {"guest": guest}
+        if resumed in at:
+            found[resumed] = {"guest": guest, "pause_ns": at[resumed] - at[paused]}
+    return found
+
+
+def refused(plan: Plan) -> Iterator[Refusal]:
+    """Every reason why a guest of the timeline cannot move in the simulator."""
+    seen: set[str] = set()
+    for action in plan.timeline:
+        if action.do != MIGRATE.name or action.guest not in plan.world.guests:
+            continue
+        path = f"timeline.{action.id}"
+        if action.guest in seen:
+            yield Refusal(f"{path}.guest", f"{action.guest} moves twice", "let a guest move once in a run")
+        seen.add(action.guest)
+        where = list(_where(path, action, plan))
+        yield from where or _how(path, action, plan)
+        yield from _measured(path, action.guest, plan)
+
+
+def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    guest = plan.world.guests[str(action.guest)]
+    platform = PLATFORMS.get(guest.platform)
+    if platform is None or not platform.moves:
+        able = ", ".join(name for name, each in PLATFORMS.items() if each.moves)
+        reason = f"a guest of platform '{guest.platform}' has no memory of its own that could move"
+        yield Refusal(f"{path}.guest", reason, f"write 'platform: {able}'")
+    elif guest.memory_bytes is None:
+        reason = "how much memory it has is not said, so what is copied is unknown"
+        yield Refusal(f"{path}.guest", reason, "write its 'memory', e.g. 256 MiB")
+    if action.mode is not None and action.mode not in MODES:
+        yield Refusal(f"{path}.mode", f"there is no mode '{action.mode}'", f"write {' | '.join(MODES)}")
+    if action.mode == POST_COPY and action.on_timeout == "cancel":
+        reason = "a guest that runs at the destination before its memory does cannot be cancelled"
+        yield Refusal(f"{path}.on_timeout", reason, "write 'on_timeout: fail', or censor")
+    if action.over not in {None, OVER, NETWORK}:
+        yield Refusal(f"{path}.over", f"nothing is '{action.over}'", f"write '{OVER}' or '{NETWORK}'")
+    if action.over == NETWORK and not way(plan, guest.host, str(action.to)):
+        reason = f"no links lead from {guest.host} to {action.to} without a router"
+        yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', or give both hosts uplinks")
+    if guest.disk is not None:
+        reason = "its disk would have to be shared with the destination, or mirrored"
+        yield Refusal(f"{path}.guest", reason, "take a guest without 'disk'")
+    if guest.pool is not None:
+        reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
+        yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")
+    cpus = [plan.world.hosts[host].cpus is None for host in (guest.host, str(action.to))]
+    if cpus[0] != cpus[1]:
+        reason = "one of both hosts has processors of its own and the other has not"
+        yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")
+
+
+def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    guest, to = plan.world.guests[str(action.guest)], action.to
+    if to not in plan.world.hosts or to == guest.host:
+        others = [name for name in plan.world.hosts if name != guest.host]
+        reason = f"'{to}' is not another host" if to is not None else "no host is named"
+        cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
+        yield Refusal(f"{path}.to", reason, cure)
+        return
+    for name, vnic in guest.vnics.items():
+        own = f"{path}.guest.{name}"
+        if vnic.vswitch is None:
+            yield Refusal(own, "its port is its host's own", "let it stand on a virtual switch")
+        elif vswitch_there(guest, vnic.vswitch, to) not in plan.world.vswitches:
+            there = vswitch_there(guest, vnic.vswitch, to)
+            yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
+        if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
+            reason = "a queue, a rate or an isolation at its port is not built at the destination"
+            yield Refusal(own, reason, "take it away from the guest that moves")
+
+
+def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
+    for name, role in plan.roles.items():
+        sends = role.workload in WORKLOADS and "to" in WORKLOADS[role.workload].streams.values()
+        if guest == role.from_ or (guest == role.to and sends):
+            reason = f"'{name}' measures by its clock, which stands still while it is paused"
+            yield Refusal(f"{path}.guest", reason, "measure from a guest that stays, by rtt, say")
+    for action in plan.timeline:
+        if action.guest == guest and action.do != MIGRATE.name:
+            reason = f"'{action.id}' asks something of it, too"
+            yield Refusal(f"{path}.guest", reason, "let that guest only move")

@@ -1,0 +1,295 @@
+"""Guests that move in the simulator: by the model of their rounds, over links that others use, and found where they went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from virtlab.experiment import load_text
+from virtlab.plan import Columns, Event, Outcome, Plan, Trial
+from virtlab.planner import plan_run
+from virtlab.prediction.migration import Moved, Policy, courses
+from virtlab.simulator import Simulator
+from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+
+S = 1_000_000_000
+MEGABYTE = 10**6
+FILE = """\
+version: 1
+name: move
+title: A guest moves
+hosts:
+  h1: {platform: qemu, memory: 256 MB}
+  h2: {}
+  h3: {}
+topology: star
+link: {rate: RATE}
+network: {arp: ARP}
+roles:
+  probe: {workload: rtt, from: h3.g1, to: h1.g1, size: 100 B ip_packet, interval: 5 ms, count: 100000, timeout: 100 ms}
+MORE
+timeline:
+  - {id: load, do: start, role: probe}
+  - {id: go, do: migrate, guest: h1.g1, to: h2, MOVE, after: load.started + 1 s}
+  - {id: settle, do: wait, for: 1 s, after: {any: [go.finished, go.cancelled]}}
+  - {id: end, do: stop, role: probe, after: settle.done}
+windows: {measured: {from: load.started, to: end.done}}
+"""
+
+
+class Kept:
+    """A sink in memory."""
+
+    def __init__(self) -> None:
+        self.blocks: list[tuple[str, str, Columns]] = []
+        self.events: list[Event] = []
+
+    def block(self, stream: str, schema: str, columns: Columns) -> None:
+        self.blocks.append((stream, schema, columns))
+
+    def event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def artefact(self, name: str, chunks: Iterable[bytes]) -> None:
+        del name, chunks
+
+    def column(self, stream: str, name: str) -> Any:
+        found = [columns[name] for own, _, columns in self.blocks if own == stream and name in columns]
+        return np.concatenate(found)
+
+    def moved(self, metric: str) -> list[float]:
+        pairs = zip(self.column("migration", "metric"), self.column("migration", "value"), strict=True)
+        return [float(value) for name, value in pairs if name == metric]
+
+    def at(self, what: str) -> int:
+        return next(event.t_ns for event in self.events if event.what == what)
+
+
+class Still:
+    def progress(self, what: str, done_ratio: float | None = None) -> None:
+        del what, done_ratio
+
+    def cancelled(self) -> bool:
+        return False
+
+
+def planned(
+    move: str,
+    *,
+    rate: str = "100 Mbit/s",
+    arp: str = "live",
+    more: str = "",
+    swap: Mapping[str, str] | None = None,
+) -> Plan:
+    text = FILE
+    for word, value in {**(swap or {}), "MOVE": move, "RATE": rate, "ARP": arp, "MORE": more}.items():
+        text = text.replace(word, value)
+    experiment = load_text(text)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def played(plan: Plan, profile: Profile = IDEAL_PROFILE) -> tuple[Outcome, Kept]:
+    backend = Simulator(profile)
+    assert backend.check(plan) == []
+    sink = Kept()
+    with backend.open(plan, Still()) as session:
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status == "ok", outcome.reasons
+    return outcome, sink
+
+
+def answered(sink: Kept) -> Any:
+    return np.sort(sink.column("probe", "sent_ns")[-1:]), np.sort(
+        np.concatenate([c["sent_ns"] + c["rtt_ns"] for s, k, c in sink.blocks if k == "rtt/1"])
+    )
+
+
+PACE = "bandwidth: 30 MB/s, downtime_limit: 100 ms, timeout: 60 s"
+
+
+@pytest.mark.parametrize("arp", ["live", "static"])
+def test_a_guest_is_silent_while_it_is_paused_and_is_found_at_the_other_host(arp: str) -> None:
+    outcome, sink = played(planned(PACE, arp=arp))
+    assert {"go.started", "go.finished", "go.done"} <= set(outcome.marks)
+    paused, resumed = sink.at("go.paused"), sink.at("go.resumed")
+    assert resumed == outcome.marks["go.finished"].t_ns
+    one = courses([Moved(256 * MEGABYTE)], 30e6, Policy(rule="qemu", downtime_limit_s=0.1))[0]
+    assert sink.moved("pause") == [pytest.approx(one.pause_s * S, abs=2)]
+    assert sink.moved("migration_time") == [pytest.approx(one.total_s * S, abs=2)]
+    assert sink.moved("migration_sent") == [pytest.approx(256e6, rel=1e-9)]
+    assert sink.moved("migration_rounds") == [len(one.rounds) + 2]
+    assert resumed - paused == sink.moved("pause")[0]
+    remaining = sink.moved("migration_remaining")
+    assert remaining == sorted(remaining, reverse=True)
+    assert len(remaining) == pytest.approx(one.total_s / 0.05, abs=1)
+    _, arrived = answered(sink)
+    assert not ((arrived > paused) & (arrived < resumed)).any()
+    assert (arrived > resumed).sum() > 150, "clients find it at the other host"
+    gap = np.diff(arrived).max()
+    assert resumed - paused <= gap <= resumed - paused + 10 * 10**6
+
+
+def test_the_time_of_reconvergence_is_part_of_the_blackout_and_not_of_the_pause() -> None:
+    profile = Profile("own", parameters={
+        "platform.qemu.send_ns": Parameter(0.0), "platform.namespace.send_ns": Parameter(0.0),
+        "vswitch.linux_bridge.packet_ns": Parameter(0.0), "links.departure_ns": Parameter(0.0),
+        "migration.reconvergence_ns": Parameter(50e6), "migration.device_ns": Parameter(20e6),
+        "migration.setup_ns": Parameter(30e6),
+    })  # fmt: skip
+    _, plain = played(planned(PACE))
+    _, sink = played(planned(PACE), profile)
+    pause = sink.moved("pause")[0]
+    assert pause == pytest.approx(plain.moved("pause")[0] + 20e6, abs=2)
+    assert sink.moved("migration_time")[0] == pytest.approx(plain.moved("migration_time")[0] + 50e6, abs=2)
+    _, arrived = answered(sink)
+    assert pause + 50e6 <= np.diff(arrived).max() <= pause + 60e6
+
+
+@pytest.mark.parametrize(
+    ("mode", "pause_s", "total_s"), [("hot", 6.4, 6.4), ("post_copy", 0.0, 6.4), ("cold", 3.0, 3.0)]
+)
+def test_each_mode_pauses_as_its_model_says(mode: str, pause_s: float, total_s: float) -> None:
+    _, sink = played(planned(f"mode: {mode}, bandwidth: 40 MB/s, timeout: 60 s"))
+    assert sink.moved("pause") == [pytest.approx(pause_s * S, abs=2)]
+    assert sink.moved("migration_time") == [pytest.approx(total_s * S, abs=2)]
+    _, arrived = answered(sink)
+    assert (arrived > sink.at("go.resumed")).sum() > 150
+
+
+def test_a_move_that_takes_too_long_is_cancelled_and_the_guest_stays() -> None:
+    outcome, sink = played(planned("bandwidth: 1 MB/s, timeout: 2 s, on_timeout: cancel"))
+    assert {"go.started", "go.cancelled"} <= set(outcome.marks)
+    assert "go.finished" not in outcome.marks
+    _, arrived = answered(sink)
+    assert np.diff(arrived).max() < 10 * 10**6, "nobody noticed"
+    assert (arrived > outcome.marks["go.cancelled"].t_ns).sum() > 150
+
+
+def test_over_the_network_it_takes_what_a_link_carries_of_tcp() -> None:
+    _, sink = played(planned("over: network, bandwidth: 1 GB/s, timeout: 60 s"))
+    rate = 100e6 / 8 * 1448 / 1538
+    assert sink.moved("migration_time")[0] / S == pytest.approx(256e6 / rate, rel=0.01)
+
+
+OTHER = "  other: {workload: tcp_stream, from: h3.g1, to: h2.g1, duration: 30 s}"
+COPY = "  copy: {workload: tcp_stream, from: h1.g1, to: h2.g1, duration: 30 s}"
+
+
+def goodput(sink: Kept, role: str, begin_ns: int, end_ns: int) -> float:
+    """Bytes a second that came to a stream's receiver."""
+    ends, come = sink.column(role, "end_ns"), sink.column(role, "received_bytes")
+    inside = (ends > begin_ns) & (ends <= end_ns)
+    return float(come[inside].sum()) / (end_ns - begin_ns) * S
+
+
+FAIR = {"link: {rate: RATE}": "link: {rate: RATE, queue: {kind: fq_codel}}"}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_copy_and_a_stream_of_tcp_have_the_same_share_within_5_percent(beside: bool) -> None:
+    """The same copy as packets of TCP and as a fluid, alone and beside another stream on one of the links, whose queue is
+    fair: in a FIFO the shares of two streams depend on their phases (S. Floyd, V. Jacobson, Internetworking 3, 1992).
+    """
+    other = OTHER if beside else ""
+    begin = "  - {id: load, do: start, role: probe}"
+    both = begin + ("\n  - {id: others, do: start, role: other, after: load.started}" if beside else "")
+    _, fluid = played(
+        planned("over: network, bandwidth: 1 GB/s, timeout: 60 s", more=other, swap={begin: both, **FAIR})
+    )
+    copied = f"{both}\n  - {{id: copy, do: start, role: copy, after: load.started}}"
+    copied += "\n  - {id: long, do: wait, for: 28 s, after: load.started}"
+    moved = "  - {id: go, do: migrate, guest: h1.g1, to: h2, MOVE, after: load.started + 1 s}\n"
+    waits = {"{any: [go.finished, go.cancelled]}": "long.done"}
+    _, packets = played(
+        planned("", more=f"{other}\n{COPY}", swap={moved: "", begin: copied, **waits, **FAIR})
+    )
+    at, left = fluid.column("migration", "t_ns"), fluid.column("migration", "value")
+    names = fluid.column("migration", "metric")
+    inside = (names == "migration_remaining") & (at > 3 * S) & (at < 20 * S)
+    as_fluid = -np.diff(left[inside][[0, -1]])[0] / np.diff(at[inside][[0, -1]])[0] * S
+    as_packets = goodput(packets, "copy", 3 * S, 20 * S)
+    assert as_fluid == pytest.approx(as_packets, rel=0.05)
+    if beside:
+        found = goodput(fluid, "other", 3 * S, 20 * S)
+        assert found == pytest.approx(goodput(packets, "other", 3 * S, 20 * S), rel=0.05)
+
+
+def test_packets_beside_a_copy_find_half_of_the_link() -> None:
+    _, sink = played(planned("over: network, bandwidth: 1 GB/s, downtime_limit: 100 ms, timeout: 60 s"))
+    begun, paused = sink.at("go.started"), sink.at("go.paused")
+    sent = np.concatenate([c["sent_ns"] for _, k, c in sink.blocks if k == "rtt/1"])
+    rtt = np.concatenate([c["rtt_ns"] for _, k, c in sink.blocks if k == "rtt/1"])
+    before = rtt[sent < begun - 10**7]
+    during = rtt[(sent > begun + 10**7) & (sent < paused - 10**8)]
+    # 138 octets over four lines; of these one, towards the guest's clients, is the copy's too.
+    line_ns = 138 * 8 * 10
+    assert np.median(before) == pytest.approx(4 * line_ns, rel=0.1)
+    assert np.median(during) - np.median(before) == pytest.approx(line_ns, rel=0.15)
+
+
+def test_fourteen_gigabytes_over_a_gigabit_take_no_time_to_play() -> None:
+    plan = planned(
+        "over: network, timeout: 200 s",
+        rate="1 Gbit/s",
+        swap={"256 MB": "14 GB", "interval: 5 ms": "interval: 100 ms"},
+    )
+    begun = time.process_time()
+    _, sink = played(plan)
+    assert time.process_time() - begun < 2.0
+    assert sink.moved("migration_time")[0] / S == pytest.approx(14e9 / (125e6 * 1448 / 1538), rel=0.01)
+
+
+def test_a_server_that_moves_answers_what_it_had_begun_after_its_pause() -> None:
+    more = (
+        "  ask: {workload: request_response, from: h3.g1, to: h1.g1, duration: 60 s, rate: 200 request/s, demand: 8 ms, "
+        "threads: 4, connections: 4, timeout: 5 s}"
+    )
+    plan = planned(
+        f"{PACE}", more=more,
+        swap={
+            "  - {id: load, do: start, role: probe}":
+                "  - {id: load, do: start, role: probe}\n  - {id: asking, do: start, role: ask}",
+            "  - {id: end, do: stop, role: probe, after: settle.done}":
+                "  - {id: end, do: stop, role: probe, after: settle.done}\n"
+                "  - {id: asked, do: stop, role: ask, after: settle.done}",
+        },
+    )  # fmt: skip
+    _, sink = played(plan)
+    paused, resumed = sink.at("go.paused"), sink.at("go.resumed")
+    kept = [columns for _, schema, columns in sink.blocks if schema == "response/1"]
+    sent, finished, error = (
+        np.concatenate([columns[name] for columns in kept]) for name in ("sent_ns", "finished_ns", "error")
+    )
+    ended = error > 0
+    assert (sent[ended] > sent.max() - 20 * 10**6).all(), (
+        "TCP sends again what was lost; the last were under way"
+    )
+    sent, finished = sent[~ended], finished[~ended]
+    assert not ((finished > paused) & (finished < resumed)).any()
+    under_way = (sent < paused) & (finished > resumed)
+    assert under_way.sum() >= 1
+    times = finished - sent
+    assert times[under_way].min() >= resumed - paused + 8 * 10**6, "no work is done in the pause"
+    assert (sent > resumed).sum() > 150
+    assert np.median(times[sent > resumed + S // 2]) == pytest.approx(
+        np.median(times[sent < paused]), rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("move", "swap", "words"),
+    [
+        ("timeout: 9 s", {", memory: 256 MB": ""}, "how much memory"),
+        ("timeout: 9 s", {"platform: qemu, memory: 256 MB": ""}, "no memory of its own"),
+        ("timeout: 9 s, mode: post_copy, on_timeout: cancel", {}, "cannot be cancelled"),
+        ("timeout: 9 s", {"to: h1.g1": "to: h2.g1", "from: h3.g1": "from: h1.g1"}, "its clock"),
+        ("timeout: 9 s", {"to: h2, MOVE": "to: h1, MOVE"}, "not another host"),
+    ],
+)
+def test_what_cannot_move_is_refused(move: str, swap: dict[str, str], words: str) -> None:
+    found = Simulator().check(planned(move, swap=swap))
+    assert any(words in refusal.reason and refusal.cure for refusal in found), found

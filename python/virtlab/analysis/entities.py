@@ -3,18 +3,20 @@
 A series is summed up over the window; a counter by how much it rose from the window's first mark to its last. A share
 or rate is of the time since the sample before: it counts if that lies in the window, which it may leave by a tenth of a
 second, so that seconds before or after the load do not count as its own. Where none lies so, those do that end inside.
-Where several roles measure one after another, hosts have CPU values of the window of each, too (`ROLE.host.cpu0`).
+Where several roles measure one after another, hosts have CPU values of the window of each, too (`ROLE.host.cpu0`), and
+where a guest moves, each host and its disks (`ROLE.hosts.h1`, `ROLE.hosts.h1.disks`): before, during and after.
 Only metrics of the registry become values; what a backend adds beyond it stays in the samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from virtlab.analysis.context import CounterRow
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import MEASURED
+from virtlab.catalogue.actions import MIGRATE
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
 from virtlab.metrics.migration import MIGRATION
@@ -43,7 +45,7 @@ def values(record: RunRecord, counters: Sequence[CounterRow], out: Collector) ->
             _series(rows, low, high, out)
             for role in _tests(record):
                 begin, end = record.windows[role]
-                _series(rows, begin, end, out, during=role)
+                _series(rows, begin, end, out, during=role, of=_of_hosts(record))
     _counters(counters, set(record.plan.roles), out)
 
 
@@ -53,10 +55,28 @@ def _tests(record: RunRecord) -> list[str]:
     return mine if len(mine) > 1 else []
 
 
-def _series(rows: dict[str, NDArray[Any]], low: int, high: int, out: Collector, *, during: str = "") -> None:
-    """Values of each entity in a window; `during` a role, the processors of the hosts alone, as ROLE.ENTITY."""
+def _of_hosts(record: RunRecord) -> Callable[[str, str], bool]:
+    """Which entity's metric has values of the windows of single roles."""
+    moves = any(action.do == MIGRATE.name for action in record.plan.timeline)
+
+    def wanted(entity: str, metric: str) -> bool:
+        return (metric == "cpu" and entity.startswith("host.")) or (moves and entity.startswith("hosts."))
+
+    return wanted
+
+
+def _series(
+    rows: dict[str, NDArray[Any]],
+    low: int,
+    high: int,
+    out: Collector,
+    *,
+    during: str = "",
+    of: Callable[[str, str], bool] = lambda *_: True,
+) -> None:
+    """Values of each entity in a window; `during` a role those that are wanted of it (`of`) alone, as ROLE.ENTITY."""
     for (entity, metric), at in _by_name(rows).items():
-        if during and (metric != "cpu" or not entity.startswith("host.")):
+        if not of(entity, metric):
             continue
         if metric in METRICS and METRICS[metric].of == "entity":
             found = at[_inside(rows["t_ns"][at], low, high, over=metric not in AT_INSTANTS)]

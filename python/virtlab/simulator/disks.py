@@ -10,6 +10,7 @@ from typing import Any
 
 from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
 from virtlab.plan import Plan
+from virtlab.planner.moves import moves
 
 __all__ = ["COUNTERS", "disk", "disk_usage", "sampled_disks", "with_disks"]
 
@@ -51,12 +52,20 @@ def disk_usage(plan: Plan) -> dict[str, Any]:
 
 
 def _of_guests(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    moving = moves(plan)
     for name in with_disks(plan):
-        yield {"entity": disk_of(name), "guests": [places[name]]}
+        own = [places[name]]
+        yield {"entity": disk_of(name), "guests": own, **({"arrivals": own} if name in moving else {})}
 
 
 def _of_hosts(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for host in plan.world.hosts:
         mine = [places[name] for name in with_disks(plan) if plan.world.guests[name].host == host]
-        if mine:
-            yield {"entity": disks_of(host), "guests": mine}
+        come = [
+            places[name]
+            for name, action in moves(plan).items()
+            if action.to == host and name in with_disks(plan)
+        ]
+        if mine or come:
+            arrivals = {"arrivals": come} if come else {}
+            yield {"entity": disks_of(host), "guests": mine, **arrivals}

@@ -217,9 +217,6 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.over == NETWORK and not way(plan, guest.host, str(action.to)):
         reason = f"no links lead from {guest.host} to {action.to} without a router"
         yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', or give both hosts uplinks")
-    if guest.disk is not None:
-        reason = "its disk would have to be shared with the destination, or mirrored"
-        yield Refusal(f"{path}.guest", reason, "take a guest without 'disk'")
     if guest.pool is not None:
         reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
         yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")

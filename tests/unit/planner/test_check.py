@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,11 +87,14 @@ def test_both_arms_refuse_a_mistake_of_a_plan_in_the_same_words(
     assert set(found) <= set(in_simulator)
 
 
-NOT_PLAYED = [(name, arm) for name, action in ACTIONS.items() for arm, why in action.arms.items() if why]
-
-
-@pytest.mark.parametrize(("name", "arm"), NOT_PLAYED)
-def test_an_action_that_an_arm_does_not_play_is_refused_with_its_reason(name: str, arm: str) -> None:
+@pytest.mark.parametrize("arm", ["testbed", "simulator"])
+def test_an_action_that_an_arm_does_not_play_is_refused_with_its_reason(
+    arm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, why = "reset", "it has nothing to reset"
+    monkeypatch.setitem(
+        ACTIONS, name, replace(ACTIONS[name], arms={"testbed": None, "simulator": None, arm: why})
+    )
     plan = changed(put("timeline/2/do", name))
     found = testbed.refusals(plan, HERE) if arm == "testbed" else simulator.refusals(plan)
     assert f"cannot {name}: {ACTIONS[name].arms[arm]}" in [each.reason for each in found]

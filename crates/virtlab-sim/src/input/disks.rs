@@ -29,6 +29,9 @@ pub struct DiskUsage {
 pub struct OfDisks {
     /// Its name in samples.
     pub entity: String,
-    /// Places of the guests whose disks are part of it.
+    /// Places of the guests whose disks are part of it, as long as they have not moved.
     pub guests: Vec<usize>,
+    /// Places of guests whose disks are part of it once they have moved.
+    #[serde(default)]
+    pub arrivals: Vec<usize>,
 }

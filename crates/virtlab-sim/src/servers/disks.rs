@@ -1,10 +1,10 @@
 //! Disks of guests in virtual time: what servers ask of them, and the samples of what they do.
 
 use crate::input::{DiskUsage, Guest, Input};
-use crate::samples::{Column, Record, SeriesRow, Table};
-use std::collections::BTreeMap;
+use crate::samples::Table;
+use std::collections::{BTreeMap, BTreeSet};
 use virtlab_disk::{Disk, Model, Request, Usage};
-use virtlab_wire::{Nanos, block};
+use virtlab_wire::Nanos;
 
 /// A server, and its own number of what it wants.
 pub type Ticket = (usize, u64);
@@ -24,6 +24,7 @@ struct Own {
 #[derive(Debug)]
 struct Series {
     given: DiskUsage,
+    /// By guest, what its disk had done at the sample before.
     before: Vec<Usage>,
     sampled_ns: u64,
     /// Entities by their places; metric and value.
@@ -34,6 +35,8 @@ struct Series {
 #[derive(Debug)]
 pub struct Disks {
     of: Vec<Option<Own>>,
+    /// Guests that have moved to another host, whose disks are that host's now.
+    moved: BTreeSet<usize>,
     series: Vec<Series>,
 }
 
@@ -50,13 +53,14 @@ impl Disks {
             })
         };
         let series = |given: &DiskUsage| Series {
-            before: vec![Usage::default(); given.of.len()],
+            before: vec![Usage::default(); input.guests.len()],
             given: given.clone(),
             sampled_ns: 0,
             samples: Vec::new(),
         };
         Self {
             of: input.guests.iter().map(own).collect(),
+            moved: BTreeSet::new(),
             series: input.disk_usage.iter().map(series).collect(),
         }
     }
@@ -110,19 +114,30 @@ impl Disks {
         self.of.iter().flatten().map(move |own| (own.name.as_str(), own.disk.usage(Nanos(now_ns)).counters()))
     }
 
+    /// A guest has moved: what its disk does is done at another host.
+    pub fn arrive(&mut self, guest: usize) {
+        self.moved.insert(guest);
+    }
+
     /// Takes samples of those that are sampled as often.
     pub fn sample(&mut self, group: usize, now_ns: u64) {
-        let Self { of, series } = self;
+        let Self { of, moved, series } = self;
         let Series { given, before, sampled_ns, samples } = &mut series[group];
         let elapsed = Nanos(now_ns - *sampled_ns);
+        let now: Vec<Usage> = of
+            .iter()
+            .map(|own| own.as_ref().map(|own| own.disk.usage(Nanos(now_ns))).unwrap_or_default())
+            .collect();
         for (entity, each) in given.of.iter().enumerate() {
-            let disks = each.guests.iter().filter_map(|guest| of[*guest].as_ref());
-            let now = disks.map(|own| own.disk.usage(Nanos(now_ns))).sum::<Usage>();
-            for (metric, value) in now.rates(&before[entity], elapsed, each.guests.len()) {
+            let stay = each.guests.iter().filter(|guest| !moved.contains(guest));
+            let come = each.arrivals.iter().filter(|guest| moved.contains(guest));
+            let mine: Vec<usize> = stay.chain(come).copied().collect();
+            let sum = |of: &[Usage]| mine.iter().map(|guest| of[*guest]).sum::<Usage>();
+            for (metric, value) in sum(&now).rates(&sum(before), elapsed, mine.len()) {
                 samples.push((now_ns, entity, metric, value));
             }
-            before[entity] = now;
         }
+        *before = now;
         *sampled_ns = now_ns;
     }
 
@@ -134,18 +149,9 @@ impl Disks {
 
 impl Series {
     fn table(&self) -> Option<Table> {
-        const { assert!(SeriesRow::COLUMNS.len() == 4, "a value below for each column") }
-        let rows = || self.samples.iter();
-        let values = [
-            Column::Numbers(block::Column::I64(rows().map(|(t_ns, ..)| *t_ns as i64).collect())),
-            Column::Names(rows().map(|(_, entity, ..)| self.given.of[*entity].entity.clone()).collect()),
-            Column::Names(rows().map(|(_, _, metric, _)| (*metric).to_owned()).collect()),
-            Column::Numbers(block::Column::F64(rows().map(|(.., value)| *value).collect())),
-        ];
-        (!self.samples.is_empty()).then(|| Table {
-            stream: "series".to_owned(),
-            schema: SeriesRow::SCHEMA,
-            columns: SeriesRow::COLUMNS.iter().copied().zip(values).collect(),
-        })
+        let named = |&(t_ns, entity, metric, value): &(u64, usize, &str, f64)| {
+            (t_ns, self.given.of[entity].entity.clone(), metric.to_owned(), value)
+        };
+        Table::series("series", &self.samples.iter().map(named).collect::<Vec<_>>())
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,6 +105,7 @@ def predicted(
     from virtlab.errors import ExperimentError
     from virtlab.planner import plan_run
     from virtlab.prediction.bound import Bound, bounds_of
+    from virtlab.prediction.moving import enough
     from virtlab.prediction.simulate import simulate
     from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
     from virtlab.units import show_quantity
@@ -119,7 +121,8 @@ def predicted(
         unsure: list[Mapping[MetricPath, float]] = []
         if draws >= 2 and has_intervals(costs):
             unsure = drawn_values(experiment, point, costs, draws=draws, repetitions=repetitions)
-        bounds = bounds_of(plan_run(experiment, point, 0), costs)
+        plan = plan_run(experiment, point, 0)
+        bounds = bounds_of(plan, costs)
         for one in paths:
             by_repetition = {
                 row.repetition: row.value for row in table.of(one).values() if row.point == point.index
@@ -153,6 +156,11 @@ def predicted(
                     "no_bound": bound if isinstance(bound, str) else "",
                 }
             )  # fmt: skip
+        for move in enough(plan, costs):
+            lines.append(f"{_levels(point.levels)}{move.line()}")
+            found.append(
+                {"point": dict(point.levels), "move": move.action, "guest": move.guest, **asdict(move.least)}
+            )
     return found, lines
 
 

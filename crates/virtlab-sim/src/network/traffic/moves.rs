@@ -35,6 +35,7 @@ impl Network {
         }
         if !plugs.is_empty() {
             self.servers.processors.arrive(guest);
+            self.servers.disks.arrive(guest);
         }
         for server in self.servers.in_guest(guest) {
             self.servers.thaw(server, self.now_ns);

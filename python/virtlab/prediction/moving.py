@@ -1,0 +1,72 @@
+"""What would be enough for the guests of a Plan to move: the smallest bandwidth, downtime limit or throttle of each move.
+
+The model is that of `virtlab migration`, with the numbers that the simulator plays. Of a copy over links the bandwidth is
+what the narrowest of them carries of TCP, with no one else on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from virtlab.plan import Plan
+from virtlab.planner.moves import moves
+from virtlab.prediction.migration import Course, Fixed, Least, Moved, Policy, courses, least
+from virtlab.simulator.lower import lower
+from virtlab.simulator.moves import timed
+from virtlab.simulator.pools import supplied
+from virtlab.simulator.profile import Profile
+from virtlab.units import show_quantity
+
+PAYLOAD_SHARE = 1448 / 1538  # of a line's octets, as the simulator has it (`bulk.rs`)
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """A guest's move: its course at the Plan's limits, and what would be enough for it to arrive by its rule."""
+
+    action: str
+    guest: str
+    bandwidth_byte_per_s: float
+    course: Course
+    least: Least
+
+    def line(self) -> str:
+        """All of it in one line."""
+        said = "it never arrives"
+        if self.course.end != "never":
+            pause, total = (
+                show_quantity(each * 1e9, "ns") for each in (self.course.pause_s, self.course.total_s)
+            )
+            said = f"it pauses for {pause} and takes {total}, alone on the links"
+        return f"{self.action}: {self.guest} moves; {said}; enough to arrive: {', or '.join(self._terms())}"
+
+    def _terms(self) -> list[str]:
+        found = []
+        if (rate := self.least.bandwidth_byte_per_s) is not None:
+            found.append(f"a bandwidth of {show_quantity(float(rate), 'byte/s')}")
+        if (limit := self.least.downtime_limit_ns) is not None:
+            found.append(
+                f"a downtime limit of {show_quantity(float(limit), 'ns')}" if limit else "any downtime limit"
+            )
+        if (throttle := self.least.throttle_percent) is not None:
+            found.append(f"a throttle of {throttle} %" if throttle else "no throttle")
+        return found or ["none of bandwidth, downtime limit and throttle alone"]
+
+
+def enough(plan: Plan, profile: Profile) -> list[Enough]:
+    """Of each guest that moves, in the order of the timeline."""
+    if not moves(plan):
+        return []
+    lowered = timed(supplied(lower(plan, 0), plan, profile.value), plan, profile.value)
+    by_id = {each["id"]: each["args"] for each in lowered["timeline"]}
+    found = []
+    for guest, action in moves(plan).items():
+        given = by_id[action.id]
+        rates = [plan.world.links[link].rate_bit_per_s / 8 * PAYLOAD_SHARE for link, _ in given["way"]]
+        bandwidth = min([given["bandwidth_byte_per_s"], *rates])
+        own = given["guest"]
+        moved = Moved(**{**own, "fixed": Fixed(**own["fixed"])})
+        policy = Policy(**given["policy"])
+        course = courses([moved], bandwidth, policy)[0]
+        found.append(Enough(action.id, guest, bandwidth, course, least([moved], bandwidth, policy)))
+    return found

@@ -173,7 +173,8 @@ impl TaskSet {
         for (index, own) in self.tasks.iter().enumerate() {
             let jobs = |task: &Task| jobs(task, own.window().max(1)).unsigned_abs();
             let points = 1 + self.tasks[..index].iter().map(jobs).sum::<u128>();
-            tasks_seen = tasks_seen.saturating_add(points.saturating_mul(times.saturating_mul(index as u128)));
+            tasks_seen =
+                tasks_seen.saturating_add(points.saturating_mul(times.saturating_mul(index as u128)));
             if tasks_seen > DEMAND_LIMIT {
                 return Err(RtError::TooMany {
                     what: "the demand at the scheduling points of all tasks",

@@ -10,16 +10,19 @@ from tests.contract.test_backend_contract import PLAYED, Kept, Watcher, backend_
 from virtlab.experiment import load_text
 from virtlab.plan import Trial
 from virtlab.planner import plan_run
+from virtlab.simulator import Simulator
+from virtlab.simulator.profile import Profile
 
 ARMS = ("simulator", "testbed")
 
 
-def played(arm: str, text: str) -> Kept:
-    """One run of the file's first design point."""
+def played(arm: str, text: str, profile: Profile | None = None) -> Kept:
+    """One run of the file's first design point; simulated, with that profile."""
     experiment = load_text(text)
     plan = plan_run(experiment, next(iter(experiment.points())), 0)
     kept = Kept()
-    with backend_of(arm).open(plan, Watcher()) as session:
+    backend = Simulator(profile) if profile is not None and arm == "simulator" else backend_of(arm)
+    with backend.open(plan, Watcher()) as session:
         outcome = session.run(Trial("t0", plan.seed), kept)
     assert outcome.status in PLAYED, outcome.reasons
     return kept

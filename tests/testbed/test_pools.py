@@ -146,6 +146,22 @@ def test_a_quota_bounds_a_pool_beneath_which_a_guest_has_its_own() -> None:
     assert len(pool.applied["processors"]) == PROCESSORS
 
 
+@by_root
+@pytest.mark.parametrize(
+    "platform",
+    [
+        "namespace",
+        pytest.param("container", marks=pytest.mark.skipif(containers.missing() is not None, reason="runc")),
+    ],
+)
+def test_a_weight_is_read_back_beside_that_of_the_others_in_the_pool(platform: str) -> None:
+    text = ECHOES.format(platform=f"{platform}, weight: 300", by="affinity")
+    _, realised, _ = played(plan_run(load_text(text), load_text(text).points()[0], 0))
+    found = [realised.objects[f"guests.h1.{name}"].read_back for name in "ab"]
+    weights = [int(each.get("cpu.weight") or int(each["cpu.shares"]) // 10) for each in found]
+    assert weights == [300, 100]
+
+
 def sessions() -> set[Path]:
     return set(CGROUP_ROOT.rglob("virtlab-*/pool-*"))
 

@@ -73,6 +73,37 @@ def test_a_share_of_a_processor_is_a_quota_of_each_period() -> None:
     )
 
 
+def weighed(weights: tuple[int, int], vcpus: tuple[int, int]) -> dict[str, Any]:
+    """Two guests, each with work for as many threads as it has vCPUs at any time, on one processor."""
+    role = {"rate_per_s": 1000, "arrivals": "constant", "demand_ns": 10 * MS, "demand_distribution": "constant",
+            "duration_ns": 3_000 * MS, "backlog": 100_000, "timeout_ns": 3_600_000 * MS}  # fmt: skip
+    values: dict[str, Any] = world(2, role, cpus=1)
+    for number, (weight, count) in enumerate(zip(weights, vcpus, strict=True)):
+        values["world"]["guests"][f"b{number}"]["weight"] = weight
+        values["roles"][f"to-b{number}"]["threads"] = count
+    return values
+
+
+@pytest.mark.parametrize("vcpus", [(1, 1), (1, 4), (4, 2)])
+@pytest.mark.parametrize("credit_ns", [0.0, 30.0 * MS])
+def test_guests_that_want_more_have_a_full_pool_by_their_weights(
+    vcpus: tuple[int, int], credit_ns: float
+) -> None:
+    """Each has w / (sum of w) of the processor, whatever its vCPUs: 3 to 1."""
+    every, _ = played(weighed((300, 100), vcpus), profile(slice_ns=3 * MS, credit_ns=credit_ns))
+    begun_ns = min(rows["intended_ns"].min() for rows in every)
+    done = [int((rows["finished_ns"] < begun_ns + 3_000 * MS).sum()) for rows in every]
+    assert sum(done) == pytest.approx(300, abs=6)
+    assert done[0] / sum(done) == pytest.approx(0.75, abs=0.02)
+
+
+def test_weights_are_refused_where_a_profile_has_no_turns() -> None:
+    plan = parsed(weighed((300, 100), (1, 1)))
+    (found,) = Simulator(profile()).check(plan)
+    assert (found.path, found.cure.partition(",")[0]) == ("guests.b0.weight", "add pool.slice_ns")
+    assert not Simulator(profile(slice_ns=MS)).check(plan)
+
+
 def test_a_profile_that_has_turns_without_their_length_is_refused_with_the_cure() -> None:
     plan = parsed(world(1, alone(10), cpus=1))
     (found,) = Simulator(profile(switch_ns=1000, credit_ns=1000)).check(plan)

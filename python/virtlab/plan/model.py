@@ -160,6 +160,9 @@ class Guest(Noun):
         "none"  # which processor a router forwards on: its sender's, one for all, each another in turn
     )
     pool: Name | None = None  # of its host; None = it is in none
+    weight: int | None = Field(
+        default=None, ge=1, le=10_000
+    )  # of its pool, against others in it that want more; None = 100, where another in it has one
 
 
 class Pool(Noun):

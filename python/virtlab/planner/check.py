@@ -134,6 +134,9 @@ def _pools(plan: Plan) -> Iterator[Refusal]:
     for name, guest in world.guests.items():
         path = f"guests.{name}.pool"
         if guest.pool is None:
+            if guest.weight is not None:
+                reason = "a weight is of guests that share a pool"
+                yield Refusal(f"guests.{name}.weight", reason, "put the guest into a pool, or remove it")
             continue
         if guest.pool not in world.pools:
             yield Refusal(path, f"there is no pool '{guest.pool}'", "name a pool of its host")

@@ -194,6 +194,7 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
         pool=_pool(station, host),
+        weight=station.spec.weight if isinstance(station.spec, PlacedGuestSpec) else None,
     )
 
 

@@ -18,6 +18,7 @@ from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
 from virtlab.planner.moves import moves
+from virtlab.planner.weights import WEIGHT, weights
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import processors, quota
 
@@ -78,11 +79,17 @@ def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
 
 
 def refusals_of_turns(plan: Plan, value: Callable[[str], float], profile: str) -> Iterator[Refusal]:
-    """A profile that says how vCPUs take turns and not for how long each."""
+    """What is of vCPUs that take turns, by a profile that does not say for how long each: its other words, and weights."""
+    if value(SLICE):
+        return
     said = [name for name in (SWITCH, CREDIT, GROUPING) if value(name)]
-    if said and not value(SLICE) and in_pool(plan):
+    if said and in_pool(plan):
         reason = f"profile '{profile}' has {' and '.join(said)} without {SLICE}, so vCPUs take no turns"
         yield Refusal("pools", reason, f"add {SLICE}, e.g. 3000000, or remove the others")
+    if (first := next((name for name in weights(plan) if name in in_pool(plan)), None)) is not None:
+        reason = f"guests have time by weight where vCPUs take turns, and profile '{profile}' has no {SLICE}"
+        cure = f"add {SLICE}, e.g. 3000000, to a profile (--profile), or remove 'weight'"
+        yield Refusal(f"guests.{first}.weight", reason, cure)
 
 
 def vcpus(plan: Plan) -> dict[str, float]:
@@ -171,14 +178,20 @@ def _turns(plan: Plan, pool: Shared, value: Callable[[str], float]) -> dict[str,
     """The core's words for vCPUs that take turns; none where a profile has no slices."""
     if not (slice_ns := round(value(SLICE))):
         return {}
-    threads, guests = _threads(plan), plan.world.guests
+    threads, guests, weighed = _threads(plan), plan.world.guests, weights(plan)
     shares = [
-        {"vcpus": guests[name].vcpus or int(threads[name]), **quota(guests[name])}
+        {
+            "vcpus": guests[name].vcpus or int(threads[name]),
+            **quota(guests[name]),
+            **({"weight": weighed[name] / WEIGHT} if name in weighed else {}),
+        }
         for name in (*pool.guests, *pool.arrivals)
         if name in threads
     ]
     found = {"slice_ns": slice_ns, "switch_ns": round(value(SWITCH)), "credit_ns": round(value(CREDIT))}
-    return {"slices": {**found, "grouping": min(1.0, value(GROUPING)), "shares": shares}}
+    # A weight is a guest's, however many vCPUs it has, as that of a control group is.
+    grouping = 1.0 if weighed.keys() & set(pool.guests) else min(1.0, value(GROUPING))
+    return {"slices": {**found, "grouping": grouping, "shares": shares}}
 
 
 def _with_requests(

@@ -19,6 +19,7 @@ from virtlab.plan import Guest, Plan
 from virtlab.planner.clusters import entered, ways
 from virtlab.planner.moves import moves
 from virtlab.planner.ports import port_of
+from virtlab.planner.weights import weights
 from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.pools import in_pool, sharing_processors
 from virtlab.simulator.profile import Profile
@@ -125,6 +126,9 @@ def _processors(plan: Plan) -> Iterator[WithoutEffect]:
     for each in sharing_processors(plan):
         if not any(name in worked for name in each.guests):
             yield WithoutEffect(each.path, f"cpus {each.cpus}", NO_WORK)
+    for name in weights(plan):
+        if name not in worked and (weight := plan.world.guests[name].weight) is not None:
+            yield WithoutEffect(f"guests.{name}", f"weight {weight}", NO_WORK)
     for name, pool in plan.world.pools.items():
         if pool.by != "affinity":
             yield WithoutEffect(f"pools.{name}", f"by {pool.by}", ANY_MEANS)

@@ -8,6 +8,7 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Pool
 from virtlab.planner import plan_run
+from virtlab.planner.weights import weights
 
 HEAD = """
 version: 1
@@ -67,10 +68,18 @@ def test_a_host_takes_pools_from_what_hosts_have_in_common_unless_it_says_that_i
     assert [guest.pool for guest in plan_of(text).world.guests.values()] == ["h1.cores", None]
 
 
+def test_a_guest_of_a_pool_may_have_a_weight_and_others_in_it_have_the_kernels() -> None:
+    text = "factors: {w: [1, 10000]}\n" + HOSTS.replace("{count: 2, pool", '{count: 2, weight: "${w}", pool')
+    assert [plan_of(text, point).world.guests["h1.a2"].weight for point in (0, 1)] == [1, 10_000]
+    text = "hosts: {h1: {pools: {p: {cpus: 2}}, guests: {a1: {weight: 300}, b: {}}}, h2: {guests: 1}}"
+    assert weights(plan_of(text)) == {"h1.a1": 300, "h1.b": 100}
+
+
 def test_a_plan_without_pools_says_nothing_of_processors() -> None:
     plan = plan_of("hosts: {h1: {guests: [a1]}, h2: {guests: 1}}")
     assert "cpus" not in plan.canonical()
     assert "pool" not in plan.canonical()
+    assert "weight" not in plan.canonical()
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,9 @@ def test_a_plan_without_pools_says_nothing_of_processors() -> None:
         ("disk: {pool: storage}", "disk: {pool: cores}", "no guest is in pool 'storage'; write 'pool: storage'"),
         ("h2: {guests: 1}", "h2: {guests: {g1: {pool: cores}}}", "h2.guests.g1.pool: its host has no pools; remove it"),
         ("disk: {pool", "disk: {platform: xen, pool", "guests of platform xen cannot be confined to processors"),
+        ("h2: {guests: 1}", "h2: {guests: {g1: {weight: 50}}}", "h2.guests.g1.weight: a weight is of guests that share"),
+        ("count: 2, pool", "count: 2, weight: 10001, pool", "hosts.h1.guests: a weight of '10001' is more than the kernel has"),
+        ("count: 2, pool", "count: 2, weight: 0, pool", "hosts.h1.guests: '0' is less than what is possible"),
         ("{cores: {cpus: 20}, storage: {cpus: 4, by: quota}}", "[cores]", "'a list' names no pool; write e.g."),
     ],
 )  # fmt: skip

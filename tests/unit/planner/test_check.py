@@ -63,6 +63,7 @@ MISTAKES = {
     "pools.h1.fast": put("world/pools", {"h1.fast": {"host": "h1", "cpus": 1}}),
     "pools.h1.fast.host": put("world/pools", {"h1.fast": {"host": "h9", "cpus": 1}}),
     "guests.a.pool": put("world/guests/a/pool", "h1.fast"),
+    "guests.a.weight": put("world/guests/a/weight", 200),
     "windows.measured": put("windows/measured/to", "measure.over"),
     "collect.packets.nobody": put("collect/packets", ["nobody"]),
 }

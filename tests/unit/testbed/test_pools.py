@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.build import pools
 from virtlab.testbed.build.lower import lower
@@ -94,6 +95,21 @@ def test_a_quota_needs_root_and_affinity_does_not() -> None:
     refused = list(pools.why_not(TWO_POOLS, range(6), soft_switch=False, root=False, inside=None))
     assert [each.path for each in refused] == ["pools.h.b.by"]
     assert "by: affinity" in refused[0].cure
+
+
+def weighed_plan(**pool: Any) -> Plan:
+    own = {"h.p": {"host": "h", "cpus": 1, **pool}}
+    values = plan({"h": {}}, own, {"h.a": "h.p", "h.b": "h.p"}).model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
+    values["world"]["guests"]["h.a"]["weight"] = 300
+    return Plan.model_validate(values)
+
+
+def test_weights_need_root() -> None:
+    (refused,) = pools.why_not(weighed_plan(), range(2), soft_switch=False, root=False, inside=None)
+    assert (refused.path, refused.cure.partition(",")[0]) == ("guests.h.a.weight", "run as root")
+    assert not list(pools.why_not(weighed_plan(), range(2), soft_switch=False, root=True, inside=None))
 
 
 def test_no_guest_polls_beside_pools() -> None:
@@ -212,6 +228,33 @@ def test_a_quota_is_one_group_above_those_of_its_guests_in_version_2(tmp_path: P
         "services.db/h.b": ["*/pool-h.p/h.b/service-db/cgroup.procs"],
     }
     assert made.read_back["pools.h.p"] == {"cpu.max": "200000 100000"}
+
+
+@pytest.mark.parametrize(
+    ("controllers", "file", "values"),
+    [("", "cpu.shares", ["1000", "3000", "1000"]), ("cpu memory", "cpu.weight", ["100", "300", "100"])],
+    ids=["version 1", "version 2"],
+)
+def test_guests_with_weights_are_beside_each_other_below_their_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, controllers: str, file: str, values: list[str]
+) -> None:
+    root = tmp_path / "root"
+    for controller in ("cpu", "memory"):
+        (root / controller).mkdir(parents=True)
+    if controllers:
+        (root / "cgroup.controllers").write_text(controllers)
+    monkeypatch.setattr(groups.Groups, "_own_v1", lambda self, controller: self.root / controller)
+    made = groups.Groups(root=root, folder=tmp_path / "ledger")
+    tasks = made.create(weighed_plan(), rootless=False)
+    assert [made.read_back[each] for each in ("pools.h.p", "h.a", "h.b")] == [{file: each} for each in values]
+    (of_a,) = tasks["h.a"]
+    assert without_session(Path(of_a), root).startswith(
+        "*/pool-h.p/h.a/" if controllers else "cpu/*/pool-h.p/h.a/"
+    )
+    weighed = made.weigh(str(Path(of_a).parent.relative_to(root if controllers else root / "cpu")), "h.a", 7)
+    assert weighed == {file: "7" if controllers else "70"}
+    with pytest.raises(MachineError, match="cannot be given a weight"):
+        made.weigh("/nowhere", "h.a", 7)
 
 
 def test_a_container_is_made_below_the_group_of_its_pool(tmp_path: Path) -> None:

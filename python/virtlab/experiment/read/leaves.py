@@ -190,6 +190,16 @@ def _mtu(value: Any) -> int:
     return size_bytes
 
 
+WEIGHT_MAX = 10_000  # Linux, Documentation/admin-guide/cgroup-v2.rst, cpu.weight
+
+
+def _weight(value: Any) -> int:
+    number: int = COUNT.parse(value)
+    if number > WEIGHT_MAX:
+        raise ValueError(f"a weight of '{shown(value)}' is more than the kernel has; write 1 to {WEIGHT_MAX}")
+    return number
+
+
 _MAC = re.compile(r"02(:[0-9a-f]{2}){5}\Z")
 
 
@@ -223,6 +233,11 @@ Text = Annotated[str, *_types(TEXT)]
 Limit = Annotated[tuple[str, int], *_types(LIMIT)]
 Switches = Annotated[
     int, PlainValidator(_switches), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 64})
+]
+Weight = Annotated[
+    int,
+    PlainValidator(_weight),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": WEIGHT_MAX, "examples": [100]}),
 ]
 Mtu = Annotated[int, PlainValidator(_mtu), WithJsonSchema(SIZE.schema)]
 Mac = Annotated[

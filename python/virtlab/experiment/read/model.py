@@ -103,6 +103,11 @@ class PlacedGuestSpec(GuestSpec):
         None,
         description="pool of its host's processors that it is in, or none; absent: the only one, if there is one",
     )
+    weight: leaves.Weight | None = Field(
+        None,
+        description="what it gets of its pool, against the others in it, while all want more; absent: 100, where another "
+        "has one",
+    )
     count: leaves.Count | None = Field(None, description="so many guests of this kind: NAME1, NAME2, ...")
 
 

@@ -80,6 +80,9 @@ def _platforms(host: HostSpec) -> Iterator[str]:
 
 def _check_guest(at: Steps, host: HostSpec, spec: PlacedGuestSpec, findings: Findings) -> None:
     pools = list(host.pools or ())
+    if spec.weight is not None and pool_of(host, spec) is None and (not pools or spec.pool == NONE):
+        cure = "remove it, or put the guest into a pool, e.g. 'pools: {cores: {cpus: 2}}' at its host"
+        findings.add((*at, "weight"), "a weight is of guests that share a pool", cure, key=True)
     if spec.pool == NONE:
         return
     if spec.pool is not None and not pools:

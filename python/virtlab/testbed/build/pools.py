@@ -6,7 +6,8 @@ guest's processors (`Control.confine`). Hosts that have processors of their own 
 affinity of hosts that share the machine's. What is left is for all other guests; of a host with processors of its own,
 what is left of those. Where nothing is left they run on all of them, also on those of pools, which the run says.
 
-A pool by quota is a control group above those of its guests (`leader/groups.py`), which run where their host does.
+A pool by quota is a control group above those of its guests (`leader/groups.py`), which run where their host does. So is
+one whose guests have weights, whichever way its processors are shared.
 
 Any program may widen its own mask, so masks are read at both ends of each trial, as a program begins, and before a role
 is stopped.
@@ -21,6 +22,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
 from virtlab.planner.clusters import ways
+from virtlab.planner.weights import weights
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.leader.control import Control
@@ -124,6 +126,10 @@ def why_not(
         if pool.by == "quota" and not root:
             cure = "run as root, or write 'by: affinity'"
             yield Refusal(f"pools.{name}.by", "control groups can only be made by root here", cure)
+    if (weighed := weights(plan)) and not root:
+        cure = "run as root, or remove 'weight': without it guests with as many busy threads get alike"
+        path = f"guests.{next(iter(weighed))}.weight"
+        yield Refusal(path, "control groups can only be made by root here", cure)
     for name, guest in world.guests.items():
         if guest.idle != "sleep" or guest.pin != "none":
             key = "idle" if guest.idle != "sleep" else "pin"

@@ -91,6 +91,10 @@ class GroupsInside:
         """Services have no limits of their own inside: they are refused."""
         raise AssertionError(f"{bounded} below {path} is bounded by {bound}")
 
+    def weigh(self, path: str, guest: str, weight: int) -> dict[str, str]:
+        """There are no pools inside: they are refused."""
+        raise AssertionError(f"{guest} at {path} has weight {weight} in no pool")
+
     def join(self, bounded: str, process: int) -> None:
         """As above."""
         raise AssertionError(f"process {process} is of {bounded}, which is bounded by nothing")

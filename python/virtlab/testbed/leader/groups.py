@@ -5,6 +5,9 @@ Version 1 (a hierarchy per controller) and version 2 (one for all). What is made
 group of a service is below its guest's, also below that of a container, which its runtime made; that of a guest is below
 its pool's, if the pool is a quota. Version 2 has processes in groups without groups below them alone: there the guest's
 own are in one beside the services'.
+
+Where guests of a pool have weights, each has a group below their pool's, and so competes with those of the pool alone.
+Version 1 has no fractions of its default (1024), so it is given ten times the weight, which is exact between neighbours.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.planner.check import LIMITS, QUOTA_PERIOD_NS
+from virtlab.planner.weights import WEIGHT, weights
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies, memory_of
 
 PERIOD_US = QUOTA_PERIOD_NS // 1000
 OWN = "own"  # below a guest's group in version 2, beside those of its services
 PAGE_BYTES = 4096
+SHARES_OF_WEIGHT = 10  # cpu.shares, 2 to 262144, for each 1 of cpu.weight, 1 to 10000
 Bandwidth = tuple[int, int]  # quota and period, us
 
 
@@ -39,6 +44,7 @@ class Bound:
     memory_bytes: int | None
     above: str | None = None
     folder: str = ""  # its own
+    weight: int | None = None  # against others below the same
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -52,8 +58,8 @@ class Bound:
 
     @property
     def is_one(self) -> bool:
-        """Whether it bounds anything."""
-        return self.bandwidth is not None or self.memory_bytes is not None
+        """Whether it bounds or weighs anything."""
+        return self.bandwidth is not None or self.memory_bytes is not None or self.weight is not None
 
 
 class Bounds(Protocol):
@@ -72,6 +78,9 @@ class Bounds(Protocol):
 
     def below(self, path: str, bounded: str, bound: Bound) -> None:
         """Makes a service's group below that of its container, which has that path in every hierarchy."""
+
+    def weigh(self, path: str, guest: str, weight: int) -> dict[str, str]:
+        """Gives a container's group, of that path, its weight; file -> value as the kernel has it."""
 
     def join(self, bounded: str, process: int) -> None:
         """Puts a process of such a container, by its number inside, into the groups made by `below`."""
@@ -101,11 +110,13 @@ class Groups:
         """Makes the groups that the Plan's guests and services need; -> files that a process joins by. MachineError if
         they cannot be made.
         """
-        shares = bandwidths(plan)
+        shares, weighed = bandwidths(plan), weights(plan)
         self._shared = of_pools(plan)
         bounded = dict(self._shared)  # what is above others is before them
         bounded |= {
-            name: Bound(shares.get(name), _memory_bytes(guest), pool_above(plan, guest), name)
+            name: Bound(
+                shares.get(name), _memory_bytes(guest), pool_above(plan, guest), name, weighed.get(name)
+            )
             for name, guest in plan.world.guests.items()
             if not PLATFORMS[guest.platform].own_groups
         }
@@ -177,6 +188,26 @@ class Groups:
             raise MachineError(
                 bounded.partition("/")[0], what, "see `virtlab doctor` about control groups"
             ) from error
+
+    def weigh(self, path: str, guest: str, weight: int) -> dict[str, str]:
+        """Gives a container's group, of that path, its weight; file -> value as the kernel has it. MachineError if it cannot
+        be given.
+        """
+        version_2 = (self.root / "cgroup.controllers").exists()
+        group = (self.root if version_2 else self.root / "cpu") / path.lstrip("/")
+        ((file, value),) = (_weight_v2(weight) if version_2 else _weight_v1(weight)).items()
+        try:
+            (group / file).write_text(value, encoding="ascii")
+            has = (group / file).read_text(encoding="ascii").strip()
+        except OSError as error:
+            what = f"its control group cannot be given a weight ({error})"
+            raise MachineError(
+                f"guests.{guest}.weight", what, "see `virtlab doctor` about control groups"
+            ) from error
+        if has != value:
+            what = f"{file} of its control group reads {has}, not {value}"
+            raise MachineError(f"guests.{guest}.weight", what, "see `virtlab doctor` about control groups")
+        return {file: has}
 
     def join(self, bounded: str, process: int) -> None:
         """Puts a process of such a container, by its number inside, into the groups made by `below`. MachineError if that
@@ -323,21 +354,22 @@ def ended(events: str) -> int:
 
 
 def of_pools(plan: Plan) -> dict[str, Bound]:
-    """The bounds of pools that are quotas, or have memory of their own, as `pools.NAME`."""
+    """The bounds of pools that are quotas, or have memory of their own, or guests with weights, as `pools.NAME`."""
     found = {}
+    weighed = {str(plan.world.guests[guest].pool) for guest in weights(plan)}
     for name, pool in plan.world.pools.items():
         bandwidth = (pool.cpus * PERIOD_US, PERIOD_US) if pool.by == "quota" else None
-        each = Bound(bandwidth, pool.memory_bytes, folder=f"pool-{name}")
+        weight = WEIGHT if name in weighed else None  # against all else that runs on its processors
+        each = Bound(bandwidth, pool.memory_bytes, folder=f"pool-{name}", weight=weight)
         if each.is_one:
             found[f"pools.{name}"] = each
     return found
 
 
 def pool_above(plan: Plan, guest: Guest) -> str | None:
-    """The pool whose quota or memory bounds a guest, as of `of_pools`."""
-    pool = plan.world.pools.get(guest.pool or "")
-    bounds = pool is not None and (pool.by == "quota" or pool.memory_bytes is not None)
-    return f"pools.{guest.pool}" if bounds else None
+    """The pool whose group is above a guest's, as of `of_pools`."""
+    name = f"pools.{guest.pool}"
+    return name if name in of_pools(plan) else None
 
 
 def of_services(plan: Plan) -> dict[str, Bound]:
@@ -395,8 +427,16 @@ def process_of(container: Path, process: int, proc: Path = Path("/proc")) -> int
     return None
 
 
+def _weight_v1(weight: int) -> dict[str, str]:
+    return {"cpu.shares": str(SHARES_OF_WEIGHT * weight)}
+
+
+def _weight_v2(weight: int) -> dict[str, str]:
+    return {"cpu.weight": str(weight)}
+
+
 def _v2(bound: Bound, beside: Path) -> dict[str, str]:
-    values: dict[str, str] = {}
+    values = _weight_v2(bound.weight) if bound.weight is not None else {}
     if bound.bandwidth is not None:
         values["cpu.max"] = "{} {}".format(*bound.bandwidth)
     if bound.memory_bytes is not None:
@@ -407,11 +447,14 @@ def _v2(bound: Bound, beside: Path) -> dict[str, str]:
 
 
 def _v1(controller: str, bound: Bound, *, swaps: bool) -> dict[str, str]:
-    if controller == "cpu" and bound.bandwidth is not None:
-        return {
-            "cpu.cfs_period_us": str(bound.bandwidth[1]),
-            "cpu.cfs_quota_us": str(bound.bandwidth[0]),
-        }
+    if controller == "cpu":
+        values = _weight_v1(bound.weight) if bound.weight is not None else {}
+        if bound.bandwidth is not None:
+            values |= {
+                "cpu.cfs_period_us": str(bound.bandwidth[1]),
+                "cpu.cfs_quota_us": str(bound.bandwidth[0]),
+            }
+        return values
     if controller == "memory" and bound.memory_bytes is not None:
         pages = bound.memory_bytes // PAGE_BYTES * PAGE_BYTES
         # Memory and swap together, which cannot be less than memory alone: it is written after that.

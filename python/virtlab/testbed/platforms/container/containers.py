@@ -18,6 +18,7 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
+from virtlab.planner.weights import weights
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image.initramfs import applets, find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
@@ -318,6 +319,9 @@ class Containers(Running):
             return
         if runtime.is_engine and (inner := engine.own_group(each.account.inside())) is not None:
             each.account = each.home.account(f"{each.account.path}/{inner}")
+        if (weight := weights(self.plan).get(each.name)) is not None and self.groups is not None:
+            path = each.applied["control_group"]
+            each.read_back |= self.groups.weigh(path, each.name, weight)
         has = each.account.limits()
         wanted = as_files(each.limits, version_2=each.account.version_2)
         for file, value in wanted.items():

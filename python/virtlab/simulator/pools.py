@@ -190,7 +190,7 @@ def _turns(plan: Plan, pool: Shared, value: Callable[[str], float]) -> dict[str,
     ]
     found = {"slice_ns": slice_ns, "switch_ns": round(value(SWITCH)), "credit_ns": round(value(CREDIT))}
     # A weight is a guest's, however many vCPUs it has, as that of a control group is.
-    grouping = 1.0 if weighed.keys() & set(pool.guests) else min(1.0, value(GROUPING))
+    grouping = 1.0 if weighed.keys() & {*pool.guests, *pool.arrivals} else min(1.0, value(GROUPING))
     return {"slices": {**found, "grouping": grouping, "shares": shares}}
 
 

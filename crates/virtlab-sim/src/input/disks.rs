@@ -11,6 +11,19 @@ pub struct GuestDisk {
     pub name: String,
     /// What it is.
     pub model: Model,
+    /// How much of what is written to it its guest's kernel holds; absent: nothing is buffered.
+    #[serde(default)]
+    pub buffers: Option<Thresholds>,
+}
+
+/// How much a kernel holds of what is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// With more, it begins to write.
+    pub background_bytes: u64,
+    /// Halfway from there to this, writers wait.
+    pub limit_bytes: u64,
 }
 
 /// How often use of disks is sampled, and whose.

@@ -4,7 +4,7 @@ mod disks;
 mod migration;
 mod pools;
 
-pub use disks::{DiskUsage, GuestDisk};
+pub use disks::{DiskUsage, GuestDisk, Thresholds};
 pub use migration::{Migration, Station};
 pub use pools::{Pool, Sharing, Slicing, Usage, Used};
 

@@ -1,5 +1,6 @@
 //! Disks of guests in virtual time: what servers ask of them, and the samples of what they do.
 
+use super::page_cache::{PageCache, Purpose};
 use crate::input::{DiskUsage, Guest, Input};
 use crate::samples::Table;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +10,24 @@ use virtlab_wire::Nanos;
 /// A server, and its own number of what it wants.
 pub type Ticket = (usize, u64);
 
+/// Who waits for a request.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Server(Ticket),
+    Kernel(Purpose),
+}
+
 /// A disk, and who waits for what.
 #[derive(Debug)]
 struct Own {
     name: String,
     disk: Disk,
-    asked: BTreeMap<u64, Ticket>,
+    asked: BTreeMap<u64, Asked>,
     requests: u64,
+    /// What its guest's kernel holds; absent: nothing is buffered.
+    pages: Option<PageCache<Ticket>>,
+    /// Servers that write what it holds.
+    buffering: BTreeSet<usize>,
     /// For when the next look at it is planned.
     planned_ns: Option<u64>,
 }
@@ -49,6 +61,8 @@ impl Disks {
                 disk: Disk::new(given.model),
                 asked: BTreeMap::new(),
                 requests: 0,
+                pages: given.buffers.map(|buffers| PageCache::new(buffers, given.model.size_bytes)),
+                buffering: BTreeSet::new(),
                 planned_ns: None,
             })
         };
@@ -72,17 +86,51 @@ impl Disks {
 
     /// A server asks the disk of its guest. What is no part of it, nothing comes of.
     pub fn ask(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
-        let Some(own) = &mut self.of[guest] else { return };
-        own.requests += 1;
-        if own.disk.submit(Nanos(now_ns), own.requests, request).is_ok() {
-            own.asked.insert(own.requests, ticket);
+        if let Some(own) = &mut self.of[guest] {
+            own.submit(now_ns, Asked::Server(ticket), request);
         }
+    }
+
+    /// A server writes to the kernel of its guest, for its disk.
+    pub fn buffer(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
+        let Some(own) = &mut self.of[guest] else { return };
+        let Some(pages) = &mut own.pages else { return };
+        own.buffering.insert(ticket.0);
+        pages.write(now_ns, ticket, request.offset, request.bytes);
+        own.take_to_disk(now_ns);
     }
 
     /// A server waits for nothing any more.
     pub fn forget(&mut self, guest: usize, server: usize) {
-        if let Some(own) = &mut self.of[guest] {
-            own.asked.retain(|_, (asker, _)| *asker != server);
+        let Some(own) = &mut self.of[guest] else { return };
+        own.asked.retain(|_, asked| !matches!(asked, Asked::Server((asker, _)) if *asker == server));
+        if let Some(pages) = &mut own.pages {
+            pages.forget(|(asker, _)| *asker == server);
+        }
+    }
+
+    /// A server has ended: where it was the last that wrote to its guest's kernel, all of that goes to the disk.
+    pub fn close(&mut self, guest: usize, server: usize, now_ns: u64) {
+        let Some(own) = &mut self.of[guest] else { return };
+        if own.buffering.remove(&server)
+            && own.buffering.is_empty()
+            && let Some(pages) = &mut own.pages
+        {
+            pages.close();
+            own.take_to_disk(now_ns);
+        }
+    }
+
+    /// All servers end, and wait until what their guests' kernels hold is on the disks.
+    pub fn end(&mut self, now_ns: u64) {
+        for own in self.of.iter_mut().flatten().filter(|own| own.pages.is_some()) {
+            if let Some(pages) = &mut own.pages {
+                pages.close();
+            }
+            own.take_to_disk(now_ns);
+            while let Some(at) = own.disk.next_event() {
+                let _ = own.next_done(at.0);
+            }
         }
     }
 
@@ -90,18 +138,14 @@ impl Disks {
     pub fn done(&mut self, guest: usize, now_ns: u64) -> Option<Ticket> {
         let own = self.of[guest].as_mut()?;
         own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
-        while let Some(completion) = own.disk.complete(Nanos(now_ns)) {
-            if let Some(ticket) = own.asked.remove(&completion.id) {
-                return Some(ticket);
-            }
-        }
-        None
+        own.take_to_disk(now_ns);
+        own.next_done(now_ns)
     }
 
     /// When to look at the disk of a guest, where no look is planned before.
-    pub fn plan(&mut self, guest: usize) -> Option<u64> {
+    pub fn plan(&mut self, guest: usize, now_ns: u64) -> Option<u64> {
         let own = self.of[guest].as_mut()?;
-        let at_ns = own.disk.next_event()?.0;
+        let at_ns = own.next_ns(now_ns)?;
         if own.planned_ns.is_some_and(|planned_ns| planned_ns <= at_ns) {
             return None;
         }
@@ -144,6 +188,49 @@ impl Disks {
     /// The samples.
     pub fn samples(&self) -> impl Iterator<Item = Table> {
         self.series.iter().filter_map(Series::table)
+    }
+}
+
+impl Own {
+    fn submit(&mut self, now_ns: u64, asked: Asked, request: Request) {
+        self.requests += 1;
+        if self.disk.submit(Nanos(now_ns), self.requests, request).is_ok() {
+            self.asked.insert(self.requests, asked);
+        }
+    }
+
+    fn next_done(&mut self, now_ns: u64) -> Option<Ticket> {
+        loop {
+            if let Some(ticket) = self.pages.as_mut().and_then(PageCache::take_done) {
+                return Some(ticket);
+            }
+            let completion = self.disk.complete(Nanos(now_ns))?;
+            match self.asked.remove(&completion.id) {
+                Some(Asked::Server(ticket)) => return Some(ticket),
+                Some(Asked::Kernel(purpose)) => {
+                    if let Some(pages) = &mut self.pages {
+                        pages.completed(now_ns, purpose);
+                    }
+                    self.take_to_disk(now_ns);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// What the guest's kernel has for the disk by now.
+    fn take_to_disk(&mut self, now_ns: u64) {
+        let requests = self.pages.as_mut().map(|pages| pages.requests(now_ns)).unwrap_or_default();
+        for (purpose, request) in requests {
+            self.submit(now_ns, Asked::Kernel(purpose), request);
+        }
+    }
+
+    fn next_ns(&self, now_ns: u64) -> Option<u64> {
+        let disk_ns = self.disk.next_event().map(|at| at.0);
+        let pages = self.pages.iter();
+        let kernel_ns = pages.filter_map(|pages| if pages.tells() { Some(now_ns) } else { pages.next_ns() });
+        disk_ns.into_iter().chain(kernel_ns).min()
     }
 }
 

@@ -7,6 +7,7 @@
 //! as at first once it is healed; its connections are its roles' to end.
 
 mod disks;
+mod page_cache;
 mod passive;
 mod serving;
 mod threads;
@@ -115,10 +116,6 @@ impl Servers {
                 "give that guest a 'disk', remove 'write', or run it on the testbed",
             ));
         };
-        if own.write_mode == WriteMode::Buffered {
-            let what = "when a kernel takes to the disk what it buffers is not simulated";
-            return Some(("write_mode", what, "write 'write_mode: fsync', or throttled"));
-        }
         (whole_sectors(own.write_bytes) > disk.size_bytes).then_some((
             "write_bytes",
             "it is more than the disk of the server's guest holds",
@@ -143,6 +140,7 @@ impl Servers {
         (*failed, *planned_ns) = (true, None);
         let writing = self.disks.model(*guest).and_then(|disk| Writing::new(own, disk, now_ns));
         self.disks.forget(*guest, server);
+        self.disks.close(*guest, server, now_ns);
         *serving =
             Serving::new(own.clone(), *seed, self.processors.has(*guest), self.request[*guest]).with(writing);
         if let Some(passive) = passive {
@@ -217,7 +215,7 @@ impl Servers {
 
     /// Has the processors of its guest work for a server; what has to be looked at again.
     pub fn looks(&mut self, server: usize, now_ns: u64) -> Vec<Look> {
-        let Server { guest, serving, passive, planned_ns, failed, .. } = &mut self.all[server];
+        let Server { guest, own, serving, passive, planned_ns, failed, .. } = &mut self.all[server];
         if let Some(passive) = passive {
             return vec![Look::Forwarder(passive.role)];
         }
@@ -235,12 +233,17 @@ impl Servers {
         }
         let mut next_ns = serving.threads.next_ns(now_ns);
         if let Some(writing) = serving.writing.as_mut().filter(|_| !*failed) {
+            let buffers = own.write_mode == WriteMode::Buffered;
             for (ticket, request) in writing.go_on(now_ns) {
-                self.disks.ask(*guest, now_ns, (server, ticket), request);
+                if buffers {
+                    self.disks.buffer(*guest, now_ns, (server, ticket), request);
+                } else {
+                    self.disks.ask(*guest, now_ns, (server, ticket), request);
+                }
             }
-            looks.extend(self.disks.plan(*guest).map(|at_ns| Look::Disk(*guest, at_ns)));
             next_ns = next_ns.into_iter().chain(writing.next_ns()).min();
         }
+        looks.extend(self.disks.plan(*guest, now_ns).map(|at_ns| Look::Disk(*guest, at_ns)));
         looks.extend(next_ns.filter(|_| next_ns != *planned_ns).map(|at_ns| Look::Server(server, at_ns)));
         *planned_ns = next_ns;
         looks

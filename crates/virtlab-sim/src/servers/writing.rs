@@ -73,7 +73,7 @@ impl<T> Writing<T> {
             mode: own.write_mode,
             idle_ns: own.idle_write_ns,
             places: Places::on_disk(disk.size_bytes),
-            last: (disk.write_cache_bytes > 0).then(Request::flush),
+            last: (disk.write_cache_bytes > 0 && own.write_mode != WriteMode::Buffered).then(Request::flush),
             pace: Pace {
                 begun_ns: now_ns,
                 ended_ns: 0,

@@ -317,7 +317,7 @@ impl World {
         while let Some(server) = self.network.servers.stored(guest, self.network.now_ns) {
             self.serve(server);
         }
-        if let Some(at_ns) = self.network.servers.disks.plan(guest) {
+        if let Some(at_ns) = self.network.servers.disks.plan(guest, self.network.now_ns) {
             self.network.agenda.plan(at_ns, Due::Disk(guest));
         }
     }
@@ -614,6 +614,7 @@ impl World {
     fn end(&mut self) {
         if !self.over {
             self.over = true;
+            self.network.servers.disks.end(self.network.now_ns);
             self.read(ENDED);
         }
     }

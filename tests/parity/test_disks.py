@@ -110,7 +110,7 @@ def test_what_a_kernel_holds_comes_to_the_disk_when_it_is_much_and_all_of_it_in_
         found, server = of_disk(kept), of_server(kept)
         assert server["writes"] == 150, arm
         assert found["disk_written_bytes"] == server["written_bytes"] == 150 << 16, arm
-        assert found["disk_writes"] < 20, "neighbours go together"
+        assert found["disk_writes"] < 50, "neighbours go together"
         assert server["write_ns"] < 150 * 3 * MS, "a write takes what copying takes, not 13 ms of the disk"
         assert found["disk_flushes"] == 0
         held = (150 << 16) - written(kept, "guests.h1.app.disk")

@@ -135,7 +135,6 @@ def test_without_a_request_it_writes_as_often_as_said() -> None:
     ("disk", "role", "where", "what"),
     [
         (None, {}, "roles.probe.write_bytes", "has no disk"),
-        (DISK, {"write_mode": None}, "roles.probe.write_mode", "buffers"),
         (DISK | {"size_bytes": 512}, {}, "roles.probe.write_bytes", "more than the disk"),
     ],
 )

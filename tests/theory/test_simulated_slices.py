@@ -120,3 +120,56 @@ def test_how_vcpus_take_turns_is_part_of_what_was_realised() -> None:
     with Simulator(profile(slice_ns=2 * MS, switch_ns=5000)).open(plan, Watcher()) as session:
         applied = session.realised.objects["pools.h2.cores"].applied
     assert (applied["slice_ns"], applied["switch_ns"], applied["credit_ns"]) == (2 * MS, 5000, 0)
+
+
+def contended(threads: int, cpus: int) -> Any:
+    """One server all of whose work is under its lock, asked more than it can do."""
+    role = {"rate_per_s": 300, "arrivals": "constant", "demand_ns": 10 * MS, "demand_distribution": "constant",
+            "duration_ns": 4_000 * MS, "threads": threads, "lock_ratio": 1.0, "backlog": 100_000,
+            "timeout_ns": 3_600_000 * MS}  # fmt: skip
+    return world(1, role, cpus=cpus, host=16)
+
+
+def rate_of(threads: int, cpus: int, **of_pool: float) -> tuple[float, float]:
+    """Answers per second in the second half of the asking, and processors used over the first of it."""
+    (rows,), means = played(contended(threads, cpus), profile(**of_pool))
+    begun_ns = rows["intended_ns"].min()
+    inside = (rows["finished_ns"] > begun_ns + 2_000 * MS) & (rows["finished_ns"] <= begun_ns + 4_000 * MS)
+    return inside.sum() / 2, means["guests.b0", "cpu"]
+
+
+@pytest.mark.parametrize(("threads", "cpus"), [(2, 1), (4, 1), (5, 2), (4, 4)])
+@pytest.mark.parametrize("slice_ms", [0, 0.1], ids=["at once", "in turns"])
+def test_with_vcpus_that_always_spin_or_hold_a_server_does_p_of_n(
+    threads: int, cpus: int, slice_ms: int
+) -> None:
+    """The holder has P / N of a processor, as each of the others that spin; 100 per s when they sleep."""
+    turns = {"slice_ns": slice_ms * MS} if slice_ms else {}
+    asleep, used = rate_of(threads, cpus, **turns)
+    assert asleep == pytest.approx(100, abs=1)
+    assert used == pytest.approx(1, abs=0.02), "only the holder works"
+    spinning, used = rate_of(threads, cpus, spin_ns=1000 * MS, **turns)
+    assert spinning == pytest.approx(100 * min(1, cpus / threads), rel=0.04)
+    assert used == pytest.approx(min(threads, cpus), rel=0.02), "spinning uses all that there is"
+
+
+def test_who_spins_for_less_than_the_lock_is_held_sleeps_for_the_rest() -> None:
+    """Four processors for four threads: three wait, each spins 4 ms of the 30 that its turn takes; none slows the holder."""
+    spinning, used = rate_of(4, 4, spin_ns=4 * MS, slice_ns=MS)
+    assert spinning == pytest.approx(100, abs=1)
+    assert used == pytest.approx(1 + 4 * MS / (10 * MS), rel=0.03), "each request spins once, for 4 ms"
+
+
+def test_spinning_is_between_sleeping_and_never_sleeping() -> None:
+    """A bound: the longer threads spin, the less is done on one processor."""
+    found = [rate_of(4, 1, spin_ns=spin_ms * MS, slice_ns=MS)[0] for spin_ms in (0, 2, 8, 1000)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 1.1 * found[2] > 1.1 * found[3]
+
+
+def test_where_no_guest_shares_processors_nothing_spins() -> None:
+    values = contended(4, 1)
+    del values["world"]["guests"]["b0"]["pool"], values["world"]["pools"]
+    del values["world"]["hosts"]["h2"]["cpus"]
+    found = [played(values, profile(spin_ns=spin_ms * MS))[0][0]["finished_ns"] for spin_ms in (0, 100)]
+    assert (found[0] == found[1]).all()

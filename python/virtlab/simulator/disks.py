@@ -15,8 +15,8 @@ from virtlab.simulator.services import as_simulated
 
 BUFFERED = "buffered"
 # Linux writes in the background beyond a tenth of the memory that files can have, and holds writers up beyond a fifth
-# (vm.dirty_background_ratio, vm.dirty_ratio). What a machine's kernel and its small system keep of its memory was read inside
-# of two (nr_dirty_background_threshold of /proc/vmstat): 72.9 of 96 MiB, 77.7 of 256 MiB.
+# (vm.dirty_background_ratio, vm.dirty_ratio). What a machine's kernel and its small system keep was read inside of two
+# (nr_dirty_background_threshold of /proc/vmstat): 72.9 of 96 MiB, 77.7 of 256 MiB.
 BACKGROUND_RATIO, LIMIT_RATIO = 0.1, 0.2
 KERNEL_BYTES, KERNEL_RATIO = 70 << 20, 0.03
 MEMORY_BYTES = 96 << 20  # of a virtual machine that says nothing

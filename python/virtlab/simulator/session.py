@@ -198,7 +198,11 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     given = supplied(pools(plan), plan, profile.value).get("pools", [])
     for each, one in zip(sharing_processors(plan), given, strict=True):
         turns = {key: value for key, value in one.get("slices", {}).items() if key != "shares"}
-        supply = {key: one[key] for key in ("processors", "idle", "contention")} | turns | unheeded(each.path)
+        supply = (
+            {key: one[key] for key in ("processors", "idle", "contention", "spin_ns") if key in one}
+            | turns
+            | unheeded(each.path)
+        )
         objects[each.path] = RealisedObject({"cpus": each.cpus}, supply, supply, "simulator")
     for name, vswitch in world.vswitches.items():
         values = vswitch.model_dump(mode="json")

@@ -98,7 +98,7 @@ def test_a_plan_without_pools_says_nothing_of_processors() -> None:
         ("h2: {guests: 1}", "h2: {guests: {g1: {pool: cores}}}", "h2.guests.g1.pool: its host has no pools; remove it"),
         ("disk: {pool", "disk: {platform: xen, pool", "guests of platform xen cannot be confined to processors"),
         ("h2: {guests: 1}", "h2: {guests: {g1: {weight: 50}}}", "h2.guests.g1.weight: a weight is of guests that share"),
-        ("count: 2, pool", "count: 2, weight: 10001, pool", "hosts.h1.guests: a weight of '10001' is more than the kernel has"),
+        ("count: 2, pool", "count: 2, weight: 10001, pool", "h1.guests: a weight of '10001' is more than the kernel has"),
         ("count: 2, pool", "count: 2, weight: 0, pool", "hosts.h1.guests: '0' is less than what is possible"),
         ("{cores: {cpus: 20}, storage: {cpus: 4, by: quota}}", "[cores]", "'a list' names no pool; write e.g."),
     ],

@@ -19,6 +19,9 @@ pub struct Pool {
     /// The share of its speed that a vCPU would lose if infinitely many were active.
     #[serde(default)]
     pub contention: f64,
+    /// How long a thread of their servers spins for a lock before it sleeps.
+    #[serde(default)]
+    pub spin_ns: u64,
     /// How they take turns; absent: all at once, each as fast as is left for it.
     #[serde(default)]
     pub slices: Option<Slicing>,

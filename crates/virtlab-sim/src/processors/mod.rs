@@ -132,6 +132,20 @@ impl Tasks {
         last.map(|Reverse((done, _, asker))| (Rest(done.saturating_sub(self.received)), asker))
     }
 
+    /// What one of them asked becomes another demand, which somebody else asks, on the spot; false: it is not under way.
+    fn become_other(&mut self, clock: u128, asker: Asker, demand: Rest, other: Asker) -> bool {
+        self.go_on(clock);
+        let before = self.under_way.len();
+        self.under_way.retain(|Reverse((_, _, own))| *own != asker);
+        let found = self.under_way.len() < before;
+        if found {
+            self.asked += 1;
+            self.under_way.push(Reverse((self.received + demand.0, self.asked, other)));
+        }
+        self.look();
+        found
+    }
+
     const fn next(&self) -> Option<u128> {
         self.next
     }

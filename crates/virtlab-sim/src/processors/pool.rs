@@ -184,6 +184,12 @@ impl Pool {
         self.change(guest, |tasks, clock| tasks.take_back(clock.work, server))
     }
 
+    /// What one demand of a guest was for is over, and its thread does something else on the spot.
+    pub fn become_other(&mut self, now_ns: u64, guest: usize, asker: Asker, demand: Rest, other: Asker) {
+        self.clock.go_on(now_ns);
+        self.change(guest, |tasks, clock| tasks.become_other(clock.work, asker, demand, other));
+    }
+
     /// Time that the vCPUs of a guest were on processors until now, in ns.
     pub fn used_ns(&mut self, now_ns: u64, guest: usize) -> f64 {
         self.clock.go_on(now_ns);

@@ -113,6 +113,13 @@ impl Shared {
         either!(&mut self.pools[pool], own => own.take_back(now_ns, place, server))
     }
 
+    /// What one demand in a guest was for is over, and its thread does something else instead.
+    pub fn become_other(&mut self, now_ns: u64, guest: usize, asker: Asker, demand: Rest, other: Asker) {
+        if let Some((pool, place)) = self.places[guest] {
+            either!(&mut self.pools[pool], own => own.become_other(now_ns, place, asker, demand, other));
+        }
+    }
+
     /// When to look at the pool of a guest again.
     pub fn look_for(&mut self, guest: usize) -> Option<(usize, u64)> {
         let (pool, _) = self.places[guest]?;

@@ -18,8 +18,10 @@
 //! was put on a processor. Events are slices that end while others wait, quotas that are used up, and demands that are done;
 //! each costs O(processors + log vCPUs).
 //!
+//! A vCPU whose task is done and that is given another at that instant keeps its processor, and its slice.
+//!
 //! Deviations: a guest's tasks share its vCPU without slices of their own; a vCPU that has nothing to do takes a task from one
-//! of its guest that has two, at no cost; and none spins while it waits for a lock.
+//! of its guest that has two, at no cost.
 //!
 //! Sources: Linux, `kernel/sched/fair.c`; Cherkasova, Gupta, Vahdat: Comparison of the three CPU schedulers in Xen, ACM
 //! SIGMETRICS Performance Evaluation Review 35 (2007).
@@ -163,8 +165,9 @@ pub struct Slices {
     /// When credit is handed out next.
     credit_at_ns: u64,
     active: usize,
-    /// Whether some guest has a quota.
-    quotas: bool,
+    /// A vCPU whose last task is done, and that is on its processor as long as nothing else happens: a thread that has
+    /// other work at once stays where it is.
+    freed: Option<usize>,
     planned: Planned,
 }
 
@@ -211,13 +214,20 @@ impl Slices {
             turns: 0,
             credit_at_ns: rules.credit_ns.unwrap_or(u64::MAX),
             active: 0,
-            quotas: shares.iter().any(|share| share.quota.is_some()),
+            freed: None,
             planned: Planned::default(),
         }
     }
 
     /// From now on this much work is wanted in a guest, too.
     pub fn ask(&mut self, now_ns: u64, guest: usize, demand: Rest, asker: Asker) {
+        if now_ns == self.clock.now_ns()
+            && let Some(vcpu) = self.freed.take_if(|vcpu| self.vcpus[*vcpu].guest == guest)
+        {
+            self.give(vcpu, demand, asker);
+            return;
+        }
+        self.release();
         self.go_on(now_ns);
         let mut mine = self.guests[guest].vcpus.clone();
         let idle = mine.clone().find(|vcpu| self.vcpus[*vcpu].state == State::Idle);
@@ -229,6 +239,7 @@ impl Slices {
 
     /// Who is done by now, one after another.
     pub fn done(&mut self, now_ns: u64) -> Option<Asker> {
+        self.release();
         self.go_on(now_ns);
         let (work, vcpu) = self.first()?;
         if work > self.clock.work() {
@@ -239,15 +250,14 @@ impl Slices {
         let asker = own.tasks.done(clock);
         self.note(vcpu);
         if self.vcpus[vcpu].tasks.count() == 0 {
-            self.rest(vcpu);
+            self.freed = Some(vcpu);
         }
-        self.settle();
         asker
     }
 
     /// When someone is done, or a slice or a quota ends, if no one asks meanwhile.
-    #[must_use]
-    pub fn next_ns(&self) -> Option<u64> {
+    pub fn next_ns(&mut self) -> Option<u64> {
+        self.release();
         let done_ns = self.first().map(|(work, _)| self.clock.at(work));
         self.turn_ns().into_iter().chain(done_ns).min().map(|at_ns| at_ns.max(self.clock.now_ns()))
     }
@@ -265,6 +275,7 @@ impl Slices {
 
     /// Takes the demands of a server back: which, and what is left of each.
     pub fn take_back(&mut self, now_ns: u64, guest: usize, server: usize) -> Vec<(u64, Rest)> {
+        self.release();
         self.go_on(now_ns);
         let mut back = Vec::new();
         for vcpu in self.guests[guest].vcpus.clone() {
@@ -279,6 +290,19 @@ impl Slices {
         }
         self.settle();
         back
+    }
+
+    /// What one demand of a guest was for is over, and its thread does something else, on the vCPU where it is.
+    pub fn become_other(&mut self, now_ns: u64, guest: usize, asker: Asker, demand: Rest, other: Asker) {
+        self.go_on(now_ns);
+        for vcpu in self.guests[guest].vcpus.clone() {
+            let own = &mut self.vcpus[vcpu];
+            let clock = own.now(self.clock.work());
+            if own.tasks.become_other(clock, asker, demand, other) {
+                self.note(vcpu);
+                return;
+            }
+        }
     }
 
     /// Time that the vCPUs of a guest were on processors until now, in ns.
@@ -303,7 +327,7 @@ impl Slices {
     /// When slices, quotas or credit change who is on processors.
     fn turn_ns(&self) -> Option<u64> {
         let waits = !self.waiting.is_empty();
-        if !waits && !self.quotas {
+        if !waits && self.guests.iter().all(|guest| guest.bandwidth.is_none()) {
             return None;
         }
         let ends = self.processors.iter().filter(|one| waits && one.on.is_some()).map(|one| one.until_ns);
@@ -322,6 +346,9 @@ impl Slices {
 
     /// Plays all turns until an instant.
     fn go_on(&mut self, now_ns: u64) {
+        if now_ns > self.clock.now_ns() {
+            self.release();
+        }
         while let Some(at_ns) = self.turn_ns().filter(|at_ns| *at_ns <= now_ns) {
             self.pass(at_ns.max(self.clock.now_ns()));
             self.turn();
@@ -347,10 +374,12 @@ impl Slices {
             if until_ns > self.clock.now_ns() {
                 continue;
             }
-            self.processors[place].until_ns = self.clock.now_ns() + self.rules.slice_ns;
             if done <= self.clock.work() {
-                continue; // what is done with the slice's end needs no other
+                // What is done with the slice's end needs no other, unless its vCPU is given something else.
+                self.processors[place].until_ns = self.clock.now_ns() + 1;
+                continue;
             }
+            self.processors[place].until_ns = self.clock.now_ns() + self.rules.slice_ns;
             self.charge(place);
             let own = self.turn_of(vcpu);
             if self.waiting.first().is_some_and(|first| *first < own) {
@@ -539,6 +568,14 @@ impl Slices {
         }
         for (_, turn, vcpu) in std::mem::take(&mut self.waiting) {
             self.wait(vcpu, (self.vcpus[vcpu].rank(), turn, vcpu));
+        }
+    }
+
+    /// Who has found nothing else to do gives its processor up.
+    fn release(&mut self) {
+        if let Some(vcpu) = self.freed.take() {
+            self.rest(vcpu);
+            self.settle();
         }
     }
 

@@ -15,11 +15,11 @@ mod writing;
 
 pub use passive::{Forwarded, Owner, Served, UNSERVED};
 
-use crate::input::Input;
+use crate::input::{Guest, Input};
 use crate::processors::Shared;
 use disks::Disks;
 use passive::Passive;
-use serving::Serving;
+use serving::{Beyond, Serving};
 use virtlab_disk::whole_sectors;
 use virtlab_load::forwards::{Bounds, Forwards};
 use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters, WriteMode};
@@ -62,15 +62,21 @@ pub struct Servers {
     pub processors: Shared,
     pub disks: Disks,
     all: Vec<Server>,
-    /// Of each guest, what a request costs it beyond its demand.
-    request: Vec<Nanos>,
+    /// Of each guest.
+    beyond: Vec<Beyond>,
 }
 
 impl Servers {
     /// None yet, in the guests of a world.
     pub fn new(input: &Input) -> Self {
-        let request = input.guests.iter().map(|guest| Nanos(guest.request_ns)).collect();
-        Self { processors: Shared::new(input), disks: Disks::new(input), all: Vec::new(), request }
+        let of = |guest: &Guest| Beyond { request: Nanos(guest.request_ns), ..Beyond::default() };
+        let mut beyond: Vec<Beyond> = input.guests.iter().map(of).collect();
+        for pool in &input.pools {
+            for guest in &pool.guests {
+                beyond[*guest].spin = Nanos(pool.spin_ns);
+            }
+        }
+        Self { processors: Shared::new(input), disks: Disks::new(input), all: Vec::new(), beyond }
     }
 
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
@@ -82,8 +88,8 @@ impl Servers {
             .position(|each| service.is_some() && each.service == service && each.guest == guest);
         known.unwrap_or_else(|| {
             let writing = self.disks.model(guest).and_then(|disk| Writing::new(own, disk, 0));
-            let serving = Serving::new(own.clone(), seed, self.processors.has(guest), self.request[guest])
-                .with(writing);
+            let serving =
+                Serving::new(own.clone(), seed, self.processors.has(guest), self.beyond[guest]).with(writing);
             self.all.push(Server {
                 guest,
                 place,
@@ -142,7 +148,7 @@ impl Servers {
         self.disks.forget(*guest, server);
         self.disks.close(*guest, server, now_ns);
         *serving =
-            Serving::new(own.clone(), *seed, self.processors.has(*guest), self.request[*guest]).with(writing);
+            Serving::new(own.clone(), *seed, self.processors.has(*guest), self.beyond[*guest]).with(writing);
         if let Some(passive) = passive {
             passive.forwards.give_up();
             passive.known.clear();
@@ -222,6 +228,10 @@ impl Servers {
         let mut looks = Vec::new();
         if self.processors.has(*guest) {
             let look = |(pool, at_ns)| Look::Pool(pool, at_ns);
+            for (before, (number, rest)) in serving.threads.instead() {
+                let (asker, other) = ((server, before), (server, number));
+                self.processors.become_other(now_ns, *guest, asker, rest, other);
+            }
             if serving.threads.stops(now_ns) {
                 serving.threads.given_back(self.processors.take_back(now_ns, *guest, server));
             }

@@ -10,7 +10,7 @@
 //! Pages that are written several times go to the disk once. Neighbours go together, in requests of at most 1280 KiB.
 //!
 //! Sources: Linux, `Documentation/admin-guide/sysctl/vm.rst` (`dirty_*`), `mm/page-writeback.c` and `fs/fs-writeback.c`.
-//! Deviations: Linux looks at ages every 5 s; it stops below the threshold, where this goes on until all is written; and it has
+//! Deviations: Linux looks at ages every 5 s; it stops below the threshold, where this writes all; and it has
 //! writers sleep a little each, where this has them wait for a request that is done. A page that is being read counts as held.
 
 use crate::input::Thresholds;
@@ -167,7 +167,7 @@ impl<T> PageCache<T> {
         self.held_up.clear();
     }
 
-    /// Writes of these are nobody's any more.
+    /// These writes are of no writer any more.
     pub fn forget(&mut self, of: impl Fn(&T) -> bool) {
         self.reading.retain(|_, waits| !of(&waits.whose));
         self.held_up.retain(|whose| !of(whose));

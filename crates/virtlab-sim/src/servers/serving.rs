@@ -16,19 +16,39 @@ pub enum Part {
     Free(Task),
     /// Under the lock; then the task is done.
     Locked(Task),
+    /// Spins for the lock, as that many-th that waits for it; then it sleeps.
+    Spin(u64),
+}
+
+/// A thread that waits for the lock.
+struct Waiting {
+    number: u64,
+    since_ns: u64,
+    task: Task,
+    /// The number of its spinning among what threads do; absent: it sleeps.
+    spins: Option<u64>,
+}
+
+/// What a guest makes a server do beyond demands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beyond {
+    /// Work that each request costs.
+    pub request: Nanos,
+    /// How long a thread spins for a lock before it sleeps.
+    pub spin: Nanos,
 }
 
 /// Threads, and what waits for them.
 pub struct Serving<T> {
     own: Parameters,
-    /// What each request costs its guest, beyond its demand.
-    request: Nanos,
+    beyond: Beyond,
     pub station: Station<T>,
     pub threads: Threads<Part>,
     /// Whether a thread has the lock.
     locked: bool,
-    /// Since when threads wait for it.
-    lock: VecDeque<(u64, Task)>,
+    lock: VecDeque<Waiting>,
+    /// Threads that have waited for it.
+    waited: u64,
     pub lock_wait_ns: u64,
     /// What it writes; absent: nothing.
     pub writing: Option<Writing<T>>,
@@ -37,17 +57,18 @@ pub struct Serving<T> {
 }
 
 impl<T> Serving<T> {
-    /// At the server's seed; whether its guest shares its processors, and what each request costs it beyond its demand.
-    pub fn new(own: Parameters, seed: u64, shares: bool, request: Nanos) -> Self {
+    /// At the server's seed; whether its guest shares its processors, and what it costs beyond demands.
+    pub fn new(own: Parameters, seed: u64, shares: bool, beyond: Beyond) -> Self {
         Self {
             writing: None,
             storing: 0,
             station: Station::new(&own, seed),
             own,
-            request,
+            beyond,
             threads: Threads::new(shares),
             locked: false,
             lock: VecDeque::new(),
+            waited: 0,
             lock_wait_ns: 0,
         }
     }
@@ -77,8 +98,12 @@ impl<T> Serving<T> {
         while let Some(part) = self.threads.done(now_ns) {
             let task = match part {
                 Part::Free(task) if self.own.locked(task.work) > Nanos::ZERO => {
-                    self.lock.push_back((now_ns, task));
-                    self.call(now_ns);
+                    self.wait(task, now_ns);
+                    continue;
+                }
+                Part::Spin(number) => {
+                    let sleeper = self.lock.iter_mut().find(|waiting| waiting.number == number);
+                    sleeper.expect("who spins waits").spins = None;
                     continue;
                 }
                 Part::Free(task) => task,
@@ -108,7 +133,12 @@ impl<T> Serving<T> {
 
     /// Threads without a task.
     fn idle(&self) -> usize {
-        usize::from(self.own.threads) - self.threads.busy() - self.lock.len() - self.storing
+        let asleep = if self.spins() {
+            self.lock.iter().filter(|waiting| waiting.spins.is_none()).count()
+        } else {
+            self.lock.len()
+        };
+        usize::from(self.own.threads) - self.threads.busy() - asleep - self.storing
     }
 
     /// Idle threads begin what waits.
@@ -116,20 +146,41 @@ impl<T> Serving<T> {
         while self.idle() > 0 {
             let begun = self.station.requests;
             let Some((task, _)) = self.station.begin() else { return };
-            let beyond = if self.station.requests > begun { self.request } else { Nanos::ZERO };
+            let beyond = if self.station.requests > begun { self.beyond.request } else { Nanos::ZERO };
             self.work(Part::Free(task), task.work.since(self.own.locked(task.work)) + beyond, now_ns);
         }
     }
 
-    /// The thread that has waited longest for the lock has it, if it is free.
+    /// Whether threads spin before they sleep: a processor of its own has no other use.
+    fn spins(&self) -> bool {
+        self.beyond.spin > Nanos::ZERO && self.threads.share()
+    }
+
+    /// A thread wants the lock.
+    fn wait(&mut self, task: Task, now_ns: u64) {
+        self.waited += 1;
+        self.lock.push_back(Waiting { number: self.waited, since_ns: now_ns, task, spins: None });
+        self.call(now_ns);
+        if self.spins()
+            && let Some(last) = self.lock.back_mut().filter(|last| last.number == self.waited)
+        {
+            last.spins = Some(self.threads.begin(Part::Spin(self.waited), self.beyond.spin, now_ns));
+        }
+    }
+
+    /// The thread that has waited longest for the lock has it, if it is free: who spins, on the processor where it is.
     fn call(&mut self, now_ns: u64) {
         if self.locked {
             return;
         }
-        let Some((since_ns, task)) = self.lock.pop_front() else { return };
+        let Some(Waiting { since_ns, task, spins, .. }) = self.lock.pop_front() else { return };
         self.locked = true;
         self.lock_wait_ns += now_ns - since_ns;
-        self.work(Part::Locked(task), self.own.locked(task.work), now_ns);
+        let (part, work) = (Part::Locked(task), self.own.locked(task.work));
+        match spins {
+            Some(number) => self.threads.begin_instead(number, part, work, now_ns),
+            None => self.work(part, work, now_ns),
+        }
     }
 
     /// A thread works for a time, and for that of a pause that falls into it.
@@ -152,7 +203,7 @@ mod tests {
         ] {
             let own: Parameters =
                 virtlab_load::parameters::read(&serde_json::from_str(text).unwrap()).unwrap();
-            let mut serving = Serving::new(own, 1, false, Nanos(7));
+            let mut serving = Serving::new(own, 1, false, Beyond { request: Nanos(7), ..Beyond::default() });
             serving.offer('a', 0).unwrap();
             let mut now_ns = 0;
             while serving.serve(now_ns).is_none() {

@@ -28,6 +28,8 @@ struct Shared<T> {
     done: VecDeque<u64>,
     /// Work to request from the processors.
     wanted: Vec<(u64, Rest)>,
+    /// Work that takes the place of other work, which is over.
+    instead: Vec<(u64, (u64, Rest))>,
     /// What is left of each while the server pauses.
     paused: Option<Vec<(u64, Rest)>>,
 }
@@ -35,8 +37,13 @@ struct Shared<T> {
 impl<T: Ord + Copy> Threads<T> {
     /// Of a server in a guest that shares its processors, or does not.
     pub fn new(shares: bool) -> Self {
-        let shared =
-            Shared { under_way: BTreeMap::new(), done: VecDeque::new(), wanted: Vec::new(), paused: None };
+        let shared = Shared {
+            under_way: BTreeMap::new(),
+            done: VecDeque::new(),
+            wanted: Vec::new(),
+            instead: Vec::new(),
+            paused: None,
+        };
         Self {
             pause: None,
             begun: 0,
@@ -70,15 +77,20 @@ impl<T: Ord + Copy> Threads<T> {
         self.alone.len() + self.shared.as_ref().map_or(0, |shared| shared.under_way.len())
     }
 
-    /// One of them begins something.
-    pub fn begin(&mut self, what: T, work: Nanos, now_ns: u64) {
+    /// Whether they share processors.
+    pub const fn share(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// One of them begins something; its number.
+    pub fn begin(&mut self, what: T, work: Nanos, now_ns: u64) -> u64 {
         self.begun += 1;
         let (number, pauses) = (self.begun, self.pauses(now_ns));
         let Some(shared) = &mut self.shared else {
             let now = Nanos(now_ns);
             let done = self.pause.map_or(now + work, |pause| pause.done(now, work));
             self.alone.push(Reverse((done.0, number, what)));
-            return;
+            return number;
         };
         shared.under_way.insert(number, what);
         let rest = (number, Rest::of(work.0));
@@ -87,6 +99,31 @@ impl<T: Ord + Copy> Threads<T> {
         } else {
             shared.wanted.push(rest);
         }
+        number
+    }
+
+    /// One of them does something else, where it is, than what has that number.
+    pub fn begin_instead(&mut self, before: u64, what: T, work: Nanos, now_ns: u64) {
+        let Some(shared) = &mut self.shared else { return };
+        shared.under_way.remove(&before);
+        if let Some(place) = shared.done.iter().position(|number| *number == before) {
+            shared.done.remove(place);
+            self.begin(what, work, now_ns);
+            return;
+        }
+        self.begun += 1;
+        shared.under_way.insert(self.begun, what);
+        let rest = (self.begun, Rest::of(work.0));
+        let waiting = shared.wanted.iter_mut().chain(shared.paused.iter_mut().flatten());
+        match waiting.into_iter().find(|(number, _)| *number == before) {
+            Some(other) => *other = rest,
+            None => shared.instead.push((before, rest)),
+        }
+    }
+
+    /// Work that takes the place of other work at the processors: its number and how much, after that of the other.
+    pub fn instead(&mut self) -> Vec<(u64, (u64, Rest))> {
+        self.shared.as_mut().map(|shared| std::mem::take(&mut shared.instead)).unwrap_or_default()
     }
 
     /// What is done by now; to be asked until there is nothing else.

@@ -14,6 +14,7 @@ mod offload;
 mod polled;
 mod probe;
 mod rt;
+mod standstill;
 mod switch;
 mod transport;
 mod work;

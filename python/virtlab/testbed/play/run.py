@@ -44,7 +44,7 @@ from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import Entities, counter_columns
 from virtlab.testbed.play.standstills import Standstills
-from virtlab.testbed.play.taints import clock_taint, switch_taints
+from virtlab.testbed.play.taints import clock_taint, disk_taints, switch_taints
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import HERE, Site
 
@@ -108,6 +108,7 @@ class Pass:
             self._arm(parameters)
             if self.lowered.soft_switch is not None:
                 self.control.call("reset", {}, channel=SWITCH)
+            self._standstills_of_disks()
             self._sample(
                 [{"source": each.source, "every_ns": each.every_ns} for each in sampling.wanted(self.plan)]
             )
@@ -211,6 +212,12 @@ class Pass:
         tainted, failed = switch_taints(self.counting.switch_at_end)
         self.taints += tainted
         self.reasons += failed
+        self.taints += disk_taints(self._standstills_of_disks())
+
+    def _standstills_of_disks(self) -> list[dict[str, Any]]:
+        """How often what serves the disks stood still since this was asked last."""
+        any_disk = any(guest.disk is not None for guest in self.plan.world.guests.values())
+        return list(self.control.call("disks")["disks"]) if any_disk else []
 
     def _note_deaths(self) -> None:
         """Of what runs without a role, too: other questions may have passed the news over."""

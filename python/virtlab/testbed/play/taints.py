@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 LATE_SHARE_MAX = 0.005  # of frames that left the soft switch more than 200 us after their computed departure
@@ -47,6 +47,16 @@ def switch_taints(stats: Mapping[str, Any]) -> tuple[list[str], list[str]]:
                 "turn the sender's checksum offload off"
             )
     return tainted, failed
+
+
+def disk_taints(disks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of disks that the leader serves, over a run: a thread that stood still took time that no model has."""
+    return [
+        f"{disk['name']}: starved: what serves it stood still {disk['standstills']} times for 20 ms or longer, "
+        f"at most {int(disk['standstill_max_ns']) / 1e6:.0f} ms"
+        for disk in disks
+        if disk["standstills"]
+    ]
 
 
 def clock_taint(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

@@ -544,7 +544,8 @@ class Machines(Running):
         served = self.control.call("disks", {})["disks"]
         wanted = disk_entity(machine.name)
         found = next((dict(each) for each in served if each["name"] == wanted), {})
-        found.pop("name", None)
+        for told in ("name", "standstills", "standstill_max_ns"):
+            found.pop(told, None)
         nodes = monitor.execute("query-named-block-nodes", {"flat": True})
         found["size_bytes"] = next(
             (int(node["image"]["virtual-size"]) for node in nodes if node["node-name"] == command.DISK_NODE),

@@ -1,7 +1,8 @@
-//! Whether the switch stood still, by its own thread: while it forwards, it runs at least every 10 ms, whatever comes.
+//! Whether a thread that others wait for stood still, by itself: the switch's while it forwards, a disk's while it serves.
+//! It runs at least every 10 ms, whatever comes.
 //!
 //! The lateness of frames shows a standstill to those frames only that came meanwhile, and the share of late ones nothing of
-//! it in a long run. A thread beside this one would not do: it shares the CPU that the switch is pinned to.
+//! it in a long run. A thread beside the switch would not do: it shares the CPU that the switch is pinned to.
 
 use virtlab_wire::Nanos;
 
@@ -34,6 +35,11 @@ impl Standstills {
             self.longest = self.longest.max(away);
         }
         self.last = now;
+    }
+
+    /// Those so far have been told of.
+    pub fn forget(&mut self) {
+        (self.count, self.longest) = (0, Nanos::ZERO);
     }
 
     /// When it has to run again, though nothing came and nothing leaves.

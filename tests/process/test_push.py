@@ -232,6 +232,27 @@ def test_a_token_goes_into_its_header_and_a_password_into_no_message(
 
 
 @contextmanager
+def dripping() -> Iterator[str]:
+    """The address of a server that takes a request and answers with a letter now and then, and never with a line."""
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection = server.accept()[0]
+        with connection:
+            while not over.wait(0.05):
+                connection.send(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join()
+
+
+@contextmanager
 def trouble(kind: str, folder: Path) -> Iterator[str]:
     """`--to` of a receiver that takes nothing."""
     if kind == "absent":
@@ -246,6 +267,9 @@ def trouble(kind: str, folder: Path) -> Iterator[str]:
         with hearing() as other, hearing(307, {"Location": f"{other.address}/there"}) as server:
             yield f"otlp={server.address}/v1/metrics"
             assert other.requests == []
+    elif kind == "answers by the drop":
+        with dripping() as address:
+            yield f"otlp={address}/v1/metrics"
     elif kind == "cannot be resolved":
         yield "otlp=http://no-such-host.invalid:4318/v1/metrics"
     else:
@@ -262,6 +286,7 @@ TROUBLES = {
     "refuses": "answers 404",
     "lacks the database": 'answers 404: {"error":"database not found',
     "leads elsewhere": "which is not followed",
+    "answers by the drop": "no answer within 10 s",
     "cannot be resolved": "did not take them",
     "speaks no HTTP": "did not take them",
 }
@@ -292,20 +317,9 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_a_receiver_that_answers_by_the_drop_is_waited_for_as_long_as_was_said(dataset: Path) -> None:
-    over = threading.Event()
-
-    def drip(server: socket.socket) -> None:
-        connection = server.accept()[0]
-        while not over.wait(0.05):
-            connection.send(b"H")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=drip, args=(server,))
-        thread.start()
-        to = Destination.parse(f"otlp=http://127.0.0.1:{server.getsockname()[1]}/")
+    with dripping() as address:
+        to = Destination.parse(f"otlp={address}/")
         assert to.deliver(all_numbers(dataset), patience_s=0.5) == "no answer within 0.5 s"
-        over.set()
-        thread.join()
 
 
 def test_prometheus_says_that_numbers_are_too_old_for_it(dataset: Path, tmp_path: Path) -> None:

@@ -37,11 +37,12 @@ The Rust standard library (both programs): MIT OR Apache-2.0. Copyright The Rust
   https://www.rust-lang.org/policies/licenses
 The GNU C Library (the agent, linked statically): LGPL-2.1-or-later. Copyright the Free Software Foundation and others.
   The agent's source and the command that links it (`make agent`) let anybody link it again with another version.
-  https://www.gnu.org/software/libc/
+  Its licence is in licences/LGPL-2.1.txt. https://www.gnu.org/software/libc/
 LLVM's unwinder, and Zig's parts of a compiler's runtime library (the extension module of wheels for an index, which zig
   links): Apache-2.0 WITH LLVM-exception, copyright the LLVM project's contributors; MIT, copyright Zig's contributors.
   https://llvm.org/LICENSE.txt
 libgcc's unwinder (the agent): GPL-3.0-or-later WITH GCC-exception-3.1. Copyright the Free Software Foundation.
+  Licence and exception are in licences/GPL-3.0.txt and licences/GCC-exception-3.1.txt.
   https://gcc.gnu.org/onlinedocs/libstdc++/manual/license.html
 
 """

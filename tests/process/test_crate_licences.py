@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,23 @@ def test_every_linked_crate_has_its_licence_and_the_notices_of_its_authors() -> 
         assert all(text in notice for text in crate.notices())
     for library in ("Rust standard library", "GNU C Library", "libgcc"):
         assert library in notice
+
+
+def test_texts_of_licences_that_the_notice_names_go_with_every_wheel() -> None:
+    named = set(re.findall(r"\blicences/[\w.-]+\.txt\b", inside.SYSTEM))
+    assert named == {f"licences/{path.name}" for path in (ROOT / "licences").iterdir()}
+    assert len(named) == 3
+    files = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license-files"]
+    assert {str(path.relative_to(ROOT)) for each in files for path in ROOT.glob(each)} == {
+        "LICENSE", "NOTICE", *named,
+    }  # fmt: skip
+    beginnings = {
+        "LGPL-2.1.txt": "GNU LESSER GENERAL PUBLIC LICENSE Version 2.1",
+        "GPL-3.0.txt": "GNU GENERAL PUBLIC LICENSE Version 3",
+        "GCC-exception-3.1.txt": "GCC RUNTIME LIBRARY EXCEPTION Version 3.1",
+    }
+    for name, begin in beginnings.items():
+        assert " ".join((ROOT / "licences" / name).read_text().split()).startswith(begin)
 
 
 def test_the_bill_of_materials_names_every_crate_and_every_package_once() -> None:

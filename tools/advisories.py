@@ -24,11 +24,12 @@ PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s\\]+)", re.MULTILINE)
 def locked(root: Path = ROOT) -> dict[tuple[str, str], set[str]]:
     """(ecosystem, name) -> the versions in the lock files."""
     found: dict[tuple[str, str], set[str]] = {}
-    for crate in tomllib.loads((root / "Cargo.lock").read_text())["package"]:
-        if "source" in crate:
-            found.setdefault(("crates.io", crate["name"]), set()).add(crate["version"])
-    for file in ("requirements.lock", "requirements-dev.lock"):
-        for name, version in PIN.findall((root / file).read_text()):
+    for lock in (root / "Cargo.lock", root / "fuzz" / "Cargo.lock"):
+        for crate in tomllib.loads(lock.read_text())["package"]:
+            if "source" in crate:
+                found.setdefault(("crates.io", crate["name"]), set()).add(crate["version"])
+    for file in sorted(root.glob("requirements*.lock")):
+        for name, version in PIN.findall(file.read_text()):
             found.setdefault(("PyPI", normal(name)), set()).add(version)
     return found
 

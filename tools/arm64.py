@@ -40,14 +40,23 @@ OWN_AGENT = ROOT / "python" / "virtlab" / "_bin" / "virtlab-agent"
 BINARIES = Path(sys.executable).parent
 PLATFORM = "manylinux_2_28"
 PROGRAMS = ("virtlab-agent", "virtlab-py")
-PURE = ("wire", "load", "qdisc", "fabric", "tcp", "timeline", "rt", "sim")
+PURE = ("--workspace", *(f"--exclude={name}" for name in PROGRAMS))  # all crates but the programs
 PACKAGES = ("rustc-web:amd64", "libstd-rust-web-dev:amd64", "libstd-rust-web-dev:arm64")
 EMULATOR = "qemu-aarch64-static"
 GCC = "aarch64-linux-gnu-gcc"
 OBJCOPY = "aarch64-linux-gnu-objcopy"
 LARGEST_AGENT_BYTES = 5_000_000
 # What lies beside `python/` and `crates/` and is needed where a wheel is made.
-BESIDE = ("Cargo.toml", "Cargo.lock", "LICENSE", "NOTICE", "README.md", "pyproject.toml", "tools/backend")
+BESIDE = (
+    "Cargo.toml",
+    "Cargo.lock",
+    "LICENSE",
+    "NOTICE",
+    "licences",
+    "README.md",
+    "pyproject.toml",
+    "tools/backend",
+)
 
 
 def compiler() -> dict[str, str]:
@@ -225,10 +234,9 @@ def test(folder: Path | None) -> None:
     require(GCC, EMULATOR)
     if folder is not None:
         try_agent(folder)
-    packages = [f"--package=virtlab-{name}" for name in PURE]
     os.environ["PROPTEST_RNG_SEED"] = "20"
     command = ["cargo", "test", "--locked", "--quiet", "--target", TARGET]
-    run(*command, "--lib", "--tests", *packages, static=True)
+    run(*command, "--lib", "--tests", *PURE, static=True)
     run(*command, "--test=corpus", "--package=virtlab-agent", static=True)
 
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import errno
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from virtlab.campaign import MachineLock
 from virtlab.catalogue import QDISCS, WORKLOADS
-from virtlab.cli.main import main
+from virtlab.cli.guest_commands import refuse_unless_allowed
+from virtlab.cli.main import ROOM, main
 from virtlab.cli.manual import pages
 from virtlab.cli.table import COMMANDS, declaration
 from virtlab.cli.words import entries as module
 from virtlab.cli.words.completing import candidates, escaped
 from virtlab.cli.words.entries import entries, found
+from virtlab.errors import VirtlabError
+from virtlab.experiment import load_text
 from virtlab.experiment.templates import template
+from virtlab.folders import only_files_and_folders
 from virtlab.metrics import METRICS, STATISTICS
+from virtlab.open_files import require
 from virtlab.testbed.play.taints import clock_taint, switch_taints
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +63,93 @@ def test_every_metric_statistic_kind_command_and_term_is_explained() -> None:
     assert not any("](" in one.what or "**" in one.what for one in entries())
 
 
-def test_every_taint_of_the_testbed_is_explained_as_it_is_printed() -> None:
+AGENT = ROOT / "crates" / "virtlab-agent" / "src"
+TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """A format of Rust with a number for each of its fields, and lines put together."""
+    return re.sub(r"\{[^}]*\}", "7", re.sub(r"\\\n\s*", "", text))
+
+
+def taints_of_the_agent() -> list[str]:
+    """Every text that a probe adds to the taints of its report, from where its source adds it."""
+    every = {
+        path: path.read_text().split("#[cfg(test)]", maxsplit=1)[0] for path in sorted(AGENT.rglob("*.rs"))
+    }
+    told = []
+    for path, source in every.items():
+        for added in re.findall(r"\btaints\s*\.(?:push|extend)\((.*?)\);", source, re.DOTALL):
+            text = TEXT.search(added)
+            if text is None and (function := re.match(r"(\w+)\(", added)):
+                body = source.split(f"fn {function[1]}(", maxsplit=1)[1]
+                text = TEXT.search(body.split("\n}", maxsplit=1)[0])
+            assert text is not None or added == "other.taints", f"{path.name}: {added}"
+            told += [filled(text[1])] if text is not None else []
+    return told
+
+
+def said(expression: ast.expr, names: dict[str, ast.expr]) -> str:
+    """A text of Python with a number for each of its fields."""
+    match expression:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(said(part, names) for part in parts)
+        case ast.FormattedValue(value=ast.Name(id=name)) if name in names:
+            return said(names[name], names)
+        case ast.Name(id=name) if name in names:
+            return said(names[name], names)
+    return "7"
+
+
+def taints_of_python() -> list[str]:
+    """Every text by which Python taints a run: added to a list of taints, or the reason of an outcome."""
+    told = []
+    for path in sorted((ROOT / "python" / "virtlab").rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            names = {
+                one.targets[0].id: one.value
+                for one in ast.walk(function)
+                if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
+            }
+            for one in ast.walk(function):
+                match one:
+                    case ast.Call(
+                        func=ast.Attribute(
+                            value=ast.Name(id="tainted" | "disturbed") | ast.Attribute(attr="taints"),
+                            attr="append",
+                        ),
+                        args=[text],
+                    ):
+                        told.append(said(text, names))
+                    case ast.Call(
+                        func=ast.Name(id="Outcome"),
+                        args=[ast.Constant(value="tainted"), ast.Tuple(elts=[text])],
+                    ):
+                        told.append(said(text, names))
+                    case ast.Return(value=ast.List(elts=[text])) if function.name in {
+                        "clock_taint",
+                        "_doubtful",
+                    }:
+                        told.append(said(text, names))
+    return told
+
+
+def test_every_taint_that_the_code_can_raise_is_explained_as_it_is_printed() -> None:
+    agent, python = taints_of_the_agent(), taints_of_python()
+    assert {text.split(":")[0] for text in agent} == {
+        "starved", "socket_drops", "ring_drops", "spool_overflow", "failed", "clock_step", "supply_broken",
+    }  # fmt: skip
+    assert (len(agent), len(python)) >= (9, 10)
+    for message in [*(f"roles.probe: guest h1.g1: {text}" for text in agent), *python]:
+        kind = "failure" if ": failed:" in message else "taint"
+        assert [one.kind for one in found(message)] == [kind], message
+
+
+def test_the_taints_of_a_switch_and_of_a_clock_are_explained_as_they_are_told() -> None:
     port = {"ring_drops": 3, "oversize": 1, "bad_checksum": 1}
     stats = {
         "lateness": {"count": 9, "late_share": 0.5, "max_ns": 40_000_000}, "standstills": 2, "clock_steps": 1,
@@ -64,9 +159,75 @@ def test_every_taint_of_the_testbed_is_explained_as_it_is_printed() -> None:
     stepped = clock_taint({"realtime_ns": 0, "raw_ns": 0}, {"realtime_ns": 10**9, "raw_ns": 0})
     assert len(tainted) == 5
     for message in [*tainted, *stepped]:
-        assert {one.kind for one in found(f"roles.probe: {message}")} == {"taint"}, message
+        assert [one.kind for one in found(f"roles.probe: {message}")] == ["taint"], message
     for message in failed:
-        assert found(message)[0].kind == "failure", message
+        assert [one.kind for one in found(message)] == ["failure"], message
+
+
+def refused(attempt: Callable[[], object]) -> str:
+    """What is printed of an attempt that is refused."""
+    with pytest.raises(VirtlabError) as error:
+        attempt()
+    return f"virtlab: {error.value}"
+
+
+def refusals(folder: Path) -> dict[str, str]:
+    """A name of the entry -> a refusal as the program prints it."""
+    ordered = template("demo", "demo").split("timing:")[0]
+    ordered += "timeline: [{id: list, do: exec, guest: h1.g1, argv: [ls]}]\nrepeat: 1\n"
+    (folder / "x.results").mkdir()
+    (folder / "x.results" / "run").symlink_to("/etc/passwd")
+    first, second = MachineLock("a", folder=folder), MachineLock("b", folder=folder)
+    with first:
+        first.acquire(wait=False)
+        held = refused(lambda: second.acquire(wait=False))
+    no_room = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data")
+    return {
+        "--allow-exec": refused(lambda: refuse_unless_allowed(load_text(ordered), None, allowed=False)),
+        "through anything but files and folders": refused(
+            lambda: only_files_and_folders(folder / "x.results")
+        ),
+        "open files, and": refused(lambda: require(10**9, "report", "reading 7 runs")),
+        "machine lock": held,
+        "the disk is full": f"virtlab: {no_room.filename}: {no_room.strerror}; {ROOM}",
+        "has no unit": refused(lambda: load_text(template("demo", "demo").replace("10 Mbit/s", "10"))),
+    }
+
+
+def test_refusals_are_explained_as_they_are_printed(tmp_path: Path) -> None:
+    for name, message in refusals(tmp_path).items():
+        (entry,) = found(message)
+        assert entry.kind == "refusal", message
+        assert name in entry.names, message
+        assert entry.cure
+
+
+def test_what_finds_a_message_stands_in_the_code_or_is_the_systems() -> None:
+    """An entry for a message that nothing prints any more is dead."""
+    sources = [*(ROOT / "python" / "virtlab").rglob("*.py"), *AGENT.rglob("*.rs")]
+    own = "\n".join(path.read_text() for path in sources).lower()
+    system = [os.strerror(number).lower() for number in errno.errorcode]
+    for one in entries():
+        if one.kind in {"taint", "failure", "refusal"}:
+            for name in one.names:
+                assert name.lower() in own or name.lower() in system, name
+
+
+def test_no_term_stands_for_a_message_that_nobody_explains() -> None:
+    """A message says by itself what to do; a text that does not is unknown."""
+    (entry,) = found("virtlab: hosts.h1.pools: share of the median link is unknown; name a pool of the run")
+    assert (entry.kind, entry.cure) == ("message", "name a pool of the run")
+    assert found("the sample of this run is a metric that nobody knows") == []
+
+
+def test_words_of_verdicts_comparisons_and_runs_are_explained() -> None:
+    for word in (
+        "holds", "refuted", "undecided", "equivalent", "worse", "better", "different", "margin", "baseline", "taint",
+        "cancelled", "pushback", "spool_overflow:", "socket_drops:", "claim", "verdict",
+    ):  # fmt: skip
+        assert all(word.removesuffix(":") in one.names for one in found(word)), word
+        assert found(word), word
+    assert {one.kind for one in found("spool_overflow")} <= {"taint", "metric"}
 
 
 def test_exit_codes_are_explained_and_an_unknown_word_gets_the_nearest(

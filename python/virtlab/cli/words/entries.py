@@ -35,27 +35,44 @@ def entries() -> list[Entry]:
     return [*_answers(), *_terms(), *_metrics(), *_kinds(), *_commands()]
 
 
+MESSAGES = frozenset({"taint", "failure", "refusal", "verdict"})
+WORDS = 3  # a longer text is a message, and no term stands for it
+
+
 def found(word: str) -> list[Entry]:
-    """The entries of a word, of the parts of a path, or of a message that was pasted."""
-    wanted, every = word.strip().lower(), entries()
-    exact = [one for one in every if wanted in {name.lower() for name in one.names}]
+    """The entries of a word, of the parts of a path, or of a message that was pasted.
+
+    Of a message it is the entry whose own words are in it, the longest first; a term that happens to stand in a message
+    does not explain it. A message that none explains says by itself what to do, behind its last semicolon.
+    """
+    wanted, every = word.strip().lower().removesuffix(":"), entries()
+    exact = [one for one in every if wanted in {name.lower().removesuffix(":") for name in one.names}]
     if exact:
         return exact
-    parts = [part for part in re.split(r"\.(?!\d)", wanted) if part]
-    if len(parts) > 1:
-        path = [
-            one for one in every if one.kind in {"metric", "statistic"} and set(one.names) & set(parts[-2:])
-        ]
-        if path:
-            return path
     if " " not in wanted:
-        return []
+        parts = [part for part in re.split(r"\.(?!\d)", wanted) if part]
+        return [
+            one
+            for one in every
+            if len(parts) > 1 and one.kind in {"metric", "statistic"} and set(one.names) & set(parts[-2:])
+        ]
     hits = [
         (len(name), one) for one in every for name in one.names if len(name) > 3 and _within(name, wanted)
     ]
     hits.sort(key=lambda hit: -hit[0])
-    named = [one for _, one in hits if one.kind in {"taint", "failure", "refusal", "verdict"}]
-    return list(dict.fromkeys(named or [one for _, one in hits]))[:3]
+    named = [one for _, one in hits if one.kind in MESSAGES]
+    if named:
+        return named[:1]
+    if ": " not in wanted and len(wanted.split()) <= WORDS:
+        return list(dict.fromkeys(one for _, one in hits))[:3]
+    return list(_by_itself(word.strip()))
+
+
+def _by_itself(message: str) -> Iterator[Entry]:
+    """Of a message `WHERE: WHAT; CURE`."""
+    told, semicolon, cure = message.removeprefix("virtlab: ").rpartition("; ")
+    if semicolon and ": " in told:
+        yield Entry((told,), "message", "It says where, what is the matter, and what to do.", cure)
 
 
 def _within(name: str, text: str) -> bool:

@@ -29,7 +29,8 @@ def explain(
     """Explains a word: what it is, why it is so, and what to do.
 
     Known are metrics and their statistics, the terms of the glossary, workloads, platforms, virtual switches, queue
-    disciplines, commands, exit codes, and the reasons that runs are marked as tainted or failed with.
+    disciplines, commands, exit codes, words of verdicts and comparisons, refusals, and every reason that runs are
+    marked as tainted or failed with. Paste a message as it was printed.
 
     Examples:
 

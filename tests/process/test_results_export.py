@@ -62,6 +62,16 @@ def test_samples_of_tainted_runs_come_only_when_asked(dataset: Path, tmp_path: P
     assert {row["status"] for row in csv.DictReader(file.open())} == {"ok", "tainted"}
 
 
+def test_kinds_that_are_named_go_into_a_folder_and_no_others(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("export", dataset, "--what", "samples", "--kind", "rtt", "--kind", "counter", "--kind", "rtt")
+    assert virtlab(*asked, "-o", tmp_path / "some") == 0
+    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == ["counter.csv", "rtt.csv"]
+    assert virtlab(*asked, "-o", tmp_path / "one.csv") == 2
+    assert "rtt, counter are several tables" in capsys.readouterr().err
+
+
 def test_several_kinds_go_into_a_folder(dataset: Path, tmp_path: Path) -> None:
     assert virtlab("export", dataset, "--what", "samples") == 2
     assert virtlab("export", dataset, "--what", "samples", "--format", "json", "-o", tmp_path / "all") == 0

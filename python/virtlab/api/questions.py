@@ -92,6 +92,7 @@ def capacity(
 
     costs = chosen_profile(profile)
     return answers(
-        given(experiment), costs, until=until, vary=vary, first=first, last=last, step=step, points=points,
+        given(experiment), costs, until=until, vary=vary, first=first, last=last, step=step,
+        points=(points,) if points else (),
         confidence=confidence, runs=runs, draws=draws,
     )  # fmt: skip

@@ -62,9 +62,13 @@ def refused(experiment: Experiment, backend: Backend, points: Collection[int] | 
     return [Refused(refusal, tuple(where)) for refusal, where in found.items()]
 
 
-def select_points(points: Sequence[DesignPoint], text: str) -> frozenset[int]:
-    """Points by number (`0,3-5`) or by levels (`load=30 kB,switches=2`; of one factor named twice, either). ExperimentError
-    when none is meant."""
+def select_points(points: Sequence[DesignPoint], *texts: str) -> frozenset[int]:
+    """Points by number (`0,3-5`) or by levels (`load=30 kB,switches=2`; of one factor named twice, either); of several
+    texts, what any of them means. ExperimentError when one means none."""
+    return frozenset().union(*(_selected(points, text) for text in texts))
+
+
+def _selected(points: Sequence[DesignPoint], text: str) -> frozenset[int]:
     if "=" in text:
         wanted = _levels(points, text)
         chosen = frozenset(

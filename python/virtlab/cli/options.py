@@ -17,10 +17,20 @@ ProfileName = Annotated[
         "--profile", help="what platforms cost: ideal, local, a file; default: ideal", show_default=False
     ),
 ]
-OtherLevels = Annotated[
-    str | None,
+DesignPoints = Annotated[
+    list[str] | None,
     typer.Option(
-        "--points", help="only with these levels of the other factors: 'load=30 kB'", show_default=False
+        "--points",
+        help="only these design points: 0,3-5 or 'load=30 kB'; may be repeated",
+        show_default=False,
+    ),
+]
+OtherLevels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--points",
+        help="only with these levels of the other factors: 'load=30 kB'; may be repeated",
+        show_default=False,
     ),
 ]
 Confidence = Annotated[

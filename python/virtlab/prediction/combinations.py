@@ -9,17 +9,19 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 
 
-def other_levels(experiment: Experiment, varied: Collection[str], points: str | None) -> list[dict[str, str]]:
-    """Combinations of the factors that are not varied, in the file's order; `points` picks some as `--points` does.
+def other_levels(
+    experiment: Experiment, varied: Collection[str], points: Sequence[str]
+) -> list[dict[str, str]]:
+    """Combinations of the factors that are not varied, in the file's order; `points` pick some as `--points` does.
 
     ExperimentError when it picks by a factor that is varied, or by none.
     """
     for name in varied:
-        if points and any(part.strip().startswith(f"{name}=") for part in points.split(",")):
+        if any(part.strip().startswith(f"{name}=") for text in points for part in text.split(",")):
             raise ExperimentError(
                 "--points", f"'{name}' is what is varied", "name levels of the other factors"
             )
-    chosen = select_points(experiment.points(), points) if points else None
+    chosen = select_points(experiment.points(), *points) if points else None
     found = {}
     for point in experiment.points():
         if chosen is None or point.index in chosen:

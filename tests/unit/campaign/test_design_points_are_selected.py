@@ -32,6 +32,13 @@ def test_levels_of_several_factors_hold_together_and_of_one_either() -> None:
     assert len(levels("0,2-3")) == 3
 
 
+def test_points_that_are_named_twice_are_those_of_either() -> None:
+    assert select_points(POINTS, "0", "2-3") == {0, 2, 3}
+    assert select_points(POINTS, "0", "load=30 kB") == {0, *select_points(POINTS, "load=30 kB")}
+    with pytest.raises(ExperimentError, match="no point 7"):
+        select_points(POINTS, "0", "7")
+
+
 @pytest.mark.parametrize(
     ("text", "what", "cure"),
     [

@@ -27,6 +27,7 @@ from virtlab.experiment.templates import template
 from virtlab.folders import only_files_and_folders
 from virtlab.metrics import METRICS, STATISTICS
 from virtlab.open_files import require
+from virtlab.testbed.image.rootfs import rootfs_folder
 from virtlab.testbed.play.taints import clock_taint, switch_taints
 
 ROOT = Path(__file__).parents[3]
@@ -266,6 +267,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "demo.yaml", "--points", "load=2"], ["load=20 kB"]),
         (["run", "demo.yaml", "--points", "load", "=", "2"], ["load=20 kB"]),
         (["completion", "z"], ["zsh"]),
+        (["up", "demo.yaml", "--point", "7"], ["7"]),
+        (["init", "x", "--template", "d"], ["delay", "demo"]),
+        (["import", "a.txt", "--tool", "iperf"], ["iperf3", "iperf2"]),
+        (["report", "x.results", "--figures", ""], ["png", "svg", "none"]),
+        (["image", "re"], ["remove"]),
         (["nothing", "x"], []),
         (["run", "none.yaml", "--points", "l"], []),
     ],
@@ -279,6 +285,30 @@ def test_metrics_of_the_named_files_roles_are_offered() -> None:
     given = candidates(["predict", "demo.yaml", "--metric", "probe.rtt.m"])
     assert {"probe.rtt.mean", "probe.rtt.median", "probe.rtt.max"} <= set(given)
     assert all(word.startswith("probe.rtt.m") for word in given)
+
+
+def test_what_a_dataset_a_baseline_and_the_cache_hold_is_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Path("demo.yaml").write_text(template("demo", "demo").replace("minimum: 4", "minimum: 2"))
+    assert virtlab("run", "demo.yaml", "--backend", "simulator", "--jobs", "1", "--no-report") in {0, 4}
+    assert candidates(["export", "demo.results", "--kind", ""]) == ["counter", "packet", "rtt", "sent"]
+    given = candidates(["compare", "demo.results", "--quantity", "probe.rtt.me"])
+    assert (
+        given
+        == candidates(["validate", "demo.results", "--metric", "probe.rtt.me"])
+        == ["probe.rtt.mean", "probe.rtt.median"]
+    )
+    assert virtlab("compare", "demo.results", "--save-baseline", "base.json") == 0
+    kept = candidates(["compare", "base.json", "--quantity", ""])
+    assert "probe.path_rtt.median" in kept
+    assert all(path.count(".") >= 2 for path in kept)
+    Path("other.json").write_text("{")
+    assert candidates(["compare", "other.json", "--quantity", ""]) == []
+    (rootfs_folder() / "small").mkdir(parents=True)
+    assert candidates(["image", "remove", ""]) == ["small"]
 
 
 def test_bash_is_given_what_follows_the_last_equals_sign() -> None:

@@ -40,7 +40,13 @@ def export(
         Path | None,
         typer.Option("--output", "-o", help="file, or folder for several kinds; default: standard output"),
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="kind of samples: rtt, packet, sent, series, ...")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="kind of samples: rtt, packet, sent, series, ...; may be repeated; default: all",
+            show_default=False,
+        ),
+    ] = None,
     stream: Annotated[str | None, typer.Option(help="only this role's or source's samples")] = None,
     all_runs: Annotated[
         bool, typer.Option("--all-runs", help="samples of tainted and failed runs too")
@@ -61,7 +67,11 @@ def export(
     from virtlab.results import Dataset
 
     if to:
-        if what != "values" or all_runs or any(one is not None for one in (form, output, kind, stream)):
+        if (
+            what != "values"
+            or all_runs
+            or any(one is not None for one in (form, output, kind or None, stream))
+        ):
             raise ExperimentError(
                 "--to",
                 "pushes estimates and verdicts, and writes no other file",
@@ -76,7 +86,7 @@ def export(
         )
     opened = Dataset.open(dataset)
     if what == "samples":
-        _samples(opened, chosen, output, kind, stream, all_runs=all_runs)
+        _samples(opened, chosen, output, list(dict.fromkeys(kind or ())), stream, all_runs=all_runs)
     elif what == "runs":
         from virtlab.results.export import write_runs
 
@@ -97,7 +107,7 @@ def _samples(
     dataset: Dataset,
     form: Format,
     output: Path | None,
-    kind: str | None,
+    asked: list[str],
     stream: str | None,
     *,
     all_runs: bool,
@@ -110,14 +120,16 @@ def _samples(
         raise ExperimentError(
             "--stream", f"the dataset has no samples of '{stream}'", "use the name of a role"
         )
-    wanted = [kind] if kind else there
+    wanted = asked or there
     if len(wanted) == 1:
         write_samples(dataset, wanted[0], output, form, stream=stream, status=status)
         return
     if output is None or output.suffix in SUFFIXES:
         raise ExperimentError(
             "--kind",
-            f"the dataset holds {', '.join(wanted) or 'no samples'}",
+            f"{', '.join(wanted) or 'no samples'} are several tables"
+            if asked
+            else f"the dataset holds {', '.join(wanted) or 'no samples'}",
             "name one kind, or a folder: --output FOLDER",
         )
     with Folder.open(output, make=True) as folder:

@@ -18,8 +18,9 @@ app = typer.Typer(add_completion=False)
 def report(
     dataset: DatasetFolder,
     open_path: bool = typer.Option(False, "--open-path", help="print only the path of the page"),
-    figures: str | None = typer.Option(
-        None, help=f"formats of the pictures beside the page: png, svg, none (else both, with {EXTRA})"
+    figures: list[str] = typer.Option(
+        [],
+        help=f"formats of the pictures beside the page: png, svg, none (else both, with {EXTRA}); may be repeated",
     ),
     directory: Path | None = typer.Option(None, help="write there instead of DATASET/report"),
     figures_file: Path | None = typer.Option(
@@ -50,8 +51,9 @@ def report(
 
     opened = Dataset.open(dataset)
     formats = None
-    if figures is not None:
-        formats = [name.strip() for name in figures.split(",") if name.strip() and name.strip() != "none"]
+    if figures:
+        named = [name.strip() for text in figures for name in text.split(",")]
+        formats = [name for name in dict.fromkeys(named) if name and name != "none"]
     data = gather(opened, figures_file=figures_file)
     if with_ or bound:
         plans = {record.point: record.plan for record in opened.runs("ok")} if bound else {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checka
 
 import typer
 
+from virtlab.cli.options import DesignPoints
 from virtlab.cli.outputs import Junit, Markdown, refuse_unwritable, write_cases
 from virtlab.cli.pushing import To, destinations, push
 from virtlab.errors import ExperimentError, MachineError
@@ -64,9 +65,7 @@ def run(
     fresh_name: Annotated[
         bool, typer.Option("--fresh-name", help="begin a new dataset, NAME-2.results and so on")
     ] = False,
-    points: Annotated[
-        str | None, typer.Option(help="only these design points: 0,3-5 or 'load=30 kB'", show_default=False)
-    ] = None,
+    points: DesignPoints = None,
     max_runs: Annotated[
         int | None,
         typer.Option(help="stop after this many runs; the same command resumes", min=0, show_default=False),
@@ -145,7 +144,7 @@ def run(
     settings = load_settings(backend=backend, profile=profile, wait=wait, report=report, anonymise=anonymise)
     with Interruption() as interruption:  # from here on: trying the machine out builds worlds too
         experiment = load(file, runs_max=None if yes else RUNS_MAX)
-        selected = select_points(experiment.points(), points) if points else None
+        selected = select_points(experiment.points(), *points) if points else None
         path = _dataset_path(experiment, settings, dataset, fresh=fresh_name)
         if settings.backend == "testbed":
             _show_commands(experiment, path, quiet=as_json)

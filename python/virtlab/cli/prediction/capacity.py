@@ -73,7 +73,7 @@ def capacity(
     experiment = load(file)
     found = answers(
         experiment, costs, until=until, vary=vary, first=first, last=last, step=step, carrying=carrying or (),
-        points=points, confidence=confidence, runs=runs, draws=draws, shown=sys.stderr.isatty() and not as_json,
+        points=points or (), confidence=confidence, runs=runs, draws=draws, shown=sys.stderr.isatty() and not as_json,
     )  # fmt: skip
     tell(found, costs.identity, as_json=as_json, json_of=_json, lines_of=_lines)
     if not carrying and not as_json and _guests(find_input(experiment, vary)):
@@ -92,7 +92,7 @@ def answers(
     last: str | None = None,
     step: str | None = None,
     carrying: Sequence[str] = (),
-    points: str | None = None,
+    points: Sequence[str] = (),
     confidence: float = 0.95,
     runs: int = 30,
     draws: int = 8,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from virtlab.cli.options import AsJson, ExperimentFile, ProfileName
+from virtlab.cli.options import AsJson, DesignPoints, ExperimentFile, ProfileName
 from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def predict(
         ),
     ] = None,
     profile: ProfileName = None,
-    points: Annotated[
-        str | None, typer.Option(help="only these design points: 0,3-5 or 'load=30 kB'", show_default=False)
-    ] = None,
+    points: DesignPoints = None,
     repetitions: Annotated[int, typer.Option(help="simulated runs per point", min=2)] = 5,
     draws: Annotated[
         int,
@@ -65,7 +63,7 @@ def predict(
 
     costs = chosen_profile(profile)
     experiment = load(file)
-    selected = sorted(select_points(experiment.points(), points)) if points else None
+    selected = sorted(select_points(experiment.points(), *points)) if points else None
     chosen = [point for point in experiment.points() if selected is None or point.index in selected]
     refuse_search(experiment)
     if not metric and explain:

@@ -95,7 +95,7 @@ def recommend(
     with Interruption() as interruption:
         observer = CampaignObserver()
         observer.asked = lambda: interruption.asked
-        for others in other_levels(experiment, names, points):
+        for others in other_levels(experiment, names, points or ()):
             choice = Choice(
                 experiment, costs, varied, others, goal, limits, confidence, share, runs, draws, observer,
                 say=lambda text: say(text, err=True) if shown else None,

@@ -33,7 +33,7 @@ def candidates(given: Sequence[str]) -> list[str]:
     if children:
         if not rest:
             return _beginning(last, children)
-        command, rest = children.get(rest[0]), rest[1:]
+        name, command, rest = f"{name} {rest[0]}", children.get(rest[0]), rest[1:]
         if command is None:
             return []
     if last.startswith("-"):
@@ -97,9 +97,23 @@ def _values(option: Any, rest: Sequence[str]) -> list[str]:
         return [f"{name}=" for name in RECEIVERS]
     if "--profile" in names:
         return ["ideal", "local"]
+    if "--figures" in names:
+        return ["png", "svg", "none"]
+    if "--template" in names:
+        from virtlab.experiment.templates import TEMPLATES
+
+        return list(TEMPLATES)
+    if "--tool" in names:
+        from virtlab.imported.readers import READERS
+
+        return list(READERS)
+    if "--kind" in names:
+        return _kinds_of_samples(rest)
     experiment = _experiment(rest)
     if experiment is None:
-        return []
+        return _of_a_baseline(rest) if names & METRICS else []
+    if "--point" in names:
+        return [str(point.index) for point in experiment.points()]
     if "--points" in names:
         return [f"{name}={level}" for name, levels in experiment.factors.items() for level in levels]
     if "--vary" in names:
@@ -131,6 +145,33 @@ def _experiment(rest: Sequence[str]) -> Any:
     return None
 
 
+def _kinds_of_samples(rest: Sequence[str]) -> list[str]:
+    """Those that the dataset on the line holds."""
+    from virtlab.results import Dataset
+    from virtlab.results.export import kinds
+
+    for word in rest:
+        if (Path(word) / "manifest.json").is_file():
+            try:
+                return kinds(Dataset.open(Path(word)))
+            except (VirtlabError, OSError):
+                return []
+    return []
+
+
+def _of_a_baseline(rest: Sequence[str]) -> list[str]:
+    """The quantities that the baseline file on the line holds."""
+    from virtlab.changes import Baseline
+
+    for word in rest:
+        if word.endswith(".json") and Path(word).is_file():
+            try:
+                return [one.path for one in Baseline.load(Path(word)).quantities]
+            except (VirtlabError, OSError):
+                return []
+    return []
+
+
 def _paths(roles: dict[str, str]) -> list[str]:
     from virtlab.catalogue import WORKLOADS
     from virtlab.metrics import METRICS as KNOWN
@@ -150,6 +191,10 @@ def _arguments(name: str, last: str) -> list[str]:
         return [each for one in entries() for each in one.names]
     if name == "completion":
         return ["bash", "zsh", "fish"]
+    if name == "image remove":
+        from virtlab.testbed.image.rootfs import list_rootfs
+
+        return list_rootfs()
     if name not in EXPERIMENTS | DATASETS:
         return []
     folder = Path(last).parent if "/" in last else Path()

@@ -2,8 +2,9 @@
 
 `build` makes `virtlab:VERSION` from the wheel in `dist/` by buildah, in the user's own storage. `test` needs no registry:
 its base is a Debian made by mmdebstrap, its storage a folder that is removed again. There `virtlab demo --real` must
-answer with the one flag that podman needs, and must be refused in one line where system calls are filtered as docker
-filters them. `--save FILE` keeps that image as an archive that `podman load` and `docker load` read.
+decide every claim, in one of three tries, with the one flag that podman needs, and must be refused in one line where
+system calls are filtered as docker filters them. `--save FILE` keeps that image as an archive that `podman load` and
+`docker load` read.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ LIMITS = (
     "nproc=1000:1000",
 )  # the defaults are above those of some machines
 REFUSED, UNDECIDED = 3, 4  # exit codes
+TRIES = 3  # of what a busy machine leaves undecided
 PROGRAMS = ("buildah", "mmdebstrap", "podman", "runc")
 
 
@@ -89,19 +91,31 @@ def tried(storage: list[str], folder: Path) -> dict[str, Any]:
     filtered = started(storage, (*WRITABLE, "--security-opt", f"seccomp={profile}"), "demo", "--real")
     said = filtered.stderr.strip().splitlines()
     assert filtered.returncode == REFUSED, f"filtered: exit code {filtered.returncode}: {said}"
-    work = folder / "work"
-    work.mkdir()
-    work.chmod(0o777)  # the image's user is not ours
-    done = started(storage, (*WRITABLE, "--volume", f"{work}:/work"), "demo", "--real", "--json")
+    answers = []
+    for number in range(TRIES):
+        work = folder / f"work-{number}"
+        work.mkdir()
+        work.chmod(0o777)  # the image's user is not ours
+        done = started(storage, (*WRITABLE, "--volume", f"{work}:/work"), "demo", "--real", "--json")
+        records = sorted((work / "virtlab-demo" / "testbed.results" / "runs").glob("*/run.json"))
+        runs = Counter(json.loads(record.read_text())["status"] for record in records)
+        answers.append(judged(done, runs))
+        if answers[-1]["decided"]:
+            return {"filtered": said[-1], "tries": answers}
+    raise AssertionError(f"no claim was decided in {TRIES} tries: {answers}")
+
+
+def judged(done: subprocess.CompletedProcess[str], runs: Counter[str]) -> dict[str, Any]:
+    """What one demonstration answered, and whether it decided every claim. AssertionError when it is wrong."""
     assert done.returncode in {0, UNDECIDED}, f"exit code {done.returncode}: {done.stderr}"
     answers = json.loads(done.stdout)["answers"]
     simulated = {one["id"]: one["verdict"] for one in answers["simulator"]["verdicts"]}
     real = {one["id"]: one["verdict"] for one in answers["testbed"]["verdicts"]}
     assert simulated == dict.fromkeys(real, "holds") != {}, answers
-    records = sorted((work / "virtlab-demo" / "testbed.results" / "runs").glob("*/run.json"))
-    runs = Counter(json.loads(record.read_text())["status"] for record in records)
     assert set() < runs.keys() <= {"ok", "tainted"}, runs  # a busy machine taints
-    return {"filtered": said[-1], "verdicts": real, "runs": runs}
+    decided = set(real.values()) == {"holds"}
+    assert decided == (done.returncode == 0), (done.returncode, real)
+    return {"verdicts": real, "runs": runs, "decided": decided}
 
 
 def test(save: Path | None) -> None:

@@ -1,7 +1,9 @@
 """Installs a wheel by pip, uv and pipx, each in an empty place, and asks it: `python -m tools.test_installers dist`.
 
 What the wheel needs comes from the index, in the versions of `requirements.lock`, as whoever installs it would get it.
-Prints how long it took from the packages to the first simulated verdict.
+From the packages to the first simulated verdict it takes 15 s at most; how long the first real one takes is printed beside
+its goal. A machine that others use too may give its processors to them: what counts is the smaller of the time that passed
+and the time that processors worked.
 """
 
 from __future__ import annotations
@@ -10,16 +12,20 @@ import json
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-VERDICT_MOST_S = 15.0  # a goal, printed beside what was measured
+VERDICT_MOST_S = 15.0
+REAL_GOAL_S = 60.0  # printed beside what was measured
+UNDECIDED = 4  # exit code
 Installer = Callable[[Path, Path, Path, Path], Path]
 
 
@@ -84,27 +90,46 @@ def main() -> int:
             place = base / name
             place.mkdir()
             virtlab = install(place, wheel, within, tools)
-            begun = time.monotonic()
-            told = json.loads(_run([virtlab, "demo", "--json", "--directory", place / "demo"]))
-            seconds = time.monotonic() - begun
+            told, seconds, worked = _timed([virtlab, "demo", "--json", "--directory", place / "demo"])
             verdicts = [one["verdict"] for one in told["answers"]["simulator"]["verdicts"]]
             assert verdicts == ["holds"] * len(verdicts) != [], f"{name}: {verdicts}"
+            assert min(seconds, worked) <= VERDICT_MOST_S, (
+                f"{name}: {seconds:.1f} s, of which processors worked {worked:.1f} s"
+            )
             version = _run([virtlab, "--version"]).strip()
             print(
-                f"{name}: {version}, {len(verdicts)} verdicts after {seconds:.1f} s (goal: {VERDICT_MOST_S:.0f} s)"
+                f"{name}: {version}, {len(verdicts)} verdicts after {seconds:.1f} s (limit: {VERDICT_MOST_S:.0f} s)"
             )
+        told, seconds, _ = _timed([virtlab, "demo", "--real", "--json", "--directory", base / "real"])
+        real = [one["verdict"] for one in told["answers"]["testbed"]["verdicts"]]
+        assert real, "the testbed gave no verdict"
+        assert "refuted" not in real, real
+        print(f"real packets: {', '.join(real)} after {seconds:.1f} s (goal: {REAL_GOAL_S:.0f} s)")
     return 0
 
 
-def _run(command: list[str | Path], **environment: str) -> str:
+def _timed(command: list[str | Path]) -> tuple[Any, float, float]:
+    """A command's JSON, the seconds that passed, and those that processors worked for it."""
+    begun, before = time.monotonic(), _worked()
+    told = json.loads(_run(command, codes={0, UNDECIDED}))
+    return told, time.monotonic() - begun, _worked() - before
+
+
+def _worked() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _run(command: list[str | Path], *, codes: Collection[int] = (0,), **environment: str) -> str:
     own = {
         key: value
         for key, value in os.environ.items()
         if key not in {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
     }
-    return subprocess.run(
-        command, env={**own, **environment}, check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
+    done = subprocess.run(command, env={**own, **environment}, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode not in codes:
+        raise subprocess.CalledProcessError(done.returncode, command, done.stdout)
+    return done.stdout
 
 
 if __name__ == "__main__":

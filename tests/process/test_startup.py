@@ -72,3 +72,9 @@ def test_importing_virtlab_for_programs_loads_nothing_heavy() -> None:
         "print(sorted({'duckdb', 'numpy', 'scipy', 'pydantic', 'rich', 'jinja2', 'vl_convert', 'typer'} & set(sys.modules)))"
     )
     assert ran(code) == "[]"
+
+
+def test_importing_virtlab_takes_less_than_a_third_of_a_second() -> None:
+    """Of processor time, Python's own start included; the best of three, since others may disturb one."""
+    taken = [float(ran("import virtlab, time; print(time.process_time())")) for _ in range(3)]
+    assert min(taken) <= 0.3, taken

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from virtlab.api.sections import Sections
     from virtlab.experiment import Experiment
 
 
-def define(name: str, **sections: Any) -> Experiment:
+def define(name: str, **sections: Unpack[Sections]) -> Experiment:
     """An experiment built in Python; a section is what the file has under that key, in dicts, lists and texts.
 
-    FileMistakesError with every mistake at once. `.text` of what is returned is the file.
+    FileMistakesError with every mistake at once. `.text` of what is returned is the file, and `.write(PATH)` writes it.
+    A type checker knows the keys of every section, and which of them have to be there; sections that a program puts
+    together are passed as `**sections` of a `dict[str, Any]`.
 
     >>> echoes = define(
     ...     "echoes", hosts=2, topology="line", link={"rate": "10 Mbit/s"},

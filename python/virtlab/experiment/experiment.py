@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue.declaration import Pushback
+from virtlab.errors import MachineError
 from virtlab.metrics import Declared, MetricPath
 
 if TYPE_CHECKING:
@@ -144,6 +146,17 @@ class Experiment:
     def study(self, point: DesignPoint) -> Study:
         """The world and the work of one design point."""
         return self._resolver.study(point.levels)
+
+    def write(self, path: str | Path) -> Path:
+        """Writes the file, over one that is there, and returns its path. MachineError when it cannot be written."""
+        file = Path(path)
+        try:
+            file.write_text(self.text, encoding="utf-8")
+        except OSError as error:
+            raise MachineError(
+                str(file), f"cannot be written ({error.strerror})", "name a file of yours"
+            ) from None
+        return file
 
     def role_workloads(self) -> dict[str, str]:
         """Role -> workload, as at the first point (a factor may change both)."""

@@ -7,10 +7,13 @@ import inspect
 from pathlib import Path
 
 import pytest
+from tools.sections import PLACE, sections
 
 import virtlab as vl
-from virtlab.errors import ExperimentError, VirtlabError
+from virtlab.api.sections import Sections
+from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.experiment import FileMistakesError
+from virtlab.experiment.schema import json_schema
 from virtlab.experiment.templates import template
 
 SURFACE = {
@@ -23,7 +26,7 @@ SURFACE = {
     "runs: 'int' = 30, draws: 'int' = 8, profile: 'str | None' = None) -> 'list[Capacity]'",
     "compare": "(old: 'str | Path | Results', new: 'str | Path | Results', *, margins: 'Sequence[str]' = (), "
     "quantities: 'Sequence[str]' = (), level: 'float' = 0.95) -> 'Changes'",
-    "define": "(name: 'str', **sections: 'Any') -> 'Experiment'",
+    "define": "(name: 'str', **sections: 'Unpack[Sections]') -> 'Experiment'",
     "load": "(file: 'str | Path') -> 'Experiment'",
     "open": "(path: 'str | Path') -> 'Results'",
     "predict": "(experiment: 'str | Path | Experiment', *, metric: 'str | None' = None, profile: 'str | None' = None, "
@@ -125,9 +128,11 @@ def test_an_experiment_built_in_python_is_a_file(tmp_path: Path) -> None:
         roles={"p": {"workload": "rtt", "from": "h1.g1", "to": "h2.g1", "size": "${size}", "interval": "9 ms", "count": 5}},
         claims=["p.rtt.mean grows with size"],
     )  # fmt: skip
-    file = tmp_path / "echoes.yaml"
-    file.write_text(built.text)
-    assert vl.load(file).text == built.text
+    file = built.write(tmp_path / "echoes.yaml")
+    assert file == tmp_path / "echoes.yaml"
+    assert vl.load(file).text == built.text == file.read_text()
+    with pytest.raises(MachineError, match="cannot be written"):
+        built.write(tmp_path / "none" / "echoes.yaml")
     assert vl.run(built, backend="simulator", dataset=tmp_path / "e.results").exit_code == 0
     with pytest.raises(FileMistakesError, match="h3"):
         vl.define(
@@ -136,6 +141,11 @@ def test_an_experiment_built_in_python_is_a_file(tmp_path: Path) -> None:
             topology="line",
             roles={"p": {"workload": "rtt", "from": "h1.g1", "to": "h3.g1"}},
         )
+
+
+def test_the_types_of_sections_are_those_of_the_files_schema() -> None:
+    assert PLACE.read_text() == sections(), "write them again: python -m tools.sections"
+    assert set(Sections.__annotations__) == set(json_schema()["properties"]) - {"version", "name"}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-py
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -126,7 +126,7 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-benches.lock
 	$(BIN)/python benches/run.py
 
-wheel: agent $(VENV)/.needed  ## a wheel in dist/, agent inside
+wheel: agent $(VENV)/.needed  ## a wheel in dist/ for this machine and its like, agent inside; an index takes those of `make wheels` alone
 	rm -rf dist
 	$(BIN)/maturin build -q --profile shipped --locked --compatibility linux -o dist
 
@@ -135,6 +135,9 @@ manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for g
 	rm -rf dist
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin build -q --profile shipped --locked --zig --target $(TRIPLE) --compatibility manylinux_2_28 -o dist
 	$(BIN)/auditwheel show dist/virtlab-*.whl
+
+wheels: manylinux  ## the wheels in dist/ that an index takes: `make manylinux` and `make arm64-wheel`
+	$(MAKE) --no-print-directory arm64-wheel
 
 arm64: $(VENV)/.needed  ## do the Rust programs compile for aarch64? the library comes from Debian's packages where rustup has none
 	PYTHONPATH=python $(BIN)/python -m tools.arm64 check

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tools.sections import PLACE as WRITTEN
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS
 
@@ -149,12 +150,12 @@ KINDS = [*WORKLOADS, *PLATFORMS, *VSWITCHES, *QDISCS, *ACTIONS, *SERVICES]
 
 @cache
 def sources() -> dict[str, str]:
-    """Path from the root -> text, of everything but tests."""
+    """Path from the root -> text, of everything but tests, and what a tool writes from the declarations."""
     files = [*(ROOT / "python/virtlab").rglob("*.py"), *(ROOT / "crates").rglob("*.rs")]
     return {
         str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
         for path in files
-        if "tests" not in path.relative_to(ROOT).parts
+        if "tests" not in path.relative_to(ROOT).parts and path != WRITTEN
     }
 
 

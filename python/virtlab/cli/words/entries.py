@@ -42,7 +42,7 @@ WORDS = 3  # a longer text is a message, and no term stands for it
 def found(word: str) -> list[Entry]:
     """The entries of a word, of the parts of a path, or of a message that was pasted.
 
-    Of a message it is the entry whose own words are in it, the longest first; a term that a message happens to contain
+    Of a message it is the entry whose own words are in it, the longest first; a term that happens to be part of one
     does not explain it. A message that none explains says by itself what to do, behind its last semicolon.
     """
     wanted, every = word.strip().lower().removesuffix(":"), entries()

@@ -196,7 +196,7 @@ install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an
 	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --no-deps dist/virtlab-*.whl
 	mkdir -p $(PREFIX)/bin
 	ln -sfn $(HOME_OF_INSTALL)/bin/virtlab $(PREFIX)/bin/virtlab
-	$(HOME_OF_INSTALL)/bin/python -m virtlab.cli.manual $(PREFIX)/share/man/man1
+	$(HOME_OF_INSTALL)/bin/virtlab manual $(PREFIX)/share/man/man1
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "virtlab: put $(PREFIX)/bin on your PATH" ;; esac
 
 uninstall:  ## take that away again

@@ -65,7 +65,7 @@ def main() -> int:
         verdicts = [one["verdict"] for one in demo["answers"]["simulator"]["verdicts"]]
         assert verdicts == ["holds"] * len(verdicts), verdicts
         output(str(binaries / "virtlab"), "explain", "tainted")
-        output(str(binaries / "python"), "-m", "virtlab.cli.manual", str(place / "man"))
+        output(str(binaries / "virtlab"), "manual", str(place / "man"))
         asked = (str(binaries / "virtlab"), "rt", "check-published", "--sets", "10", "--json")
         checks = json.loads(output(*asked))["checks"]
         print(

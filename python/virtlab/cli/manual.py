@@ -1,12 +1,7 @@
-"""Manual pages, from the same declarations as `--help` and the reference page: a page per command, in section 1.
-
-`python -m virtlab.cli.manual FOLDER` writes them.
-"""
+"""Manual pages, from the same declarations as `--help` and the reference page: a page per command, in section 1."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -98,15 +93,3 @@ def _text(text: str) -> str:
     """Text as troff takes it: hyphens that may be copied, no line that begins with a command."""
     plain = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{plain}" if plain.startswith((".", "'")) else plain
-
-
-def main() -> None:
-    """Writes all pages into a folder."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -41,6 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("testbed.down", "take a kept testbed down"),
     "explain": Entry("words.explain", "what a word, an exit code or a message means, and what to do"),
     "completion": Entry("words.completion", "the script that completes commands in bash, zsh or fish"),
+    "manual": Entry("words.manual", "write the manual pages, for `man`"),
     "bench": Entry("prediction.bench", "how fast the simulator is here"),
     "rt": Entry("rt", "period and budget of a VM with hard deadlines inside"),
 }  # fmt: skip

@@ -328,6 +328,20 @@ def test_there_is_a_manual_page_per_command_that_holds_its_options() -> None:
     assert "\\-\\-backend" in found_pages["virtlab-run.1"]
 
 
+def test_manual_pages_are_written_where_they_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert virtlab("manual") == 0
+    place = tmp_path / ".local" / "share" / "man" / "man1"
+    (place / "virtlab.1").write_text("of another version")
+    assert virtlab("manual") == 0
+    assert {path.name: path.read_text() for path in place.iterdir()} == pages()
+    (tmp_path / "file").write_text("")
+    assert virtlab("manual", str(tmp_path / "file")) == 3
+    assert f"virtlab: {tmp_path / 'file'}: cannot be written" in capsys.readouterr().err
+
+
 def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     """A command, or those below it."""
     children = getattr(command, "commands", None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from virtlab.testbed.build.pools import TOGETHER
+
 LATE_SHARE_MAX = 0.005  # of frames that left the soft switch more than 200 us after their computed departure
 LATE_MAX_MS = 20  # of any frame: that is more than any discipline or link of it takes
 STALL_NS = 20_000_000  # a process in the way of packets that did not run for so long
@@ -51,12 +53,16 @@ def switch_taints(stats: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 def disk_taints(disks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Of disks that the leader serves, over a run: a thread that stood still took time that no model has."""
-    return [
-        f"{disk['name']}: starved: what serves it stood still {disk['standstills']} times for 20 ms or longer, "
-        f"at most {int(disk['standstill_max_ns']) / 1e6:.0f} ms"
-        for disk in disks
-        if disk["standstills"]
-    ]
+    told = []
+    for disk in disks:
+        if disk["standstills"]:
+            name = str(disk["name"]).removeprefix(TOGETHER)
+            longest_ms = int(disk["standstill_max_ns"]) / 1e6
+            told.append(
+                f"{name}: starved: what serves it stood still {disk['standstills']} times for 20 ms or longer, "
+                f"at most {longest_ms:.0f} ms"
+            )
+    return told
 
 
 def clock_taint(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from virtlab.cli.main import main
 from virtlab.errors import MachineError
 from virtlab.testbed.image import boot_image, build, find, kernels, modules
 from virtlab.testbed.image.archive import Archive
@@ -201,3 +202,42 @@ def test_a_full_disk_is_told_as_such_whoever_finds_it_full(
     program(tmp_path / "bin" / "dpkg-deb", 'echo "some.deb is no archive" >&2; exit 2')
     with pytest.raises(MachineError, match="is no archive; give a package of Debian that is whole"):
         build("cloud", tmp_path / "some.deb")
+
+
+def kernel_package(folder: Path, version: str) -> Path:
+    """A Debian package with a file that stands for a kernel, and a module."""
+    root = folder / version
+    for path, content in (
+        ("DEBIAN/control", f"Package: linux-{version}\nVersion: 1\nArchitecture: all\nMaintainer: m\nDescription: d\n"),
+        (f"boot/vmlinuz-{version}", f"the kernel {version}"),
+        (f"lib/modules/{version}/modules.builtin", ""),
+    ):  # fmt: skip
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+    file = folder / f"linux-image-{version}_1_amd64.deb"
+    subprocess.run(["dpkg-deb", "--build", root, file], check=True, capture_output=True)
+    return file
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not here")
+def test_every_kernel_is_made_of_the_package_that_is_named_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one, other = kernel_package(tmp_path, "6.1.0-1-cloud-amd64"), kernel_package(tmp_path, "6.1.0-2-amd64")
+
+    def built(*options: str | Path) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(["image", "build", *map(str, options)])
+        return int(ended.value.code or 0)
+
+    assert built("--kernel", "all", "--package", one, "--package", other) == 0
+    kept = {flavour: find(flavour) for flavour in ("cloud", "generic")}
+    assert {flavour: found and found.version for flavour, found in kept.items()} == {
+        "cloud": "6.1.0-1-cloud-amd64",
+        "generic": "6.1.0-2-amd64",
+    }
+    capsys.readouterr()
+    assert built("--kernel", "all", "--package", one) == 2
+    assert built("--package", one, "--package", other) == 2
+    assert capsys.readouterr().err.count("a package holds one; name one for each, in this order") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,13 @@ def build(
         ),
     ] = Flavour.CLOUD,
     package: Annotated[
-        Path | None, typer.Option(help="a kernel package (.deb) to take instead of fetching one", exists=True)
+        list[Path] | None,
+        typer.Option(
+            help="a kernel package (.deb) to take instead of fetching one; may be repeated: one for each kernel of "
+            "'all', in its order",
+            exists=True,
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Fetches the distribution's newest kernel package, keeps what guests need of it, and packs the agent beside it.
@@ -49,15 +56,19 @@ def build(
     from virtlab.testbed.image import FLAVOURS, boot_image
     from virtlab.testbed.image import build as build_image
 
-    if package is not None and kernel is Flavour.ALL:
+    flavours = list(FLAVOURS) if kernel is Flavour.ALL else [kernel.value]
+    packages = [each.resolve() for each in package or ()]
+    if packages and len(packages) != len(flavours):
         raise ExperimentError(
-            "--package", "one package holds one kernel", "say which with --kernel cloud or generic"
+            "--package",
+            f"does not name one package for each kernel ({', '.join(flavours)}): a package holds one",
+            "name one for each, in this order, or say which kernel with --kernel",
         )
     if kernel is Flavour.XEN:
-        _build_xen(package.resolve() if package is not None else None)
+        _build_xen(packages[0] if packages else None)
         return
-    for flavour in FLAVOURS if kernel is Flavour.ALL else [kernel.value]:
-        found = build_image(flavour, package.resolve() if package is not None else None, say)
+    for flavour, given in zip_longest(flavours, packages):
+        found = build_image(flavour, given, say)
         made = boot_image(flavour)
         size_mb = made.initramfs.stat().st_size / 1e6
         say(f"{flavour}: Linux {found.version} ({found.package}), initial file system {size_mb:.1f} MB")

@@ -15,6 +15,7 @@ from tests.contract.closed_form import ClosedForm
 from tests.contract.small_campaign import POINTS, campaign, opened
 
 from virtlab.cli.main import main
+from virtlab.experiment.templates import template
 from virtlab.results.export import write_rows
 
 
@@ -60,6 +61,30 @@ def test_samples_of_tainted_runs_come_only_when_asked(dataset: Path, tmp_path: P
     file = tmp_path / "rtt.csv"
     assert virtlab("export", dataset, "--what", "samples", "--kind", "rtt", "--all-runs", "-o", file) == 0
     assert {row["status"] for row in csv.DictReader(file.open())} == {"ok", "tainted"}
+
+
+def test_streams_that_are_named_come_together(tmp_path: Path) -> None:
+    other = (
+        "  other: {workload: rtt, from: h2.g1, to: h1.g1, size: 64 B ip_packet, interval: 20 ms, count: 9}\n"
+    )
+    text = (
+        template("demo", "demo").replace("minimum: 4", "minimum: 2").replace("roles:\n", f"roles:\n{other}")
+    )
+    file, dataset = tmp_path / "demo.yaml", tmp_path / "demo.results"
+    file.write_text(text)
+    how = ("--backend", "simulator", "--jobs", "1", "--no-report", "--dataset", dataset)
+    assert virtlab("run", file, *how) in {0, 1, 4}
+    counts = {}
+    for streams in (("probe",), ("other",), ("probe", "other"), ()):
+        options = [word for name in streams for word in ("--stream", name)]
+        place = tmp_path / "rtt.csv"
+        assert virtlab("export", dataset, "--what", "samples", "--kind", "rtt", *options, "-o", place) == 0
+        rows = list(csv.DictReader(place.open()))
+        assert {row["stream"] for row in rows} == set(streams or ("probe", "other"))
+        counts[streams] = len(rows)
+    assert (
+        counts["probe", "other"] == counts["probe",] + counts["other",] == counts[()] > counts["probe",] > 0
+    )
 
 
 def test_kinds_that_are_named_go_into_a_folder_and_no_others(
@@ -115,6 +140,7 @@ def test_rows_keep_what_is_missing(tmp_path: Path) -> None:
         (["--format", "parquet"], "--output FILE.parquet"),
         (["--what", "samples", "--kind", "colours"], "not a kind of sample"),
         (["--what", "samples", "--stream", "nobody"], "no samples of 'nobody'"),
+        (["--what", "samples", "--stream", "probe", "--stream", "nobody"], "no samples of 'nobody'"),
         (["--what", "runs", "-o", "/proc/no/such/file.csv"], "cannot be written"),
     ],
 )

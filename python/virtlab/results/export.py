@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -35,13 +35,13 @@ class StandardOutputError(OSError):
     """Standard output takes no more, for another reason than that its reader has seen enough."""
 
 
-def kinds(dataset: Dataset, stream: str | None = None) -> list[str]:
-    """Kinds of samples (`rtt`, `packet`, ...) that a dataset holds, of one stream or of all."""
+def kinds(dataset: Dataset, streams: Collection[str] = ()) -> list[str]:
+    """Kinds of samples (`rtt`, `packet`, ...) that a dataset holds, of some streams or of all."""
     found = {
         entry.schema.partition("/")[0]
         for record in dataset.runs()
         for entry in record.streams()
-        if entry.schema in BLOCKS and stream in {None, entry.stream}
+        if entry.schema in BLOCKS and (not streams or entry.stream in streams)
     }
     return sorted(found)
 
@@ -52,18 +52,15 @@ def write_samples(
     path: Path | None,
     form: Format,
     *,
-    stream: str | None = None,
+    streams: Collection[str] = (),
     status: str | None = "ok",
 ) -> None:
-    """All samples of a kind with run, point and factor levels; `status` None: of every run."""
+    """All samples of a kind with run, point and factor levels, of some streams or of all; `status` None: of every run."""
     known = [schema.partition("/")[0] for schema in BLOCKS]
     if kind not in known:
         raise ExperimentError("--kind", f"'{kind}' is not a kind of sample", f"use one of {', '.join(known)}")
-    conditions = [
-        f"{column} = {text(value)}"
-        for column, value in (("stream", stream), ("status", status))
-        if value is not None
-    ]
+    conditions = [f"stream IN ({', '.join(map(text, streams))})"] if streams else []
+    conditions += [f"status = {text(status)}"] if status is not None else []
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     with dataset.database() as db:
         _copy(db, f"SELECT * FROM {quoted(kind)}{where}", path, form)

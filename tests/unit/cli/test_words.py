@@ -295,6 +295,7 @@ def test_what_a_dataset_a_baseline_and_the_cache_hold_is_offered(
     Path("demo.yaml").write_text(template("demo", "demo").replace("minimum: 4", "minimum: 2"))
     assert virtlab("run", "demo.yaml", "--backend", "simulator", "--jobs", "1", "--no-report") in {0, 4}
     assert candidates(["export", "demo.results", "--kind", ""]) == ["counter", "packet", "rtt", "sent"]
+    assert candidates(["export", "demo.results", "--stream", ""]) == ["probe", "stream"]
     given = candidates(["compare", "demo.results", "--quantity", "probe.rtt.me"])
     assert (
         given

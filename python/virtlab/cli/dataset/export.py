@@ -47,7 +47,10 @@ def export(
             show_default=False,
         ),
     ] = None,
-    stream: Annotated[str | None, typer.Option(help="only this role's or source's samples")] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(help="only this role's or source's samples; may be repeated", show_default=False),
+    ] = None,
     all_runs: Annotated[
         bool, typer.Option("--all-runs", help="samples of tainted and failed runs too")
     ] = False,
@@ -67,11 +70,7 @@ def export(
     from virtlab.results import Dataset
 
     if to:
-        if (
-            what != "values"
-            or all_runs
-            or any(one is not None for one in (form, output, kind or None, stream))
-        ):
+        if what != "values" or all_runs or any((form, output, kind, stream)):
             raise ExperimentError(
                 "--to",
                 "pushes estimates and verdicts, and writes no other file",
@@ -86,7 +85,7 @@ def export(
         )
     opened = Dataset.open(dataset)
     if what == "samples":
-        _samples(opened, chosen, output, list(dict.fromkeys(kind or ())), stream, all_runs=all_runs)
+        _samples(opened, chosen, output, list(dict.fromkeys(kind or ())), stream or [], all_runs=all_runs)
     elif what == "runs":
         from virtlab.results.export import write_runs
 
@@ -108,21 +107,22 @@ def _samples(
     form: Format,
     output: Path | None,
     asked: list[str],
-    stream: str | None,
+    streams: list[str],
     *,
     all_runs: bool,
 ) -> None:
     from virtlab.results.export import kinds, write_samples
 
     status = None if all_runs else "ok"
-    there = kinds(dataset, stream)
-    if stream is not None and not there:
-        raise ExperimentError(
-            "--stream", f"the dataset has no samples of '{stream}'", "use the name of a role"
-        )
+    there = kinds(dataset, streams)
+    for each in streams:
+        if not kinds(dataset, [each]):
+            raise ExperimentError(
+                "--stream", f"the dataset has no samples of '{each}'", "use the name of a role"
+            )
     wanted = asked or there
     if len(wanted) == 1:
-        write_samples(dataset, wanted[0], output, form, stream=stream, status=status)
+        write_samples(dataset, wanted[0], output, form, streams=streams, status=status)
         return
     if output is None or output.suffix in SUFFIXES:
         raise ExperimentError(
@@ -136,7 +136,7 @@ def _samples(
         for each in wanted:
             with folder.writing(f"{each}.{form}") as file:
                 place = Path(f"/dev/fd/{file.fileno()}")
-                write_samples(dataset, each, place, form, stream=stream, status=status)
+                write_samples(dataset, each, place, form, streams=streams, status=status)
 
 
 def _values(dataset: Dataset, form: Format, output: Path | None) -> None:

@@ -116,6 +116,8 @@ def _values(option: Any, rest: Sequence[str]) -> list[str]:
         return [str(point.index) for point in experiment.points()]
     if "--points" in names:
         return [f"{name}={level}" for name, levels in experiment.factors.items() for level in levels]
+    if "--stream" in names:
+        return list(experiment.role_workloads())
     if "--vary" in names:
         return list(experiment.factors)
     if names & (METRICS | LIMITS):

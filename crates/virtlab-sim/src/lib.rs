@@ -11,7 +11,6 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agenda;
-mod bandwidth;
 mod bulk;
 mod costs;
 mod input;

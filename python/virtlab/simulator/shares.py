@@ -1,7 +1,7 @@
 """What a Plan's processors and devices make of a profile's costs: who pays them where, when, and how often.
 
 Nothing here is measured. A guest with a CPU quota works its costs off within its share of each period
-(`costs/bandwidth.rs`). Guests with `pin` forward on the processor that the testbed would choose. Segments of TCP cross
+(`processors/bandwidth.rs`). Guests with `pin` forward on the processor that the testbed would choose. Segments of TCP cross
 a vNIC with offloads together, so that they pay for a packet once (`network/packets.rs`). A virtual switch asks its
 rules for the first frame of each entry of its datapath (`costs/upcalls.rs`).
 """

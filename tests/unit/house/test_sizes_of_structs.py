@@ -21,7 +21,7 @@ REVIEWED = {
     "virtlab-agent/src/leader/kernel/links.rs LinkState": (13, "what the kernel says of an interface"),
     "virtlab-qdisc/src/build.rs Declaration": (13, "what a discipline says of itself"),
     "virtlab-qdisc/src/hfsc.rs Class": (26, "the variables of the kernel's hfsc_class"),
-    "virtlab-sim/src/costs/mod.rs Costs": (15, "instants until which each resource of the platform is taken"),
+    "virtlab-sim/src/costs/mod.rs Costs": (13, "instants until which each resource of the platform is taken"),
     "virtlab-sim/src/workloads/psping/requests.rs Requests": (13, "one role's requests and their samples"),
     "virtlab-sim/src/workloads/rtt.rs Rtt": (16, "one role's parameters, progress and samples"),
     "virtlab-sim/src/workloads/stream.rs Stream": (24, "one role's parameters, progress and samples"),

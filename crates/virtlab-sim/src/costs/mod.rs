@@ -17,7 +17,7 @@
 
 pub mod upcalls;
 
-use crate::bandwidth::{Bandwidth, Quota};
+use crate::processors::{Bandwidth, InOrder, Quota};
 use serde::Deserialize;
 use upcalls::{Asking, Seen, Upcalls};
 use virtlab_load::random::Stream;
@@ -184,7 +184,7 @@ pub struct Given {
 #[derive(Debug)]
 pub struct Costs {
     given: Given,
-    processors: Vec<u64>,
+    processors: InOrder,
     sent_ns: Vec<u64>,
     out_ns: Vec<u64>,
     in_ns: Vec<u64>,
@@ -195,9 +195,6 @@ pub struct Costs {
     warm: Vec<bool>,
     kernel: Vec<bool>,
     awake_ns: Vec<u64>,
-    bandwidths: Vec<Option<Bandwidth>>,
-    /// By guest: until when it works off what had to wait for a period to begin.
-    resumed_ns: Vec<u64>,
     upcalls: Upcalls,
 }
 
@@ -207,7 +204,15 @@ impl Costs {
     pub fn new(given: Given, ports: usize, roles: usize) -> Self {
         let stream = |name: String| Stream::new(given.seed, &name);
         Self {
-            processors: vec![0; given.processors.max(1)],
+            processors: InOrder::new(
+                given.processors,
+                (given.guests.iter().enumerate())
+                    .map(|(guest, own)| {
+                        let phase = || stream(format!("profile.quota.{guest}")).uniform();
+                        own.quota.map(|quota| Bandwidth::new(quota, phase()))
+                    })
+                    .collect(),
+            ),
             sent_ns: vec![0; given.vnics.len()],
             out_ns: vec![0; given.vnics.len()],
             in_ns: vec![0; given.vnics.len()],
@@ -218,13 +223,6 @@ impl Costs {
             warm: Vec::new(),
             kernel: Vec::new(),
             awake_ns: vec![0; 2 * roles],
-            bandwidths: (given.guests.iter().enumerate())
-                .map(|(guest, own)| {
-                    let phase = || stream(format!("profile.quota.{guest}")).uniform();
-                    own.quota.map(|quota| Bandwidth::new(quota, phase()))
-                })
-                .collect(),
-            resumed_ns: vec![0; given.guests.len()],
             upcalls: Upcalls::new(&given.asking),
             given,
         }
@@ -252,8 +250,11 @@ impl Costs {
                 };
             }
         }
-        let done =
-            if call_of.is_some() { self.work(caller, now_ns, now_ns, work_ns) } else { now_ns + work_ns };
+        let done = if call_of.is_some() {
+            self.processors.work(caller, now_ns, now_ns, work_ns)
+        } else {
+            now_ns + work_ns
+        };
         let sent = &mut self.sent_ns[nic];
         *sent = done.max(*sent);
         *sent
@@ -280,13 +281,7 @@ impl Costs {
     /// Whether a guest may forward a frame now, and is held to it; else when it may.
     pub fn may_forward(&mut self, now_ns: u64, guest: usize, work_ns: u64) -> Result<(), u64> {
         let own = self.given.guests[guest].forwarding.is_some_and(|forwarding| forwarding.own);
-        let Some(bandwidth) = self.bandwidths[guest].as_mut().filter(|_| own) else { return Ok(()) };
-        let at_ns = bandwidth.runnable_ns(now_ns);
-        if at_ns > now_ns {
-            return Err(at_ns);
-        }
-        bandwidth.charge(work_ns);
-        Ok(())
+        if own { self.processors.may_run(now_ns, guest, work_ns) } else { Ok(()) }
     }
 
     /// Whether segments of TCP cross a vNIC together.
@@ -343,11 +338,12 @@ impl Costs {
         let own = &self.given.guests[guest];
         let awake = self.awake_ns[2 * role + side];
         let table = match &self.given.busy.wakeup {
-            busy if !busy.ns.is_empty() && self.all_busy(now_ns) => busy,
+            busy if !busy.ns.is_empty() && self.processors.all_busy(now_ns) => busy,
             _ => &own.wakeup,
         };
         let (from, work_ns) = (now_ns + table.at(self.wake[guest].uniform()), own.message_ns);
-        let end = self.work(Some(guest), now_ns, if now_ns < awake { awake } else { from }, work_ns);
+        let end =
+            self.processors.work(Some(guest), now_ns, if now_ns < awake { awake } else { from }, work_ns);
         self.awake_ns[2 * role + side] = end;
         end
     }
@@ -355,42 +351,14 @@ impl Costs {
     fn crossing(&self, now_ns: u64, nic: usize, bytes: u32) -> u64 {
         let longer_ns = match self.given.busy.crossing_ns {
             0 => 0,
-            longer_ns if self.all_busy(now_ns) => longer_ns,
+            longer_ns if self.processors.all_busy(now_ns) => longer_ns,
             _ => 0,
         };
         self.given.vnics[nic].crossing.of(bytes) + longer_ns
     }
 
-    fn all_busy(&self, now_ns: u64) -> bool {
-        self.processors.iter().all(|free_ns| *free_ns > now_ns)
-    }
-
     fn bridge(&self, bridge: Option<usize>, bytes: u32) -> u64 {
         bridge.map_or(0, |place| self.given.vswitches[place].of(bytes))
-    }
-
-    /// On the processor that is free first, done not before `from_ns` and the work. What a processor has to do
-    /// counts from when it was requested: a wake-up that is still to come keeps no other waiting, and two that come
-    /// at once may overlap. Nor does the work of a guest that is throttled until its next period: it is done from
-    /// when that begins, one piece after the other.
-    fn work(&mut self, guest: Option<usize>, now_ns: u64, from_ns: u64, work_ns: u64) -> u64 {
-        if work_ns == 0 {
-            return from_ns;
-        }
-        let free = self.processors.iter_mut().min().expect("there is at least one processor");
-        if let Some(guest) = guest
-            && let Some(bandwidth) = self.bandwidths[guest].as_mut()
-        {
-            let begin_ns = now_ns.max(*free);
-            let resumed_ns = &mut self.resumed_ns[guest];
-            let runnable_ns = bandwidth.runnable_ns(begin_ns).max(*resumed_ns);
-            bandwidth.charge(work_ns);
-            if runnable_ns > begin_ns {
-                *resumed_ns = runnable_ns + work_ns;
-                return (*resumed_ns).max(from_ns + work_ns);
-            }
-        }
-        serve(free, now_ns, work_ns).max(from_ns + work_ns)
     }
 }
 
@@ -518,8 +486,12 @@ mod tests {
         );
         let next = costs.send(700, 0, 0, 64, Some(0));
         assert!(next > 10_000, "three periods pay for it: {next}");
-        assert_eq!(costs.work(None, 20_000, 20_000, 50), 20_050);
-        assert_eq!(costs.work(None, 20_100, 20_100, 50), 20_150, "who is throttled keeps no processor");
+        assert_eq!(costs.processors.work(None, 20_000, 20_000, 50), 20_050);
+        assert_eq!(
+            costs.processors.work(None, 20_100, 20_100, 50),
+            20_150,
+            "who is throttled keeps no processor"
+        );
         costs.by_kernel(1);
         assert_eq!(costs.send(next + 10, 0, 0, 64, Some(1)), next + 10 + 507);
     }
@@ -529,16 +501,23 @@ mod tests {
         let mut held = given();
         held.guests[0].quota = Some(Quota { quota_ns: 200, period_ns: 10_000 });
         let mut costs = Costs::new(held, 0, 1);
-        costs.work(Some(0), 0, 0, 200);
-        let first = costs.work(Some(0), 300, 300, 60);
+        costs.processors.work(Some(0), 0, 0, 200);
+        let first = costs.processors.work(Some(0), 300, 300, 60);
         let begun = first - 60;
         assert!(begun > 300, "throttled until then: {begun}");
-        assert_eq!([400, 500].map(|at| costs.work(Some(0), at, at, 60)), [begun + 120, begun + 180]);
-        assert_eq!(costs.work(Some(0), begun + 10, begun + 10, 5), begun + 185, "and what comes meanwhile");
-        assert_eq!(costs.work(Some(0), begun + 1000, begun + 1000, 5), begun + 1005);
-        let next = costs.work(Some(0), begun + 2000, begun + 2000, 60);
         assert_eq!(
-            costs.work(Some(0), begun + 3000, begun + 3000, 7),
+            [400, 500].map(|at| costs.processors.work(Some(0), at, at, 60)),
+            [begun + 120, begun + 180]
+        );
+        assert_eq!(
+            costs.processors.work(Some(0), begun + 10, begun + 10, 5),
+            begun + 185,
+            "and what comes meanwhile"
+        );
+        assert_eq!(costs.processors.work(Some(0), begun + 1000, begun + 1000, 5), begun + 1005);
+        let next = costs.processors.work(Some(0), begun + 2000, begun + 2000, 60);
+        assert_eq!(
+            costs.processors.work(Some(0), begun + 3000, begun + 3000, 7),
             begun + 10_007,
             "{next}: 245 ns are gone"
         );

@@ -1,7 +1,7 @@
 //! Guests that share processors, and whose use of them is sampled.
 
 use super::Finding;
-use crate::bandwidth::Quota;
+use crate::processors::Quota;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -1,3 +1,14 @@
+//! All that has processors and shares them out, by classes.
+//!
+//! ```text
+//! sharing       work of servers and programs, in a guest (here), in a pool at once (`pool`) or in turns (`slices`), behind one
+//!               face (`Shared`)
+//! in order      what processes do to send and to receive (`in_order`)
+//! turns         frames that guests forward (`turns`)
+//! reservations  budgets of guests with hard deadlines (`reservations`)
+//! quotas        hold back guests of the first three (`bandwidth`)
+//! ```
+//! # Sharing in a guest
 //! The processors of a guest, shared by whatever works in it: who asks for a demand is told when it is done. Guests may share
 //! processors in turn ([`Pool`]).
 //!
@@ -12,14 +23,22 @@
 //! Sources: L. Kleinrock, 'Time-shared Systems: A theoretical treatment', JACM 14 (1967); S. F. Yashkov,
 //! 'Processor-sharing queues', Queueing Systems 2 (1987).
 
+mod bandwidth;
+mod in_order;
 mod pool;
+mod reservations;
 mod shared;
 mod slices;
+mod turns;
 mod usage;
 
+pub use bandwidth::{Bandwidth, Quota};
+pub use in_order::InOrder;
 pub use pool::{Pool, Supply};
+pub use reservations::{Reservation, Reservations};
 pub use shared::Shared;
 pub use slices::{Rules, Share, Slices};
+pub use turns::Turns;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -27,8 +27,7 @@
 //! SIGMETRICS Performance Evaluation Review 35 (2007).
 
 use super::pool::Clock;
-use super::{Asker, Planned, Rest, Supply, Tasks};
-use crate::bandwidth::{Bandwidth, Quota};
+use super::{Asker, Bandwidth, Planned, Quota, Rest, Supply, Tasks};
 use std::collections::BTreeSet;
 
 const FRACTION_BITS: u32 = super::FRACTION_BITS;

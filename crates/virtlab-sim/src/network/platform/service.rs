@@ -16,6 +16,7 @@ use super::flights::Flight;
 use crate::costs::{Costs, Forwarding};
 use crate::input::Input;
 use crate::network::frames::Outgoing;
+use crate::processors::Turns;
 use std::collections::VecDeque;
 
 /// A frame that waits: through which vNIC it continues.
@@ -45,10 +46,7 @@ pub enum Admission {
 /// Guests that forward, and the processors that they share.
 pub struct Service {
     servers: Vec<Server>,
-    turns: VecDeque<usize>,
-    /// By processor.
-    free: Vec<bool>,
-    free_processors: usize,
+    turns: Turns,
 }
 
 impl Service {
@@ -56,9 +54,7 @@ impl Service {
         let processors = input.costs.as_ref().map_or(1, |costs| costs.processors.max(1));
         Self {
             servers: input.guests.iter().map(|_| Server::default()).collect(),
-            turns: VecDeque::new(),
-            free: vec![true; processors],
-            free_processors: processors,
+            turns: Turns::new(processors),
         }
     }
 
@@ -79,20 +75,15 @@ impl Service {
 
     /// A guest is ready for its next frame.
     pub fn queue_up(&mut self, guest: usize) {
-        self.turns.push_back(guest);
+        self.turns.queue_up(guest);
     }
 
     /// The next guest that can forward, from a place in the queue of those that are ready; what that holds up, and
     /// until when.
     pub fn next_turn(&mut self, place: &mut usize, costs: &mut Costs, now_ns: u64) -> Option<(u64, Flight)> {
-        while self.free_processors > 0 {
-            let &guest = self.turns.get(*place)?;
+        let pinned = |costs: &Costs, guest| costs.forwarding(guest).and_then(|given| given.processor);
+        while let Some((guest, processor)) = self.turns.next(place, |guest| pinned(costs, guest)) {
             let given = costs.forwarding(guest);
-            let Some(processor) = self.processor(given.and_then(|given| given.processor)) else {
-                *place += 1; // its own is taken: the next one may go before
-                continue;
-            };
-            self.turns.remove(*place);
             let server = &mut self.servers[guest];
             let (Some(given), Some((_, next))) = (given, server.waiting.front()) else { continue };
             let work_ns = given.cost.of(next.bytes);
@@ -101,8 +92,7 @@ impl Service {
             }
             let Some((to, out)) = server.waiting.pop_front() else { continue };
             server.on = Some(processor);
-            self.free[processor] = false;
-            self.free_processors -= 1;
+            self.turns.take(processor);
             return Some((now_ns + work_ns, Flight::Forwarded(guest, to, out)));
         }
         None
@@ -112,21 +102,12 @@ impl Service {
     pub fn done(&mut self, guest: usize, now_ns: u64) {
         let server = &mut self.servers[guest];
         if let Some(processor) = server.on.take() {
-            self.free[processor] = true;
-            self.free_processors += 1;
+            self.turns.give_back(processor);
         }
         server.awake = !server.waiting.is_empty();
         server.idle_ns = Some(now_ns);
         if server.awake {
-            self.turns.push_back(guest);
-        }
-    }
-
-    /// A free processor that a guest may forward on.
-    fn processor(&self, pinned: Option<usize>) -> Option<usize> {
-        match pinned {
-            Some(own) => self.free[own % self.free.len()].then_some(own % self.free.len()),
-            None => self.free.iter().position(|free| *free),
+            self.turns.queue_up(guest);
         }
     }
 }

@@ -1,10 +1,9 @@
-//! When a guest with a CPU budget has its processor: reservations under the earliest deadline first.
+//! When a guest with a CPU budget has its processor: one of several reservations (`processors/reservations.rs`).
 //!
-//! The guest and its competitors share one processor. Each is always hungry, gets its budget at the beginning of
-//! each of its periods and has until their end; the one whose period ends first runs, of equals the guest last. The
-//! guest's periods begin with the role, its competitors' when they like. What each start costs the guest's budget
-//! is lost before its tasks run.
+//! The guest and its competitors share one processor. The guest's periods begin with the role, its competitors' when
+//! they like. What each start costs the guest's budget is lost before its tasks run.
 
+use crate::processors::{Reservation, Reservations};
 use virtlab_load::parameters::RtTasks;
 use virtlab_load::random::Stream;
 
@@ -28,21 +27,6 @@ pub struct Supply {
     pub cycles: Vec<Cycle>,
 }
 
-#[derive(Debug)]
-struct Reservation {
-    period_ns: u64,
-    budget_ns: u64,
-    left_ns: u64,
-    deadline_ns: u64,
-    next_ns: u64,
-}
-
-impl Reservation {
-    const fn new(period_ns: u64, budget_ns: u64, next_ns: u64) -> Self {
-        Self { period_ns, budget_ns, left_ns: 0, deadline_ns: 0, next_ns }
-    }
-}
-
 /// Share of the processor that is requested, in parts per million, rounded up.
 #[must_use]
 pub fn asked_ppm(own: &RtTasks) -> u64 {
@@ -56,55 +40,42 @@ pub fn asked_ppm(own: &RtTasks) -> u64 {
 #[must_use]
 pub fn supply(own: &RtTasks, seed: u64, until_ns: u64) -> Supply {
     let mut phases = Stream::new(seed, "competitors");
-    let mut all = vec![Reservation::new(own.period_ns, own.budget_ns, 0)];
-    all.extend(own.competitors.iter().map(|each| {
-        let phase_ns = (each.period_ns as f64 * phases.uniform()) as u64;
-        Reservation::new(each.period_ns, each.budget_ns, phase_ns)
-    }));
+    let mine = Reservation { period_ns: own.period_ns, budget_ns: own.budget_ns, begin_ns: 0 };
+    let others = own.competitors.iter().map(|each| Reservation {
+        period_ns: each.period_ns,
+        budget_ns: each.budget_ns,
+        begin_ns: (each.period_ns as f64 * phases.uniform()) as u64,
+    });
+    let all: Vec<Reservation> = std::iter::once(mine).chain(others).collect();
     let mut found = Supply::default();
-    let mut now_ns = 0;
+    // Of the period that is played: when it ends, what it had, and what of its start is not paid yet.
+    let mut period: Option<(u64, Cycle)> = None;
     let mut lost_ns = 0;
-    let mut cycle: Option<Cycle> = None;
-    while now_ns < until_ns {
-        for (place, each) in all.iter_mut().enumerate() {
-            if each.next_ns <= now_ns {
-                if place == 0 {
-                    found.cycles.extend(cycle.take());
-                    lost_ns = own.overhead_ns;
-                }
-                (each.left_ns, each.deadline_ns) = (each.budget_ns, each.next_ns + each.period_ns);
-                each.next_ns += each.period_ns;
-            }
+    for ran in Reservations::new(all, until_ns).filter(|ran| ran.place == 0) {
+        if let Some((_, cycle)) = period.take_if(|(end_ns, _)| *end_ns < ran.deadline_ns) {
+            found.cycles.push(cycle);
         }
-        let next_ns = all.iter().map(|each| each.next_ns).min().unwrap_or(until_ns).min(until_ns);
-        // Of equal deadlines the guest's, which is the first, is last.
-        let hungry = (0..all.len()).rev().filter(|place| all[*place].left_ns > 0);
-        let Some(place) = hungry.min_by_key(|place| all[*place].deadline_ns) else {
-            now_ns = next_ns;
-            continue;
-        };
-        let ran_ns = all[place].left_ns.min(next_ns - now_ns);
-        all[place].left_ns -= ran_ns;
-        let (from_ns, to_ns) = (now_ns, now_ns + ran_ns);
-        now_ns = to_ns;
-        if place > 0 {
-            continue;
-        }
+        let (_, cycle) = period.get_or_insert_with(|| {
+            lost_ns = own.overhead_ns;
+            let cycle = Cycle { begin_ns: ran.from_ns, end_ns: 0, served_ns: 0, charged_ns: 0 };
+            (ran.deadline_ns, cycle)
+        });
+        let ran_ns = ran.to_ns - ran.from_ns;
         let cost_ns = lost_ns.min(ran_ns);
         lost_ns -= cost_ns;
         let served_ns = ran_ns - cost_ns;
-        let own_cycle =
-            cycle.get_or_insert(Cycle { begin_ns: from_ns, end_ns: 0, served_ns: 0, charged_ns: 0 });
-        own_cycle.end_ns = to_ns;
-        own_cycle.served_ns += served_ns;
-        own_cycle.charged_ns += ran_ns;
+        cycle.end_ns = ran.to_ns;
+        cycle.served_ns += served_ns;
+        cycle.charged_ns += ran_ns;
         if served_ns > 0 {
-            match found.windows.last_mut().filter(|window| window[1] == from_ns + cost_ns) {
-                Some(window) => window[1] = to_ns,
-                None => found.windows.push([from_ns + cost_ns, to_ns]),
+            let begin_ns = ran.from_ns + cost_ns;
+            match found.windows.last_mut().filter(|window| window[1] == begin_ns) {
+                Some(window) => window[1] = ran.to_ns,
+                None => found.windows.push([begin_ns, ran.to_ns]),
             }
         }
     }
+    found.cycles.extend(period.filter(|(end_ns, _)| *end_ns < until_ns).map(|(_, cycle)| cycle));
     found
 }
 

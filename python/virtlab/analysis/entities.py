@@ -10,7 +10,7 @@ Only metrics of the registry become values; what a backend adds beyond it stays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from virtlab.analysis.context import CounterRow
@@ -33,6 +33,7 @@ AT_INSTANTS = frozenset(
     {"memory_available", "memory_used", "backlog", "backlog_packets", *MIGRATION}
 )  # all else is over intervals
 EDGE_NS = 100_000_000
+OF_MOVES = ("pause", "migration_time", "migration_sent", "migration_rounds")
 USED = frozenset({"packets", "residence_ns", "start_ns"}).union(*COUNTERS.values())
 
 
@@ -46,7 +47,19 @@ def values(record: RunRecord, counters: Sequence[CounterRow], out: Collector) ->
             for role in _tests(record):
                 begin, end = record.windows[role]
                 _series(rows, begin, end, out, during=role, of=_of_hosts(record))
+    for guest in _stayed(record):
+        out.role = f"guests.{guest}"
+        for metric in OF_MOVES:
+            out.absent(metric, "the guest did not move to its end")
     _counters(counters, set(record.plan.roles), out)
+
+
+def _stayed(record: RunRecord) -> Iterator[str]:
+    """Guests whose move began, and has not come to its end."""
+    for action in record.plan.timeline:
+        begun, ended = f"{action.id}.started" in record.marks, f"{action.id}.finished" in record.marks
+        if action.do == MIGRATE.name and begun and not ended:
+            yield str(action.guest)
 
 
 def _tests(record: RunRecord) -> list[str]:

@@ -222,6 +222,8 @@ class Question:
         """Terms that grew, the largest first, and the simulations that it took; none where the metric is no delay."""
         if top is None or above is None or broken is None or broken.path.unit != "ns" or not broken.below:
             return (), 0
+        if broken.path.role not in self.at(top).role_workloads():
+            return (), 0  # of a host or a guest, which no role measures
         found, made = [], 0
         for place in (top, above):
             try:

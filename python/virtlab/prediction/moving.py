@@ -12,7 +12,7 @@ from virtlab.plan import Plan
 from virtlab.planner.moves import moves
 from virtlab.prediction.migration import Course, Fixed, Least, Moved, Policy, courses, least
 from virtlab.simulator.lower import lower
-from virtlab.simulator.moves import timed
+from virtlab.simulator.moves import dirtied, timed
 from virtlab.simulator.pools import supplied
 from virtlab.simulator.profile import Profile
 from virtlab.units import show_quantity
@@ -64,7 +64,7 @@ def enough(plan: Plan, profile: Profile) -> list[Enough]:
         given = by_id[action.id]
         rates = [plan.world.links[link].rate_bit_per_s / 8 * PAYLOAD_SHARE for link, _ in given["way"]]
         bandwidth = min([given["bandwidth_byte_per_s"], *rates])
-        own = given["guest"]
+        own = given["guest"] | dirtied(plan, guest)
         moved = Moved(**{**own, "fixed": Fixed(**own["fixed"])})
         policy = Policy(**given["policy"])
         course = courses([moved], bandwidth, policy)[0]

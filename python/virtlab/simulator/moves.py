@@ -24,6 +24,7 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner.moves import MODE, OVER, moved, moves, vswitch_there
 from virtlab.planner.wiring import Wiring
@@ -46,7 +47,7 @@ def lowered_move(
     guest = plan.world.guests[name]
     return {
         "entity": f"guests.{name}",
-        "guest": {"memory_bytes": float(guest.memory_bytes or 0), **dirtied(plan, name)},
+        "guest": {"memory_bytes": float(guest.memory_bytes or 0)},
         "policy": {
             "mode": action.mode or MODE, "rule": "qemu", "window_s": LOOKS_EVERY_S,
             "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / S,
@@ -62,9 +63,14 @@ def lowered_move(
 
 
 def dirtied(plan: Plan, guest: str) -> dict[str, float]:
-    """How fast a guest dirties its memory, and how much of it."""
-    del plan, guest
-    return {}
+    """How fast roles of a Plan dirty a guest's memory, and how much of it, all at once; nothing where none does."""
+    roles = [role for role in plan.roles.values() if role.workload == DIRTY.name and role.from_ == guest]
+    if not roles:
+        return {}
+    return {
+        "dirty_byte_per_s": float(sum(role.parameters["rate_byte_per_s"] for role in roles)),
+        "working_set_bytes": float(sum(role.parameters["working_set_bytes"] for role in roles)),
+    }
 
 
 def _stations(
@@ -165,7 +171,7 @@ def _timed(
         if byte_ns and path in places and lowered_pools
     ]
     # What is written to is never zero.
-    most = max(sent, given["guest"].get("working_set_bytes") or 0.0)
+    most = max(sent, dirtied(plan, str(action.guest)).get("working_set_bytes", 0.0))
     own = {**given["guest"], "memory_bytes": max(most, 1.0), "fixed": fixed}
     return {**given, "guest": own, "work": work}
 
@@ -248,7 +254,10 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 
 def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
-        sends = role.workload in WORKLOADS and "to" in WORKLOADS[role.workload].streams.values()
+        workload = WORKLOADS.get(role.workload)
+        if workload is None or workload.moves:
+            continue
+        sends = "to" in workload.streams.values()
         if guest == role.from_ or (guest == role.to and sends):
             reason = f"'{name}' measures by its clock, which stands still while it is paused"
             yield Refusal(f"{path}.guest", reason, "measure from a guest that stays, by rtt, say")

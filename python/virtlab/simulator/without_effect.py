@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Guest, Plan
 from virtlab.planner.clusters import entered, ways
 from virtlab.planner.moves import moves
@@ -191,6 +192,9 @@ def _vswitches(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
 
 def _roles(plan: Plan) -> Iterator[WithoutEffect]:
     for name, role in plan.roles.items():
+        if role.workload == DIRTY.name and role.from_ not in moves(plan):
+            what = f"writing to the memory of {role.from_}"
+            yield WithoutEffect(f"roles.{name}", what, "it does not move, and writing takes no processor")
         meter = role.parameters.get("meter", "virtlab")
         if meter not in {None, "virtlab"}:
             why = f"{NO_PROGRAMS}; virtlab's own meter sends the same packets and computes the same figures"

@@ -12,7 +12,9 @@ import pytest
 from virtlab.experiment import load_text
 from virtlab.plan import Columns, Event, Outcome, Plan, Trial
 from virtlab.planner import plan_run
+from virtlab.prediction.bound import bounds_of
 from virtlab.prediction.migration import Moved, Policy, courses
+from virtlab.prediction.moving import enough
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 
@@ -277,6 +279,75 @@ def test_a_server_that_moves_answers_what_it_had_begun_after_its_pause() -> None
     assert (sent > resumed).sum() > 150
     assert np.median(times[sent > resumed + S // 2]) == pytest.approx(
         np.median(times[sent < paused]), rel=0.01
+    )
+
+
+WRITES = "  writes: {workload: dirty, from: h1.g1, rate: 8 MB/s, working_set: 96 MiB}"
+FASTER = WRITES.replace("8 MB/s", "40 MB/s")
+WRITING = {
+    "  - {id: load, do: start, role: probe}": "  - {id: load, do: start, role: probe}\n"
+    "  - {id: writing, do: start, role: writes}",
+    "  - {id: end, do: stop, role: probe, after: settle.done}": "  - {id: end, do: stop, role: probe, after: settle.done}\n"
+    "  - {id: written, do: stop, role: writes, after: settle.done}",
+}
+
+
+def test_what_a_guest_writes_is_copied_again_as_the_model_says() -> None:
+    outcome, sink = played(planned(PACE, more=WRITES, swap=WRITING))
+    moved = Moved(256 * MEGABYTE, dirty_byte_per_s=8e6, working_set_bytes=96 << 20)
+    one = courses([moved], 30e6, Policy(rule="qemu", downtime_limit_s=0.1))[0]
+    assert len(one.rounds) >= 2
+    assert sink.moved("pause") == [pytest.approx(one.pause_s * S, abs=10)]
+    assert sink.moved("migration_time") == [pytest.approx(one.total_s * S, abs=10)]
+    assert sink.moved("migration_rounds") == [len(one.rounds) + 2]
+    assert max(sink.moved("dirty_rate")) == pytest.approx(8e6, rel=1e-6)
+    rows = next(columns for _, schema, columns in sink.blocks if schema == "memory/1")
+    begun, ended = outcome.marks["writing.started"].t_ns, outcome.marks["written.done"].t_ns
+    ran = ended - begun - sink.moved("pause")[0]
+    assert rows["written_pages"].sum() * 4096 == pytest.approx(8e6 * ran / S, abs=4096)
+    paused, resumed = sink.at("go.paused"), sink.at("go.resumed")
+    assert not ((rows["end_ns"] > paused) & (rows["begin_ns"] < resumed)).any(), "it stood still"
+
+
+def test_more_than_the_bandwidth_is_never_copied_and_the_time_out_ends_it() -> None:
+    outcome, sink = played(
+        planned("bandwidth: 30 MB/s, timeout: 20 s, on_timeout: cancel", more=FASTER, swap=WRITING)
+    )
+    assert outcome.marks["go.cancelled"].t_ns - outcome.marks["go.started"].t_ns == 20 * S
+    assert min(sink.moved("migration_remaining")) > 30e6 * 0.2, "a window less than its limit at least"
+
+
+def test_no_bound_is_stated_while_a_guest_moves() -> None:
+    bound = bounds_of(planned(PACE, arp="static"), IDEAL_PROFILE)["probe"]
+    assert isinstance(bound, str)
+    assert "h1.g1 moves meanwhile" in bound
+
+
+def test_predict_says_what_would_be_enough() -> None:
+    plan = planned("bandwidth: 30 MB/s, timeout: 20 s", more=FASTER, swap=WRITING)
+    (one,) = enough(plan, IDEAL_PROFILE)
+    assert one.course.end == "never"
+    found = one.least
+    assert found.bandwidth_byte_per_s is not None
+    moved = Moved(256 * MEGABYTE, dirty_byte_per_s=40e6, working_set_bytes=96 << 20)
+    policy = Policy(rule="qemu")
+    assert courses([moved], found.bandwidth_byte_per_s, policy)[0].end == "converged"
+    assert courses([moved], 0.9 * found.bandwidth_byte_per_s, policy)[0].end == "never"
+    assert "it never arrives; enough to arrive: a bandwidth of" in one.line()
+    assert "a downtime limit of" in one.line()
+    assert "a throttle of" in one.line()
+    assert (
+        enough(
+            planned(
+                "",
+                swap={
+                    "  - {id: go, do: migrate, guest: h1.g1, to: h2, MOVE, after: load.started + 1 s}": "",
+                    "after: {any: [go.finished, go.cancelled]}": "after: load.started",
+                },
+            ),
+            IDEAL_PROFILE,
+        )
+        == []
     )
 
 

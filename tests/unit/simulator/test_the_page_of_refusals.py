@@ -24,8 +24,6 @@ HOSTS = "hosts: 2\ntopology: line\n"
 PROBE = "  probe: {workload: rtt, from: h1.g1, to: h2.g1}\n"
 FILES = {  # each has one kind of the page, and nothing else that is refused
     "workload http_get": f"{HOSTS}roles:\n{PROBE}  web: {{workload: http_get, from: h1.g1, to: h2.g1}}\n",
-    "workload dirty": f"{HOSTS}roles:\n{PROBE}"
-    "  memory: {workload: dirty, from: h1.g1, rate: 1 MB/s, working_set: 1 MiB}\n",
     "workload program": f"{HOSTS}roles:\n{PROBE}"
     "  own: {workload: program, from: h1.g1, to: h2.g1, argv: [echo, 1 ms], metrics: "
     "{t: {unit: ms, better: lower, regex: '(?P<t>[0-9]+) ms'}}}\n",

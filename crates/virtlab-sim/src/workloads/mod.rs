@@ -1,6 +1,7 @@
 //! Workloads as the simulator plays them: each in its own file, all through [`workload::Workload`].
 
 pub mod burst_load;
+pub mod dirty;
 pub mod forwarding;
 pub mod program;
 pub mod psping;
@@ -17,7 +18,7 @@ use crate::input::Finding;
 use workload::Kind;
 
 /// Those that a Plan can name.
-static KINDS: [Kind; 10] = [
+static KINDS: [Kind; 11] = [
     rtt::KIND,
     burst_load::KIND,
     stream::DATAGRAMS,
@@ -28,6 +29,7 @@ static KINDS: [Kind; 10] = [
     psping::KIND,
     program::KIND,
     rt_tasks::KIND,
+    dirty::KIND,
 ];
 
 static YARDSTICK: Kind = scatter::KIND;

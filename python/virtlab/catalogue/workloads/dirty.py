@@ -54,5 +54,4 @@ DIRTY = Workload(
     told_by=frozenset(),
     alone=True,
     moves=True,
-    arms={"testbed": None, "simulator": "a simulated guest has no memory to write to"},
 )  # fmt: skip

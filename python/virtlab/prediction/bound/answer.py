@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan
+from virtlab.planner.moves import moves
 from virtlab.planner.wiring import Wiring
 from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
@@ -83,8 +84,11 @@ def bounds_of(
 ) -> dict[str, Bound | str]:
     """Echo role -> its bound, or the reason why none exists."""
     found: dict[str, Bound | str] = {}
+    moving = ", ".join(moves(plan))
     for name, role in plan.roles.items():
-        if WORKLOADS[role.workload].echoes:
+        if WORKLOADS[role.workload].echoes and moving:
+            found[name] = f"{moving} moves meanwhile, and how long it is paused has no bound"
+        elif WORKLOADS[role.workload].echoes:
             try:
                 found[name] = echo_bound(plan, name, profile, quantile)
             except NoBoundError as error:

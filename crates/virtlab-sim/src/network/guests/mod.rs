@@ -1,12 +1,14 @@
 //! Guests: their addresses and routes, and what their kernels know and say.
 
 pub mod hosts;
+pub mod memory;
 pub mod neighbours;
 pub mod noise;
 pub mod paths;
 
 use crate::input::Input;
 use hosts::Hosts;
+use memory::Memory;
 use neighbours::Neighbours;
 use noise::Noise;
 use paths::Paths;
@@ -19,6 +21,7 @@ pub struct Guests {
     /// Absent where guests know each other's hardware addresses from the start.
     pub neighbours: Option<Box<Neighbours>>,
     pub noise: Noise,
+    pub memory: Memory,
 }
 
 impl Guests {
@@ -29,6 +32,7 @@ impl Guests {
             paths: Paths::new(input),
             neighbours: Neighbours::new(input),
             noise: Noise::new(input, port),
+            memory: Memory::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ impl Network {
         for nic in self.edge.of_guest(guest) {
             self.edge.nics[nic].presence = Presence::Frozen;
         }
+        self.guests.memory.stand(guest, true, self.now_ns);
         for server in self.servers.in_guest(guest) {
             self.servers.freeze(server, self.now_ns);
             self.look_at(server);
@@ -29,6 +30,7 @@ impl Network {
         for nic in self.edge.of_guest(guest) {
             self.edge.nics[nic].presence = presence;
         }
+        self.guests.memory.stand(guest, false, self.now_ns);
         for &(nic, bridge) in plugs {
             self.edge.bridges.plug(nic, self.edge.nics[nic].bridge, bridge);
             self.edge.nics[nic].bridge = Some(bridge);
@@ -89,6 +91,21 @@ impl Network {
             Way::Vnic(nic) => Some(Place::Nic(*nic)),
             Way::Port(name) => self.wire.fabric.port(name).map(Place::Port),
         }
+    }
+
+    /// A role writes to the memory of a guest from now on: so many bytes a second, to so many bytes.
+    pub fn write_memory(&mut self, role: usize, guest: usize, asked: (u64, u64)) {
+        self.guests.memory.write(role, guest, asked, self.now_ns);
+    }
+
+    /// A role writes to memory no longer: from when on it wrote how many bytes a second.
+    pub fn cease_memory(&mut self, role: usize) -> Vec<(u64, u64)> {
+        self.guests.memory.cease(role, self.now_ns)
+    }
+
+    /// How fast roles dirty the memory of a guest, in bytes a second, and how much of it.
+    pub fn dirtied(&self, guest: usize) -> Option<(u64, u64)> {
+        self.guests.memory.dirtied(guest)
     }
 
     /// A direction of a link, by name.

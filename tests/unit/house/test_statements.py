@@ -57,25 +57,15 @@ def test_each_statement_has_one_entry_and_few_are_declined(name: str) -> None:
     assert sum(bool(entry.not_judged) for entry in study.entries.values()) <= DECLINED_MAX
 
 
-NOT_YET: dict[str, Callable[[], bool]] = {  # what is said to be missing -> whether it still is
-    "no study moves a guest to another host yet": lambda: (
-        not (ROOT / "experiments" / "live-migration").exists()
-    ),
-}
-
-
-@pytest.mark.parametrize("reason", NOT_YET)
-def test_what_statements_and_figures_wait_for_is_still_missing(reason: str) -> None:
-    assert NOT_YET[reason](), (
-        f"it is there now: judge the statements, and draw the figures, that say '{reason}'"
-    )
+NOT_YET: dict[str, Callable[[], bool]] = {}  # what is said to be missing -> whether it still is
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_what_is_not_judged_yet_waits_for_something_that_is_looked_for(name: str) -> None:
+def test_what_is_not_judged_yet_waits_for_something_that_is_still_missing(name: str) -> None:
     figures = read_figures(EVERY[name].folder / FILE_NAME)
     said = {one.not_yet for one in (*EVERY[name].entries.values(), *figures.entries)} - {""}
     assert said <= set(NOT_YET)
+    assert all(NOT_YET[reason]() for reason in said), "it is there now: judge what waits for it"
 
 
 @pytest.mark.slow

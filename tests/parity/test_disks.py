@@ -1,5 +1,7 @@
 """Servers that write to disks of their guests, on both arms: the same operations and bytes, and about the same time.
 
+A folder in memory has a size alone: its server writes over and over, on both arms, and nothing of the disk is counted.
+
 The disk dominates: 4 KiB at 2 MB/s hold its medium for 2.048 ms, and 2 ms of latency follow. On the testbed a virtual
 machine's kernel, its emulated device and the descriptor to the disk's server are added to that.
 """
@@ -14,7 +16,7 @@ from tests.parity.responses import played, rows_of
 
 from virtlab.testbed.platforms.qemu.platform import machines_missing
 
-pytestmark = [pytest.mark.skipif(machines_missing() is not None, reason=str(machines_missing()))]
+machines = pytest.mark.skipif(machines_missing() is not None, reason=str(machines_missing()))
 
 MS = 1_000_000
 WRITE = 4096
@@ -72,6 +74,7 @@ def written(kept: Any, entity: str) -> float:
     return total
 
 
+@machines
 def test_every_write_of_a_server_is_one_operation_of_its_bytes_and_takes_the_time_of_the_model() -> None:
     for arm, kept in both().items():
         answers = rows_of(kept, "ask")
@@ -91,6 +94,7 @@ def test_every_write_of_a_server_is_one_operation_of_its_bytes_and_takes_the_tim
             assert written(kept, entity) == pytest.approx(disk["disk_written_bytes"], rel=0.25)
 
 
+@machines
 def test_a_long_write_and_a_flush_are_the_same_operations_on_both_arms() -> None:
     disk = "size: 16 MiB, medium: file, rate: 20 MB/s, write_cache: 1 MiB"
     for arm, kept in both(disk, "write: 300000 B, write_mode: fsync").items():
@@ -103,6 +107,7 @@ def test_a_long_write_and_a_flush_are_the_same_operations_on_both_arms() -> None
         assert holds_ns <= write_ns < (2 if arm == "testbed" else 1.001) * holds_ns
 
 
+@machines
 def test_what_a_kernel_holds_comes_to_the_disk_when_it_is_much_and_all_of_it_in_the_end() -> None:
     """64 KiB 50 times per second: 9.8 MB, of which a kernel of 96 MiB holds 2.4 MB before it begins to write."""
     disk = "size: 64 MiB, medium: file, rate: 5 MB/s"
@@ -117,6 +122,7 @@ def test_what_a_kernel_holds_comes_to_the_disk_when_it_is_much_and_all_of_it_in_
         assert 0 <= held < 4 << 20, (arm, held)
 
 
+@machines
 def test_little_stays_in_the_kernel_until_the_server_ends() -> None:
     """Each of 200 writes of 4 KiB fills a page; those of 512 B fill the same two, which are read first, over and over."""
     for arm, kept in both("size: 16 MiB", "rate: 100 request/s, write: 4 KiB").items():
@@ -126,3 +132,23 @@ def test_little_stays_in_the_kernel_until_the_server_ends() -> None:
     for arm, kept in both("size: 8 KiB", "rate: 100 request/s, write: 512 B").items():
         found = of_disk(kept)
         assert (found["disk_writes"], found["disk_written_bytes"]) == (1, 8192), arm
+
+
+def test_a_folder_in_memory_is_written_over_and_over_and_counts_nothing() -> None:
+    text = FILE.replace("platform: qemu, disk: {DISK}", "disk: {size: 64 KiB}")
+    text = text.replace(
+        "ROLE", "write: 10000 B, write_mode: fsync, rate: 100 request/s, duration: 1 s"
+    ).replace("duration: 2 s, ", "")
+    text = text.replace("collect: {counters: [disks], series: {guest.disk: 200 ms, host.disk: 200 ms}}\n", "")
+    for arm in ("testbed", "simulator"):
+        kept = played(arm, text)
+        answers, server = rows_of(kept, "ask"), of_server(kept)
+        assert not answers["error"].any()
+        assert server["writes"] == len(answers["error"])
+        assert server["written_bytes"] == 10_000 * server["writes"] > 64 << 10, (
+            "more than its disk holds at once"
+        )
+        assert not of_disk(kept)
+        series = [name for name in kept.blocks if name == ("series", "series/1")]
+        entities = {str(one) for name in series for block in kept.blocks[name] for one in block["entity"]}
+        assert not [one for one in entities if one.endswith((".disk", ".disks"))], arm

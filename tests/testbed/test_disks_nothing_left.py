@@ -1,23 +1,36 @@
-"""However a run dies in which machines write to disks of their own, nothing of it stays: no process, no room on a disk."""
+"""However a run dies in which guests write to disks of their own, nothing of it stays: no process, no room anywhere."""
 
 from __future__ import annotations
 
 import os
+import random
+import time
+from pathlib import Path
 
 import machine_world as machines
 import pytest
-from killing import TIMEOUT_S, kill_machines_at_any_moment, surroundings
+import testbed_world as worlds
+from killing import (
+    ROUNDS,
+    TIMEOUT_S,
+    held_namespaces,
+    kill,
+    kill_machines_at_any_moment,
+    play,
+    surroundings,
+)
 
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.platforms.qemu.disks import FOLDER
 
 pytestmark = [
-    pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
+    pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
     pytest.mark.slow,
     pytest.mark.timeout(TIMEOUT_S),
 ]
 
 SIZE_BYTES = 256 << 20
+FOLDER_BYTES = 16 << 20
 PLAYER = f"""
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -44,6 +57,7 @@ def room() -> int:
     return state.f_bavail * state.f_frsize
 
 
+@pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing()))
 def test_machines_with_disks_killed_at_any_moment_leave_nothing() -> None:
     ledger.sweep()
     before, free_bytes = surroundings(), room()
@@ -51,3 +65,50 @@ def test_machines_with_disks_killed_at_any_moment_leave_nothing() -> None:
     ledger.sweep()
     assert surroundings() == before
     assert room() > free_bytes - SIZE_BYTES, "the bytes of every disk are given back"
+
+
+FOLDERS = f"""
+import sys
+sys.path.insert(0, sys.argv[1])
+import container_world as containers, testbed_world as worlds
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+from virtlab.testbed.build.disks import FOLDER
+world = worlds.one_host(2)
+for guest in world["guests"].values():
+    guest["disk"] = {{"size_bytes": {FOLDER_BYTES}}}
+if containers.missing() is None:
+    containers.containers(world, "g2")
+fill = f"dd if=/dev/zero of={{FOLDER}}/full bs=65536; sleep 0.5"
+plan = worlds.plan(world, timeline=[
+    {{"id": name, "do": "exec", "guest": name, "argv": ["sh", "-c", fill]}} for name in world["guests"]
+])
+print("begin", flush=True)
+while True:
+    with Testbed().open(plan, worlds.Patient()) as session:
+        session.run(Trial("t0", 1), worlds.MemorySink())
+"""
+
+
+def test_folders_in_memory_killed_at_any_moment_leave_no_byte() -> None:
+    """What a mount namespace that lives on holds would be missing from the machine's memory."""
+    ledger.sweep()
+    draws, own, before = random.Random(17), held_namespaces({os.getpid()}), surroundings()
+    shared_bytes = in_memory()
+    met = 0
+    for number in range(ROUNDS):
+        player = play(FOLDERS)
+        time.sleep(draws.uniform(0.0, 1.5))
+        met += kill(player, ("python", "leader", "world")[number % 3], own)
+    ledger.sweep()
+    assert surroundings() == before
+    assert met >= ROUNDS // 2, "where the victim was not there yet, nothing but its owner was killed"
+    assert in_memory() < shared_bytes + ROUNDS * FOLDER_BYTES // 2, "the bytes of every disk are given back"
+
+
+def in_memory() -> int:
+    """What files in memory take on this machine."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("Shmem:"):
+            return 1024 * int(line.split()[1])
+    raise AssertionError("this kernel does not tell")

@@ -16,10 +16,10 @@ pub struct Places {
 }
 
 impl Places {
-    /// In a file, which is longer than its bound only for a single write.
+    /// In a file of a file system of that size; longer than its bound only for a single write.
     #[must_use]
-    pub const fn in_file() -> Self {
-        Self { end: MOST_BYTES, next: 0, sector: 1 }
+    pub fn in_file(size_bytes: u64) -> Self {
+        Self { end: size_bytes.min(MOST_BYTES), next: 0, sector: 1 }
     }
 
     /// On a disk of that size, in whole sectors.
@@ -62,8 +62,10 @@ mod tests {
     fn writes_follow_each_other_and_begin_again_at_the_end() {
         let mut places = Places::on_disk(2048);
         assert_eq!([600, 600, 512, 1].map(|bytes| places.next(bytes)), [0, 1024, 0, 512]);
-        let mut file = Places::in_file();
+        let mut file = Places::in_file(u64::MAX);
         assert_eq!([10, 10, MOST_BYTES, 1, MOST_BYTES + 5].map(|bytes| file.next(bytes)), [0, 10, 0, 0, 0]);
+        let mut small = Places::in_file(25);
+        assert_eq!([10, 10, 10].map(|bytes| small.next(bytes)), [0, 10, 0]);
     }
 
     #[test]

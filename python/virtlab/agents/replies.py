@@ -214,6 +214,7 @@ class Namespace(TypedDict):
     links: dict[Name, Link]
     routes: list[Route]
     sysctls: dict[Name, Text]
+    disk_bytes: NotRequired[Count | None]
 
 
 @_open

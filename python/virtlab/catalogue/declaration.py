@@ -6,7 +6,7 @@ Declarations hold no behaviour of an arm; the testbed and the simulator each hav
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -229,6 +229,10 @@ class Reset:
 BY_LINKS = Reset("all its vNICs down and up, routes and neighbours given back")
 
 
+MODEL_DISK = ("size", "medium", "write_cache", "rate", "latency")  # takes the time of a model
+FOLDER_DISK = ("size",)  # a folder in memory
+
+
 @dataclass(frozen=True, slots=True)
 class Platform:
     """How a guest exists. `guests_max` is per host; `vswitch` says whether its guests stand on a virtual switch."""
@@ -244,7 +248,9 @@ class Platform:
     ] = ()  # devices that a guest can see, the default first; none: the kernel's own port
     runtimes: tuple[str, ...] = ()  # programs that can run its guests, the default first
     images: bool = False  # its guests can have a root file system by name
-    disk: bool = False  # its guests can have a disk beside what they boot, of a rate and a latency
+    disk: tuple[
+        str, ...
+    ] = ()  # what a disk of its guests beside what they boot can have; nothing: they have none
     disks: bool = False  # its guests can boot a disk image, by its path
     agentless: bool = False  # no agent of ours runs in its guests
     existing: bool = False  # its guests are found, not made: one is its whole host
@@ -261,6 +267,15 @@ class Platform:
     inside_bytes: int = 3 << 20  # memory of a laboratory machine that a guest with a probe takes
     pushback: Pushback = "uplink"  # where frames of its guests wait for the wire, if their host says nothing
     arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+
+    @property
+    def disk_is_folder(self) -> bool:
+        """Whether a disk of its guests is a folder in memory: it has a size, takes no time, and nothing of it is counted."""
+        return self.disk == FOLDER_DISK
+
+    def lacks_of_disk(self, said: Iterable[str]) -> list[str]:
+        """Of what is said of a disk, what no disk of its guests can have."""
+        return [key for key in said if key not in self.disk]
 
     @property
     def shares_kernel(self) -> bool:

@@ -16,6 +16,7 @@ from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.clusters import active, entered, towards, ways
+from virtlab.planner.disks import disk_mistakes
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring
@@ -78,10 +79,8 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from _share(path, guest.cpu_quota_ratio)
         platform = PLATFORMS.get(guest.platform)
-        if guest.disk is not None and platform is not None and not platform.disk:
-            able = " | ".join(one for one, each in PLATFORMS.items() if each.disk)
-            reason = f"guests of platform {guest.platform} have no disk of their own"
-            yield Refusal(f"{path}.disk", reason, f"remove it, or write 'platform: {able}'")
+        if guest.disk is not None and platform is not None:
+            yield from disk_mistakes(f"{path}.disk", name, guest.disk, platform, plan)
         yield from bridging_mistakes(path, guest)
         for own, vnic in guest.vnics.items():
             if vnic.network == "own":

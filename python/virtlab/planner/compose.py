@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, Platform
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
@@ -190,7 +190,7 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         else None,
         firmware=_said(spec.firmware, host and host.firmware, None) if platform.disks else None,
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
-        disk=_disk(_said(spec.disk, host and host.disk, None)) if platform.disk else None,
+        disk=_disk(_said(spec.disk, host and host.disk, None), platform),
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
         pool=_pool(station, host),
@@ -198,8 +198,9 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
     )
 
 
-def _disk(spec: DiskSpec | None) -> Disk | None:
-    if spec is None:
+def _disk(spec: DiskSpec | None, platform: Platform) -> Disk | None:
+    """A disk of its host a guest has if it can have all of it."""
+    if spec is None or platform.lacks_of_disk(spec.said):
         return None
     return Disk(
         size_bytes=spec.size,

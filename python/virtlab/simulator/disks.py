@@ -1,6 +1,7 @@
 """Disks of guests in the simulator: the model of `virtlab-disk` in virtual time, its counters and its samples.
 
-What a server writes goes to the disk of its guest. A guest whose platform has no model of a disk has none here either.
+What a server writes goes to the disk of its guest. A guest whose platform has no model of a disk has none here either,
+and one whose disk is a folder in memory writes to that in no time, and nothing of it is counted: as on the testbed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
 from virtlab.plan import Plan
+from virtlab.planner.disks import counted, is_folder
 from virtlab.planner.moves import moves
 from virtlab.simulator.services import as_simulated
 
@@ -21,12 +23,7 @@ BACKGROUND_RATIO, LIMIT_RATIO = 0.1, 0.2
 KERNEL_BYTES, KERNEL_RATIO = 70 << 20, 0.03
 MEMORY_BYTES = 96 << 20  # of a virtual machine that says nothing
 
-__all__ = ["COUNTERS", "disk", "disk_usage", "sampled_disks", "with_disks"]
-
-
-def with_disks(plan: Plan) -> list[str]:
-    """Guests that have one."""
-    return [name for name, guest in plan.world.guests.items() if guest.disk is not None]
+__all__ = ["COUNTERS", "counted", "disk", "disk_usage", "sampled_disks"]
 
 
 def disk(plan: Plan, name: str) -> dict[str, Any]:
@@ -35,7 +32,8 @@ def disk(plan: Plan, name: str) -> dict[str, Any]:
     if given is None:
         return {}
     model = given.model_dump(mode="json", exclude={"medium"})
-    return {"disk": {"name": disk_of(name), "model": model, **_buffers(plan, name)}}
+    named = {} if is_folder(plan.world.guests[name]) else {"name": disk_of(name)}
+    return {"disk": {**named, "model": model, **_buffers(plan, name)}}
 
 
 def _buffers(plan: Plan, name: str) -> dict[str, Any]:
@@ -54,7 +52,7 @@ def _buffers_some(values: Mapping[str, Any]) -> bool:
 
 def sampled_disks(plan: Plan) -> dict[str, int]:
     """Series of disks that the simulator has of a Plan, and how often each is sampled."""
-    if not with_disks(plan):
+    if not counted(plan):
         return {}
     found = {
         each.source: each.every_ns for each in plan.collect.series if each.source in (OF_GUESTS, OF_HOSTS)
@@ -76,18 +74,18 @@ def disk_usage(plan: Plan) -> dict[str, Any]:
 
 def _of_guests(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     moving = moves(plan)
-    for name in with_disks(plan):
+    for name in counted(plan):
         own = [places[name]]
         yield {"entity": disk_of(name), "guests": own, **({"arrivals": own} if name in moving else {})}
 
 
 def _of_hosts(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for host in plan.world.hosts:
-        mine = [places[name] for name in with_disks(plan) if plan.world.guests[name].host == host]
+        mine = [places[name] for name in counted(plan) if plan.world.guests[name].host == host]
         come = [
             places[name]
             for name, action in moves(plan).items()
-            if action.to == host and name in with_disks(plan)
+            if action.to == host and name in counted(plan)
         ]
         if mine or come:
             arrivals = {"arrivals": come} if come else {}

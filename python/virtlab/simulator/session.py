@@ -28,7 +28,7 @@ from virtlab.plan import (
 from virtlab.plan.model import plan_of
 from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
 from virtlab.simulator.clients import Programs, played
-from virtlab.simulator.disks import COUNTERS, sampled_disks, with_disks
+from virtlab.simulator.disks import COUNTERS, counted, sampled_disks
 from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.moves import switch_overs, timed
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
@@ -164,7 +164,7 @@ def unsampled(plan: Plan) -> list[str]:
     found += [
         f"counters {group}: an ideal platform has none"
         for group in plan.collect.counters
-        if group not in SAMPLED_COUNTERS and not (group == COUNTERS and with_disks(plan))
+        if group not in SAMPLED_COUNTERS and not (group == COUNTERS and counted(plan))
     ]
     return found
 

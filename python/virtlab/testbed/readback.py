@@ -12,9 +12,11 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS, QDISCS
 from virtlab.errors import MachineError
-from virtlab.plan import Plan, Realised, RealisedObject, Vnic
+from virtlab.plan import Guest, Plan, Realised, RealisedObject, Vnic
+from virtlab.planner.disks import is_folder
 from virtlab.planner.ports import port_of
 from virtlab.planner.pushback import shared_queues, sharing
+from virtlab.testbed.build import disks
 from virtlab.testbed.build.lower import OFFLOADS_OFF
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.switch import BuiltSwitch
@@ -59,6 +61,7 @@ def realise(
         read_back: dict[str, Any] = {
             **groups.get(name, {}),
             "sysctls": seen[lowered.guests[name]]["sysctls"],
+            **_own_disk(name, guest, seen[lowered.guests[name]]),
             **there,
         }
         if name in pins:
@@ -107,6 +110,13 @@ def realise(
             {"routes": [route.model_dump(mode="json") for route in routes]}, {}, {"routes": found}, "kernel"
         )
     return Realised(objects, {**versions, **guests.conditions()})
+
+
+def _own_disk(name: str, guest: Guest, seen: Mapping[str, Any]) -> dict[str, Any]:
+    """The disk of a guest that shares this machine's files, as the kernel has it. MachineError where it is another."""
+    if not (is_folder(guest) and PLATFORMS[guest.platform].shares_files):
+        return {}
+    return {"disk": disks.read_back(f"guests.{name}", guest, seen)}
 
 
 def _shared(

@@ -18,9 +18,11 @@ from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role, Service
 from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
+from virtlab.planner.disks import is_folder
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import moves, pinning, pools, routing
+from virtlab.testbed.build.disks import disk_refusals, folders
 from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.link_refusals import links, realised
 from virtlab.testbed.build.ports import as_built, port_refusals
@@ -63,6 +65,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += _pollers(plan, findings)
     out += _pinned(plan, findings)
     out += _shares(plan, findings)
+    out += disk_refusals(plan)
     out += memory_refusals(plan, memory_bytes())
     out += pool_memory_refusals(plan, memory_bytes(), root=findings.root)
     return out
@@ -93,16 +96,19 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
         if guest.platform in platforms.played()
         and (memory_of := platforms.of(guest.platform).memory_of) is not None
     }
+    wanted |= folders(plan)
     # Of a guest that moves there are two machines from the start.
     wanted |= {f"{name}, at its destination": wanted[name] for name in moves.moves(plan) if name in wanted}
     if (together := sum(wanted.values())) > has_bytes:
         largest = max(wanted, key=lambda name: wanted[name])
         reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
         cure = "use fewer guests, or give them less memory"
-        if any(
-            guest.disk is not None and guest.disk.medium == "memory" for guest in plan.world.guests.values()
-        ):
-            cure += "; disks in memory are part of it: write 'medium: file'"
+        in_memory = [
+            guest for guest in plan.world.guests.values() if guest.disk and guest.disk.medium == "memory"
+        ]
+        if in_memory:
+            cure += "; disks in memory are part of it: make them smaller"
+            cure += "" if all(map(is_folder, in_memory)) else ", or write 'medium: file'"
         yield Refusal(f"guests.{largest.partition(',')[0]}.memory_bytes", reason, cure)
 
 

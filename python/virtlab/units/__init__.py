@@ -16,6 +16,7 @@ from virtlab.units.nearest import did_you_mean, meant_unit, nearest
 from virtlab.units.numbers import MINUS, THOUSANDS, show_count, show_number
 from virtlab.units.quantities import (
     NUMBER,
+    PAGE_BYTES,
     SECTOR_BYTES,
     Bitrate,
     Duration,
@@ -28,8 +29,8 @@ from virtlab.units.scales import SCALES, level_number, parse_quantity, same_leve
 from virtlab.units.times import show_time, show_wait
 
 __all__ = [
-    "MINUS", "NUMBER", "SCALES", "SECTOR_BYTES", "THOUSANDS", "WANTED_DIGITS", "Bitrate", "Display", "Duration",
-    "PacketSize", "Ratio", "Size", "did_you_mean", "display", "exact_number", "interval", "interval_digits", "level_number",
-    "meant_unit", "nearest", "numeric_levels", "parse_quantity", "same_level", "same_levels", "show_count", "show_interval",
-    "show_number", "show_quantity", "show_time", "show_wait", "split_quantity",
+    "MINUS", "NUMBER", "PAGE_BYTES", "SCALES", "SECTOR_BYTES", "THOUSANDS", "WANTED_DIGITS", "Bitrate", "Display",
+    "Duration", "PacketSize", "Ratio", "Size", "did_you_mean", "display", "exact_number", "interval", "interval_digits",
+    "level_number", "meant_unit", "nearest", "numeric_levels", "parse_quantity", "same_level", "same_levels", "show_count",
+    "show_interval", "show_number", "show_quantity", "show_time", "show_wait", "split_quantity",
 ]  # fmt: skip

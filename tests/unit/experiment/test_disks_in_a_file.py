@@ -43,7 +43,9 @@ def test_guests_have_the_disk_of_their_host_where_they_can_and_say_nothing_else(
     found = plan(host).world.guests
     assert found["h2.a"].disk == Disk(size_bytes=MIB)
     assert found["h2.b"].disk == Disk(size_bytes=2 * MIB)
-    assert found["h2.c"].disk is None
+    assert found["h2.c"].disk == Disk(size_bytes=MIB)
+    fast = plan(host.replace("size: 1 MiB", "size: 1 MiB, latency: 1 ms")).world.guests
+    assert (fast["h2.a"].disk, fast["h2.c"].disk) == (Disk(size_bytes=MIB, latency_ns=1_000_000), None)
 
 
 def test_a_file_without_disks_has_the_plan_that_it_had() -> None:
@@ -53,7 +55,12 @@ def test_a_file_without_disks_has_the_plan_that_it_had() -> None:
 @pytest.mark.parametrize(
     ("host", "path", "what"),
     [
-        ("{guests: [a], disk: {size: 1 MiB}}", "hosts.h2.disk", "guests of platform namespace have no disk of their own"),
+        ("{platform: native, guests: [a], disk: {size: 1 MiB}}", "hosts.h2.disk", "guests of platform native have no disk"),
+        ("{guests: [a], disk: {size: 1 MiB, rate: 1 MB/s}}", "hosts.h2.disk.rate", "folders in memory, and have no rate"),
+        ("{guests: {a: {disk: {size: 1 MiB, latency: 1 ms}}}}", "a.disk.latency", "folders in memory, and have no latency"),
+        ("{platform: container, guests: [a], disk: {size: 1 MiB, write_cache: 1 MiB}}", "write_cache", "no write cache"),
+        ("{guests: [a], disk: {size: 1 MiB, medium: file}}", "hosts.h2.disk.medium", "namespace are folders in memory"),
+        ("{guests: [a], disk: {size: 512 B}}", "hosts.h2.disk.size", "no whole number of pages of 4096 B"),
         ("{platform: qemu, guests: [a], disk: {size: 1000 B}}", "hosts.h2.disk.size", "no whole number of sectors"),
         ("{platform: qemu, guests: [a], disk: {medium: file}}", "hosts.h2.disk", "size"),
         ("{platform: qemu, guests: [a], disk: {size: 1 MiB, rate: 20 Mbit/s}}", "hosts.h2.disk.rate", "Mbit/s"),
@@ -68,10 +75,51 @@ def test_what_no_guest_can_have_is_a_mistake_at_its_place(host: str, path: str, 
     assert what in mistake.what
 
 
-def test_a_plan_that_gives_a_disk_to_a_guest_that_can_have_none_is_refused_by_every_arm() -> None:
+def changed(platform: str, **disk: object) -> Plan:
     values = plan("{platform: qemu, guests: {a: {disk: {size: 1 MiB}}}}").model_dump(by_alias=True)
-    values["world"]["guests"]["h2.a"]["platform"] = "container"
-    changed = Plan.model_validate(values)
-    found = [each for each in mistakes(changed, "testbed", Wiring(changed)) if each.path.endswith(".disk")]
-    assert [each.path for each in found] == ["guests.h2.a.disk"]
-    assert "guests.h2.a.disk" in [each.path for each in Simulator().check(changed)]
+    values["world"]["guests"]["h2.a"]["platform"] = platform
+    values["world"]["guests"]["h2.a"]["disk"] |= disk
+    return Plan.model_validate(values)
+
+
+def refused(plan: Plan) -> list[str]:
+    found = [each.path for each in mistakes(plan, "testbed", Wiring(plan)) if ".disk" in each.path]
+    assert found == [each.path for each in Simulator().check(plan) if ".disk" in each.path]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("platform", "disk", "paths"),
+    [
+        ("appliance", {}, [""]),
+        ("container", {}, []),
+        ("container", {"rate_byte_per_s": 1, "latency_ns": 5}, [".rate_byte_per_s", ".latency_ns"]),
+        ("namespace", {"medium": "file", "write_cache_bytes": 512}, [".medium", ".write_cache_bytes"]),
+        ("namespace", {"size_bytes": 4096 + 512}, [".size_bytes"]),
+    ],
+)
+def test_a_plan_that_gives_a_guest_a_disk_that_it_cannot_have_is_refused_by_every_arm(
+    platform: str, disk: dict[str, object], paths: list[str]
+) -> None:
+    assert refused(changed(platform, **disk)) == [f"guests.h2.a.disk{path}" for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("size", "write", "fits"),
+    [("64 KiB", "64 KiB", True), ("64 KiB", "65 KiB", False), ("100 MiB", "1 KiB", True)],
+)
+def test_what_servers_write_fits_into_the_folder_of_their_guest(size: str, write: str, fits: bool) -> None:
+    text = FILE.replace("HOST", f"{{guests: {{a: {{disk: {{size: {size}}}}}}}}}").replace(
+        "to: h2.a", f"to: h2.a, write: {write}, write_mode: fsync"
+    )
+    experiment = load_text(text)
+    found = plan_run(experiment, experiment.points()[0], 0)
+    assert (refused(found) == []) == fits
+
+
+def test_two_servers_need_room_for_the_file_of_each() -> None:
+    both = "  others: {workload: request_response, from: h1.g1, to: h2.a, write: 1 KiB, write_mode: fsync}\n"
+    text = FILE.replace("to: h2.a", "to: h2.a, write: 1 KiB, write_mode: fsync") + both
+    for size, fits in (("100 MiB", False), ("128 MiB", True)):
+        experiment = load_text(text.replace("HOST", f"{{guests: {{a: {{disk: {{size: {size}}}}}}}}}"))
+        assert (refused(plan_run(experiment, experiment.points()[0], 0)) == []) == fits

@@ -7,8 +7,8 @@ use virtlab_disk::Model;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestDisk {
-    /// Its name in counters.
-    pub name: String,
+    /// Its name in counters; absent: nothing of it is counted.
+    pub name: Option<String>,
     /// What it is.
     pub model: Model,
     /// How much of what is written to it its guest's kernel holds; absent: nothing is buffered.

@@ -20,7 +20,7 @@ enum Asked {
 /// A disk, and who waits for what.
 #[derive(Debug)]
 struct Own {
-    name: String,
+    name: Option<String>,
     disk: Disk,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
@@ -155,7 +155,10 @@ impl Disks {
 
     /// Counters of each disk, by its name.
     pub fn counters(&self, now_ns: u64) -> impl Iterator<Item = (&str, [(&'static str, u64); 9])> {
-        self.of.iter().flatten().map(move |own| (own.name.as_str(), own.disk.usage(Nanos(now_ns)).counters()))
+        self.of
+            .iter()
+            .flatten()
+            .filter_map(move |own| Some((own.name.as_deref()?, own.disk.usage(Nanos(now_ns)).counters())))
     }
 
     /// A guest has moved: what its disk does is done at another host.

@@ -4,7 +4,7 @@ Its kernel is the machine's, so its packets go the way of a namespace's; what is
 own processes, users and names, and control groups that bound and count it.
 """
 
-from virtlab.catalogue.declaration import Features, Platform
+from virtlab.catalogue.declaration import FOLDER_DISK, Features, Platform
 
 CONTAINER = Platform(
     name="container",
@@ -22,6 +22,7 @@ CONTAINER = Platform(
     ),
     runtimes=("runc", "crun", "podman"),
     images=True,
+    disk=FOLDER_DISK,
     start_ns=100_000_000,
     own_groups=True,
     inside=True,

@@ -3,7 +3,7 @@
 Its processor is emulated (TCG), or runs on the hardware (KVM) where a machine that was booted that way really came up.
 """
 
-from virtlab.catalogue.declaration import Features, Platform, Reset
+from virtlab.catalogue.declaration import MODEL_DISK, Features, Platform, Reset
 
 QEMU = Platform(
     name="qemu",
@@ -20,7 +20,7 @@ QEMU = Platform(
         licence="GPL-2.0 (QEMU, Linux)",
     ),
     vnic_models=("virtio", "e1000", "e1000e"),
-    disk=True,
+    disk=MODEL_DISK,
     disks=True,
     start_ns=3_000_000_000,
     moves=("pre_copy",),

@@ -59,7 +59,7 @@ def _facts(platform: Platform, here: Mapping[str, str | None], *, tried: bool) -
         "pools": "pool" in platform.limits,
         "overallocation_of_processors": _of_processors(platform),
         "overallocation_of_memory": _of_memory(platform),
-        "disks": platform.disk,
+        "disks": list(platform.disk),
         "vnic_models": list(platform.vnic_models),
         "migration": features.migration,
         "snapshots": features.snapshots,

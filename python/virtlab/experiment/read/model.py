@@ -28,7 +28,9 @@ class Part(BaseModel):
 class DiskSpec(Part):
     """A disk of a guest beside what it boots, empty at the begin of a run."""
 
-    size: leaves.PositiveBytes = Field(description="how much it holds, in whole sectors of 512 B")
+    size: leaves.PositiveBytes = Field(
+        description="how much it holds, in whole sectors of 512 B; of a namespace or container in whole pages of 4 KiB"
+    )
     medium: leaves.Medium = Field(
         "memory",
         description="where the testbed keeps what is written: in memory, or in a file of the run's own folder",
@@ -43,6 +45,12 @@ class DiskSpec(Part):
     latency: leaves.Time = Field(
         0, description="from the end of a request at its medium until it is done, beside others"
     )
+
+    @property
+    def said(self) -> list[str]:
+        """The keys whose value is not what it is if absent."""
+        fields = type(self).model_fields.items()
+        return [name for name, field in fields if getattr(self, name) != field.default]
 
 
 class GuestSpec(Part):

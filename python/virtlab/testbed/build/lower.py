@@ -32,6 +32,7 @@ from virtlab.testbed.steps.operations import (
     BridgeAdd,
     BridgePortSet,
     Claim,
+    DiskAdd,
     End,
     ForwardingAdd,
     HomeAdd,
@@ -174,6 +175,8 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
             out.add(f"guests.{name}", NamespaceAdd(namespace, users.get(name)))
+            if guest.disk is not None and PLATFORMS[guest.platform].shares_files:
+                out.add(f"guests.{name}.disk", DiskAdd(namespace, guest.disk.size_bytes))
             out.add(f"guests.{name}", *_ipv6(namespace, wanted, plan, machine))
             out.add(f"guests.{name}", *_fragments(namespace, wanted, machine))
     if plan.world.links:

@@ -52,7 +52,7 @@ export PATH=/bin HOME=/ TERM=linux
 mount -t devtmpfs none /dev
 mount -t proc none /proc
 mount -t sysfs none /sys
-mkdir -p /dev/pts /dev/shm
+mkdir -p /dev/pts /dev/shm /var/tmp
 mount -t devpts none /dev/pts
 for word in $(cat /proc/cmdline); do
     case $word in

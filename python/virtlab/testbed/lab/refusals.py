@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS, Platform
 from virtlab.catalogue.workloads import is_budgeted
 from virtlab.errors import MachineError
-from virtlab.plan import Capabilities, LinkQueues, Plan, Queue, Refusal
+from virtlab.plan import Capabilities, Guest, LinkQueues, Plan, Queue, Refusal
+from virtlab.planner.disks import is_folder
 from virtlab.testbed import refusals as testbed
 from virtlab.testbed.build.machine import findings
 from virtlab.testbed.image import find, folder
@@ -210,6 +211,11 @@ def _switched(plan: Plan, rules: Rules) -> Iterator[Refusal]:
             yield Refusal(f"{path}.by", _SOFT_SWITCH, f"write 'by: kernel' or 'by: auto', or {rules.leave}")
 
 
+def _disk_bytes(guest: Guest) -> int:
+    """Of a folder in memory; that of a guest whose memory is bounded is part of it."""
+    return guest.disk.size_bytes if guest.disk is not None and is_folder(guest) else 0
+
+
 def _room(plan: Plan, rules: Rules) -> Iterator[Refusal]:
     """Guests of which one asks for more processors than there are, or all together for more memory."""
     if rules.room_bytes is None:
@@ -221,7 +227,10 @@ def _room(plan: Plan, rules: Rules) -> Iterator[Refusal]:
                 f"guests.{name}.cpu_quota_ratio", what, f"write at most {VCPUS * 100} %, or {rules.leave}"
             )
     guests = [guest for guest in plan.world.guests.values() if guest.platform in rules.platforms]
-    needed = sum(PLATFORMS[guest.platform].inside_bytes + (guest.memory_bytes or 0) for guest in guests)
+    needed = sum(
+        PLATFORMS[guest.platform].inside_bytes + (guest.memory_bytes or _disk_bytes(guest))
+        for guest in guests
+    )
     switched: dict[str, int] = {}  # host -> what the programs of its virtual switches take
     for each in plan.world.vswitches.values():
         own = VSWITCHES[each.kind].inside_bytes if each.kind in VSWITCHES else 0

@@ -16,6 +16,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.metrics import disks
 from virtlab.plan import Plan, Refusal, SeriesRequest
+from virtlab.planner.disks import counted
 from virtlab.testbed.build.moves import moves
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
@@ -28,6 +29,10 @@ TELEMETRY = ("host.cpu", OF_GUESTS, OF_VCPUS, "memory", "disk")  # sampled besid
 OF_DISKS = (disks.OF_GUESTS, disks.OF_HOSTS)  # beside them, where a guest has a disk
 INSIDE = ("host.cpu", "memory", "disk")  # of those, what machines have of their own
 END_TIMEOUT_S = 300.0  # what was held comes before the answer, over whatever network there is
+NOTHING_COUNTED = (
+    "no guest has a disk of which operations are counted: a folder in memory has no such counters"
+)
+CURE_COUNTED = "remove it, or give a guest of platform qemu a 'disk'"
 Sources = Sequence[Mapping[str, Any]]
 
 
@@ -51,7 +56,7 @@ def wanted(plan: Plan) -> list[SeriesRequest]:
         SeriesRequest(source=source, every_ns=plan.collect.telemetry_ns)
         for source in (
             *TELEMETRY,
-            *(OF_DISKS if any(guest.disk for guest in plan.world.guests.values()) else ()),
+            *(OF_DISKS if counted(plan) else ()),
         )
         if source not in nobodys
     ]
@@ -88,7 +93,12 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
 
 
 def sampling_refusals(plan: Plan) -> Iterator[Refusal]:
-    """Series that hosts that exist already do not have, if no other machine has them."""
+    """Series of disks where none is counted, and those that hosts that exist already do not have, if no other has them."""
+    for series in plan.collect.series:
+        if series.source in OF_DISKS and not counted(plan):
+            yield Refusal(f"collect.series.{series.source}", NOTHING_COUNTED, CURE_COUNTED)
+    if disks.COUNTERS in plan.collect.counters and not counted(plan):
+        yield Refusal(f"collect.counters.{disks.COUNTERS}", NOTHING_COUNTED, CURE_COUNTED)
     if elsewhere(plan) and any(each.source == OF_VCPUS for each in plan.collect.series):
         reason = "every guest exists already: whose threads its virtual processors are, only the machine beneath knows"
         cure = "write host.cpu, whose steal is what the machine beneath took away"

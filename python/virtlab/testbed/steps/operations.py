@@ -114,6 +114,15 @@ class TapAdd(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class DiskAdd(Operation):
+    """A disk in memory, of that size, for what is started in a network from then on."""
+
+    op: ClassVar[str] = "disk"
+    namespace: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class HomeAdd(Operation):
     """The network that a leader was born in gets a name: inside a virtual machine, the machine's."""
 

@@ -3,6 +3,7 @@
 use crate::leader::processes::confined;
 use crate::leader::processes::user::User;
 use crate::leader::streams::peer::{Peer, set_nonblocking};
+use crate::leader::world::folder::{self, Folder};
 use crate::leader::world::namespaces::{self, World};
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -303,7 +304,8 @@ fn own_environment(extra: &BTreeMap<String, String>) -> Vec<CString> {
 
 /// Forks, moves the child where it belongs, and executes. A failure before the execution comes back through a pipe.
 fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Result<Pid> {
-    let network = world.namespace(&placement.namespace)?.raw_fd();
+    let space = world.namespace(&placement.namespace)?;
+    let (network, mounts) = (space.raw_fd(), space.disk.as_ref().and_then(Folder::mounts));
     let (report, their_report) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("no pipe")?;
     let leader = unistd::getpid();
     // SAFETY: other threads of the leader serve disks, and hold no lock but the allocator's, which `fork` hands on free. So
@@ -311,7 +313,7 @@ fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Resu
     match unsafe { fork() }.context("cannot fork")? {
         ForkResult::Child => {
             drop(report);
-            let error = match become_child(leader, network, placement, plan, &their_report) {
+            let error = match become_child(leader, (network, mounts), placement, plan, &their_report) {
                 Ok(never) => match never {},
                 Err(error) => error,
             };
@@ -344,7 +346,7 @@ enum Never {}
 
 fn become_child(
     leader: Pid,
-    network: RawFd,
+    (network, mounts): (RawFd, Option<RawFd>),
     placement: &Placement,
     plan: &Start,
     report: &OwnedFd,
@@ -352,6 +354,9 @@ fn become_child(
     // SAFETY: the descriptor of the namespace stays open in the parent's books during this call.
     let network = unsafe { BorrowedFd::borrow_raw(network) };
     namespaces::enter(network).context("cannot enter the network namespace")?;
+    if let Some(mounts) = mounts {
+        folder::enter(mounts)?;
+    }
     let name = placement.namespace.rsplit(':').next().unwrap_or_default();
     if unshare(CloneFlags::CLONE_NEWUTS).is_ok() {
         // A courtesy to the user who opens a shell: the prompt names the guest.
@@ -401,7 +406,8 @@ fn become_child(
     let user = placement.user.as_deref().map(User::find).transpose()?;
     if placement.confined {
         let last = moved.iter().map(|(_, to)| *to).max().unwrap_or(2);
-        tell = confined::confine(last, &report_moved, user).context("a command cannot be confined here")?;
+        tell = confined::confine(last, &report_moved, user, mounts.is_some())
+            .context("a command cannot be confined here")?;
     } else if let Some(user) = user {
         user.become_it()?;
     }

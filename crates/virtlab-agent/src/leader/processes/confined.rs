@@ -13,6 +13,7 @@
 
 use crate::leader::processes::keyring;
 use crate::leader::processes::user::{User, writable_processes};
+use crate::leader::world::folder::FOLDER;
 use anyhow::{Context, bail};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -65,11 +66,11 @@ struct Attributes {
 /// Turns the calling child of the leader into one that waits for a confined command, and returns in the command.
 ///
 /// Descriptors above `last`, but for `report`, are closed in all of them; the report's number in the command is
-/// returned.
+/// returned. With `disk`, what it writes to its guest's disk stays there.
 ///
 /// # Errors
 /// When the kernel has no such namespaces for it. What fails later is reported from there: then nothing is executed.
-pub fn confine(last: RawFd, report: &OwnedFd, user: Option<User>) -> anyhow::Result<RawFd> {
+pub fn confine(last: RawFd, report: &OwnedFd, user: Option<User>, disk: bool) -> anyhow::Result<RawFd> {
     // The leader's signals reach this process and the first of the namespace, which are of one group.
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&asking()), None).context("cannot hold signals back")?;
     let (ended, end) = unistd::pipe2(OFlag::O_CLOEXEC).context("no pipe")?;
@@ -83,7 +84,7 @@ pub fn confine(last: RawFd, report: &OwnedFd, user: Option<User>) -> anyhow::Res
     keep_only(last, &[report.as_raw_fd(), end.as_raw_fd()])?;
     let (report, end) = (last + 1, last + 2);
     // From here on the numbers above are others' or no one's, so nothing that owns one of them may be dropped.
-    match first_of_namespace(user) {
+    match first_of_namespace(user, disk) {
         Ok(ForkResult::Child) => Ok(report),
         Ok(ForkResult::Parent { child }) => gone(collect(child, report, end)),
         Err(error) => {
@@ -107,9 +108,9 @@ fn gone(code: i32) -> ! {
 }
 
 /// Prepares what the command sees and may do, and forks it.
-fn first_of_namespace(user: Option<User>) -> anyhow::Result<ForkResult> {
+fn first_of_namespace(user: Option<User>, disk: bool) -> anyhow::Result<ForkResult> {
     let processes = user.map(|_| writable_processes()).transpose()?;
-    mounts()?;
+    mounts(disk)?;
     rights(user.zip(processes.as_ref()))?;
     drop(processes);
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&news()), None).context("cannot hold signals back")?;
@@ -231,13 +232,17 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
 }
 
 /// The file system that the command sees.
-fn mounts() -> anyhow::Result<()> {
+fn mounts(disk: bool) -> anyhow::Result<()> {
     attributes("/", AT_RECURSIVE, RDONLY | NOSUID | NODEV, 0)
         .context("the machine's files cannot be made read-only for it (Linux 5.12 and later can)")?;
     devices().context("no devices of its own")?;
     let home = std::env::var_os("HOME").unwrap_or_default();
     let home = Path::new(&home);
     for (folder, mode) in EMPTY {
+        if disk && folder == FOLDER {
+            attributes(folder, 0, 0, RDONLY).context("the guest's disk cannot be written to")?;
+            continue;
+        }
         let folder = Path::new(folder);
         if folder.is_dir() {
             empty(folder, mode)?;

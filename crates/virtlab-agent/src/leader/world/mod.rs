@@ -1,6 +1,7 @@
 //! The private world: its namespaces, the operations that change it, and how it is read back.
 
 pub mod apply;
+pub mod folder;
 pub mod namespaces;
 pub mod observe;
 pub mod operation;

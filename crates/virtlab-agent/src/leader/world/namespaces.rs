@@ -6,10 +6,11 @@
 use crate::leader::kernel::encode;
 use crate::leader::kernel::links::links;
 use crate::leader::kernel::netlink::Socket;
+use crate::leader::world::folder::Folder;
 use crate::leader::world::operation::Users;
 use crate::leader::world::owned;
 use crate::leader::world::values::Values;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::fstat;
@@ -39,6 +40,8 @@ pub struct Namespace {
     pub sysctls: BTreeSet<String>,
     /// Open taps: an interface ends with the last descriptor of it.
     pub taps: BTreeMap<String, OwnedFd>,
+    /// The disk of its guest, where that is a folder.
+    pub disk: Option<Folder>,
     next_index: i32,
 }
 
@@ -131,6 +134,17 @@ impl World {
         owned::users_of(self.namespace(namespace)?.fd.as_fd())
     }
 
+    /// Gives a guest a disk in memory.
+    ///
+    /// # Errors
+    /// If the name is unknown, the guest has one, or the kernel refuses.
+    pub fn give_disk(&mut self, namespace: &str, size_bytes: u64) -> anyhow::Result<()> {
+        let space = self.namespace(namespace)?;
+        ensure!(space.disk.is_none(), "'{namespace}' has a disk");
+        space.disk = Some(Folder::new(size_bytes)?);
+        Ok(())
+    }
+
     /// Names of all namespaces.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.namespaces.keys().map(String::as_str)
@@ -164,6 +178,7 @@ impl World {
             links: BTreeMap::from([("lo".to_owned(), loopback)]),
             sysctls: BTreeSet::new(),
             taps: BTreeMap::new(),
+            disk: None,
             next_index: 1,
         };
         self.namespaces.insert(name.to_owned(), namespace);
@@ -186,6 +201,7 @@ impl World {
             links: BTreeMap::new(),
             sysctls: BTreeSet::new(),
             taps: BTreeMap::new(),
+            disk: Folder::here(),
             next_index: 0,
         };
         self.namespaces.insert(name.to_owned(), namespace);

@@ -7,6 +7,7 @@ use crate::leader::kernel::links::links;
 use crate::leader::kernel::netlink::{KernelError, Socket, attributes, half, number32};
 use crate::leader::kernel::queueing::{Queueing, classes, qdiscs};
 use crate::leader::kernel::traffic::{self, Matcher};
+use crate::leader::world::folder::Folder;
 use crate::leader::world::namespaces::World;
 use crate::offload;
 use anyhow::Context;
@@ -143,7 +144,9 @@ fn observe_one(world: &mut World, namespace: &str) -> anyhow::Result<Value> {
             }),
         );
     }
+    let disk_bytes = world.namespace(namespace)?.disk.as_ref().map(Folder::size_bytes).transpose()?;
     Ok(json!({
+        "disk_bytes": disk_bytes,
         "links": described, "neighbours": neighbours, "forwarding": forwarding, "routes": routes,
         "sysctls": sysctls(world, namespace)?,
     }))

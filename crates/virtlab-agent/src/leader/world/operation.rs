@@ -60,6 +60,8 @@ pub enum Operation {
         #[serde(default)]
         offloads: bool,
     },
+    /// A disk in memory, for what is started in a network from then on.
+    Disk { namespace: String, size_bytes: u64 },
     /// The network that the leader was born in, known by `name` from now on: of use where a whole machine is the
     /// guest's.
     Home { name: String },

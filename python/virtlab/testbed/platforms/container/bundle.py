@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from virtlab.testbed.build.disks import FOLDER
 from virtlab.testbed.kinds.capabilities import CAPABILITIES
 from virtlab.testbed.platforms.container import seccomp
 from virtlab.testbed.steps.operations import Users
@@ -87,6 +88,7 @@ class Bundle:
     capabilities: tuple[str, ...] | None = None
     filtered: bool = True
     users: Users | None = None
+    disk_bytes: int | None = None  # of a folder in memory; None: it has none
 
     def config(self, place: str = "") -> dict[str, Any]:
         """config.json. `place`: where bundles lie."""
@@ -154,6 +156,9 @@ class Bundle:
         ]
         if self.cgroup is not None:
             found.append(mount("/sys/fs/cgroup", "cgroup", "cgroup", *quiet, "relatime", "ro"))
+        if self.disk_bytes is not None:
+            options = ("nosuid", "nodev", "mode=1777", f"size={self.disk_bytes}")
+            found.append(mount(FOLDER, "tmpfs", "tmpfs", *options))
         found.append(mount(AGENT, "bind", self.source(self.agent, place), "bind", "ro"))
         if self.image is None and self.busybox is not None:
             found.append(mount(BUSYBOX, "bind", self.source(str(self.busybox), place), "bind", "ro"))

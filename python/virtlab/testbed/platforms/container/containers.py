@@ -19,6 +19,7 @@ from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.planner.weights import weights
+from virtlab.testbed.build import disks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image.initramfs import applets, find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
@@ -212,7 +213,7 @@ class Containers(Running):
             bundles.append(
                 Bundle(
                     name, home.agent, image, home.busybox, limits, paths.get(name), granted, filtered,
-                    users.get(name),
+                    users.get(name), guest.disk.size_bytes if guest.disk is not None else None,
                 )
             )  # fmt: skip
         return bundles
@@ -225,7 +226,8 @@ class Containers(Running):
             names = applets(find_busybox())
         errors = bytearray()
         self.control.listen(BUNDLES.first, lambda data: errors.extend(data.content))
-        namespace = next(iter(self.lowered.guests.values()))
+        # Of a container: what is mounted from a guest that has mounts of its own is seen there alone.
+        namespace = self.lowered.guests[bundles[0].guest]
         before = "".join(dict.fromkeys(home.before for home in homes))
         script = prepare(place, bundles, before=before)
         if any(home.runtime.is_engine for home in homes):
@@ -307,7 +309,12 @@ class Containers(Running):
             raise GuestError(where, f"its container refused: {error.what}", CURE) from error
 
     def _read_back(self, each: Started, place: str) -> None:
-        runtime = each.home.runtime
+        guest, runtime = self.plan.world.guests[each.name], each.home.runtime
+        if guest.disk is not None:
+            namespace = self.lowered.guests[each.name]
+            seen = self.control.call("observe", {"namespaces": [namespace]}, channel=each.leader)
+            own = seen["namespaces"][namespace]
+            each.read_back["disk"] = disks.read_back(f"guests.{each.name}", guest, own)
         if runtime.is_engine:
             if not self._beneath:  # the same for all: by its user's configuration
                 asked = engine.which_runtime(runtime.path, place, each.number)

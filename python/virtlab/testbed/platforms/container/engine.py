@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from virtlab.testbed.build.disks import FOLDER as DISK
 from virtlab.testbed.platforms.container.bundle import AGENT, CONTROL_FD, Bundle
 
 FOLDER = "podman"
@@ -52,6 +53,11 @@ def run(path: str, place: str, number: int, bundle: Bundle) -> list[str]:
     argv += ["--volume", f"{bundle.agent}:{AGENT}:ro"]
     if bundle.image is None and bundle.busybox is not None:
         argv += ["--volume", f"{bundle.busybox}:/bin/busybox:ro"]
+    if bundle.disk_bytes is not None:
+        argv += [
+            "--mount",
+            f"type=tmpfs,destination={DISK},tmpfs-size={bundle.disk_bytes},tmpfs-mode=1777,notmpcopyup",
+        ]
     if not bundle.filtered:
         argv += ["--security-opt", "seccomp=unconfined"]
     argv += _limits(bundle)

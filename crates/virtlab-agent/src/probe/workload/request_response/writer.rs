@@ -1,5 +1,5 @@
-//! What a server writes: to the disk that virtlab gave its guest; without such a disk to a file of its own that has no
-//! name, so that the kernel removes it with the process.
+//! What a server writes: to the device that virtlab gave its guest as a disk; without such a device to a file of its own
+//! that has no name, so that the kernel removes it with the process. A disk that is a folder is where such files are.
 //!
 //! Either is overwritten from its beginning where it would be longer than its bound: a server that writes for days fills
 //! no disk. Without a request it writes, too, where it has not for a given time. Writes to a disk are whole sectors that go
@@ -11,6 +11,7 @@ use crate::probe::pacing::sleep;
 use anyhow::{Context, ensure};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
+use nix::sys::statvfs::fstatvfs;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -91,12 +92,15 @@ fn open_disk(name: &str, own: &Parameters) -> anyhow::Result<(File, Places)> {
     Ok((file, Places::on_disk(size_bytes)))
 }
 
-fn unnamed_file() -> anyhow::Result<File> {
+fn unnamed_file() -> anyhow::Result<(File, Places)> {
     std::fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
     let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
     let file = open(FOLDER, flags, Mode::S_IRUSR | Mode::S_IWUSR)
         .with_context(|| format!("cannot make a file without a name in {FOLDER}"))?;
-    Ok(file.into())
+    let state = fstatvfs(&file).with_context(|| format!("cannot tell the size of {FOLDER}"))?;
+    // A file system without a bound has no blocks.
+    let size_bytes = Some(state.blocks() * state.fragment_size()).filter(|size| *size > 0);
+    Ok((file.into(), Places::in_file(size_bytes.unwrap_or(u64::MAX))))
 }
 
 /// The file of a server.
@@ -119,7 +123,7 @@ impl Writer {
         }
         let (file, places) = match own_disk() {
             Some(name) => open_disk(&name, own)?,
-            None => (unnamed_file()?, Places::in_file()),
+            None => unnamed_file()?,
         };
         Ok(Some(Self {
             file,

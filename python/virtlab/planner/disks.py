@@ -1,0 +1,83 @@
+"""What is wrong with disks of a Plan's guests on any arm, and which of them are folders in memory.
+
+A folder has a size, and nothing else: writing takes as long as memory does, and no kernel counts what is done there. A
+server keeps what it writes in a file of its own, so those of a guest have to fit into its folder together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.services.demand_server import DEMAND_SERVER
+from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
+from virtlab.plan import Disk, Guest, Plan, Refusal
+from virtlab.units import PAGE_BYTES
+
+MOST_BYTES = 64 << 20  # of a server's file, before it is overwritten from its beginning
+_KEYS = {
+    "medium": "medium",
+    "write_cache_bytes": "write_cache",
+    "rate_byte_per_s": "rate",
+    "latency_ns": "latency",
+}  # of a Plan, and of a file
+
+
+def is_folder(guest: Guest) -> bool:
+    """Whether a guest has a disk that is a folder in memory."""
+    platform = PLATFORMS.get(guest.platform)
+    return guest.disk is not None and platform is not None and platform.disk_is_folder
+
+
+def counted(plan: Plan) -> list[str]:
+    """Guests that have a disk of which operations, bytes and times are counted."""
+    return [
+        name for name, guest in plan.world.guests.items() if guest.disk is not None and not is_folder(guest)
+    ]
+
+
+def disk_mistakes(path: str, name: str, disk: Disk, platform: Platform, plan: Plan) -> Iterator[Refusal]:
+    """Every one of a guest's disk, at `path`."""
+    if not platform.disk:
+        able = " | ".join(one for one, each in PLATFORMS.items() if each.disk)
+        reason = f"guests of platform {platform.name} have no disk of their own"
+        yield Refusal(path, reason, f"remove it, or write 'platform: {able}'")
+        return
+    for own, key in _KEYS.items():
+        if getattr(disk, own) != type(disk).model_fields[own].default and platform.lacks_of_disk([key]):
+            able = " | ".join(one for one, each in PLATFORMS.items() if key in each.disk)
+            reason = f"a disk of platform {platform.name} is a folder in memory: it has a size, and no more"
+            yield Refusal(f"{path}.{own}", reason, f"remove it, or write 'platform: {able}'")
+    if not platform.disk_is_folder:
+        return
+    if disk.size_bytes % PAGE_BYTES:
+        reason = f"a folder in memory of {disk.size_bytes} B is no whole number of pages of {PAGE_BYTES} B"
+        whole_bytes = -(-disk.size_bytes // PAGE_BYTES) * PAGE_BYTES
+        yield Refusal(f"{path}.size_bytes", reason, f"write e.g. '{whole_bytes} B'")
+    files = [max(min(MOST_BYTES, disk.size_bytes), each) for each in _writes(plan, name)]
+    if sum(files) > disk.size_bytes:
+        reason = (
+            f"files of the guest's servers ({len(files)}) have up to {sum(files)} B together, and its disk "
+            f"{disk.size_bytes}"
+        )
+        yield Refusal(
+            f"{path}.size_bytes", reason, f"write at least '{sum(files)} B', or put servers into guests"
+        )
+
+
+def _writes(plan: Plan, guest: str) -> Iterator[int]:
+    """How much each server in a guest writes at once, of those that write."""
+    servers: list[Mapping[str, object]] = [
+        service.parameters
+        for service in plan.world.services.values()
+        if service.kind == DEMAND_SERVER.name and guest in service.on
+    ]
+    servers += [
+        role.parameters
+        for role in plan.roles.values()
+        if role.workload == REQUEST_RESPONSE.name and role.to == guest and not role.parameters.get("service")
+    ]
+    for parameters in servers:
+        if isinstance(at_once := parameters.get("write_bytes"), int) and at_once:
+            yield at_once

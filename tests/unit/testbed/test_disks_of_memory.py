@@ -15,7 +15,7 @@ from virtlab.testbed.platforms.container import engine
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits
 from virtlab.testbed.play.series import OF_DISKS, sampling_refusals, wanted
 from virtlab.testbed.refusals import memory_refusals
-from virtlab.testbed.steps.operations import DiskAdd
+from virtlab.testbed.steps.operations import NamespaceAdd
 
 MIB = 1 << 20
 FOLDER = Disk(size_bytes=16 * MIB)
@@ -27,9 +27,10 @@ def planned(platform: str = "namespace", disk: Disk | None = FOLDER, **more: Any
 
 
 def test_a_namespace_gets_its_disk_by_a_step_and_a_container_by_its_runtime() -> None:
-    made = [step.op for step in lower(planned()).steps if isinstance(step.op, DiskAdd)]
-    assert made == [DiskAdd("guest:a", 16 * MIB), DiskAdd("guest:b", 16 * MIB)]
-    assert not [step for step in lower(planned("container")).steps if isinstance(step.op, DiskAdd)]
+    for platform, disk_bytes in (("namespace", 16 * MIB), ("container", None)):
+        steps = [step.op for step in lower(planned(platform)).steps if step.because.startswith("guests.")]
+        made = {step.name: step.disk_bytes for step in steps if isinstance(step, NamespaceAdd)}
+        assert made == {"guest:a": disk_bytes, "guest:b": disk_bytes}
     bundle = Bundle("a", "/agent", None, None, Limits(), None, disk_bytes=16 * MIB)
     [mount] = [each for each in bundle.config()["mounts"] if each["destination"] == disks.FOLDER]
     assert mount["type"] == "tmpfs"

@@ -32,7 +32,6 @@ from virtlab.testbed.steps.operations import (
     BridgeAdd,
     BridgePortSet,
     Claim,
-    DiskAdd,
     End,
     ForwardingAdd,
     HomeAdd,
@@ -174,9 +173,10 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
             namespace = guest_namespace(name)
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
-            out.add(f"guests.{name}", NamespaceAdd(namespace, users.get(name)))
-            if guest.disk is not None and PLATFORMS[guest.platform].shares_files:
-                out.add(f"guests.{name}.disk", DiskAdd(namespace, guest.disk.size_bytes))
+            # A container's runtime makes its disk.
+            disk = guest.disk if PLATFORMS[guest.platform].shares_files else None
+            disk_bytes = disk.size_bytes if disk is not None else None
+            out.add(f"guests.{name}", NamespaceAdd(namespace, users.get(name), disk_bytes))
             out.add(f"guests.{name}", *_ipv6(namespace, wanted, plan, machine))
             out.add(f"guests.{name}", *_fragments(namespace, wanted, machine))
     if plan.world.links:

@@ -63,11 +63,14 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceAdd(Operation):
-    """A new network namespace; with `users`, one that belongs to a new user namespace."""
+    """A new network namespace; with `users`, one that belongs to a new user namespace. What is started there has a disk in
+    memory of `disk_bytes`.
+    """
 
     op: ClassVar[str] = "namespace"
     name: str
     users: Users | None = None
+    disk_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +114,6 @@ class TapAdd(Operation):
     mtu_bytes: int | None = None
     master: str | None = None
     offloads: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DiskAdd(Operation):
-    """A disk in memory, of that size, for what is started in a network from then on."""
-
-    op: ClassVar[str] = "disk"
-    namespace: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,6 @@ enum Undo {
     Request(String, Request),
     Namespace(String),
     Tap { namespace: String, name: String },
-    Disk(String),
     Sysctl { namespace: String, path: String, value: String },
     Offload { namespace: String, link: String, feature: String, on: bool },
 }
@@ -96,9 +95,9 @@ fn one(
 ) -> Result<(), Failure> {
     let fail = |error: anyhow::Error| failure(index, &error);
     match operation {
-        Operation::Namespace { name, users } => {
+        Operation::Namespace { name, users, disk_bytes } => {
             flush(world, pending, done)?;
-            world.create(name, *users).map_err(fail)?;
+            world.create(name, *users, *disk_bytes).map_err(fail)?;
             done.push(Undo::Namespace(name.clone()));
         }
         Operation::Sysctl { namespace, path, value } => {
@@ -142,11 +141,6 @@ fn one(
             pending.namespace.clone_from(namespace);
             pending.requests.push(change);
             pending.origins.push((index, Undo::Nothing));
-        }
-        Operation::Disk { namespace, size_bytes } => {
-            flush(world, pending, done)?;
-            world.give_disk(namespace, *size_bytes).map_err(fail)?;
-            done.push(Undo::Disk(namespace.clone()));
         }
         Operation::Home { name } => {
             flush(world, pending, done)?;
@@ -208,7 +202,6 @@ fn take_back(world: &mut World, undo: Undo) {
         Undo::Tap { namespace, name } => {
             world.namespace(&namespace).map(|space| drop(space.taps.remove(&name)))
         }
-        Undo::Disk(namespace) => world.namespace(&namespace).map(|space| space.disk = None),
         Undo::Sysctl { namespace, path, value } => write_sysctl(world, &namespace, &path, &value).map(drop),
         Undo::Offload { namespace, link, feature, on } => world
             .namespace(&namespace)
@@ -382,7 +375,6 @@ fn encode_one(world: &mut World, operation: &Operation) -> anyhow::Result<(Strin
         | Operation::Sysctl { .. }
         | Operation::Offload { .. }
         | Operation::Tap { .. }
-        | Operation::Disk { .. }
         | Operation::Home { .. }
         | Operation::Claim { .. } => {
             let request = Request::new(libc::NLMSG_NOOP as u16, 0);

@@ -10,7 +10,7 @@ use crate::leader::world::folder::Folder;
 use crate::leader::world::operation::Users;
 use crate::leader::world::owned;
 use crate::leader::world::values::Values;
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::fstat;
@@ -134,31 +134,26 @@ impl World {
         owned::users_of(self.namespace(namespace)?.fd.as_fd())
     }
 
-    /// Gives a guest a disk in memory.
-    ///
-    /// # Errors
-    /// If the name is unknown, the guest has one, or the kernel refuses.
-    pub fn give_disk(&mut self, namespace: &str, size_bytes: u64) -> anyhow::Result<()> {
-        let space = self.namespace(namespace)?;
-        ensure!(space.disk.is_none(), "'{namespace}' has a disk");
-        space.disk = Some(Folder::new(size_bytes)?);
-        Ok(())
-    }
-
     /// Names of all namespaces.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.namespaces.keys().map(String::as_str)
     }
 
-    /// Makes a namespace and enters it; with `users`, one that a user namespace of its own has.
+    /// Makes a namespace and enters it; with `users`, one that a user namespace of its own has, with a disk of that size.
     ///
     /// # Errors
     /// When the name is taken or the kernel refuses.
-    pub fn create(&mut self, name: &str, users: Option<Users>) -> anyhow::Result<()> {
+    pub fn create(
+        &mut self,
+        name: &str,
+        users: Option<Users>,
+        disk_bytes: Option<u64>,
+    ) -> anyhow::Result<()> {
         if self.namespaces.contains_key(name) {
             return Err(anyhow!("there is already a namespace '{name}'"));
         }
         let made = users.map(owned::network).transpose()?;
+        let disk = disk_bytes.map(Folder::new).transpose()?;
         // A name of none while the thread stands where no entry exists yet.
         self.standing = Some(String::new());
         let fd = match made {
@@ -178,7 +173,7 @@ impl World {
             links: BTreeMap::from([("lo".to_owned(), loopback)]),
             sysctls: BTreeSet::new(),
             taps: BTreeMap::new(),
-            disk: None,
+            disk,
             next_index: 1,
         };
         self.namespaces.insert(name.to_owned(), namespace);

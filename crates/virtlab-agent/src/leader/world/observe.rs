@@ -171,7 +171,7 @@ fn sysctls(world: &mut World, namespace: &str) -> anyhow::Result<BTreeMap<String
 /// When no namespace can be made.
 pub fn try_qdiscs(world: &mut World, kinds: &[String]) -> anyhow::Result<Value> {
     const TRIAL: &str = "trial:qdiscs";
-    world.create(TRIAL, None)?;
+    world.create(TRIAL, None, None)?;
     let mut verdicts = Map::new();
     for (number, kind) in kinds.iter().enumerate() {
         let index = number as i32 + 100;

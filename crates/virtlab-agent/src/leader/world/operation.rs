@@ -34,7 +34,8 @@ pub struct Users {
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
     /// A new network namespace, known by `name`; with `users`, it belongs to a new user namespace.
-    Namespace { name: String, users: Option<Users> },
+    /// What is started there has a disk in memory of `disk_bytes`.
+    Namespace { name: String, users: Option<Users>, disk_bytes: Option<u64> },
     /// A cable of two virtual Ethernet ports, both down.
     Veth { ends: [End; 2] },
     /// A Linux bridge without spanning tree.
@@ -60,8 +61,6 @@ pub enum Operation {
         #[serde(default)]
         offloads: bool,
     },
-    /// A disk in memory, for what is started in a network from then on.
-    Disk { namespace: String, size_bytes: u64 },
     /// The network that the leader was born in, known by `name` from now on: of use where a whole machine is the
     /// guest's.
     Home { name: String },

@@ -75,6 +75,24 @@ def test_what_no_guest_can_have_is_a_mistake_at_its_place(host: str, path: str, 
     assert what in mistake.what
 
 
+@pytest.mark.parametrize(
+    ("hosts", "where"),
+    [
+        ("hosts: 2", "line 4, column 50: host.disk.size:"),
+        ("hosts: {h1: {}, h2: {disk: {size: 5 B}}}", "line 3, column 35: hosts.h2.disk.size:"),
+    ],
+)
+def test_a_mistake_is_where_the_disk_is_said(hosts: str, where: str) -> None:
+    """At the host, or at what all hosts have in common."""
+    common = "host: {platform: qemu, guests: [a], disk: {size: 1000 B}}"
+    text = (
+        FILE.replace("hosts:\n  h1: {}\n  h2: HOST", f"{hosts}\n{common}").lstrip().replace("h1.g1", "h1.a")
+    )
+    with pytest.raises(FileMistakesError) as caught:
+        load_text(text)
+    assert any(str(mistake).startswith(where) for mistake in caught.value.mistakes), caught.value.mistakes
+
+
 def changed(platform: str, **disk: object) -> Plan:
     values = plan("{platform: qemu, guests: {a: {disk: {size: 1 MiB}}}}").model_dump(by_alias=True)
     values["world"]["guests"]["h2.a"]["platform"] = platform

@@ -17,7 +17,10 @@ class Findings:
         self.mistakes = mistakes
 
     def add(self, steps: Steps, what: str, cure: str = "", *, key: bool = False) -> None:
-        """A mistake at the node reached by `steps`, or at the key itself; what is absent is reported at its parent."""
+        """A mistake at the node reached by `steps`, or at the key itself; what is absent is reported at its parent, and what
+        a host has from all hosts there.
+        """
+        steps = self._said_at(steps)
         parent, _ = self.root.find(steps[:-1])
         node, path = self.root.find(steps)
         line, column = node.line, node.column
@@ -28,6 +31,14 @@ class Findings:
         if node.origin:
             path = f"{path} ({node.origin})"
         self.mistakes.add(Mistake(line, column, path, what, cure))
+
+    def _said_at(self, steps: Steps) -> Steps:
+        """`hosts.NAME.KEY` as `host.KEY`, where only all hosts say it."""
+        if len(steps) < 3 or steps[0] != "hosts":
+            return steps
+        common, own = self.root.get("host"), self.root.find(steps[:2])[0].get(str(steps[2]))
+        said_there = own is None and common is not None and common.get(str(steps[2])) is not None
+        return ("host", *steps[2:]) if said_there else steps
 
     def watch(self) -> Watch:
         """Begins to watch for what is found wrong from here on."""

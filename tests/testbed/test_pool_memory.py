@@ -39,19 +39,17 @@ collect: {telemetry: off, series: {}, counters: [guests]}
 """
 
 
-def played(pool: int) -> tuple[Outcome, dict[str, int]]:
-    """The outcome, and counters of the pool as the run ended."""
+def played(pool: int) -> tuple[Outcome, dict[str, dict[str, int]]]:
+    """The outcome, and counters of each entity as the run ended."""
     experiment = load_text(FILE.replace("POOL", str(pool)).replace("FILLS", str(FILLS)))
     sink = worlds.MemorySink()
     with Testbed().open(plan_run(experiment, experiment.points()[0], 0), worlds.Patient()) as session:
         outcome = session.run(Trial("t0", 1), sink)
         applied = session.realised.objects["pools.h1.cores"].read_back
     assert int(applied.get("memory.limit_in_bytes", applied.get("memory.max"))) == pool << 20
-    blocks = [columns for _, kind, columns in sink.blocks if kind.startswith("counter")]
-    found = {}
-    for block in blocks:
-        rows = zip(block["entity"], block["counter"], block["value"], strict=True)
-        found |= {str(counter): int(value) for entity, counter, value in rows if entity == "pools.h1.cores"}
+    found: dict[str, dict[str, int]] = {}
+    for (entity, counter), value in sink.counters("end").items():
+        found.setdefault(entity, {})[counter] = value
     return outcome, found
 
 
@@ -60,11 +58,20 @@ def groups() -> set[Path]:
 
 
 def test_what_fits_is_counted_and_nothing_is_taken_back() -> None:
-    outcome, counted = played(96)
+    outcome, by_entity = played(96)
     assert outcome.status == "ok", outcome.reasons
+    counted = by_entity["pools.h1.cores"]
     assert 2 * FILLS << 20 <= counted["memory_max_bytes"] <= 96 << 20
     assert counted["memory_limit_hits"] == 0
     assert counted["page_faults"] >= 2 * (FILLS << 20) // 4096 // 512, "at least one for each huge page"
+    for guest in ("guests.h1.app1", "guests.h1.app2"):
+        own = by_entity[guest]
+        assert FILLS << 20 <= own["memory_max_bytes"] <= 48 << 20
+        assert own["memory_limit_hits"] == 0
+        assert own["page_faults"] <= counted["page_faults"]
+    # Pressure is told by version 2 alone; where it is not, it is absent, not zero.
+    version_2 = (CGROUP_ROOT / "cgroup.controllers").exists()
+    assert ("memory_stalled_ns" in counted) == version_2
     assert not groups()
 
 

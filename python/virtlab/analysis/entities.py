@@ -28,6 +28,7 @@ COUNTERS = {
     "page_faults": ("page_faults",),
     "major_page_faults": ("major_page_faults",),
     "memory_limit_hits": ("memory_limit_hits",),
+    "memory_stalled": ("memory_stalled_ns",),
 }
 AT_INSTANTS = frozenset(
     {"memory_available", "memory_used", "backlog", "backlog_packets", *MIGRATION}

@@ -79,18 +79,23 @@ HEALTH = by_key(
     ),
     Metric(
         "page_faults", "count", "neither",
-        "Page faults of all guests of a pool that has memory of its own.",
+        "Page faults of a guest whose memory is bounded, or of all guests of such a pool.",
         "control group: memory.stat pgfault", ("total",), "entity", "page faults",
     ),
     Metric(
         "major_page_faults", "count", "lower",
-        "Page faults of all guests of a pool with memory of its own that had to read their page.",
+        "Page faults of a guest whose memory is bounded, or of all of such a pool, that had to read their page.",
         "control group: memory.stat pgmajfault", ("total",), "entity", "major page faults",
     ),
     Metric(
         "memory_limit_hits", "count", "lower",
-        "How often guests of a pool wanted more memory than it has, so that the kernel took some back, or ended a process.",
+        "How often a guest, or those of a pool, wanted more memory than they may have, so that the kernel took some back.",
         "control group: memory.failcnt; memory.events max", ("total",), "entity", "hits of the memory limit",
+    ),
+    Metric(
+        "memory_stalled", "ns", "lower",
+        "For how long some task of a guest, or of a pool, whose memory is bounded waited for memory; of control groups v2.",
+        "control group: memory.pressure, some", ("total",), "entity", "waiting for memory",
     ),
     Metric(
         "softnet_drops", "count", "lower", "Packets the kernel dropped before any protocol saw them.",

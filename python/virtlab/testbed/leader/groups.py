@@ -104,6 +104,7 @@ class Groups:
         default_factory=dict
     )  # bounded -> its groups, one of each hierarchy
     _shared: dict[str, Bound] = field(default_factory=dict)  # pools.NAME -> what its guests share
+    _remembering: set[str] = field(default_factory=set)  # guests and pools whose memory is bounded
     _pooled: dict[str, str] = field(default_factory=dict)  # container -> the path of its pool's group
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
@@ -112,6 +113,10 @@ class Groups:
         """
         shares, weighed = bandwidths(plan), weights(plan)
         self._shared = of_pools(plan)
+        self._remembering = {name for name, each in self._shared.items() if each.memory_bytes is not None}
+        self._remembering |= {
+            name for name, guest in plan.world.guests.items() if guest.memory_bytes is not None
+        }
         bounded = dict(self._shared)  # what is above others is before them
         bounded |= {
             name: Bound(
@@ -227,7 +232,7 @@ class Groups:
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long the share of a guest that is no container, or of a service, held it
-        back; of a pool with memory of its own, what its guests have of it, and what they waited for.
+        back; of a guest or pool whose memory is bounded, what they have of it, and what they waited for.
         """
         for bounded, groups in self._groups.items():
             entity = bounded if "/" in bounded or bounded in self._shared else f"guests.{bounded}"
@@ -235,7 +240,7 @@ class Groups:
                 with contextlib.suppress(OSError):
                     for counter, value in throttled((group / "cpu.stat").read_text(encoding="ascii")):
                         yield entity, counter, value
-                if bounded in self._shared and self._shared[bounded].memory_bytes is not None:
+                if bounded in self._remembering:
                     yield from ((entity, *row) for row in memory_of(group))
 
     def ended_for_memory(self, bounded: str) -> int:

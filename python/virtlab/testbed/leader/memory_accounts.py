@@ -117,16 +117,15 @@ class Account:
         return {name: text.strip() for name, text in found.items() if text is not None}
 
     def counters(self) -> Iterator[tuple[str, int]]:
-        """(counter, value): CPU time and how long its quota held it back, memory now and at most, kills for want of it."""
+        """(counter, value): CPU time and how long its quota held it back; memory and waits for it; kills for want of it."""
         if self.version_2:
             yield from _microseconds(self._read("", "cpu.stat") or "")
-            yield from self._whole("", {"memory.current": "memory_bytes", "memory.peak": "memory_max_bytes"})
+            yield from memory_of(self.root / self.path.lstrip("/"))
             yield from _keyed(self._read("", "memory.events") or "", {"oom_kill": "oom_kills"})
             return
         yield from self._whole("cpuacct", {"cpuacct.usage": "cpu_ns"})
         yield from _keyed(self._read("cpu", "cpu.stat") or "", {"throttled_time": "throttled_ns"})
-        names = {"memory.usage_in_bytes": "memory_bytes", "memory.max_usage_in_bytes": "memory_max_bytes"}
-        yield from self._whole("memory", names)
+        yield from memory_of(self.root / "memory" / self.path.lstrip("/"))
         yield from _keyed(self._read("memory", "memory.oom_control") or "", {"oom_kill": "oom_kills"})
 
     def inside(self) -> list[str]:

@@ -25,7 +25,7 @@ def rows() -> dict[str, dict[str, object]]:
 def test_pools_and_disks_are_those_of_the_declaration(name: str) -> None:
     row = rows()[name]
     assert row["pools"] == ("pool" in PLATFORMS[name].limits)
-    assert row["disks"] == PLATFORMS[name].disk
+    assert tuple(row["disks"]) == PLATFORMS[name].disk
     assert ("not ours" in str(row["overallocation_of_memory"])) != row["pools"]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import container_world as containers
 import machine_world as machines
+import numpy as np
 import pytest
 import testbed_world as worlds
 from test_testbed_privileges import as_nobody
@@ -112,6 +113,28 @@ def test_two_busy_guests_of_a_pool_of_one_processor_get_one_together() -> None:
 
 
 @pytest.mark.skipif(PROCESSORS < 2, reason="two pools of a processor each need two")
+def test_a_pool_that_is_asked_for_more_than_it_has_is_full() -> None:
+    """Of four processes that always compute, each computes or waits for a processor at every moment, and no processor idles.
+
+    What others of this machine take of the pool's processor is theirs, and no bound of this test: it is computing, too.
+    """
+    outcome, realised, sink = played(plan_of())
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    [processor] = realised.objects["pools.h1.cores"].applied["processors"]
+    middle = slice(1, -2)  # without what starts and ends
+    wanted = sum(
+        np.array(series(sink, guest, "cpu")[middle])
+        + np.array(series(sink, guest, "run_queue_delay")[middle]) / 1e9
+        for guest in ("guests.h1.a", "guests.h1.b")
+    )
+    assert np.median(wanted) == pytest.approx(4, rel=0.15), "as many as the processes that want to run"
+    assert max(series(sink, "pools.h1.cores", "cpu_share")) < 1.1, "and the pool has one processor for them"
+    busy = np.array(series(sink, f"host.cpu{processor}", "cpu")) + np.array(
+        series(sink, f"host.cpu{processor}", "steal")
+    )
+    assert np.median(busy[middle]) > 0.95, "which is never idle"
+
+
 def test_two_pools_are_on_processors_of_their_own() -> None:
     pools = "{cores: {cpus: 1}, storage: {cpus: 1}}"
     outcome, realised, _ = played(plan_of(pools, "{a: {pool: cores}, b: {pool: storage}}"))

@@ -19,13 +19,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from tools.statements import ARMS, Entry, Study, current, known_of, loaded, studies
+from tools.statements import ARMS, Entry, Study, current, known_of, loaded, recorded, studies
 from tools.verdicts import compare_worlds, compute, record
 
 from virtlab.planner.estimate import Cost, about_time, estimate_points
 from virtlab.report.gather.sources.source_figures import FILE_NAME, read_figures
 
 BEGIN, END = "<!-- statements: written by tools/studies.py -->\n", "<!-- end of statements -->\n"
+# Where a page has these, what was measured of claims that judge no statement: of files scaled to another machine.
+SCALED_BEGIN, SCALED_END = "<!-- scaled: written by tools/studies.py -->\n", "<!-- end of scaled -->\n"
 NOTHING = "no run yet"  # in no page that is landed: a test sees to it
 LONG_NS = 15 * 60 * 10**9  # a file that takes longer on the testbed may say so in place of a verdict
 SIGNS = {"~": "is about", "<": "is less than", ">": "is more than"}
@@ -116,8 +118,20 @@ def plain(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def scaled(study: Study) -> str:
+    """The table of what was measured of claims that judge no statement."""
+    lines = ["| claim | it says | measured says |", "|---|---|---|"]
+    judging = {(each.file, each.claim) for one in study.entries.values() for each in one.claims}
+    for row in recorded(study.folder):
+        if row["arm"] != "measured" or (row["file"], row["claim"]) in judging:
+            continue
+        found = f"{row['verdict']}, {row['found']}" + (f" ({row['runs']})" if row["runs"] else "")
+        lines.append(f"| `{row['claim']}` in {row['file']} | {plain(row['text'])} | {plain(found)} |")
+    return "\n".join(lines) + "\n"
+
+
 def page_of(study: Study) -> str:
-    """The study's README.md with its table written again."""
+    """The study's README.md with its tables written again."""
     text = (study.folder / "README.md").read_text(encoding="utf-8")
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
@@ -125,7 +139,13 @@ def page_of(study: Study) -> str:
         raise SystemExit(
             f"{study.folder / 'README.md'} has no place for the table: {BEGIN.strip()} and {END.strip()}"
         )
-    return f"{head}{BEGIN}\n{rendered(study)}\n{END}{tail}"
+    return _with_scaled(study, f"{head}{BEGIN}\n{rendered(study)}\n{END}{tail}")
+
+
+def _with_scaled(study: Study, page: str) -> str:
+    head, begin, rest = page.partition(SCALED_BEGIN)
+    _, end, tail = rest.partition(SCALED_END)
+    return f"{head}{SCALED_BEGIN}\n{scaled(study)}\n{SCALED_END}{tail}" if begin and end else page
 
 
 def counted(study: Study) -> str:

@@ -37,7 +37,7 @@ impl Standstills {
         self.last = now;
     }
 
-    /// Those so far have been told of.
+    /// Those so far have been reported.
     pub fn forget(&mut self) {
         (self.count, self.longest) = (0, Nanos::ZERO);
     }

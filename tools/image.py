@@ -102,7 +102,10 @@ def tried(storage: list[str], folder: Path) -> dict[str, Any]:
         answers.append(judged(done, runs))
         if answers[-1]["decided"]:
             return {"filtered": said[-1], "tries": answers}
-    raise AssertionError(f"no claim was decided in {TRIES} tries: {answers}")
+    runs = " and ".join(str(dict(one["runs"])) for one in answers)
+    raise AssertionError(
+        f"a claim stayed undecided in {TRIES} tries, of runs {runs}: try again on a quieter machine"
+    )
 
 
 def judged(done: subprocess.CompletedProcess[str], runs: Counter[str]) -> dict[str, Any]:

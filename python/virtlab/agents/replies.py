@@ -256,6 +256,7 @@ SHAPES: Mapping[str, Any] = {
     "set": Instant,
     "stop": Instant,
     "reset": Instant,
+    "move": Instant,
     "live": Live,
     "collect": Collected,
     "counters": Counted,

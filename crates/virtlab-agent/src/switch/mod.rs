@@ -183,6 +183,10 @@ impl Switch {
                 self.count_from_now();
                 Ok(json!({"t_ns": clock::raw()}))
             }
+            Request::Move { forwarding } => {
+                self.player.as_mut().context("configure comes before move")?.relocate(&forwarding)?;
+                Ok(json!({"t_ns": clock::raw()}))
+            }
             Request::Stats {} => {
                 let mut report = self.player.as_mut().context("configure comes before stats")?.stats();
                 report["t_ns"] = json!(clock::raw());

@@ -12,8 +12,9 @@ use super::stamps::StampClock;
 use crate::clock;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use virtlab_fabric::{Departure, Fabric, Frame, LineCounters, PortId, flow_hash};
+use virtlab_fabric::{Departure, Fabric, Frame, LineCounters, Mac, PortId, flow_hash};
 use virtlab_qdisc::Ecn;
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::HEADER_BYTES;
@@ -113,6 +114,23 @@ impl Player {
         for port in &mut self.ports {
             while port.ring.take(|_| ()).is_some() {}
         }
+    }
+
+    /// Stations are behind these ports from now on, by switch.
+    ///
+    /// # Errors
+    /// When no link begins at such a port, or no switch has it.
+    pub fn relocate(&mut self, forwarding: &BTreeMap<String, BTreeMap<Mac, String>>) -> anyhow::Result<()> {
+        let links = self.configure.layout().links;
+        for (&mac, port) in forwarding.values().flatten() {
+            let line = links.iter().find_map(|(name, link)| {
+                let from = link.ends.iter().position(|end| end == port)?;
+                self.fabric.line(name, if from == 0 { "ab" } else { "ba" })
+            });
+            let known = line.is_some_and(|line| self.fabric.direct(mac, line, clock::monotonic()));
+            anyhow::ensure!(known, "no switch has a port {port}");
+        }
+        Ok(())
     }
 
     /// Counters and lateness begin again at zero.

@@ -27,6 +27,8 @@ pub enum Request {
     Stats {},
     /// Counters and lateness begin again at zero.
     Reset {},
+    /// Stations move: by switch, the ports that their static entries name from now on.
+    Move { forwarding: BTreeMap<String, BTreeMap<Mac, String>> },
     /// Keep the next arrivals and departures.
     Record {
         /// How many arrivals.

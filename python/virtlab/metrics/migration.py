@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from virtlab.metrics.metric import Metric, by_key
 
+OF_GUESTS = "guest.dirty_rate"
+"""The series that has how fast guests dirty their memory, by sampling it."""
+
 _ONCE = ("mean",)  # a run has one value
 _SAMPLED = ("mean", "median", "max", "min")
 
@@ -56,6 +59,16 @@ MIGRATION = by_key(
         "QMP query-migrate: ram.dirty-sync-count", _ONCE, "entity", "rounds",
     ),
     Metric(
+        "migration_setup", "ns", "lower", "Of the time that a guest takes to move, that before the first page is sent.",
+        "QMP query-migrate: setup-time", _ONCE, "entity", "set-up",
+    ),
+    Metric(
+        "migration_throttle", "ratio", "neither",
+        "Share of the time for which the hypervisor stops the processors of a guest that moves, so that it writes less "
+        "(`auto_converge`).", "QMP query-migrate: cpu-throttle-percentage", ("mean", "max"), "entity", "throttle",
+        over_time=True,
+    ),
+    Metric(
         "migration_remaining", "bytes", "neither",
         "What remains to be sent of a guest that moves, looked at every 50 ms.",
         "QMP query-migrate: ram.remaining", _SAMPLED, "entity", "remaining", over_time=True,
@@ -66,10 +79,16 @@ MIGRATION = by_key(
         "QMP query-migrate: ram.dirty-pages-rate", _SAMPLED, "entity", "dirty rate", over_time=True,
     ),
     Metric(
+        "sampled_dirty_rate", "byte/s", "neither",
+        "How many different bytes a guest wrote per second of a measurement, as its hypervisor finds by sampling pages: at "
+        "most the working set in each; in steps of 1 MiB/s.", "QMP calc-dirty-rate: mode page-sampling", _SAMPLED,
+        "entity", "dirty rate by sampling", over_time=True,
+    ),
+    Metric(
         "written_rate", "byte/s", "neither",
         "Bytes of memory that a writer wrote per second, in whole pages by its own count; per interval of 100 ms of its "
         "guest's clock, which stands still while the guest is paused.", "dirty: pages written per interval", _SAMPLED,
-        "role", "rate of writes to memory", over_time=True,
+        "role", "rate of writes to memory",
     ),
     Metric(
         "written_pages", "count", "neither", "Pages of memory that a writer wrote, by its own count.",

@@ -42,6 +42,7 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 REALISATION = "links"  # the panel and column of the link realisation, where a dataset holds several
 CORES_PLOT = "cpu-of-cores-during-tests"
 WRITES_PLOT = "writes-of-disks-by-load"
+MOVES_PLOT = "memory-left-of-moves-over-time"
 CLASS_WAITS_PLOT = "waits-of-classes"
 CLASS_DROPS_PLOT = "drops-of-classes"
 CONDITIONS, READ_BACK = "conditions", "read-back"

@@ -23,6 +23,7 @@ from virtlab.report.figures.figure import Figure
 from virtlab.report.figures.histograms import histogram_figure
 from virtlab.report.figures.intervals import interval_figure
 from virtlab.report.figures.load import load_figures
+from virtlab.report.figures.migrations import migration_figures
 from virtlab.report.figures.over_time import over_time_figures
 from virtlab.report.figures.panels import main_factor
 from virtlab.report.figures.processing import processing_figures
@@ -62,6 +63,7 @@ def figures_of(data: Gathered) -> list[Figure]:
         *([cores] if cores is not None else []),
         *processing_figures(data),
         *disk_figures(data),
+        *migration_figures(data),
     ]
 
 

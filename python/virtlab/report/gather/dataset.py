@@ -27,6 +27,7 @@ from virtlab.report.gather.distributions.samples import declare_windows
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.gathered import Design, Gathered, Origin, Samples, Source, World
 from virtlab.report.gather.goals import goal_notes, luck_notes, with_goals
+from virtlab.report.gather.migrations import moves_of
 from virtlab.report.gather.model import Factor, RunRow
 from virtlab.report.gather.processing import courses_of
 from virtlab.report.gather.pushback import own_drops, pushbacks
@@ -120,6 +121,7 @@ def gather(
                 histograms_of(db, used, results, settings),
                 courses_of(db, used, settings),
                 over_time_of(db, results),
+                moves_of(db, used, settings),
             )
             queued, classes = queues(db, used, settings)
             quality = conditions.link_quality(db, used)

@@ -12,6 +12,7 @@ from virtlab.report.gather.distributions.histograms import Histogram
 from virtlab.report.gather.distributions.over_time import OverTime
 from virtlab.report.gather.distributions.recurrence import Recurring
 from virtlab.report.gather.fairness import FairnessAxis
+from virtlab.report.gather.migrations import MoveCourse
 from virtlab.report.gather.model import (
     Cell,
     ClassSeen,
@@ -66,6 +67,7 @@ class Samples:
     histograms: tuple[Histogram, ...] = ()
     processing: tuple[Course, ...] = ()
     over_time: tuple[OverTime, ...] = ()
+    moves: tuple[MoveCourse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

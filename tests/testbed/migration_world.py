@@ -67,4 +67,5 @@ def written_to(plan: Plan, **parameters: int) -> Plan:
         {"id": "rest", "do": "stop", "role": "memory", "after": {"event": "settle.done"}},
     ]
     values["collect"]["packets"] = ["probe", "memory"]
+    values["collect"]["series"] = [{"source": "guest.dirty_rate", "every_ns": S}]
     return Plan.model_validate(values)

@@ -14,8 +14,9 @@ import testbed_world as worlds
 from migration_world import S, moving_plan, three_hosts
 
 from virtlab.errors import GuestError
-from virtlab.plan import Outcome, Trial
+from virtlab.plan import Outcome, Plan, Trial
 from virtlab.testbed import Testbed
+from virtlab.testbed.build.moves import userfaults_missing
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
@@ -99,7 +100,8 @@ def test_what_a_machine_writes_while_it_moves_is_sent_again_and_its_own_count_go
     rate, working_set = 8_000_000, 16 << 20
     world = three_hosts(memory_bytes=128 << 20)
     writes = {"rate_byte_per_s": rate, "working_set_bytes": working_set}
-    with opened(world=world, dirty=writes, rate_byte_per_s=60_000_000) as session:
+    later = {"event": "load.started", "plus_ns": 4 * S}
+    with opened(world=world, dirty=writes, rate_byte_per_s=60_000_000, after=later) as session:
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
@@ -123,6 +125,130 @@ def test_what_a_machine_writes_while_it_moves_is_sent_again_and_its_own_count_go
     (sent,) = of_migration(sink, "migration_sent")
     assert sent > working_set * 1.5, "the working set was sent more than once"
     assert max(of_migration(sink, "dirty_rate")) > 0
+    sampled = next(
+        columns
+        for stream, _, columns in sink.blocks
+        if stream == "series" and "sampled_dirty_rate" in columns["metric"]
+    )
+    assert set(sampled["entity"]) == {"guests.v"}
+    assert rate / 4 < np.median(sampled["value"]) < working_set * 1.5, "different bytes within a second"
+
+
+def test_fixed_entries_name_the_port_at_the_destination_once_it_is_there() -> None:
+    world = three_hosts()
+    world["arp"] = "static"
+    with opened(world=world) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    events = [event for event in sink.events if event.what == "go.entry"]
+    resumed = next(event.t_ns for event in sink.events if event.what == "go.resumed")
+    # Two bridges, and the soft switch where links are its own.
+    assert len(events) in {2, 3}
+    assert all(event.t_ns > resumed for event in events)
+    arrived = answered_ns(sink)
+    assert (arrived > max(event.t_ns for event in events)).sum() > 50, "clients find it at the other host"
+
+
+def test_two_machines_move_together_and_a_third_host_has_both() -> None:
+    world = three_hosts()
+    world["hosts"]["h4"] = {}
+    world["vswitches"]["h4.br"] = {"kind": "linux_bridge", "host": "h4", "uplinks": ["h4.up"]}
+    world["links"]["l3"] = worlds.link("h4.up", "s.p3")
+    world["guests"]["w"] = {
+        "platform": "qemu",
+        "host": "h4",
+        "vnics": {"eth0": worlds.vnic(4, vswitch="h4.br")},
+    }
+    values = moving_plan(world=world).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    go, settle = values["timeline"][1:3]
+    values["timeline"].append({**go, "id": "too", "guest": "w"})
+    settle["after"] = {"all": ["go.finished", "too.finished"]}
+    with Testbed().open(Plan.model_validate(values), worlds.Patient()) as session:
+        assert len(qemus()) == 4
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert len(qemus()) == 2
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    events = {event.what: event.t_ns for event in sink.events}
+    assert max(events["go.started"], events["too.started"]) < min(events["go.resumed"], events["too.resumed"])
+    assert len(of_migration(sink, "pause")) == 2
+    assert {"v", "w"} <= set(outcome.clocks)
+
+
+WRITES = {"rate_byte_per_s": 20_000_000, "working_set_bytes": 32 << 20}
+SLOW = 12_000_000  # byte/s: less than what is written
+
+
+def moved(**more: Any) -> tuple[worlds.MemorySink, Outcome]:
+    """A machine of 160 MiB that writes to its memory has moved."""
+    with opened(**{"world": three_hosts(memory_bytes=160 << 20), "dirty": WRITES, **more}) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert len(qemus()) == 1
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert marks(outcome) == {"go.started", "go.finished", "go.done"}
+    return sink, outcome
+
+
+def pause_ns(sink: worlds.MemorySink) -> float:
+    (found,) = of_migration(sink, "pause")
+    return found
+
+
+def test_a_machine_that_is_paused_first_is_copied_once() -> None:
+    sink, outcome = moved(mode="hot", rate_byte_per_s=60_000_000, downtime_limit_ns=None)
+    (total_ns,), (sent,) = of_migration(sink, "migration_time"), of_migration(sink, "migration_sent")
+    assert pause_ns(sink) >= total_ns * 0.9
+    assert sent > WRITES["working_set_bytes"], "what was filled is copied"
+    assert total_ns > sent / 60e6 * 1e9 * 0.9
+    events = {event.what: event.t_ns for event in sink.events}
+    arrived = answered_ns(sink)
+    assert not ((arrived > events["go.paused"] + 10**7) & (arrived < events["go.resumed"])).any()
+    assert (arrived > outcome.marks["go.finished"].t_ns).sum() > 50
+
+
+def test_after_so_many_rounds_a_machine_is_paused_whatever_is_left() -> None:
+    sink, _ = moved(rate_byte_per_s=SLOW, rounds_limit=2, downtime_limit_ns=20_000_000)
+    (rounds,) = of_migration(sink, "migration_rounds")
+    assert 3 <= rounds <= 6
+    left = [remaining for remaining in of_migration(sink, "migration_remaining") if remaining > 0][-1]
+    assert left > 4 * SLOW * 0.02, "more than fits into the limit of 20 ms"
+
+
+def test_a_machine_that_writes_faster_than_it_is_copied_is_slowed_down_until_it_arrives() -> None:
+    writes = {"rate_byte_per_s": 40_000_000, "working_set_bytes": 16 << 20}
+    sink, _ = moved(dirty=writes, rate_byte_per_s=30_000_000, auto_converge=True)
+    throttle = of_migration(sink, "migration_throttle")
+    assert 0.2 <= max(throttle) <= 0.99
+
+
+@pytest.mark.parametrize(
+    "how", [{"connections": 2}, {"connections": 2, "compression": "zlib"}, {"compression": "xbzrle"}]
+)
+def test_a_machine_is_copied_over_several_connections_and_compressed(how: dict[str, Any]) -> None:
+    sink, outcome = moved(rate_byte_per_s=60_000_000, **how)
+    (sent,) = of_migration(sink, "migration_sent")
+    assert sent > WRITES["working_set_bytes"], "what is written does not compress"
+    assert (answered_ns(sink) > outcome.marks["go.finished"].t_ns).sum() > 50
+
+
+def test_a_machine_continues_at_its_destination_before_its_memory_has_arrived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's own processes may ask for pages here")
+    if userfaults_missing() is not None:
+        # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
+        monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
+        monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
+    sink, outcome = moved(mode="post_copy", rate_byte_per_s=20_000_000, downtime_limit_ns=None)
+    (total_ns,) = of_migration(sink, "migration_time")
+    events = {event.what: event.t_ns for event in sink.events}
+    assert pause_ns(sink) < total_ns
+    assert events["go.resumed"] < outcome.marks["go.started"].t_ns + total_ns, "its memory follows"
+    arrived = answered_ns(sink)
+    assert (arrived > outcome.marks["go.finished"].t_ns).sum() > 50
 
 
 def test_a_move_that_takes_too_long_is_cancelled_and_the_machine_stays() -> None:
@@ -138,10 +264,41 @@ def test_a_move_that_takes_too_long_is_cancelled_and_the_machine_stays() -> None
     assert ("guests.v.vnics.eth0", "received_packets") in sink.counters("end"), "its agent is reached again"
 
 
-def test_a_destination_that_dies_in_mid_move_fails_the_run_and_is_named() -> None:
+def test_a_destination_that_dies_in_mid_move_leaves_the_machine_where_it_was() -> None:
     with opened(rate_byte_per_s=5_000_000) as session:
         (victim,) = processes.named(b"-incoming")
         sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL), at="go.started")
         outcome = session.run(Trial("t0", 1), sink)
+        assert len(qemus()) == 1
+    # The Plan reckons with it: an action waits for go.failed.
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert marks(outcome) == {"go.started", "go.failed"}
+    (state,) = [event.details for event in sink.events if event.what == "go.state"]
+    assert state["guest"] == "v"
+    assert "it runs on at h1" in state["text"]
+    assert (answered_ns(sink) > outcome.marks["go.failed"].t_ns).sum() > 50
+    assert ("guests.v.vnics.eth0", "received_packets") in sink.counters("end"), "its agent is reached again"
+
+
+def test_a_failed_move_that_no_action_waits_for_fails_the_run() -> None:
+    plan = moving_plan(rate_byte_per_s=5_000_000)
+    values = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["timeline"][2]["after"] = {"any": ["go.finished", "go.cancelled"]}
+    with Testbed().open(Plan.model_validate(values), worlds.Patient()) as session:
+        (victim,) = processes.named(b"-incoming")
+        sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL), at="go.started")
+        outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status == "failed"
-    assert any(reason.startswith("guests.v: ") for reason in outcome.reasons), outcome.reasons
+    assert any("its move failed; it runs on at h1" in reason for reason in outcome.reasons), outcome.reasons
+
+
+def test_a_source_that_dies_in_mid_move_takes_the_machine_along() -> None:
+    with opened(rate_byte_per_s=5_000_000) as session:
+        (there,) = processes.named(b"-incoming")
+        (victim,) = qemus() - {there}
+        sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL), at="go.started")
+        try:
+            reasons = session.run(Trial("t0", 1), sink).reasons
+        except GuestError as error:
+            reasons = (str(error),)
+    assert any(reason.startswith("guests.v: its virtual machine ended") for reason in reasons), reasons

@@ -1294,6 +1294,10 @@ class MigrateAction(TypedDict, total=False):
     over: Literal["machine", "network"] | str
     bandwidth: str
     downtime_limit: str
+    rounds_limit: int | str
+    auto_converge: bool | str
+    compression: Literal["xbzrle", "zlib", "zstd"] | str
+    connections: int | str
 
 
 class CallActionAfter(TypedDict, total=False):

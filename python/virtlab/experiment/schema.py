@@ -12,7 +12,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS
 from virtlab.catalogue.actions import ACTIONS, EVENTS, playable
 from virtlab.catalogue.declaration import Parameter
-from virtlab.catalogue.kinds import ARGV, DURATION, FLAG, LIMIT, POSITIVE_DURATION, TEXT
+from virtlab.catalogue.kinds import ARGV, COUNT, DURATION, FLAG, LIMIT, POSITIVE_DURATION, TEXT
 from virtlab.catalogue.qdiscs import FIFO
 from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.catalogue.sockets import PORT
@@ -20,7 +20,7 @@ from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec
 from virtlab.experiment.read.search_model import SearchSpec, TestsSpec
-from virtlab.experiment.work.moves import MODE, OVER
+from virtlab.experiment.work.moves import COMPRESSION, MODE, OVER
 from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -418,6 +418,8 @@ def _action() -> Schema:
         "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "to": {"type": "string"}, "mode": _or_reference(dict(MODE.schema)), "over": _or_reference(dict(OVER.schema)),
         "bandwidth": {"type": "string"}, "downtime_limit": _or_reference(dict(POSITIVE_DURATION.schema)),
+        "rounds_limit": _or_reference(dict(COUNT.schema)), "auto_converge": _or_reference(dict(FLAG.schema)),
+        "compression": _or_reference(dict(COMPRESSION.schema)), "connections": _or_reference(dict(COUNT.schema)),
     }  # fmt: skip
     common: Schema = {
         "id": NAME_SCHEMA, "after": after, "timeout": _or_reference(dict(POSITIVE_DURATION.schema)),

@@ -349,6 +349,10 @@ class Action(Noun):
     over: str | None = None  # what a migration's bytes cross
     bandwidth_byte_per_s: int | None = None  # that it may take, at most
     downtime_limit_ns: int | None = None
+    rounds_limit: int | None = None  # after which a guest is paused, whatever is left
+    auto_converge: bool | None = None  # its processors are slowed down while the copy does not get ahead
+    compression: str | None = None  # of what is copied
+    connections: int | None = None  # by which it is copied; None: one
     timeout_ns: int | None = None
     on_timeout: Literal["fail", "cancel", "censor"] | None = None
 

@@ -223,6 +223,12 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.over == NETWORK and not way(plan, guest.host, str(action.to)):
         reason = f"no links lead from {guest.host} to {action.to} without a router"
         yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', or give both hosts uplinks")
+    for key in ("rounds_limit", "auto_converge", "compression", "connections"):
+        if getattr(action, key) not in {None, False}:
+            reason = (
+                "the model of its rounds knows neither more nor less than a bandwidth and a downtime limit"
+            )
+            yield Refusal(f"{path}.{key}", reason, "remove it, or run the file on the testbed")
     if guest.pool is not None:
         reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
         yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")

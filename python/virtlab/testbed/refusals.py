@@ -20,6 +20,7 @@ from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
 from virtlab.planner.disks import is_folder
 from virtlab.planner.full_frames import full_frame_refusals
+from virtlab.planner.moves import moves as planned_moves
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import moves, pinning, pools, routing
 from virtlab.testbed.build.disks import disk_refusals, folders
@@ -33,13 +34,13 @@ from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.machine import memory_bytes
 from virtlab.testbed.play.actions import actions
-from virtlab.testbed.play.series import OF_DISKS, TELEMETRY, sampling_refusals
+from virtlab.testbed.play.series import BESIDE, OF_DISKS, TELEMETRY, sampling_refusals
 from virtlab.testbed.services.files import refused as files_refused
 from virtlab.testbed.services.files import unknown_program
 from virtlab.testbed.services.service import services
 
 LEAST_PERIOD_NS = 1_000_000
-SERIES = (*TELEMETRY, *OF_DISKS, "softnet", "qdisc", "vnics")
+SERIES = (*TELEMETRY, *OF_DISKS, *BESIDE, "softnet", "qdisc", "vnics")
 COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "disks", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 
@@ -98,7 +99,7 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
     }
     wanted |= folders(plan)
     # Of a guest that moves there are two machines from the start.
-    wanted |= {f"{name}, at its destination": wanted[name] for name in moves.moves(plan) if name in wanted}
+    wanted |= {f"{name}, at its destination": wanted[name] for name in planned_moves(plan) if name in wanted}
     if (together := sum(wanted.values())) > has_bytes:
         largest = max(wanted, key=lambda name: wanted[name])
         reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"

@@ -43,12 +43,19 @@ def test_every_key_is_in_the_plan(tmp_path: Path) -> None:
     move = (
         "guest: h1.g1, to: h2, mode: pre_copy, over: machine, bandwidth: 240 Mbit/s, downtime_limit: 100 ms"
     )
-    experiment = loaded(tmp_path, f"{move}, timeout: 30 s, on_timeout: cancel")
+    more = "rounds_limit: 9, auto_converge: true, compression: zlib, connections: 4"
+    experiment = loaded(tmp_path, f"{move}, {more}, timeout: 30 s, on_timeout: cancel")
     action = plan_run(experiment, experiment.points()[0], 0).timeline[1]
     assert (action.do, action.guest, action.to, action.mode, action.over) == (
         "migrate", "h1.g1", "h2", "pre_copy", "machine",
     )  # fmt: skip
     assert (action.bandwidth_byte_per_s, action.downtime_limit_ns) == (30_000_000, 100_000_000)
+    assert (action.rounds_limit, action.auto_converge, action.compression, action.connections) == (
+        9,
+        True,
+        "zlib",
+        4,
+    )
     assert (action.timeout_ns, action.on_timeout) == (30_000_000_000, "cancel")
 
 
@@ -63,7 +70,10 @@ def test_every_key_is_in_the_plan(tmp_path: Path) -> None:
         ("guest: h1.g1, to: h2, bandwidth: 30 MB", "MB"),
         ("guest: h1.g1, to: h2, bandwidth: 0 B/s", "at least 1 B/s"),
         ("guest: h1.g1, to: h2, downtime_limit: 0 ms", "downtime_limit"),
-        ("guest: h1.g1, to: h2, rounds_limit: 3", "unknown key 'rounds_limit'"),
+        ("guest: h1.g1, to: h2, rounds_limit: 0", "rounds_limit"),
+        ("guest: h1.g1, to: h2, auto_converge: perhaps", "perhaps"),
+        ("guest: h1.g1, to: h2, compression: rar", "rar"),
+        ("guest: h1.g1, to: h2, stop: 3", "unknown key 'stop'"),
     ],
 )
 def test_a_mistake_is_told_at_its_place(tmp_path: Path, move: str, words: str) -> None:

@@ -352,6 +352,14 @@ def test_predict_says_what_would_be_enough() -> None:
 
 
 @pytest.mark.parametrize(
+    "key", ["rounds_limit: 3", "auto_converge: true", "compression: zlib", "connections: 4"]
+)
+def test_what_the_model_does_not_know_is_refused(key: str) -> None:
+    found = Simulator().check(planned(f"{PACE}, {key}"))
+    assert [refusal.path for refusal in found] == [f"timeline.go.{key.partition(':')[0]}"]
+
+
+@pytest.mark.parametrize(
     ("move", "swap", "words"),
     [
         ("timeout: 9 s", {", memory: 256 MB": ""}, "how much memory"),

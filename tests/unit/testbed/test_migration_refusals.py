@@ -14,8 +14,9 @@ from virtlab.plan import Plan
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused
 from virtlab.testbed.platforms.qemu.command import Machine
+from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.refusals import memory_refusals
-from virtlab.testbed.steps.operations import LinkSet, TapAdd
+from virtlab.testbed.steps.operations import ForwardingAdd, LinkSet, TapAdd
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "plans" / "live_migration.json").read_text())
 Change = Callable[[dict[str, Any]], None]
@@ -78,7 +79,15 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "path", "words"),
     [
-        (move(mode="post_copy"), "timeline.go.mode", "write 'mode: pre_copy'"),
+        (move(mode="cold"), "timeline.go.mode", "write 'mode: pre_copy | hot | post_copy'"),
+        (move(mode="post_copy"), "timeline.go.mode", "sysctl vm.unprivileged_userfaultfd=1"),
+        (move(mode="post_copy", connections=2), "timeline.go.connections", "write 'mode: pre_copy'"),
+        (move(mode="hot", rounds_limit=3), "timeline.go.rounds_limit", "'hot' has no rounds"),
+        (move(mode="hot", auto_converge=True), "timeline.go.auto_converge", "'hot' has no rounds"),
+        (move(mode="hot", downtime_limit_ns=10**8), "timeline.go.downtime_limit", "'hot' has no rounds"),
+        (move(connections=17), "timeline.go.connections", "a number from 2 to 16"),
+        (move(compression="zstd"), "timeline.go.compression", "'connections: 2'"),
+        (move(compression="xbzrle", connections=2), "timeline.go.compression", "remove 'connections'"),
         (move(over="network"), "timeline.go.over", "no host has an address"),
         (move(timeout_ns=None), "timeline.go.timeout", "write 'timeout: 30 s'"),
         (move(timeout_ns=60 * 10**9), "timeline.go.timeout", "50 s at most"),
@@ -87,7 +96,6 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (move(to=None), "timeline.go.to", "no host is named"),
         (guest(platform="namespace"), "timeline.go.guest", "write 'platform: qemu'"),
         (guest(image="disk.qcow2"), "timeline.go.guest", "without 'image' and 'disk'"),
-        (world(arp="static"), "timeline.go", "arp: live"),
         (bridge(kind="ovs_netdev"), "timeline.go.guest.eth0", "write 'vswitch: linux_bridge'"),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
         (vnic(isolated=True), "timeline.go.guest.eth0", "not built at the destination"),
@@ -103,10 +111,34 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (collect(counters=["guests"]), "collect.counters.guests", "take it out"),
     ],
 )
-def test_what_is_not_carried_over_is_refused(change: Change, path: str, words: str) -> None:
+def test_what_is_not_carried_over_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Change, path: str, words: str
+) -> None:
+    (tmp_path / "unprivileged_userfaultfd").write_text("0\n")
+    monkeypatch.setattr("virtlab.testbed.build.moves.USERFAULTS", tmp_path / "unprivileged_userfaultfd")
     found = [each for each in refused(plan(change)) if each.path == path]
     assert found, list(refused(plan(change)))
     assert any(words in f"{each.reason}; {each.cure}" for each in found), found
+
+
+def test_a_dirty_rate_is_sampled_of_machines_alone_and_for_a_second() -> None:
+    asked = [{"source": "guest.dirty_rate", "every_ns": 10**9}]
+    assert list(sampling_refusals(plan(collect(series=asked)))) == []
+    (found,) = sampling_refusals(plan(collect(series=asked), guest(platform="namespace")))
+    assert found.path == "collect.series.guest.dirty_rate"
+    assert "platform qemu" in found.cure
+    asked[0]["every_ns"] = 10**8
+    (found,) = sampling_refusals(plan(collect(series=asked)))
+    assert "write '1 s' or more" in found.cure
+
+
+def test_post_copy_depends_on_the_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("virtlab.testbed.build.moves.USERFAULTS", tmp_path / "here")
+    wanted = plan(move(mode="post_copy", downtime_limit_ns=None))
+    (found,) = refused(wanted)
+    assert "no userfaultfd" in found.reason
+    (tmp_path / "here").write_text("1\n")
+    assert list(refused(wanted)) == []
 
 
 def test_a_guest_may_write_to_its_memory_while_it_moves() -> None:
@@ -115,6 +147,26 @@ def test_a_guest_may_write_to_its_memory_while_it_moves() -> None:
         values["roles"]["memory"] = {"workload": "dirty", "from": "v", **memory}
 
     assert list(refused(plan(writer))) == []
+
+
+def test_fixed_entries_change_when_the_guest_is_there() -> None:
+    lowered = lower(plan(world(arp="static")))
+    inside = lowered.machines["v"]
+    changed = [
+        (step.op.namespace, step.op.link, step.op.mac)
+        for step in inside.moved
+        if isinstance(step.op, ForwardingAdd)
+    ]
+    mac = plan().world.guests["v"].vnics["eth0"].mac
+    tap = inside.there["eth0"]
+    assert sorted(changed) == sorted(
+        [("host:h1", lowered.uplinks["h1.up"].link, mac), (tap.namespace, tap.link, mac)]
+    )
+    before = (lowered.soft_switch or {})["forwarding"]
+    assert inside.relocated.keys() == before.keys()
+    for switch, entries in inside.relocated.items():
+        assert list(entries) == [mac]
+        assert entries[mac] != before[switch][mac]
 
 
 def test_memory_is_needed_at_both_ends() -> None:

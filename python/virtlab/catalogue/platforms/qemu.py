@@ -15,7 +15,7 @@ QEMU = Platform(
         type="in an operating system",
         virtualisation=("emulation (TCG)", "untested: hardware (KVM)", "paravirtual devices (virtio)"),
         own_kernel=True,
-        migration="QEMU's own: live, pre-copy; its post-copy is not played by virtlab",
+        migration="QEMU's own: live, pre-copy, post-copy; hot, with a pause of all of it",
         snapshots="QEMU's own: of disks and of running machines; not played by virtlab",
         licence="GPL-2.0 (QEMU, Linux)",
     ),
@@ -23,7 +23,7 @@ QEMU = Platform(
     disk=MODEL_DISK,
     disks=True,
     start_ns=3_000_000_000,
-    moves=("pre_copy",),
+    moves=("pre_copy", "hot", "post_copy"),
     reset=Reset(
         "QMP system_reset: firmware and kernel begin again, and it is told its network again", boots=True
     ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from virtlab.catalogue.kinds import POSITIVE_DURATION, choice, shown
+from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.units import Bitrate, nearest, parse_quantity, split_quantity
 
 MODE = choice("pre_copy", "post_copy", "hot", "cold")
 OVER = choice("machine", "network")
+COMPRESSION = choice("xbzrle", "zlib", "zstd")
 
 
 def read_move(
@@ -29,6 +30,10 @@ def read_move(
         ("over", "over", OVER.parse),
         ("bandwidth", "bandwidth_byte_per_s", byte_rate),
         ("downtime_limit", "downtime_limit_ns", POSITIVE_DURATION.parse),
+        ("rounds_limit", "rounds_limit", COUNT.parse),
+        ("auto_converge", "auto_converge", FLAG.parse),
+        ("compression", "compression", COMPRESSION.parse),
+        ("connections", "connections", COUNT.parse),
     ):
         if key in values:
             try:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
+from virtlab.planner.moves import moved, moves, vswitch_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric
-from virtlab.testbed.build.moves import moves, vswitch_there
 from virtlab.testbed.build.ports import at_guest_port
 from virtlab.testbed.kinds.findings import USUAL, Machine
 from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
@@ -97,6 +97,7 @@ def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
     _guests(plan, machine, out)
     if plan.world.arp == "static":
         _forwarding(plan, wiring, out)
+        _moved(plan, wiring, out)
     return out
 
 
@@ -430,6 +431,28 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
         yield SysctlSet(namespace, f"net/ipv4/conf/{scope}/rp_filter", "0")
     if machine.has_ipv6 and ipv6:
         yield SysctlSet(namespace, "net/ipv6/conf/all/forwarding", "1")
+
+
+def _moved(plan: Plan, wiring: Wiring, out: Lowered) -> None:
+    """Entries that change when a guest moves: those of a world in which it is at its destination from the start."""
+    for guest, action in moves(plan).items():
+        there, inside = Wiring(moved(plan, guest, str(action.to))), out.machines[guest]
+        for name, vnic in plan.world.guests[guest].vnics.items():
+            before = wiring.ports_towards_vnic(guest, name)
+            for box, port in there.ports_towards_vnic(guest, name).items():
+                if before.get(box) == port:
+                    continue
+                kind, _, switch = box.partition(":")
+                if kind == "switch":
+                    inside.relocated.setdefault(switch, {})[vnic.mac] = port
+                elif kind == "vswitch":
+                    own = (
+                        box
+                        == f"vswitch:{vswitch_there(plan.world.guests[guest], str(vnic.vswitch), str(action.to))}"
+                    )
+                    place = inside.there[name] if own else out.uplinks[port]
+                    known = out.vswitches[switch].known(vnic.mac, place.link)
+                    inside.moved += [] if known is None else [Step(known, f"timeline.{action.id}")]
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:

@@ -7,30 +7,39 @@ second machine that waits for its memory. Refused is what this testbed does not 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.vswitches.linux_bridge import LINUX_BRIDGE
-from virtlab.plan import Action, Guest, Plan, Refusal
+from virtlab.plan import Action, Plan, Refusal
+from virtlab.planner.moves import MODE, OVER, vswitch_there
 
-MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
+HOT, POST_COPY = "hot", "post_copy"
+CONNECTIONS_MAX = 16
+XBZRLE, ZLIB, ZSTD = "xbzrle", "zlib", "zstd"
+USERFAULTS = Path("/proc/sys/vm/unprivileged_userfaultfd")
+CURE_USERFAULTS = "as root: sysctl vm.unprivileged_userfaultfd=1"
 LONGEST_NS = 50_000_000_000  # a probe that hears nothing for 60 s ends its traffic
 OF_THREADS = "guest.vcpus"
 OF_KERNELS = "memory"
 OF_PROCESSES = "guests"
 
 
-def moves(plan: Plan) -> dict[str, Action]:
-    """Guest -> the action by which it moves."""
-    return {str(action.guest): action for action in plan.timeline if action.do == MIGRATE.name}
+def userfaults_missing() -> str | None:
+    """Why no machine can continue before its memory has arrived; None where it can.
 
-
-def vswitch_there(guest: Guest, vswitch: str, to: str) -> str:
-    """The name of the virtual switch at the destination that takes the place of a guest's own.
-
-    Switches of one name on two hosts are each other's: 'h1.br' and 'h2.br'.
+    Its pages are fetched by userfaultfd(2), and a machine of ours has no privilege by which it could have that else.
     """
-    return f"{to}.{vswitch.removeprefix(f'{guest.host}.')}"
+    try:
+        allowed = USERFAULTS.read_text(encoding="ascii").strip() == "1"
+    except OSError:
+        return "this kernel has no userfaultfd"
+    return (
+        None
+        if allowed
+        else "only privileged processes may handle page faults here (vm.unprivileged_userfaultfd is 0)"
+    )
 
 
 def refused(plan: Plan) -> Iterator[Refusal]:
@@ -61,6 +70,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     elif (action.mode or MODE) not in modes:
         reason = f"the mode '{action.mode}' is not played"
         yield Refusal(f"{path}.mode", reason, f"write 'mode: {' | '.join(modes)}'")
+    yield from _copied(path, action)
     if (action.over or OVER) != OVER:
         reason = "the copy does not cross the links of the world: no host has an address of its own"
         yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', which shares no wire with the clients")
@@ -72,6 +82,33 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.guest", reason, "take a guest without 'image' and 'disk'")
 
 
+def _copied(path: str, action: Action) -> Iterator[Refusal]:
+    """What a mode does not go with."""
+    mode = action.mode or MODE
+    if mode == POST_COPY and (why := userfaults_missing()) is not None:
+        yield Refusal(f"{path}.mode", why, CURE_USERFAULTS)
+    if mode == POST_COPY and (action.compression is not None or action.connections is not None):
+        key = "compression" if action.compression is not None else "connections"
+        reason = "QEMU sends the pages that a guest asks for one by one, as they are"
+        yield Refusal(f"{path}.{key}", reason, f"remove it, or write 'mode: {MODE}'")
+    if mode != MODE:
+        for key in ("rounds_limit", "auto_converge", "downtime_limit_ns"):
+            if getattr(action, key) not in {None, False}:
+                name = key.removesuffix("_ns")
+                yield Refusal(
+                    f"{path}.{name}", f"'{mode}' has no rounds", f"remove it, or write 'mode: {MODE}'"
+                )
+    if action.connections is not None and not 2 <= action.connections <= CONNECTIONS_MAX:
+        reason = f"{action.connections} connections are not what QEMU copies by"
+        yield Refusal(f"{path}.connections", reason, f"write a number from 2 to {CONNECTIONS_MAX}")
+    if action.compression == ZSTD and action.connections is None:
+        reason = "QEMU compresses by zstd only over several connections"
+        yield Refusal(f"{path}.compression", reason, "write 'connections: 2', too, or 'compression: zlib'")
+    if action.compression == XBZRLE and action.connections is not None:
+        reason = "QEMU sends differences to the page before over one connection"
+        yield Refusal(f"{path}.compression", reason, "remove 'connections', or write 'compression: zlib'")
+
+
 def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     guest, to = plan.world.guests[str(action.guest)], action.to
     if to not in plan.world.hosts or to == guest.host:
@@ -80,9 +117,6 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
         yield Refusal(f"{path}.to", reason, cure)
         return
-    if plan.world.arp == "static":
-        reason = "switches have fixed entries that name the port of the host that it leaves"
-        yield Refusal(path, reason, "write 'network: {arp: live}': switches learn where it is")
     for name, vnic in guest.vnics.items():
         own = f"{path}.guest.{name}"
         if vnic.vswitch is None:

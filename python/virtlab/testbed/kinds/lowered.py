@@ -29,6 +29,10 @@ class Inside:
     there: dict[str, Place] = field(
         default_factory=dict
     )  # vNIC -> its tap where the guest will be, if it moves
+    moved: list[Step] = field(default_factory=list)  # fixed entries of bridges that change then
+    relocated: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # and of the soft switch: switch -> MAC -> port
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ class Look:
     sent_bytes: int
     dirty_byte_per_s: int | None  # None: it has not measured one yet
     rounds: int
+    throttled_ratio: float | None = None  # of its processors, to slow down what it writes; None: it is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,9 @@ class Moved:
     total_ns: int  # as the hypervisor counts it
     sent_bytes: int
     rounds: int
+    setup_ns: int = 0  # of the total, before the first page
     looks: tuple[Look, ...] = field(default=())
+    entries: tuple[tuple[int, str], ...] | None = None  # fixed entries that were changed, and when
 
     @property
     def pause_ns(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
-from virtlab.catalogue.actions import ACTIONS, EXEC, begins
+from virtlab.catalogue.actions import ACTIONS, EXEC, MIGRATE, begins
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
@@ -266,7 +266,16 @@ class Pass:
             over = "finished" if "finished" in ACTIONS[do.do].events else "done"
             at_ns = self._kinds[action].end(self, do) or self.site.now()
             self.note(timeline, f"{action}.{over if why is None else 'failed'}", at_ns)
-            self.reasons += [] if why is None else [why]
+            if why is not None and do.do == MIGRATE.name and self._awaited(f"{action}.failed"):
+                self.tell(f"{action}.state", at_ns, {"guest": str(do.guest), "text": why})
+            else:
+                self.reasons += [] if why is None else [why]
+
+    def _awaited(self, event: str) -> bool:
+        """Whether an action begins with it: then it is an outcome that the Plan reckons with."""
+        return any(
+            action.after is not None and event in action.after.events() for action in self.plan.timeline
+        )
 
     def _free_ns(self, timeline: Timeline, limit_ns: int) -> int:
         """For how long nothing is to do from now on; 0 while a role makes traffic, or a command runs in a guest."""

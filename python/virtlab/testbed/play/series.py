@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
-from virtlab.metrics import disks
+from virtlab.metrics import disks, migration
 from virtlab.plan import Plan, Refusal, SeriesRequest
 from virtlab.planner.disks import counted
-from virtlab.testbed.build.moves import moves
+from virtlab.planner.moves import moves
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
 from virtlab.testbed.platforms.guests import Guests
@@ -26,8 +26,10 @@ OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
 OF_GUESTS = "guest.cpu"
 OF_VCPUS = "guest.vcpus"
 TELEMETRY = ("host.cpu", OF_GUESTS, OF_VCPUS, "memory", "disk")  # sampled beside every load
+BESIDE = (migration.OF_GUESTS,)  # had by programs beside guests, and not by agents
 OF_DISKS = (disks.OF_GUESTS, disks.OF_HOSTS)  # beside them, where a guest has a disk
 INSIDE = ("host.cpu", "memory", "disk")  # of those, what machines have of their own
+DIRTY_LEAST_NS = 1_000_000_000
 END_TIMEOUT_S = 300.0  # what was held comes before the answer, over whatever network there is
 NOTHING_COUNTED = (
     "no guest has a disk of which operations are counted: a folder in memory has no such counters"
@@ -71,6 +73,7 @@ def elsewhere(plan: Plan) -> bool:
 
 def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources: Sources) -> None:
     """Begins series (`source`, `every_ns`) wherever they are had. With none, ends them: what was held comes first."""
+    sources = [each for each in sources if each["source"] not in BESIDE]
     if not elsewhere(plan):
         shared = guests.confinement.shared() if sources and guests.confinement is not None else []
         control.call(
@@ -103,3 +106,16 @@ def sampling_refusals(plan: Plan) -> Iterator[Refusal]:
         reason = "every guest exists already: whose threads its virtual processors are, only the machine beneath knows"
         cure = "write host.cpu, whose steal is what the machine beneath took away"
         yield Refusal(f"collect.series.{OF_VCPUS}", reason, cure)
+    for series in plan.collect.series:
+        if series.source == migration.OF_GUESTS:
+            yield from _dirty_rates(plan, series)
+
+
+def _dirty_rates(plan: Plan, series: SeriesRequest) -> Iterator[Refusal]:
+    path = f"collect.series.{series.source}"
+    able = [name for name, platform in PLATFORMS.items() if platform.moves]
+    if not any(guest.platform in able for guest in plan.world.guests.values()):
+        reason = "no guest has a hypervisor that measures how fast it dirties its memory"
+        yield Refusal(path, reason, f"take a guest of platform {', '.join(able)}, or remove it")
+    if series.every_ns < DIRTY_LEAST_NS:
+        yield Refusal(path, "pages are sampled for a second at least", "write '1 s' or more")

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from virtlab.testbed.build.moves import CURE_USERFAULTS, userfaults_missing
 from virtlab.testbed.finding import Finding
 from virtlab.testbed.leader import trial
 from virtlab.testbed.leader.environment import of_program
@@ -47,6 +48,15 @@ def examine() -> Iterator[Finding]:
     qemu = shutil.which("qemu-system-x86_64") if platform.machine() == "x86_64" else None
     yield _kvm(qemu)
     yield _emulation(qemu)
+    yield _post_copy()
+
+
+def _post_copy() -> Finding:
+    """Whether a machine that moves can continue before its memory has arrived."""
+    name, why = "migration.post_copy", userfaults_missing()
+    if why is not None:
+        return Finding(name, GROUP, "no", why, CURE_USERFAULTS)
+    return Finding(name, GROUP, "yes", "a machine that moves may fetch its pages (userfaultfd)")
 
 
 def _kvm(qemu: str | None) -> Finding:

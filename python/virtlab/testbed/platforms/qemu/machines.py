@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.errors import AgentError, GuestError, MachineError
-from virtlab.plan import Action, Observer, Plan
+from virtlab.metrics.migration import OF_GUESTS
+from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
+from virtlab.planner.moves import moves
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
-from virtlab.testbed.build.moves import moves
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.kinds.clock import GuestClock, read
@@ -31,15 +32,23 @@ from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.kinds.platform import News, Running
 from virtlab.testbed.kinds.reach import Reach
-from virtlab.testbed.leader.channels import MACHINES
+from virtlab.testbed.leader.channels import MACHINES, SWITCH
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
 from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
 from virtlab.testbed.platforms.qemu.monitor import Monitor
-from virtlab.testbed.platforms.qemu.moving import Destination, Move, Moving, prepare
+from virtlab.testbed.platforms.qemu.moving import (
+    LOOK_CLOSELY_NS,
+    LOOK_NS,
+    Destination,
+    Move,
+    Moving,
+    prepare,
+)
 from virtlab.testbed.platforms.qemu.platform import flavour_of
 
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
@@ -167,9 +176,10 @@ class Machines(Running):
     _reaches: dict[str, Reach] = field(default_factory=dict)
     now: Callable[[], int] = raw_ns  # the run's clock
     moving: Moving = field(init=False)
+    dirtying: Dirtying = field(init=False)
 
     def __post_init__(self) -> None:
-        self.moving = Moving(self.control, self.now)
+        self.moving, self.dirtying = Moving(self.control, self.now), Dirtying(self.now)
 
     def start(self, observe: Observer) -> None:
         """Boots all of them. GuestError with the end of the console when one does not come up."""
@@ -221,8 +231,13 @@ class Machines(Running):
         channel = int(exited.details["channel"])
         machine = self._by_channel.get(channel)
         if (guest := self.moving.ended(channel)) is not None:
-            what = f"guests.{guest}: the machine at its destination ended with {ending(exited)}"
-            return what if any(move.guest == guest for move in self.moving.under_way.values()) else None
+            # Before it runs there, the source says that the move has failed, and it runs on.
+            what = f"guests.{guest}: the machine at its destination ended with {ending(exited)}, and its memory with both"
+            return (
+                what
+                if any(move.guest == guest and move.there for move in self.moving.under_way.values())
+                else None
+            )
         # Its other channels end with it.
         return str(machine.died(ending(exited))) if machine is not None else None
 
@@ -247,6 +262,17 @@ class Machines(Running):
         monitor = self.machines[guest].monitor
         assert monitor is not None
         return monitor
+
+    def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
+        """Ends the measurements of dirty rates, whose rows are returned, and begins others where they are wanted."""
+        yield from self.dirtying.end()
+        self.dirtying.begin(wanted)
+
+    def conditions(self) -> dict[str, str]:
+        """By which method dirty rates are measured."""
+        if not any(each.source == OF_GUESTS for each in self.plan.collect.series):
+            return {}
+        return {f"guests.{name}.dirty_rate": METHOD for name in self.machines}
 
     def reset(self, guest: str, *, held: bool) -> None:
         """Presses a machine's reset button; `held`: it stands still until `restart`.
@@ -400,7 +426,9 @@ class Machines(Running):
         machine, there = self.machines[guest], self.moving.destinations.get(guest)
         if there is None:
             raise GuestError(f"guests.{guest}", "has moved before, and nothing waits for it", CURE_MOVED)
-        move = Move(guest, action, self.monitor(guest), there, machine.leader)
+        inside = self.lowered.machines[guest]
+        look_ns = LOOK_CLOSELY_NS if inside.moved or inside.relocated else LOOK_NS
+        move = Move(guest, action, self.monitor(guest), there, machine.leader, look_ns)
         self.moving.under_way[action.id] = move
         move.begin(self.control, self.now)
 
@@ -409,11 +437,20 @@ class Machines(Running):
         return bool(self.moving.under_way)
 
     def attend(self) -> Iterator[News]:
-        """Looks how far each is."""
+        """Looks how far each is, and how fast the others dirty their memory."""
+        away = set(self.away())
+        self.dirtying.look({name: self.monitor(name) for name in self.machines if name not in away})
         for move in self.moving.due():
-            state = move.look(self.now)
+            try:
+                state = move.look(self.control, self.now)
+            except GuestError:
+                if self.control.ended(self.machines[move.guest].process) is None:
+                    raise
+                continue  # it is gone, which the news of its end says
+            if move.entries is None and (state == "completed" or move.there):
+                move.entries = self._relocate(move)
             if state == "completed":
-                moved = move.arrive(self.control, self.now, time.time_ns)
+                moved = replace(move.arrive(self.control, self.now, time.time_ns), entries=move.entries)
                 self._settle(move, moved)
                 self.moving.moved[move.action.id] = moved
                 yield move.action.id, None
@@ -442,6 +479,21 @@ class Machines(Running):
     def _host_of(self, guest: str) -> str:
         return self.plan.world.guests[guest].host
 
+    def _relocate(self, move: Move) -> tuple[tuple[int, str], ...]:
+        """Fixed entries name the ports behind which the guest is now: when each was changed, by our clock."""
+        inside, changed = self.lowered.machines[move.guest], []
+        if inside.moved:
+            self.control.call("apply", {"batch": [step.op.json() for step in inside.moved]})
+            changed += [(self.now(), f"{step.op.namespace} {step.op.link}") for step in inside.moved]  # type: ignore[attr-defined]
+        if inside.relocated:
+            reply = self.control.call("move", {"forwarding": inside.relocated}, channel=SWITCH)
+            changed += [
+                (int(reply["t_ns"]), port)
+                for entries in inside.relocated.values()
+                for port in entries.values()
+            ]
+        return tuple(changed)
+
     def _settle(self, move: Move, moved: Moved) -> None:
         """The guest is another process from now on; the one that it left ends."""
         machine = self.machines[move.guest]
@@ -452,6 +504,7 @@ class Machines(Running):
         self._by_channel[there.process] = machine
         move.source.close()
         machine.monitor = there.monitor
+        self.dirtying.forget(move.guest)
         self.control.call("kill", {"channel": left, "signal": int(signal.SIGKILL)})
         machine.clock.stood_still(
             moved.resumed_at_ns,

@@ -4,6 +4,10 @@ Beside such a guest a second QEMU waits from the start, its destination: the sam
 virtual switch, no instruction of its own yet. The copy goes by TCP over the loopback of the network in which both
 processes are, and crosses no link of the world.
 
+Four modes: `pre_copy` copies while the guest runs, in rounds; `hot` pauses it first, so that one round is enough;
+`post_copy` pauses it at once, has it continue at the destination, and its pages follow as it asks for them, and in order.
+(The fourth, `cold`, copies nothing: the guest is shut down, and boots there.)
+
 The agent inside speaks through a virtual serial port, whose bytes belong to whichever QEMU runs the guest. What is for it
 is held back by the world's leader from before the copy until the guest runs at the destination, where the leader
 continues its stream on the destination's serial port: no frame is lost or comes twice, and its channels stay what they
@@ -21,6 +25,8 @@ from typing import Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action
+from virtlab.planner.moves import MODE
+from virtlab.testbed.build.moves import HOT, POST_COPY, XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, Moved
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.monitor import Monitor
@@ -29,8 +35,13 @@ PORT = 4444  # of the network of the guest's own processes, where nothing else l
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
 DOWNTIME_LIMIT_NS = 300_000_000
 LOOK_NS = 50_000_000
+LOOK_CLOSELY_NS = 5_000_000  # where fixed entries have to be changed once it is there
 HELD_S = 5.0  # within which an agent reads what was sent to it
 RESUMED_S = 10.0
+CANCELLED_S = 10.0
+COMPLETED = "completed"
+OVER = frozenset({COMPLETED, "failed", "cancelled"})
+FORCED_MS = 2_000_000  # a downtime limit that nothing exceeds: QEMU's largest
 CURE = "see the console of the guest; on a busy machine lower the dirty rate, or raise the bandwidth"
 _NS_PER_US = 1000
 
@@ -53,9 +64,18 @@ class Move:
     source: Monitor
     destination: Destination
     agent: int  # channel of the leader inside
+    look_ns: int = LOOK_NS
     began_ns: int = 0
     next_look_ns: int = 0
     looks: list[Look] = field(default_factory=list)
+    forced: bool = False  # whatever is left is copied in the pause
+    entries: tuple[tuple[int, str], ...] | None = None  # fixed ones that were changed
+    there: bool = False  # it runs at the destination, and is reached there
+
+    @property
+    def mode(self) -> str:
+        """How it moves."""
+        return self.action.mode or MODE
 
     def begin(self, control: Control, now: Callable[[], int]) -> None:
         """Holds back what is for the agent inside, and has QEMU copy. GuestError when either does not work."""
@@ -65,9 +85,13 @@ class Move:
                 control.call("hand_over", {"channel": self.agent, "held": False})
                 raise GuestError(f"guests.{self.guest}", f"its agent read nothing for {HELD_S:g} s", CURE)
         self.began_ns = now()
+        if self.mode == HOT:
+            self.source.execute("stop")
         self.source.execute("migrate", {"uri": f"tcp:127.0.0.1:{PORT}"})
+        if self.mode == POST_COPY:
+            self.source.execute("migrate-start-postcopy")
 
-    def look(self, now: Callable[[], int]) -> str:
+    def look(self, control: Control, now: Callable[[], int]) -> str:
         """Asks QEMU how far it is, and keeps what it says: its word for the state."""
         said = self.source.execute("query-migrate")
         memory = said.get("ram", {})
@@ -80,19 +104,36 @@ class Move:
                     int(memory["transferred"]),
                     int(rate) * int(memory["page-size"]) if rate is not None else None,
                     int(memory["dirty-sync-count"]),
+                    int(throttle) / 100 if (throttle := said.get("cpu-throttle-percentage")) else None,
                 )
             )
+            # The first reading of what is dirty is before the first round.
+            rounds, most = int(memory["dirty-sync-count"]) - 1, self.action.rounds_limit
+            if most is not None and rounds >= most and not self.forced:
+                self.forced = True
+                self.source.execute("migrate-set-parameters", {"downtime-limit": FORCED_MS})
+        if self.mode == POST_COPY and said.get("status") == "postcopy-active" and not self.there:
+            self._continue(control)
         return str(said.get("status"))
 
-    def arrive(self, control: Control, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
-        """The guest runs at the destination: its agent is reached there from now on, and what is known of the move."""
-        said = self.source.execute("query-migrate")
+    def _continue(self, control: Control) -> None:
+        """The guest runs at the destination: its agent is reached there from now on."""
         deadline = time.monotonic() + RESUMED_S
-        while self.destination.monitor.execute("query-status")["status"] != "running":
+        there = self.destination.monitor
+        while (state := there.execute("query-status")["status"]) != "running":
+            if state == "paused":  # as it was at the source: all of it has come
+                there.execute("cont")
             if time.monotonic() > deadline:
                 what = f"all of it is at the destination, and it did not run there within {RESUMED_S:g} s"
                 raise GuestError(f"guests.{self.guest}", what, CURE)
         control.call("hand_over", {"channel": self.agent})
+        self.there = True
+
+    def arrive(self, control: Control, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
+        """All of the guest is at the destination, and it runs there: what is known of the move."""
+        if not self.there:
+            self._continue(control)
+        said = self.source.execute("query-migrate")
         to_ours = now() - realtime()
         paused = _when(self.source, "STOP", self.guest) + to_ours
         resumed = _when(self.destination.monitor, "RESUME", self.guest) + to_ours
@@ -104,33 +145,83 @@ class Move:
             int(said["total-time"]) * 1_000_000,
             int(memory["transferred"]),
             int(memory["dirty-sync-count"]),
+            int(said.get("setup-time", 0)) * 1_000_000,
             tuple(self.looks),
         )
 
     def give_up(self, control: Control) -> None:
-        """Has QEMU stop copying: the guest runs on where it is."""
-        with contextlib.suppress(GuestError):
-            self.source.execute("migrate_cancel")
+        """Has QEMU stop copying: the guest runs on where it is. GuestError when it is in two places, and lost."""
+        if self.there:
+            what = "its time was over while its memory was in two places: it is lost"
+            raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
+        self.source.execute("migrate_cancel")
+        deadline = time.monotonic() + CANCELLED_S
+        while (state := str(self.source.execute("query-migrate").get("status"))) not in OVER:
+            if time.monotonic() > deadline:
+                raise GuestError(f"guests.{self.guest}", f"its move was {state} for {CANCELLED_S:g} s", CURE)
+        if state == COMPLETED:
+            what = "its time was over as it arrived, and it runs at the destination"
+            raise GuestError(f"guests.{self.guest}", what, "give it more time")
         self.stay(control)
 
     def stay(self, control: Control) -> None:
-        """It is where it was: its agent is reached there again, and the destination ends."""
-        control.call("hand_over", {"channel": self.agent, "held": False})
-        self.destination.monitor.close()
+        """It is where it was, and runs: its agent is reached there again, and the destination ends.
+
+        GuestError when it does not run there.
+        """
         with contextlib.suppress(AgentError):
             control.call("kill", {"channel": self.destination.process, "signal": int(signal.SIGKILL)})
+        if self.source.execute("query-status")["status"] != "running":
+            self.source.execute("cont")
+        if (state := self.source.execute("query-status")["status"]) != "running":
+            raise GuestError(
+                f"guests.{self.guest}", f"its move has failed, and it is {state} where it was", CURE
+            )
+        control.call("hand_over", {"channel": self.agent, "held": False})
+        self.destination.monitor.close()
 
 
 def prepare(action: Action, source: Monitor, destination: Monitor) -> dict[str, Any]:
     """Tells both ends how the guest will move, before the clock starts; the limits that were applied."""
+    for monitor in (source, destination):
+        monitor.execute("migrate-set-capabilities", {"capabilities": _capabilities(action)})
+        if parameters := _of_both(action):
+            monitor.execute("migrate-set-parameters", parameters)
     limits = {
         "max-bandwidth": action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S,
         "downtime-limit": -(-(action.downtime_limit_ns or DOWNTIME_LIMIT_NS) // 1_000_000),  # ms
     }
-    source.execute("migrate-set-parameters", limits)
+    source.execute("migrate-set-parameters", limits | _post_copy_limits(action, limits))
     destination.execute("migrate-incoming", {"uri": f"tcp:127.0.0.1:{PORT}"})
     found = source.execute("query-migrate-parameters")
-    return {key.replace("-", "_"): int(found[key]) for key in limits}
+    can = source.execute("query-migrate-capabilities")
+    told = {str(each["capability"]).replace("-", "_"): True for each in can if each["state"]}
+    return {key.replace("-", "_"): int(found[key]) for key in limits} | told
+
+
+def _capabilities(action: Action) -> list[dict[str, object]]:
+    """What QEMU does beside copying, at both ends."""
+    wanted = {
+        "auto-converge": bool(action.auto_converge),
+        "postcopy-ram": action.mode == POST_COPY,
+        "multifd": action.connections is not None,
+        "xbzrle": action.compression == XBZRLE,
+        "compress": action.compression == ZLIB and action.connections is None,
+    }
+    return [{"capability": name, "state": True} for name, state in wanted.items() if state]
+
+
+def _of_both(action: Action) -> dict[str, object]:
+    """Parameters that both ends have to have."""
+    if action.connections is None:
+        return {}
+    method = {"multifd-compression": action.compression} if action.compression is not None else {}
+    return {"multifd-channels": action.connections, **method}
+
+
+def _post_copy_limits(action: Action, limits: dict[str, int]) -> dict[str, int]:
+    """After the switch-over pages have a limit of their own; QEMU has none where nothing sets it."""
+    return {"max-postcopy-bandwidth": limits["max-bandwidth"]} if action.mode == POST_COPY else {}
 
 
 def _when(monitor: Monitor, event: str, guest: str) -> int:
@@ -160,5 +251,5 @@ class Moving:
         now_ns = self.now()
         for move in list(self.under_way.values()):
             if now_ns >= move.next_look_ns:
-                move.next_look_ns = now_ns + LOOK_NS
+                move.next_look_ns = now_ns + move.look_ns
                 yield move

@@ -27,6 +27,8 @@ def end(trial: Playing, action: Action) -> int | None:
     trial.tell(f"{action.id}.paused", moved.paused_at_ns, {"guest": guest})
     trial.tell(f"{action.id}.resumed", moved.resumed_at_ns, {"guest": guest, "pause_ns": moved.pause_ns})
     rows = _rows(moved)
+    for at_ns, where in moved.entries or ():
+        trial.tell(f"{action.id}.entry", at_ns, {"guest": guest, "where": where})
     trial.sink.block(
         "migration",
         "series/1",
@@ -48,9 +50,12 @@ def _rows(moved: Moved) -> list[tuple[int, str, float]]:
         (end_ns, "migration_time", float(moved.total_ns)),
         (end_ns, "migration_sent", float(moved.sent_bytes)),
         (end_ns, "migration_rounds", float(moved.rounds)),
+        (end_ns, "migration_setup", float(moved.setup_ns)),
     ]
     for look in moved.looks:
         rows.append((look.at_ns, "migration_remaining", float(look.remaining_bytes)))
+        if look.throttled_ratio is not None:
+            rows.append((look.at_ns, "migration_throttle", look.throttled_ratio))
         if look.dirty_byte_per_s is not None:
             rows.append((look.at_ns, "dirty_rate", float(look.dirty_byte_per_s)))
     return sorted(rows)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from typing import Any
 
 import numpy as np
+import process_world as processes
 import pytest
 import testbed_world as worlds
 
@@ -13,9 +17,11 @@ from virtlab.experiment import load_text
 from virtlab.plan import Outcome, Trial
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
+from virtlab.testbed.session import TestbedSession
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 MS = 1_000_000
+STOP_S = 0.1
 APP = {"kind": "demand_server", "on": ["b"], "demand_ns": 1 * MS, "ready": {"port": 7000}}
 
 
@@ -128,3 +134,22 @@ def test_a_port_that_another_program_has_is_one_line() -> None:
         pass
     assert "\n" not in str(caught.value)
     assert "cannot bind TCP" in str(caught.value)
+
+
+def test_one_that_is_stopped_for_a_while_taints_the_run() -> None:
+    """Answers that waited for it would else be told as the guest's."""
+    plan = planned({"app": APP})
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+
+        def stop() -> None:
+            server = processes.process_of(session, b"exe\0serve\0")
+            os.kill(server, signal.SIGSTOP)
+            time.sleep(STOP_S)
+            os.kill(server, signal.SIGCONT)
+
+        outcome = session.run(Trial("t0", 1), worlds.ActingSink(stop, at="ask.started"))
+    assert outcome.status == "tainted", outcome
+    told = [reason for reason in outcome.reasons if "its process was stopped for" in reason]
+    assert len(told) == 1, outcome.reasons
+    assert told[0].startswith("processes of services: starved: ")

@@ -23,6 +23,7 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::waitpid;
 use nix::unistd::{self, ForkResult, Gid, Pid, fork};
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -155,7 +156,7 @@ fn close_from(first: RawFd) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends as the command did, once its namespace says how.
+/// Ends as the command did, once its namespace says how; stands still while the command does, which the leader sees.
 fn wait_for(ended: &OwnedFd) -> ! {
     let Ok(()) = keep_only(-1, &[ended.as_raw_fd()]) else { gone(127) };
     let mut status = [0; 4];
@@ -164,6 +165,8 @@ fn wait_for(ended: &OwnedFd) -> ! {
     let heard = loop {
         match unistd::read(pipe, &mut status) {
             Err(Errno::EINTR) => {}
+            Ok(4) if libc::WIFSTOPPED(i32::from_ne_bytes(status)) => stand_still(pipe),
+            Ok(4) if libc::WIFCONTINUED(i32::from_ne_bytes(status)) => {}
             heard => break heard,
         }
     };
@@ -181,6 +184,26 @@ fn wait_for(ended: &OwnedFd) -> ! {
         let _ = kill(unistd::getpid(), signal);
     }
     gone(libc::WEXITSTATUS(status))
+}
+
+/// Stops this process until there is more to hear. A child does both, since what stopped itself could not continue, and
+/// nobody else is left who may.
+fn stand_still(pipe: BorrowedFd<'_>) {
+    let own = unistd::getpid();
+    // SAFETY: this process has one thread.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            let _ = prctl::set_pdeathsig(Signal::SIGKILL); // what it holds open is its parent's
+            let _ = kill(own, Signal::SIGSTOP);
+            let _ = poll(&mut [PollFd::new(pipe, PollFlags::POLLIN)], PollTimeout::NONE);
+            let _ = kill(own, Signal::SIGCONT);
+            gone(0)
+        }
+        Ok(ForkResult::Parent { child }) => {
+            let _ = waitpid(child, None);
+        }
+        Err(_) => {}
+    }
 }
 
 /// The first process of the PID namespace: tells how the command ended, collects what it left, ends with the last.
@@ -207,17 +230,23 @@ fn collect(command: Pid, report: RawFd, end: RawFd) -> i32 {
         }
         loop {
             let mut status = 0;
+            let changes = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
             // SAFETY: the status lives during the call.
-            match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
+            match unsafe { libc::waitpid(-1, &raw mut status, changes) } {
                 0 => break,
                 -1 if Errno::last() == Errno::EINTR => {}
                 -1 => return 0, // no child is left
-                pid if pid == command.as_raw() => {
+                pid if pid != command.as_raw() => {}
+                _ if libc::WIFSTOPPED(status) || libc::WIFCONTINUED(status) => {
+                    if let Some(teller) = &teller {
+                        let _ = unistd::write(teller, &status.to_ne_bytes());
+                    }
+                }
+                _ => {
                     if let Some(teller) = teller.take() {
                         let _ = unistd::write(&teller, &status.to_ne_bytes());
                     }
                 }
-                _ => {}
             }
         }
         let mut polled = vec![PollFd::new(news.as_fd(), PollFlags::POLLIN)];

@@ -6,8 +6,9 @@ SIGKILL of everything in them, so their paths are in the ledger before the runti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -28,19 +29,26 @@ FAULTS_V2 = {"pgfault": "page_faults", "pgmajfault": "major_page_faults"}
 
 
 def memory_of(group: Path) -> Iterator[tuple[str, int]]:
-    """(counter, value) of a group and all below it: memory now and at most; how often its limit was reached, which makes
-    the kernel take back what it can; page faults, and those that had to read their page. Of version 2 for how long some
-    task waited for memory (PSI), too. A group of another controller has none of these files.
+    """(counter, value) of a group of this kernel's, as of `memory_by`."""
+    return memory_by(lambda file: _text_of(group / file))
+
+
+def memory_by(read: Callable[[str], str | None]) -> Iterator[tuple[str, int]]:
+    """(counter, value) of a group and all below it, whose files are read so.
+
+    Memory now and at most; how often its limit was reached, which makes the kernel take back what it can; page faults, and
+    those that had to read their page. Of version 2 for how long some task waited for memory (PSI), too. A group of another
+    controller has none of these files.
     """
     for file, names in MEMORY_FILES.items():
-        text = _text_of(group / file)
+        text = read(file)
         if text is not None and text.strip().isdigit():
             yield names.get("", ""), int(text)
         elif text is not None:
             yield from _keyed(text, names)
-    stat = _text_of(group / "memory.stat") or ""
+    stat = read("memory.stat") or ""
     yield from _keyed(stat, FAULTS_V1 if "total_pgfault " in stat else FAULTS_V2)
-    yield from stalled(_text_of(group / "memory.pressure") or "")
+    yield from stalled(read("memory.pressure") or "")
 
 
 def stalled(pressure: str) -> Iterator[tuple[str, int]]:
@@ -120,12 +128,12 @@ class Account:
         """(counter, value): CPU time and how long its quota held it back; memory and waits for it; kills for want of it."""
         if self.version_2:
             yield from _microseconds(self._read("", "cpu.stat") or "")
-            yield from memory_of(self.root / self.path.lstrip("/"))
+            yield from memory_by(partial(self._read, ""))
             yield from _keyed(self._read("", "memory.events") or "", {"oom_kill": "oom_kills"})
             return
         yield from self._whole("cpuacct", {"cpuacct.usage": "cpu_ns"})
         yield from _keyed(self._read("cpu", "cpu.stat") or "", {"throttled_time": "throttled_ns"})
-        yield from memory_of(self.root / "memory" / self.path.lstrip("/"))
+        yield from memory_by(partial(self._read, "memory"))
         yield from _keyed(self._read("memory", "memory.oom_control") or "", {"oom_kill": "oom_kills"})
 
     def inside(self) -> list[str]:
@@ -147,10 +155,7 @@ class Account:
                 yield counter, int(text)
 
     def _read(self, controller: str, file: str) -> str | None:
-        try:
-            return (self.root / controller / self.path.lstrip("/") / file).read_text(encoding="ascii")
-        except OSError:
-            return None
+        return _text_of(self.root / controller / self.path.lstrip("/") / file)
 
 
 def _microseconds(text: str) -> Iterator[tuple[str, int]]:

@@ -186,8 +186,8 @@ fn wait_for(ended: &OwnedFd) -> ! {
     gone(libc::WEXITSTATUS(status))
 }
 
-/// Stops this process until there is more to hear. A child does both, since what stopped itself could not continue, and
-/// nobody else is left who may.
+/// Stops this process until there is more to hear. A child stops it and lets it continue, since a stopped process cannot
+/// do the latter.
 fn stand_still(pipe: BorrowedFd<'_>) {
     let own = unistd::getpid();
     // SAFETY: this process has one thread.

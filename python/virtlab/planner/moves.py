@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from virtlab.catalogue.actions import MIGRATE
-from virtlab.plan import Action, Guest, Plan
+from virtlab.plan import Action, Guest, Plan, Refusal, Vnic
 
 MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
 
@@ -30,3 +32,21 @@ def moved(plan: Plan, name: str, to: str) -> Plan:
     }
     guests = {**plan.world.guests, name: guest.model_copy(update={"host": to, "vnics": vnics})}
     return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+
+
+def no_destination(path: str, action: Action, plan: Plan) -> Refusal | None:
+    """Why an action moves its guest nowhere; None where it names another host."""
+    guest, to = plan.world.guests[str(action.guest)], action.to
+    if to in plan.world.hosts and to != guest.host:
+        return None
+    others = [name for name in plan.world.hosts if name != guest.host]
+    reason = f"'{to}' is not another host" if to is not None else "no host is named"
+    cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
+    return Refusal(f"{path}.to", reason, cure)
+
+
+def bound_to_its_port(path: str, vnic: Vnic) -> Iterator[Refusal]:
+    """Why a vNIC cannot leave its port of a virtual switch."""
+    if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
+        reason = "a queue, a rate or an isolation at its port is not built at the destination"
+        yield Refusal(path, reason, "take it away from the guest that moves")

@@ -26,7 +26,7 @@ from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal
-from virtlab.planner.moves import MODE, OVER, moved, moves, vswitch_there
+from virtlab.planner.moves import MODE, OVER, bound_to_its_port, moved, moves, no_destination, vswitch_there
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.pools import sharing_processors, vcpus
 
@@ -240,22 +240,17 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 
 def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     guest, to = plan.world.guests[str(action.guest)], action.to
-    if to not in plan.world.hosts or to == guest.host:
-        others = [name for name in plan.world.hosts if name != guest.host]
-        reason = f"'{to}' is not another host" if to is not None else "no host is named"
-        cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
-        yield Refusal(f"{path}.to", reason, cure)
+    if (nowhere := no_destination(path, action, plan)) is not None:
+        yield nowhere
         return
     for name, vnic in guest.vnics.items():
         own = f"{path}.guest.{name}"
         if vnic.vswitch is None:
             yield Refusal(own, "its port is its host's own", "let it stand on a virtual switch")
-        elif vswitch_there(guest, vnic.vswitch, to) not in plan.world.vswitches:
-            there = vswitch_there(guest, vnic.vswitch, to)
+        elif vswitch_there(guest, vnic.vswitch, str(to)) not in plan.world.vswitches:
+            there = vswitch_there(guest, vnic.vswitch, str(to))
             yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
-        if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
-            reason = "a queue, a rate or an isolation at its port is not built at the destination"
-            yield Refusal(own, reason, "take it away from the guest that moves")
+        yield from bound_to_its_port(own, vnic)
 
 
 def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

@@ -13,7 +13,7 @@ from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.vswitches.linux_bridge import LINUX_BRIDGE
 from virtlab.plan import Action, Plan, Refusal
-from virtlab.planner.moves import MODE, OVER, vswitch_there
+from virtlab.planner.moves import MODE, OVER, bound_to_its_port, no_destination, vswitch_there
 
 HOT, POST_COPY = "hot", "post_copy"
 CONNECTIONS_MAX = 16
@@ -111,11 +111,8 @@ def _copied(path: str, action: Action) -> Iterator[Refusal]:
 
 def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     guest, to = plan.world.guests[str(action.guest)], action.to
-    if to not in plan.world.hosts or to == guest.host:
-        others = [name for name in plan.world.hosts if name != guest.host]
-        reason = f"'{to}' is not another host" if to is not None else "no host is named"
-        cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
-        yield Refusal(f"{path}.to", reason, cure)
+    if (nowhere := no_destination(path, action, plan)) is not None:
+        yield nowhere
         return
     for name, vnic in guest.vnics.items():
         own = f"{path}.guest.{name}"
@@ -128,9 +125,7 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
             yield Refusal(own, reason, f"write 'vswitch: {LINUX_BRIDGE.name}' for both hosts")
         elif not all(each is not None and each.learning for each in pair):
             yield Refusal(own, "a bridge that does not learn never sends to where it is", "let both learn")
-        if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
-            reason = "a queue, a rate or an isolation at its port is not built at the destination"
-            yield Refusal(own, reason, "take it away from the guest that moves")
+        yield from bound_to_its_port(own, vnic)
 
 
 def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

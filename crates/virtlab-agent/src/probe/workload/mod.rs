@@ -3,9 +3,7 @@
 //! and returns a report when it is done or stopped.
 
 mod arrivals;
-mod burst_answer;
 mod burst_load;
-mod burst_origin;
 mod connections;
 mod dirty;
 mod echo;

@@ -8,8 +8,11 @@
 //! again every 20 ms until it is acknowledged, and the server's bursts begin then (unless it was told the client's
 //! port when armed). What was achieved is kept per burst: sent, answered in full, and when.
 
-use super::burst_answer::{Answering, Responder};
-use super::burst_origin::{Origin, Plan};
+mod answer;
+mod origin;
+
+use self::answer::{Answering, Responder};
+use self::origin::{Origin, Plan};
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};

@@ -1,7 +1,5 @@
 //! The end that originates bursts.
 
-use super::echo::{Format, Packet};
-use super::rtt::fresh_identifier;
 use crate::clock;
 use crate::probe::icmp;
 use crate::probe::live::Tally;
@@ -11,6 +9,8 @@ use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
 use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
+use crate::probe::workload::echo::{Format, Packet};
+use crate::probe::workload::rtt::fresh_identifier;
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::{IpAddr, SocketAddr};

@@ -56,7 +56,7 @@ INSIDE = f"""
 import json, os, pathlib, subprocess
 
 MARK = {MARK!r}
-PROGRAM = ["python3.11", "-c", "from virtlab.cli.main import main; main()"]
+PROGRAM = ["python3.11", "-c", "from virtlab.cli.startup import start; start()"]
 
 def ordinary():
     os.setgroups([])

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from virtlab.errors import DatasetError
 from virtlab.folders import Folder
+from virtlab.lazy import pattern
 
 FILE_MAX_BYTES = 32 << 20
 ALL_MAX_BYTES = 1 << 30  # of all that is kept: four experiments of the largest size
 UNUSED_S = 60 * 86_400  # after which a file that no experiment brought is forgotten
-DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+DIGEST = pattern(r"[0-9a-f]{64}\Z")
 
 
 def read_beside(folder: Path, name: str, most_bytes: int = FILE_MAX_BYTES) -> bytes:

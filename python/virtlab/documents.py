@@ -7,7 +7,6 @@ reading, and nodes (an alias counts as all that it stands for) and depth before 
 
 from __future__ import annotations
 
-import csv
 import os
 import stat
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.errors import ExperimentError
+from virtlab.lazy import csv
 from virtlab.units import show_count
 
 LARGEST_BYTES = 1 << 20

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from virtlab.errors import DatasetError
+from virtlab.lazy import pattern
 
 DEEPEST = 16  # folders below one another in a dataset; it has four
 _KINDS = {
@@ -27,7 +28,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
 }  # fmt: skip
 _CURE = "move it away: nothing here is read or written through anything but files and folders"
-_ASIDE = re.compile(r"\..+\.partial-[0-9a-f]{16}", re.DOTALL)  # names that `writing` takes
+_ASIDE = pattern(r"\..+\.partial-[0-9a-f]{16}", re.DOTALL)  # names that `writing` takes
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 

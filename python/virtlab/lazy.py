@@ -1,19 +1,24 @@
 """Libraries, and names of packages, that take long to import, loaded when one is first used.
 
 `virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports a library at its top,
-by `from virtlab.lazy import np`; type checkers see the library itself. A package has `__getattr__ = later(...)`. A table
-that names the modules of its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations, which
-nothing evaluates.
+by `from virtlab.lazy import np`; type checkers see the library itself. A regular expression
+is a `pattern(...)` wherever `check` imports it and often has no use for it. A package has `__getattr__ = later(...)`. A
+table that names the modules of its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations,
+which nothing evaluates.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, AnyStr, cast
 
-__all__ = ["ArrayLike", "NDArray", "duckdb", "later", "np", "special", "unloaded", "vl_convert"]
+__all__ = [
+    "ArrayLike", "NDArray", "csv", "duckdb", "later", "np", "pattern", "shlex", "special", "unloaded",
+    "vl_convert",
+]  # fmt: skip
 
 
 class _Unloaded(ModuleType):
@@ -34,7 +39,31 @@ def unloaded(*names: str) -> tuple[ModuleType, ...]:
     return tuple(map(_Unloaded, names))
 
 
+class _Uncompiled:
+    """Compiles the expression at the first use of an attribute, and has that attribute from then on."""
+
+    def __init__(self, expression: str | bytes, flags: int) -> None:
+        self.expression, self.given_flags = expression, flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(self.expression, self.given_flags), name)
+        setattr(self, name, value)
+        return value
+
+
+def pattern(expression: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """A regular expression that is compiled when it is first used: most of what a file may hold is in few files.
+
+    >>> pattern("[0-9]+").findall("802.1Q")
+    ['802', '1']
+    """
+    return cast("re.Pattern[AnyStr]", _Uncompiled(expression, flags))
+
+
 if TYPE_CHECKING:
+    import csv
+    import shlex
+
     import duckdb
     import numpy as np
     import vl_convert
@@ -42,6 +71,7 @@ if TYPE_CHECKING:
     from scipy import special
 else:
     duckdb, np, special, vl_convert = unloaded("duckdb", "numpy", "scipy.special", "vl_convert")
+    csv, shlex = unloaded("csv", "shlex")
     ArrayLike = NDArray = Any
 
 

@@ -54,8 +54,9 @@ def test_a_library_that_is_loaded_late_is_the_library() -> None:
 
 def test_check_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from virtlab.cli.main import main\n"
-        f"try: main(['check', {str(QUICK)!r}])\n"
+        "import sys; from virtlab.cli.startup import start\n"
+        f"sys.argv[1:] = ['check', {str(QUICK)!r}]\n"
+        "try: start()\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'scipy', 'duckdb', 'rich', 'virtlab.plan.model', 'virtlab.results', 'jinja2',"
         " 'importlib.metadata'} & set(sys.modules)\n"

@@ -7,7 +7,6 @@ condition means that the source does not restrict it. `unit_meant` corrects a un
 
 from __future__ import annotations
 
-import csv
 import functools
 import io
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.errors import ExperimentError
 from virtlab.folders import read_bounded
+from virtlab.lazy import csv
 from virtlab.units import SCALES, did_you_mean
 
 if TYPE_CHECKING:

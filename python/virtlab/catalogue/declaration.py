@@ -1,6 +1,8 @@
 """What a declaration says: a parameter's name in the file and in the Plan, a workload's streams, metrics and cost.
 
-Declarations hold no behaviour of an arm; the testbed and the simulator each have their own file per entry.
+Declarations hold no behaviour of an arm; the testbed and the simulator each have their own file per entry. A declaration
+is equal to itself alone (`eq=False`): there is one of each name, and no start of a command waits for a comparison that
+nothing asks for.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def _nothing_more(_: Values) -> list[tuple[str, str]]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
     """One key of the file: `plan` is its name in the Plan ('*_bytes' takes the layer of a packet size as prefix)."""
 
@@ -92,7 +94,7 @@ class Parameter:
         return {self.plan: value}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AtService:
     """How a role may end at a service instead of a server of virtlab's own."""
 
@@ -107,7 +109,7 @@ class AtService:
     )  # "WHAT; CURE" of a service's parameters that such a role cannot ask for
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """A workload: what the file may say of it, what it measures, and what it costs."""
 
@@ -205,7 +207,7 @@ class Workload:
         return {entry.plan: entry for entry in self.parameters if entry.tunable}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """What a platform is to those who choose one, as `virtlab platforms` prints it."""
 
@@ -217,7 +219,7 @@ class Features:
     licence: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reset:
     """What a reset of a guest is: as much of a device's reset as its platform has."""
 
@@ -233,7 +235,7 @@ MODEL_DISK = ("size", "medium", "write_cache", "rate", "latency")  # takes the t
 FOLDER_DISK = ("size",)  # a folder in memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Platform:
     """How a guest exists. `guests_max` is per host; `vswitch` says whether its guests stand on a virtual switch."""
 
@@ -293,7 +295,7 @@ class Platform:
         return self.shares_kernel and self.shares_files
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class VirtualSwitch:
     """A kind of virtual switch inside a host."""
 
@@ -315,7 +317,7 @@ class VirtualSwitch:
         return sorted(given.keys() - {entry.plan for entry in self.parameters})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TimelineAction:
     """A step that a timeline can take: what the file says of it, what it does to its role, and which events it
     reports.
@@ -337,7 +339,7 @@ class TimelineAction:
         return None in self.arms.values()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ServiceOperation:
     """What the timeline can have done to the servers of a service."""
 
@@ -346,7 +348,7 @@ class ServiceOperation:
     starts: bool = False  # then those that are not there are started
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ServiceKind:
     """A kind of service: what the file may say of one beside its guests, what it needs, and when it is ready."""
 

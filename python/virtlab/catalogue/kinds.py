@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+from virtlab.lazy import pattern
 from virtlab.units import (
     SCALES,
     Bitrate,
@@ -219,7 +220,7 @@ def _share(value: Any) -> float:
 
 
 PACKET_UNITS = ("packet/s", "kpacket/s", "Mpacket/s")
-_PACKET_RATE = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(?:([kM]?)packet/s)\s*\Z")
+_PACKET_RATE = pattern(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(?:([kM]?)packet/s)\s*\Z")
 
 
 def _packet_rate(value: Any) -> int:
@@ -440,7 +441,7 @@ ENVIRONMENT = Kind(
 )
 
 
-FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+FILE_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
 def _beside(value: Any) -> str:
@@ -472,7 +473,7 @@ USER = Kind(
 
 FILE_MAX_BYTES = 100_000  # of one file that travels with a command
 FILES_MAX_BYTES = 400_000  # of all of them
-_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,7}")
+_FILE = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*){0,7}")
 
 
 def _below(value: Any) -> str:

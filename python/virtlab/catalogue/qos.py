@@ -37,7 +37,7 @@ class QosClasses(NamedTuple):
     least_is_mtu: bool = False  # a queue has at least its port's MTU each second, else a byte
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class QosType:
     """A discipline as a QoS record of Open vSwitch."""
 

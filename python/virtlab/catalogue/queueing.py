@@ -107,7 +107,7 @@ class Kernel(NamedTuple):
     built_in: bool = False  # it is no module
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class QueueDiscipline:
     """A queue discipline; parameters carry their tc names. `limit` says whether a limit can be given, and in what."""
 

@@ -7,13 +7,14 @@ braces are the program's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from virtlab.lazy import pattern
 
 ROLE_ENDS = ("to", "from")
 SERVICE_ENDS = ("on",)
 ADDRESS, PORT = "address", "port"  # of a service
-_BRACES = re.compile(r"\{(\w+|[A-Za-z][\w-]*\.[\w-]+)\}")
+_BRACES = pattern(r"\{(\w+|[A-Za-z][\w-]*\.[\w-]+)\}")
 
 
 def referred(words: Iterable[str], ends: Sequence[str]) -> Iterator[tuple[int, str]]:

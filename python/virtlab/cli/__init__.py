@@ -1,1 +1,1 @@
-"""One file per command, thin; `main.COMMANDS` is the table of them."""
+"""One file per command, thin; `table.COMMANDS` is the table of them."""

@@ -9,12 +9,12 @@ user who runs it allows its commands: by `--allow-exec`, or by the file's digest
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.actions import EXEC
 from virtlab.errors import ExperimentError, MachineError
+from virtlab.lazy import shlex
 
 if TYPE_CHECKING:
     from virtlab.experiment import Experiment

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from virtlab import __version__
-from virtlab.cli.startup import lighten
 from virtlab.cli.table import COMMANDS, declaration
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
+from virtlab.lazy import pattern
 from virtlab.open_files import cure, ran_out
 from virtlab.terminal import one_line, outlets, say
 
@@ -38,7 +37,7 @@ CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENOTCONN: "mount the folder again; the same command resumes",
 }  # fmt: skip
 LINUX = frozenset({"fcntl", "resource", "pwd", "grp", "termios"})  # modules that other systems may lack
-SHARED_LIBRARY = re.compile(r"([\w+.-]+\.so[\w.]*): cannot open shared object file")
+SHARED_LIBRARY = pattern(r"([\w+.-]+\.so[\w.]*): cannot open shared object file")
 PACKAGES = {
     "libstdc++.so.6": "libstdc++6",
     "libgcc_s.so.1": "libgcc-s1",
@@ -129,7 +128,6 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Runs the command line; ends the process with the exit code of what happened."""
-    lighten()
     with outlets():
         try:
             return app(args=arguments, prog_name="virtlab")

@@ -13,11 +13,19 @@ from types import ModuleType
 from typing import Any
 
 LOADER = "pydantic.plugin._loader"
-OBJECTS_BETWEEN_COLLECTIONS = 50_000
+OBJECTS_BETWEEN_COLLECTIONS = 200_000
+
+
+def start() -> Any:
+    """The command `virtlab`: all that it imports is imported lightly."""
+    lighten()
+    from virtlab.cli.main import main
+
+    return main()
 
 
 def lighten() -> None:
-    """Fewer collections from here on, and no search for plug-ins of pydantic. Before pydantic is imported."""
+    """Fewer collections from here on, and no search for plug-ins of pydantic. Before typer and pydantic are imported."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
     if LOADER not in sys.modules:
         sys.modules[LOADER] = _loader()

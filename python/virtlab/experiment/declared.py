@@ -5,7 +5,6 @@ They are those of the file as a whole, so what a metric is does not vary with a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from virtlab.catalogue.declaration import Parameter
 from virtlab.experiment.read.factors import references
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.tree import Node
+from virtlab.lazy import pattern
 from virtlab.metrics import METRICS, Metric, declared_of
 from virtlab.metrics.declared import DECLARED
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CURE = "write them in the role itself, and give what varies a role of its own"
 
 
-_USE = re.compile(r"(?<![\w.-])([A-Za-z][\w-]*)\.([A-Za-z]\w*)\.[A-Za-z]")
+_USE = pattern(r"(?<![\w.-])([A-Za-z][\w-]*)\.([A-Za-z]\w*)\.[A-Za-z]")
 
 Mistaken = Mapping[
     str, frozenset[str] | None

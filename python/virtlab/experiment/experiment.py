@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue.declaration import Pushback
 from virtlab.errors import MachineError
+from virtlab.lazy import pattern
 from virtlab.metrics import Declared, MetricPath
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from virtlab.experiment.world.queues import QueueSpec
     from virtlab.experiment.world.topology import Wiring
 
-DATASET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")  # of experiments and of claims
+DATASET_NAME = pattern(r"[a-z0-9][a-z0-9-]{0,62}\Z")  # of experiments and of claims
 RUNS_MAX = 10_000  # of one experiment, unless its author says that more are meant
 MAXIMUM_WITH_UNTIL = 30
 

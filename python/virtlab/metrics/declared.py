@@ -6,16 +6,16 @@ its role and key: `metric_of` is the one query, for virtlab's own metrics and fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from virtlab.lazy import pattern
 from virtlab.metrics.metric import Better, Metric
 from virtlab.metrics.registry import METRICS
 from virtlab.metrics.statistic import DISTRIBUTION
 from virtlab.units.scales import SCALES
 
-NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+NAME = pattern(r"[a-z][a-z0-9_]{0,39}\Z")
 BETTER: tuple[str, ...] = get_args(Better)
 SOURCE = "declared in the experiment file"
 DECLARED = "metrics"  # the parameter of a role that declares them

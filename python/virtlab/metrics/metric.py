@@ -37,7 +37,7 @@ class Metric:
         return self.label or self.key.replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Statistic:
     """How samples of one run become one number. `quantile` is set for order statistics; `least_samples` is
     the number of samples under which the statistic is not given (p99 of fewer than 100 samples is their

@@ -5,9 +5,9 @@ The first part may itself hold dots (an entity such as `h1.up`), and so may the 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
+from virtlab.lazy import pattern
 from virtlab.metrics.declared import NONE, Declared, keys_of, metric_of
 from virtlab.metrics.metric import Metric, Statistic
 from virtlab.metrics.registry import METRICS
@@ -16,7 +16,7 @@ from virtlab.units import did_you_mean, nearest
 
 LISTED = "docs/reference/metrics.md"
 
-_PATH = re.compile(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")
+_PATH = pattern(r"([A-Za-z][\w.-]*)\.([A-Za-z][A-Za-z0-9_]*)\.([A-Za-z][A-Za-z0-9_]*(?:\.\d+)?)\Z")
 
 MEANT = {
     "p50": "median",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from virtlab.lazy import pattern
 from virtlab.outputs.unreadable import SHOWN
 from virtlab.units import Duration
 
@@ -26,10 +27,10 @@ POLL_BYTES = (
     32  # of them for each, however empty: an agent that polls without a pause takes no memory without end
 )
 SOURCES_MAX = 8
-_PAGE = re.compile(r"http://(?P<host>[^/\s]+)(/[!-~]*)?\Z")
-_HOST = re.compile(r"(\{[\w.-]+\}|[0-9.]+|\[[0-9A-Fa-f:.]+\])(:(\{[\w.-]+\}|[0-9]{1,5}))?\Z")
+_PAGE = pattern(r"http://(?P<host>[^/\s]+)(/[!-~]*)?\Z")
+_HOST = pattern(r"(\{[\w.-]+\}|[0-9.]+|\[[0-9A-Fa-f:.]+\])(:(\{[\w.-]+\}|[0-9]{1,5}))?\Z")
 _EXAMPLE = "write e.g. 'http://{web.address}:9100/metrics'"
-_HEAD = re.compile(
+_HEAD = pattern(
     rb"(?:output|(?P<how>found|missed) (?P<source>\d{1,3}) (?P<at>\d{1,19})) (?P<length>\d{1,8})\Z"
 )
 _HEAD_MAX = 64

@@ -4,13 +4,12 @@ Local QEMU domains are what it is for. A file names local daemons by URI; a URI 
 it, so any other is listed in the user's settings under a name, and is used untested.
 """
 
-import re
-
 from virtlab.catalogue.declaration import Features, Platform
+from virtlab.lazy import pattern
 
 DEFAULT = "qemu:///system"
-LOCAL = re.compile(r"(qemu|xen|lxc|test)(\+unix)?:///(system|session|default)\Z")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}\Z")  # of a connection in the user's settings
+LOCAL = pattern(r"(qemu|xen|lxc|test)(\+unix)?:///(system|session|default)\Z")
+NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,40}\Z")  # of a connection in the user's settings
 
 LIBVIRT = Platform(
     name="libvirt",

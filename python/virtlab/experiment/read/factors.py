@@ -18,12 +18,13 @@ from typing import NamedTuple
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read.mistakes import Mistake, Mistakes
 from virtlab.experiment.read.tree import Node
+from virtlab.lazy import pattern
 from virtlab.units import Bitrate, Duration, Size, nearest
 
 LEVELS_MAX = 10_000
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")
-REFERENCE = re.compile(r"\$\$\{|\$\{([^{}$]*)\}")
-_NUMBER_UNIT = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*(.*?)\s*\Z")
+NAME = pattern(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")
+REFERENCE = pattern(r"\$\$\{|\$\{([^{}$]*)\}")
+_NUMBER_UNIT = pattern(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*(.*?)\s*\Z")
 
 Levels = Mapping[str, str]  # factor -> level as the file writes it
 

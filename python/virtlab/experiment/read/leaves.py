@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -28,9 +27,10 @@ from virtlab.catalogue.kinds import (
     choice,
     shown,
 )
+from virtlab.lazy import pattern
 from virtlab.units import nearest
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
+NAME = pattern(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 NAME_SCHEMA = {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,30}$"}
 
 
@@ -79,8 +79,8 @@ def image_name(value: Any) -> str:
     raise ValueError(f"'{shown(value)}' is neither a name nor a disk image; {cure}")
 
 
-DESTINATION = re.compile(r"(ssh://)?[A-Za-z0-9_][A-Za-z0-9_.@:%\[\]-]{0,250}\Z")
-INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}\Z")
+DESTINATION = pattern(r"(ssh://)?[A-Za-z0-9_][A-Za-z0-9_.@:%\[\]-]{0,250}\Z")
+INTERFACE = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}\Z")
 
 
 def destination(value: Any) -> str:
@@ -200,7 +200,7 @@ def _weight(value: Any) -> int:
     return number
 
 
-_MAC = re.compile(r"02(:[0-9a-f]{2}){5}\Z")
+_MAC = pattern(r"02(:[0-9a-f]{2}){5}\Z")
 
 
 def _mac(value: Any) -> str:

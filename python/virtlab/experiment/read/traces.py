@@ -6,8 +6,6 @@ missing elsewhere; so the text of an experiment that was read from a file ends w
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -19,13 +17,14 @@ from virtlab.experiment.read.factors import read_factors
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistake, Mistakes
 from virtlab.experiment.read.tree import Node
+from virtlab.lazy import csv, pattern
 from virtlab.units import Duration
 
 TIMES_MAX = 20_000
 FILES_MAX_BYTES = 8 << 20  # of all traces of an experiment, as they lie beside it
 COLUMNS = {f"time_{unit}": unit for unit in ("ns", "us", "ms", "s")}
-_NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][-+]?[0-9]{1,2})?\Z")
-_TIME = re.compile(r"(\S+?)\s*(ns|us|ms|s|min|h)\Z")
+_NUMBER = pattern(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE][-+]?[0-9]{1,2})?\Z")
+_TIME = pattern(r"(\S+?)\s*(ns|us|ms|s|min|h)\Z")
 _CURE = "name a column time_s, time_ms, time_us or time_ns, or write a time with its unit on each line, e.g. 0.25 s"
 
 Traces = Mapping[str, tuple[int, ...] | None]  # None: its lines are wrong

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.experiment.read.mistakes import Mistake, Mistakes
+from virtlab.lazy import pattern
 from virtlab.terminal import INVISIBLE, TURNING, UNSAFE
 
 FILE_MAX_BYTES = 1 << 20
@@ -26,14 +27,14 @@ Scalar = str | int | float | bool | None
 _NULL = {"", "~", "null", "Null", "NULL"}
 _TRUE = {"true", "True", "TRUE"}
 _FALSE = {"false", "False", "FALSE"}
-_INT = re.compile(r"[-+]?[0-9]{1,30}\Z")
-_OCTAL = re.compile(r"0o[0-7]{1,20}\Z")
-_HEX = re.compile(r"0x[0-9a-fA-F]{1,20}\Z")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?\Z")
-_NOT_A_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
-_OLD_OCTAL = re.compile(r"[-+]?0[0-9]+\Z")
-_OLD_GROUPED = re.compile(r"[-+]?(0b[01_]+|[0-9][0-9]*(_[0-9_]*)(\.[0-9_]*)?)\Z")
-_OLD_SIXTIES = re.compile(r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?\Z")
+_INT = pattern(r"[-+]?[0-9]{1,30}\Z")
+_OCTAL = pattern(r"0o[0-7]{1,20}\Z")
+_HEX = pattern(r"0x[0-9a-fA-F]{1,20}\Z")
+_FLOAT = pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?\Z")
+_NOT_A_NUMBER = pattern(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_OLD_OCTAL = pattern(r"[-+]?0[0-9]+\Z")
+_OLD_GROUPED = pattern(r"[-+]?(0b[01_]+|[0-9][0-9]*(_[0-9_]*)(\.[0-9_]*)?)\Z")
+_OLD_SIXTIES = pattern(r"[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?\Z")
 _OLD_TRUTH = {"yes", "no", "on", "off"}
 
 

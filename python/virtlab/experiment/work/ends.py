@@ -19,9 +19,10 @@ from virtlab.catalogue.workloads.request_response import HTTP, NAME, PASSIVE_SHA
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
+from virtlab.lazy import pattern
 from virtlab.units import nearest
 
-OUTSIDE = re.compile(r"\[(?P<v6>[^]]+)\]:(?P<six>.*)|(?P<v4>[\d.]+):(?P<four>.*)")
+OUTSIDE = pattern(r"\[(?P<v6>[^]]+)\]:(?P<six>.*)|(?P<v4>[\d.]+):(?P<four>.*)")
 
 
 def with_ends(

@@ -6,7 +6,6 @@ other in a circle would never begin, which is found here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -23,12 +22,13 @@ from virtlab.experiment.read.leaves import NAME
 from virtlab.experiment.read.tree import Node
 from virtlab.experiment.work.chosen import chosen
 from virtlab.experiment.work.references import check_references
+from virtlab.lazy import pattern
 from virtlab.units import nearest
 
 COMMON = ("kind", "on", "needs", "ready")
 READY = ("port", "http", "line", "argv", "every", "timeout")
 _WRITE = "write e.g. 'db: {kind: program, on: h2.g1, argv: [redis-server], ready: {port: 6379}}'"
-_HTTP = re.compile(r"/[!-~]*\Z")
+_HTTP = pattern(r"/[!-~]*\Z")
 
 
 @dataclass(frozen=True, slots=True)

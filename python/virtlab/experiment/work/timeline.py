@@ -7,7 +7,6 @@ without cycles.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,9 +20,10 @@ from virtlab.experiment.work.calls import read_call, read_until
 from virtlab.experiment.work.moves import read_move
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
+from virtlab.lazy import pattern
 from virtlab.units import nearest
 
-_EVENT = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
+_EVENT = pattern(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")
 
 

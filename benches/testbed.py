@@ -97,6 +97,7 @@ def empties_gone(count: int) -> float:
             held.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY))
         os.write(told, b"x")
         os.kill(os.getpid(), signal.SIGSTOP)
+    os.close(told)  # a child that made none ends the pipe
     if os.read(ready, 1) != b"x":
         raise OSError("the namespaces could not be made")
     begin = time.monotonic()

@@ -42,6 +42,7 @@ from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
 from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.moving import (
+    COMPLETED,
     LOOK_CLOSELY_NS,
     LOOK_NS,
     Destination,
@@ -447,10 +448,10 @@ class Machines(Running):
                 if self.control.ended(self.machines[move.guest].process) is None:
                     raise
                 continue  # it is gone, which the news of its end says
-            if move.entries is None and (state == "completed" or move.there):
+            if move.entries is None and move.there:
                 move.entries = self._relocate(move)
-            if state == "completed":
-                moved = replace(move.arrive(self.control, self.now, time.time_ns), entries=move.entries)
+            if state == COMPLETED:
+                moved = replace(move.arrive(self.now, time.time_ns), entries=move.entries)
                 self._settle(move, moved)
                 self.moving.moved[move.action.id] = moved
                 yield move.action.id, None

@@ -41,6 +41,7 @@ RESUMED_S = 10.0
 CANCELLED_S = 10.0
 COMPLETED = "completed"
 OVER = frozenset({COMPLETED, "failed", "cancelled"})
+ELSEWHERE = frozenset({COMPLETED, "postcopy-active"})  # it runs at the source no more
 FORCED_MS = 2_000_000  # a downtime limit that nothing exceeds: QEMU's largest
 CURE = "see the console of the guest; on a busy machine lower the dirty rate, or raise the bandwidth"
 _NS_PER_US = 1000
@@ -92,7 +93,11 @@ class Move:
             self.source.execute("migrate-start-postcopy")
 
     def look(self, control: Control, now: Callable[[], int]) -> str:
-        """Asks QEMU how far it is, and keeps what it says: its word for the state."""
+        """Asks QEMU how far it is, and keeps what it says: its word for the state.
+
+        The source has `completed` when it has sent everything, which is some milliseconds before the guest runs at the
+        destination. This returns once it runs there.
+        """
         said = self.source.execute("query-migrate")
         memory = said.get("ram", {})
         rate = memory.get("dirty-pages-rate")
@@ -112,9 +117,10 @@ class Move:
             if most is not None and rounds >= most and not self.forced:
                 self.forced = True
                 self.source.execute("migrate-set-parameters", {"downtime-limit": FORCED_MS})
-        if self.mode == POST_COPY and said.get("status") == "postcopy-active" and not self.there:
+        state = str(said.get("status"))
+        if state in ELSEWHERE and not self.there:
             self._continue(control)
-        return str(said.get("status"))
+        return state
 
     def _continue(self, control: Control) -> None:
         """The guest runs at the destination: its agent is reached there from now on."""
@@ -129,10 +135,9 @@ class Move:
         control.call("hand_over", {"channel": self.agent})
         self.there = True
 
-    def arrive(self, control: Control, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
+    def arrive(self, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
         """All of the guest is at the destination, and it runs there: what is known of the move."""
-        if not self.there:
-            self._continue(control)
+        assert self.there
         said = self.source.execute("query-migrate")
         to_ours = now() - realtime()
         paused = _when(self.source, "STOP", self.guest) + to_ours

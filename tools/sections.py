@@ -43,7 +43,7 @@ class Types:
     def __init__(self, schema: dict[str, Any]) -> None:
         self._definitions = schema["$defs"]
         self._names: dict[str, list[str]] = {}  # of definitions that were written
-        self._forms: dict[str, str] = {}  # name -> its body
+        self._forms: dict[str, dict[str, str]] = {}  # name -> its keys and what each holds
         self.lines: list[str] = []
 
     def of(self, schema: dict[str, Any], name: str) -> str:
@@ -113,11 +113,11 @@ class Types:
             body = [f"    {key}: {kind}" for key, kind in fields.items()]
             text = "\n".join([f"class {name}(TypedDict, total=False):", f"    {doc}", "", *body])
         number, plain = 1, name
-        while self._forms.get(name, text) != text:  # another form of the same kind
+        while self._forms.get(name, fields) != fields:  # another form of the same kind
             number += 1
             text, name = text.replace(name, f"{plain}{number}"), f"{plain}{number}"
         if name not in self._forms:
-            self._forms[name] = text
+            self._forms[name] = fields
             self.lines += ["", text, ""]
         return name
 

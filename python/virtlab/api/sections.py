@@ -354,43 +354,6 @@ class Host(TypedDict, total=False):
     pushback: Literal["uplink", "guest", "none"] | str
 
 
-class Host2(TypedDict, total=False):
-    """Keys of a section."""
-
-    cpu: str
-    memory: str
-    image: str
-    runtime: Literal["runc", "crun", "podman"] | str
-    seccomp: Literal["default", "none"] | str
-    user_namespace: Literal["none", "own"] | str
-    firmware: Literal["bios", "uefi"] | str
-    vcpus: int | str
-    disk: Disk | str
-    vnic_model: Literal["virtio", "e1000", "e1000e"] | str
-    idle: Literal["sleep", "poll"] | str
-    offloads: Literal["off", "default"] | str
-    mtu: str
-    ipv4: str
-    ipv6: str
-    mac: str
-    guests: int | Sequence[str] | Mapping[str, PlacedGuest | str] | str
-    platform: Literal["namespace", "native", "container", "qemu", "xen", "appliance", "ssh", "libvirt"] | str
-    vswitch: Literal["linux_bridge", "ovs-netdev", "ovs-kernel", "none"] | str
-    vswitches: Mapping[str, Vswitch | str] | str
-    cpus: int | str
-    pools: Mapping[str, Pool | str] | str
-    joins: str
-    address: str
-    interface: str
-    network: Literal["own", "vxlan"] | str
-    domain: str
-    hypervisor: str
-    queue: Literal["fifo", "pfifo", "bfifo", "pfifo_fast", "sfq", "codel", "fq_codel", "pie", "tbf", "htb", "hfsc", "prio", "drr", "netem"] | FifoQueue | PfifoQueue | BfifoQueue | PfifoFastQueue | SfqQueue | CodelQueue | FqCodelQueue | PieQueue | TbfQueue | HtbQueue | HtbQueue2 | HfscQueue | HfscQueue2 | PrioQueue | DrrQueue | NetemQueue | Queue | str
-    queue_at: Literal["guest", "uplink", "both", "none"] | str
-    port_rate: str
-    pushback: Literal["uplink", "guest", "none"] | str
-
-
 class Topology(TypedDict, total=False):
     """A shape made of switches (or routers) that wires all hosts."""
 
@@ -402,12 +365,6 @@ class Topology(TypedDict, total=False):
 
 class Switch(TypedDict, total=False):
     """A physical store-and-forward switch."""
-
-    processing: str
-
-
-class Switch2(TypedDict, total=False):
-    """Keys of a section."""
 
     processing: str
 
@@ -430,37 +387,8 @@ class Router(TypedDict, total=False):
     pin: Literal["none", "one", "spread"] | str
 
 
-class Router2(TypedDict, total=False):
-    """Keys of a section."""
-
-    platform: Literal["namespace", "native", "container", "qemu", "xen", "appliance", "ssh", "libvirt"] | str
-    vswitch: Literal["linux_bridge", "ovs-netdev", "ovs-kernel", "none"] | str
-    cpu: str
-    memory: str
-    image: str
-    runtime: Literal["runc", "crun", "podman"] | str
-    seccomp: Literal["default", "none"] | str
-    user_namespace: Literal["none", "own"] | str
-    firmware: Literal["bios", "uefi"] | str
-    vnic_model: Literal["virtio", "e1000", "e1000e"] | str
-    routing: Literal["static", "ospf"] | str
-    licence: str
-    pin: Literal["none", "one", "spread"] | str
-
-
 class Link(TypedDict, total=False):
     """A full-duplex cable between two ports."""
-
-    ends: Sequence[str] | str
-    rate: str
-    propagation: str
-    realise: Literal["auto", "netem", "soft_switch", "shaping"] | str
-    queue: Literal["fifo", "pfifo", "bfifo", "pfifo_fast", "sfq", "codel", "fq_codel", "pie", "tbf", "htb", "hfsc", "prio", "drr", "netem"] | FifoQueue | PfifoQueue | BfifoQueue | PfifoFastQueue | SfqQueue | CodelQueue | FqCodelQueue | PieQueue | TbfQueue | HtbQueue | HtbQueue2 | HfscQueue | HfscQueue2 | PrioQueue | DrrQueue | NetemQueue | Queue | str
-    queue_back: Literal["fifo", "pfifo", "bfifo", "pfifo_fast", "sfq", "codel", "fq_codel", "pie", "tbf", "htb", "hfsc", "prio", "drr", "netem"] | FifoQueue | PfifoQueue | BfifoQueue | PfifoFastQueue | SfqQueue | CodelQueue | FqCodelQueue | PieQueue | TbfQueue | HtbQueue | HtbQueue2 | HfscQueue | HfscQueue2 | PrioQueue | DrrQueue | NetemQueue | Queue | str
-
-
-class Link2(TypedDict, total=False):
-    """Keys of a section."""
 
     ends: Sequence[str] | str
     rate: str
@@ -1378,14 +1306,14 @@ class Sections(TypedDict, total=False):
     factors: Mapping[str, Sequence[str | float | bool] | Range | Mapping[str, Any]]
     exclude: Sequence[Mapping[str, Any]]
     hosts: Required[int | Sequence[str] | Mapping[str, Host | str] | str]
-    host: Host2 | str
+    host: Host | str
     topology: Literal["line", "star", "tree", "none", "direct"] | Topology | str
     switches: int | Sequence[str] | Mapping[str, Switch | str] | str
-    switch: Switch2 | str
+    switch: Switch | str
     routers: int | Sequence[str] | Mapping[str, Router | str] | str
-    router: Router2 | str
+    router: Router | str
     links: Mapping[str, Link | str] | str
-    link: Link2 | str
+    link: Link | str
     network: Network | str
     timing: Timing | str
     collect: Collect | str

@@ -34,7 +34,7 @@ CLOCK = "the clock of a run"
 FOLDER = "the folder /run"
 OTHER_SENSES: dict[str, dict[str, str]] = {
     "rtt": {
-        "crates/virtlab-agent/src/probe/workload/meter_iperf3.rs": "a field of iperf3's output",
+        "crates/virtlab-agent/src/probe/workload/meters/iperf3.rs": "a field of iperf3's output",
         "python/virtlab/analysis/claims/__init__.py": METRIC,
         "python/virtlab/analysis/effects.py": METRIC,
         "python/virtlab/analysis/workloads/psping.py": METRIC,
@@ -127,7 +127,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
         "python/virtlab/testbed/vswitches/ovs_rules.py": COLUMN,
     },
     "start": {
-        "crates/virtlab-agent/src/probe/workload/meter_iperf3.rs": "a field of iperf3's output",
+        "crates/virtlab-agent/src/probe/workload/meters/iperf3.rs": "a field of iperf3's output",
         "crates/virtlab-agent/src/switch/request.rs": REQUEST,
         "python/virtlab/imported/iperf3.py": "a field of iperf3's output",
         "python/virtlab/plan/blocks.py": MARK,

@@ -14,7 +14,6 @@ CRATES = sorted(path.name for path in (ROOT / "crates").iterdir() if (path / "sr
 REVIEWED = {
     "virtlab-agent": [
         {"probe::expected", "probe::socket"},
-        {"probe::workload::psping", "probe::workload::psping_udp"},
     ],
     # Each discipline declares itself to `build`, which knows them all.
     "virtlab-qdisc": [

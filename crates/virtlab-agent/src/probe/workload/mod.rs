@@ -4,18 +4,13 @@
 
 mod arrivals;
 mod burst_load;
-mod connections;
 mod dirty;
 mod echo;
 pub mod http;
-mod http_answer;
 mod http_get;
-mod meter_iperf3;
-mod meter_ping;
+mod meters;
 mod paced;
-mod program;
 mod psping;
-mod psping_udp;
 mod raw_stream;
 pub mod request_response;
 mod ring;

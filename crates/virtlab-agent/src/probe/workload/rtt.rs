@@ -8,7 +8,7 @@
 //! before it has come (closed loop, as a ping-pong benchmark does).
 
 use super::echo::{self, Format, Packet};
-use super::{Arming, Kind, Prepared, Side, StandBy, Workload, meter_ping, parse};
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, meters, parse};
 use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::icmp;
@@ -42,7 +42,7 @@ const GRACE: Nanos = Nanos(30_000_000);
 const PENDING_STAMPS: usize = 1024;
 
 /// In the table of workloads.
-pub const KIND: Kind = Kind { meters: &[(Meter::Ping, meter_ping::prepare)], ..Kind::of(NAME, prepare) };
+pub const KIND: Kind = Kind { meters: &[(Meter::Ping, meters::ping::prepare)], ..Kind::of(NAME, prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

@@ -5,7 +5,7 @@
 //! what it read. An end fills its own columns and leaves the other's at 0. Goodput is what the server read.
 
 use super::tcp::{self, Info};
-use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, meters, parse};
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Meter;
@@ -27,7 +27,7 @@ const READ_BYTES: usize = 256 << 10;
 
 /// In the table of workloads.
 pub const KIND: Kind =
-    Kind { meters: &[(Meter::Iperf3, meter_iperf3::prepare_tcp)], ..Kind::of(NAME, prepare) };
+    Kind { meters: &[(Meter::Iperf3, meters::iperf3::prepare_tcp)], ..Kind::of(NAME, prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

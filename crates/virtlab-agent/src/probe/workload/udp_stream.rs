@@ -7,7 +7,7 @@
 
 use super::arrivals::Arrivals;
 use super::paced::{BATCH, Batch, Numbered, Stream};
-use super::{Arming, Kind, Prepared, Side, Workload, meter_iperf3, parse};
+use super::{Arming, Kind, Prepared, Side, Workload, meters, parse};
 use crate::clock;
 use crate::probe::batch::ReceiveBatch;
 use crate::probe::endpoint::version_of;
@@ -34,7 +34,7 @@ const SEND_BUFFER_BYTES: usize = 1 << 19;
 
 /// In the table of workloads.
 pub const KIND: Kind =
-    Kind { meters: &[(Meter::Iperf3, meter_iperf3::prepare_udp)], ..Kind::of(NAME, prepare) };
+    Kind { meters: &[(Meter::Iperf3, meters::iperf3::prepare_udp)], ..Kind::of(NAME, prepare) };
 
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {

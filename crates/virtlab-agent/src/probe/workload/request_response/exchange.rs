@@ -1,7 +1,6 @@
 //! A request and its answer on a connection, in the protocol of the role: ours, or HTTP/1.1.
 
 use super::super::http;
-use super::super::http_answer;
 use super::message::{self, HEAD, Head, Kind};
 use anyhow::{Context, bail, ensure};
 use std::net::SocketAddr;
@@ -80,7 +79,7 @@ impl Requests {
 /// An answer of which a part has come.
 pub enum Incoming {
     Own(message::Incoming),
-    Http(http_answer::Incoming),
+    Http(http::answer::Incoming),
 }
 
 impl Incoming {
@@ -88,7 +87,7 @@ impl Incoming {
     pub fn new(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Tcp | Protocol::Udp => Self::Own(message::Incoming::new()),
-            Protocol::Http => Self::Http(http_answer::Incoming::default()),
+            Protocol::Http => Self::Http(http::answer::Incoming::default()),
         }
     }
 
@@ -148,7 +147,7 @@ pub fn read(head: Head, number: Option<u64>, own: &Parameters) -> anyhow::Result
     Ok(Answer { ending, server: Some(server), bytes, closes: false })
 }
 
-fn read_http(answer: http_answer::Answer, number: Option<u64>, success: &Success) -> anyhow::Result<Answer> {
+fn read_http(answer: http::answer::Answer, number: Option<u64>, success: &Success) -> anyhow::Result<Answer> {
     ensure!(number.is_some(), UNASKED);
     let (bytes, closes) = (answer.body_bytes, answer.closes);
     if !success.statuses.contains(&answer.status) {

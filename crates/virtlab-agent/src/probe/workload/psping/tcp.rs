@@ -1,15 +1,6 @@
-//! `psping`: the tests of Sysinternals PsPing. `ping` takes the time of an ICMP echo or of a TCP connection,
-//! `latency` that of a request and its answer over TCP or UDP, one at a time; `bandwidth` keeps `outstanding`
-//! requests under way.
-//!
-//! A request is over when the far end has it whole and its answer is back, so a bandwidth test is a latency test
-//! with a larger window: nothing counts as sent because it lies in a socket's buffer. `reverse` (`-r`) swaps the
-//! sizes of request and answer. A row per request; those of the warm-up have numbers below 0, those never answered
-//! end at -1.
+//! `psping` over TCP: connections that are closed at once, or requests on one that is kept.
 
-use super::tcp;
-use super::tcp_rr::{answerer, flags_of};
-use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse, psping_udp, rtt};
+use super::totals::close;
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
@@ -18,73 +9,24 @@ use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
-use anyhow::Context;
-use serde_json::json;
+use crate::probe::workload::tcp_rr::flags_of;
+use crate::probe::workload::{Workload, tcp};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use virtlab_load::Transport;
 use virtlab_load::parameters::Buffers;
-use virtlab_load::parameters::psping::{Asked, NAME, Psping, Test};
+use virtlab_load::parameters::psping::Asked;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::RequestRow;
 
-/// In the table of workloads.
-pub const KIND: Kind = Kind::of(NAME, prepare);
-
-/// Prepares either end.
-pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
-    let parameters: Psping = parse(&arming.own)?;
-    let asked = parameters.asked().context("parameters")?;
-    if parameters.protocol == Transport::Icmp {
-        return prepare_icmp(arming, &parameters);
-    }
-    if parameters.protocol == Transport::Udp {
-        return psping_udp::prepare(&arming, asked);
-    }
-    if arming.side == Side::Server {
-        return answerer(&arming, Buffers::default(), asked.sizes.0, asked.sizes.1);
-    }
-    let (local, peer) = arming.ends()?;
-    if parameters.test == Test::Ping {
-        return Ok(Prepared::fixed(Connector { asked, local, peer }));
-    }
-    Ok(Prepared::fixed(Client { asked, local, peer, idle: arming.common.idle }))
-}
-
-/// ICMP echoes are those of `rtt`: one after another, or at the interval.
-fn prepare_icmp(arming: Arming<'_>, parameters: &Psping) -> anyhow::Result<Prepared> {
-    if arming.side == Side::Server {
-        return Ok(Prepared::fixed(StandBy));
-    }
-    let own = json!({
-        "protocol": "icmp", "payload_bytes": parameters.request_bytes, "interval_ns": parameters.interval_ns,
-        "count": parameters.count + parameters.warmup, "timeout_ns": parameters.timeout_ns,
-    });
-    let own = own.as_object().cloned().unwrap_or_default();
-    let arming = Arming { own, ..arming };
-    rtt::prepare(arming)
-}
-
-/// Adds what every test counts.
-pub fn close(report: &mut Report, asked: &Asked, rows: Spool<RequestRow>, answered: u64, sent: u64) {
-    report.add("sent_requests", sent);
-    report.add("answered_requests", answered);
-    report.add("sent_bytes", sent * asked.sizes.0);
-    report.add("received_bytes", answered * asked.sizes.1);
-    report.add("unsent_requests", asked.total - sent);
-    report.add("send_errors", 0);
-    report.table(rows);
-}
-
 /// `ping` over TCP: a connection each time, closed at once.
-struct Connector {
-    asked: Asked,
-    local: SocketAddr,
-    peer: SocketAddr,
+pub struct Connector {
+    pub asked: Asked,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
 }
 
 impl Connector {
@@ -138,11 +80,11 @@ impl Workload for Connector {
 }
 
 /// `latency` and `bandwidth` over one TCP connection.
-struct Client {
-    asked: Asked,
-    local: SocketAddr,
-    peer: SocketAddr,
-    idle: Idle,
+pub struct Client {
+    pub asked: Asked,
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+    pub idle: Idle,
 }
 
 impl Workload for Client {

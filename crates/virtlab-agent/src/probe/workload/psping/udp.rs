@@ -1,8 +1,6 @@
 //! `psping` over UDP: one thread sends while the window has room and takes answers; what is not answered in time is lost.
 
-use super::psping::close;
-use super::rtt::Reflector;
-use super::{Arming, Prepared, Side, Workload};
+use super::totals::close;
 use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
@@ -10,6 +8,8 @@ use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Trouble, trouble};
 use crate::probe::spool::Spool;
 use crate::probe::waits::Waits;
+use crate::probe::workload::rtt::Reflector;
+use crate::probe::workload::{Arming, Prepared, Side, Workload};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};

@@ -3,7 +3,7 @@
 //! Bytes in, whole answers out. A body has a length, or chunks with a trailer (RFC 9112, 7.1), or ends with its connection.
 //! Interim answers (100 to 199) are read over. httparse reads heads, sizes of chunks and trailers.
 
-use super::http::{Framing, HEAD_MOST_BYTES, Head, read_answer};
+use super::{Framing, HEAD_MOST_BYTES, Head, read_answer};
 use anyhow::{anyhow, ensure};
 use httparse::{EMPTY_HEADER, Status};
 

@@ -3,7 +3,7 @@
 //! ping gives one line per reply with the instant and the time; it has no kernel stamps for the path and tells no
 //! schedule, so `path_rtt_ns` is -1 and `intended_ns` is when it sent. Its own summary becomes counters.
 
-use super::{Arming, Prepared, Side, StandBy, Workload, parse, program};
+use super::program;
 use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
@@ -11,6 +11,7 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
+use crate::probe::workload::{Arming, Prepared, Side, StandBy, Workload, parse};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use virtlab_load::parameters::{Carrier, Rtt as Parameters};

@@ -10,13 +10,14 @@
 //! says it measured must be the peer. A stranger can make a role fail so, and is in no result.
 
 use super::connections::{self, Connections};
-use super::{Arming, Prepared, Side, Workload, parse, program};
+use super::program;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing, sleep};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::Spool;
+use crate::probe::workload::{Arming, Prepared, Side, Workload, parse};
 use anyhow::Context;
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};

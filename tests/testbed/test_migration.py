@@ -209,6 +209,49 @@ def test_a_machine_that_is_paused_first_is_copied_once() -> None:
     assert (arrived > outcome.marks["go.finished"].t_ns).sum() > 50
 
 
+@pytest.mark.parametrize(("arp", "protocol"), [("live", "icmp"), ("static", "udp")])
+def test_a_machine_that_is_shut_down_boots_at_the_other_host_and_serves_again(
+    arp: str, protocol: str
+) -> None:
+    world = three_hosts() | {"arp": arp}
+    values = moving_plan(world=world, mode="cold", downtime_limit_ns=None).model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
+    values["roles"]["probe"]["protocol"] = protocol
+    wanted = Plan.model_validate(values)
+    assert Testbed().check(wanted) == []
+    with Testbed().open(wanted, worlds.Patient()) as session:
+        assert len(qemus()) == 2
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+        assert len(qemus()) == 1, "what it left has ended"
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert marks(outcome) == {"go.started", "go.finished", "go.done"}
+    events = {event.what: event.t_ns for event in sink.events}
+    assert (
+        events["go.started"]
+        <= events["go.paused"]
+        < events["go.off"]
+        < events["go.on"]
+        < events["go.resumed"]
+    )
+    assert outcome.marks["go.finished"].t_ns == events["go.resumed"]
+    assert (
+        pause_ns(sink)
+        == of_migration(sink, "migration_time")[0]
+        == events["go.resumed"] - events["go.paused"]
+    )
+    assert of_migration(sink, "migration_sent") == [0]
+    arrived = answered_ns(sink)
+    assert (arrived < events["go.paused"] + 10**7).sum() > 100
+    assert not ((arrived > events["go.off"]) & (arrived < events["go.on"])).any()
+    assert (arrived > events["go.resumed"]).sum() > 50, "clients find it at the other host"
+    if protocol == "udp":
+        counted = sink.counters("stop")["probe/server", "received_packets"]
+        assert counted >= len(arrived), "before and after it was off"
+    assert outcome.clocks["v"]["bound_ns"] > 0
+
+
 def test_after_so_many_rounds_a_machine_is_paused_whatever_is_left() -> None:
     sink, _ = moved(rate_byte_per_s=SLOW, rounds_limit=2, downtime_limit_ns=20_000_000)
     (rounds,) = of_migration(sink, "migration_rounds")

@@ -41,7 +41,7 @@ MIGRATION = by_key(
     Metric(
         "pause", "ns", "lower",
         "How long the processors of a guest that moves stood still: from the end of its last instruction at the source to "
-        "its first at the destination.",
+        "its first at the destination; of one that is shut down, until it serves again.",
         "QMP: STOP at the source, RESUME at the destination", _ONCE, "entity",
     ),
     Metric(

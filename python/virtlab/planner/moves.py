@@ -8,11 +8,18 @@ from virtlab.catalogue.actions import MIGRATE
 from virtlab.plan import Action, Guest, Plan, Refusal, Vnic
 
 MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
+HOT, POST_COPY, COLD = "hot", "post_copy", "cold"  # the other modes
+NETWORK = "network"  # the copy crosses the links of the world
 
 
 def moves(plan: Plan) -> dict[str, Action]:
     """Guest -> the action by which it moves."""
     return {str(action.guest): action for action in plan.timeline if action.do == MIGRATE.name}
+
+
+def mode_of(action: Action) -> str:
+    """How a guest moves by an action."""
+    return action.mode or MODE
 
 
 def vswitch_there(guest: Guest, vswitch: str, to: str) -> str:

@@ -26,16 +26,27 @@ from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal
-from virtlab.planner.moves import MODE, OVER, bound_to_its_port, moved, moves, no_destination, vswitch_there
+from virtlab.planner.moves import (
+    COLD,
+    HOT,
+    MODE,
+    NETWORK,
+    OVER,
+    POST_COPY,
+    bound_to_its_port,
+    mode_of,
+    moved,
+    moves,
+    no_destination,
+    vswitch_there,
+)
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.pools import sharing_processors, vcpus
 
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's own limits, where a Plan says none: max-bandwidth, downtime-limit
 DOWNTIME_LIMIT_NS = 300_000_000
 LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY
-NETWORK = "network"
-COLD, POST_COPY = "cold", "post_copy"
-MODES = ("pre_copy", POST_COPY, "hot", COLD)
+MODES = (MODE, POST_COPY, HOT, COLD)
 S = 1e9
 
 
@@ -49,7 +60,7 @@ def lowered_move(
         "entity": f"guests.{name}",
         "guest": {"memory_bytes": float(guest.memory_bytes or 0)},
         "policy": {
-            "mode": action.mode or MODE, "rule": "qemu", "window_s": LOOKS_EVERY_S,
+            "mode": mode_of(action), "rule": "qemu", "window_s": LOOKS_EVERY_S,
             "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / S,
         },
         "bandwidth_byte_per_s": float(action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S),

@@ -16,7 +16,7 @@ from virtlab.testbed.build.moves import refused
 from virtlab.testbed.platforms.qemu.command import Machine
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.refusals import memory_refusals
-from virtlab.testbed.steps.operations import ForwardingAdd, LinkSet, TapAdd
+from virtlab.testbed.steps.operations import AddressAdd, ForwardingAdd, LinkSet, SysctlSet, TapAdd
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "plans" / "live_migration.json").read_text())
 Change = Callable[[dict[str, Any]], None]
@@ -79,7 +79,10 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "path", "words"),
     [
-        (move(mode="cold"), "timeline.go.mode", "write 'mode: pre_copy | hot | post_copy'"),
+        (move(mode="warm"), "timeline.go.mode", "write 'mode: pre_copy | hot | post_copy | cold'"),
+        (move(mode="cold", rounds_limit=3), "timeline.go.rounds_limit", "'cold' has no rounds"),
+        (move(mode="cold", connections=2), "timeline.go.connections", "is not copied"),
+        (move(mode="cold", compression="zlib"), "timeline.go.compression", "is not copied"),
         (move(mode="post_copy"), "timeline.go.mode", "sysctl vm.unprivileged_userfaultfd=1"),
         (move(mode="post_copy", connections=2), "timeline.go.connections", "write 'mode: pre_copy'"),
         (move(mode="hot", rounds_limit=3), "timeline.go.rounds_limit", "'hot' has no rounds"),
@@ -119,6 +122,51 @@ def test_what_is_not_carried_over_is_refused(
     found = [each for each in refused(plan(change)) if each.path == path]
     assert found, list(refused(plan(change)))
     assert any(words in f"{each.reason}; {each.cure}" for each in found), found
+
+
+def cold() -> Change:
+    return move(mode="cold", downtime_limit_ns=None, compression=None, connections=None)
+
+
+def test_who_boots_anew_answers_echoes_again_and_nothing_else() -> None:
+    assert list(refused(plan(cold()))) == []
+    connects = {"workload": "tcp_rr", "request_bytes": 1, "response_bytes": 1, "interval_ns": None}
+
+    def of_connections(values: dict[str, Any]) -> None:
+        values["roles"]["client"] = {"from": "c", "to": "v", **connects}
+
+    assert any("end with its kernel" in each.reason for each in refused(plan(cold(), of_connections)))
+
+    def writer(values: dict[str, Any]) -> None:
+        memory = {"rate_byte_per_s": 10**6, "working_set_bytes": 1 << 20}
+        values["roles"]["memory"] = {"workload": "dirty", "from": "v", **memory}
+
+    (found,) = refused(plan(cold(), writer))
+    assert "ends when it is shut down" in found.reason
+    assert found.cure.startswith("write 'mode: pre_copy'")
+
+
+def test_who_boots_at_another_host_says_where_it_is_as_its_link_comes_up() -> None:
+    def inside(*changes: Change) -> list[object]:
+        return [step.op for step in lower(plan(*changes)).machines["v"].steps]
+
+    found = inside(cold())
+    announced = next(
+        at for at, op in enumerate(found) if isinstance(op, SysctlSet) and "arp_notify" in op.path
+    )
+    assert isinstance(found[announced + 1], AddressAdd), "it has an address before its link comes up"
+    for other in (inside(), inside(cold(), world(arp="static"))):
+        assert not [op for op in other if isinstance(op, SysctlSet) and "arp_notify" in op.path]
+
+
+def test_the_destination_of_a_cold_move_waits_for_nobodys_memory() -> None:
+    fields: dict[str, Any] = {
+        "name": "v", "kernel": "k", "initramfs": "i", "accelerator": "tcg", "vcpus": 1, "memory_bytes": 1 << 27,
+        "ports": [], "agent": 3, "monitor": 4, "held": True,
+    }  # fmt: skip
+    words = Machine(**fields).argv()
+    assert "-S" in words
+    assert "-incoming" not in words
 
 
 def test_a_dirty_rate_is_sampled_of_machines_alone_and_for_a_second() -> None:

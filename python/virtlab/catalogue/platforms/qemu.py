@@ -15,7 +15,7 @@ QEMU = Platform(
         type="in an operating system",
         virtualisation=("emulation (TCG)", "untested: hardware (KVM)", "paravirtual devices (virtio)"),
         own_kernel=True,
-        migration="QEMU's own: live, pre-copy, post-copy; hot, with a pause of all of it",
+        migration="QEMU's own: live, pre-copy, post-copy; hot, with a pause of all of it; cold",
         snapshots="QEMU's own: of disks and of running machines; not played by virtlab",
         licence="GPL-2.0 (QEMU, Linux)",
     ),
@@ -23,7 +23,7 @@ QEMU = Platform(
     disk=MODEL_DISK,
     disks=True,
     start_ns=3_000_000_000,
-    moves=("pre_copy", "hot", "post_copy"),
+    moves=("pre_copy", "hot", "post_copy", "cold"),
     reset=Reset(
         "QMP system_reset: firmware and kernel begin again, and it is told its network again", boots=True
     ),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Plan, Vnic
-from virtlab.planner.moves import moved, moves, vswitch_there
+from virtlab.planner.moves import COLD, mode_of, moved, moves, vswitch_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric
@@ -382,9 +382,10 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
                 locked = PLATFORMS[entry.platform].locked_offloads
                 off = {feature: value for feature, value in OFFLOADS_OFF.items() if feature not in locked}
                 out.add_inside(guest, path, OffloadSet(namespace, place.link, off))
-            out.add_inside(guest, path, LinkSet(namespace, place.link, up=True))
-            addresses = (AddressAdd(namespace, place.link, address) for address in vnic.ip)
-            out.add_inside(guest, path, *addresses)
+            up = LinkSet(namespace, place.link, up=True)
+            addresses = [AddressAdd(namespace, place.link, address) for address in vnic.ip]
+            announced = list(_announced(plan, guest, namespace, place.link))
+            out.add_inside(guest, path, *([*announced, *addresses, up] if announced else [up, *addresses]))
             by_link = (namespace, place.link) in shaped
             behind = vnic.vswitch in shared and not (entry.forwards or entry.bridges)
             held = pushback(namespace, place.link, vnic, by_link=by_link, shared=behind)
@@ -398,6 +399,17 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
         for route in plan.world.routes.get(guest, ()):
             link = out.vnics[guest, route.vnic].link
             out.add_inside(guest, f"routes.{guest}", RouteAdd(namespace, link, route.to, route.via))
+
+
+def _announced(plan: Plan, guest: str, namespace: str, link: str) -> Iterator[Operation]:
+    """Has the kernel of a guest that boots at another host say where it is, as its link comes up: it may serve alone, and
+    switches that learn would still send to where it was.
+    """
+    action = moves(plan).get(guest)
+    if action is not None and mode_of(action) == COLD and plan.world.arp == "live":
+        yield SysctlSet(namespace, f"net/ipv4/conf/{link}/arp_notify", "1")
+        if _has_ipv6(plan, [guest]):
+            yield SysctlSet(namespace, f"net/ipv6/conf/{link}/ndisc_notify", "1")
 
 
 def _speaks_ecn(plan: Plan, guest: str) -> str | None:

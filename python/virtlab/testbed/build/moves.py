@@ -13,14 +13,23 @@ from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.vswitches.linux_bridge import LINUX_BRIDGE
 from virtlab.plan import Action, Plan, Refusal
-from virtlab.planner.moves import MODE, OVER, bound_to_its_port, no_destination, vswitch_there
+from virtlab.planner.moves import (
+    COLD,
+    MODE,
+    OVER,
+    POST_COPY,
+    bound_to_its_port,
+    mode_of,
+    no_destination,
+    vswitch_there,
+)
 
-HOT, POST_COPY = "hot", "post_copy"
 CONNECTIONS_MAX = 16
 XBZRLE, ZLIB, ZSTD = "xbzrle", "zlib", "zstd"
 USERFAULTS = Path("/proc/sys/vm/unprivileged_userfaultfd")
 CURE_USERFAULTS = "as root: sysctl vm.unprivileged_userfaultfd=1"
 LONGEST_NS = 50_000_000_000  # a probe that hears nothing for 60 s ends its traffic
+DATAGRAMS = frozenset({"icmp", "udp"})
 OF_THREADS = "guest.vcpus"
 OF_KERNELS = "memory"
 OF_PROCESSES = "guests"
@@ -55,6 +64,8 @@ def refused(plan: Plan) -> Iterator[Refusal]:
         yield from _how(path, action, plan)
         yield from _where(path, action, plan)
         yield from _measured(path, action.guest, plan)
+        if mode_of(action) == COLD:
+            yield from _ends_with_its_kernel(path, action.guest, plan)
     if seen:
         yield from _collected(plan)
 
@@ -67,7 +78,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         able = ", ".join(name for name, each in PLATFORMS.items() if each.moves)
         reason = f"no guest of platform '{guest.platform}' moves here"
         yield Refusal(f"{path}.guest", reason, f"write 'platform: {able}'")
-    elif (action.mode or MODE) not in modes:
+    elif mode_of(action) not in modes:
         reason = f"the mode '{action.mode}' is not played"
         yield Refusal(f"{path}.mode", reason, f"write 'mode: {' | '.join(modes)}'")
     yield from _copied(path, action)
@@ -84,9 +95,12 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 
 def _copied(path: str, action: Action) -> Iterator[Refusal]:
     """What a mode does not go with."""
-    mode = action.mode or MODE
+    mode = mode_of(action)
     if mode == POST_COPY and (why := userfaults_missing()) is not None:
         yield Refusal(f"{path}.mode", why, CURE_USERFAULTS)
+    for key in ("compression", "connections"):
+        if mode == COLD and getattr(action, key) is not None:
+            yield Refusal(f"{path}.{key}", "a guest that is shut down is not copied", "remove it")
     if mode == POST_COPY and (action.compression is not None or action.connections is not None):
         key = "compression" if action.compression is not None else "connections"
         reason = "QEMU sends the pages that a guest asks for one by one, as they are"
@@ -126,6 +140,22 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         elif not all(each is not None and each.learning for each in pair):
             yield Refusal(own, "a bridge that does not learn never sends to where it is", "let both learn")
         yield from bound_to_its_port(own, vnic)
+
+
+def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
+    """What a guest cannot have that boots again: only who answers echoes does so as before."""
+    for name, role in plan.roles.items():
+        workload = WORKLOADS.get(role.workload)
+        if workload is None or guest not in {role.from_, role.to}:
+            continue
+        if guest == role.from_:
+            reason = f"'{name}' runs in it, and ends when it is shut down"
+            yield Refusal(
+                f"{path}.guest", reason, f"write 'mode: {MODE}', or let it run in a guest that stays"
+            )
+        elif not workload.echoes or workload.transport(role.parameters) not in DATAGRAMS:
+            reason = f"connections of '{name}' end with its kernel"
+            yield Refusal(f"{path}.guest", reason, f"write 'mode: {MODE}', or measure by rtt")
 
 
 def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

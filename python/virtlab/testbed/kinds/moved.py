@@ -20,7 +20,7 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Instants by the run's clock. `pause_ns`: how long its processors stood still, from the last instruction at the source
-    to the first at the destination.
+    to the first at the destination; of one that boots again, from the request to shut down until it serves again.
     """
 
     began_ns: int
@@ -32,6 +32,7 @@ class Moved:
     setup_ns: int = 0  # of the total, before the first page
     looks: tuple[Look, ...] = field(default=())
     entries: tuple[tuple[int, str], ...] | None = None  # fixed entries that were changed, and when
+    boot: tuple[int, int] | None = None  # when it was off, and on again: of one that was not copied
 
     @property
     def pause_ns(self) -> int:

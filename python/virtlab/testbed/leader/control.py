@@ -340,6 +340,10 @@ class Control:
             self._next_beat_s = time.monotonic() + BEAT_S
         self._beats[channel] = None
 
+    def rest(self, channel: int) -> None:
+        """The agent of a channel expects to hear from us no more: it was ended."""
+        self._beats.pop(channel, None)
+
     def attached(self, channel: int) -> bool:
         """Whether a stream of its own leads to this channel."""
         return self._branch(channel) is not None

@@ -74,7 +74,8 @@ class Collection:
         t_ns = self.trial.site.now()
         entity = f"{name}/{side.side}"
         self.trial.counting.rows += [
-            (t_ns, STOPPED, entity, counter, int(value)) for counter, value in report["counters"].items()
+            (t_ns, STOPPED, entity, counter, int(value) + side.before.get(counter, 0))
+            for counter, value in report["counters"].items()
         ]
         for taint in report["taints"]:
             text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"

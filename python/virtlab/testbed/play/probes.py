@@ -35,6 +35,7 @@ class Side:
     channel: int
     started: bool = False
     finished: bool = False
+    before: dict[str, int] = field(default_factory=dict)  # what it had counted when its guest booted again
 
 
 @dataclass(slots=True)
@@ -52,6 +53,8 @@ class Probes:
     cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
+    _servers: dict[str, dict[str, Any]] = field(default_factory=dict)  # role -> how its server was armed
+    _halted: set[str] = field(default_factory=set)  # roles whose server had begun
 
     def channel(self, guest: str) -> int:
         """The channel of the guest's probe; starts it if none exists."""
@@ -118,7 +121,7 @@ class Probes:
                     for near, far in [each.ends]
                     if near.address is not None and far.address is not None
                 ]
-            request = {
+            request: dict[str, Any] = {
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
             }  # fmt: skip
@@ -130,8 +133,38 @@ class Probes:
                 what = f"guest {end.guest}, {side}: {error.what}"
                 raise GuestError(f"roles.{name}", what, error.cure) from error
             port = reply.get("port", port)
+            if side == "server":
+                self._servers[name] = {**request, "local": {**request["local"], "port": port}}
             armed.append(Side(name, side, end.guest, channel))
         return armed
+
+    def halt(self, side: Side) -> None:
+        """Ends a server whose guest is about to be shut down, and keeps what it counted."""
+        if side.started:
+            self._halted.add(side.role)
+            self.control.call("stop", {"role": side.role}, channel=side.channel)
+            counted = self.control.call("collect", {"role": side.role}, channel=side.channel)["counters"]
+            side.before = {name: int(count) + side.before.get(name, 0) for name, count in counted.items()}
+        side.started = False
+
+    def forget(self, guest: str) -> None:
+        """The guest's kernel ends, and its probe with it."""
+        if (channel := self.channels.pop(guest, None)) is not None:
+            del self.guests[channel], self.stations.probes[channel]
+            self.control.rest(channel)
+
+    def serve_again(self, side: Side) -> None:
+        """A server answers again whose guest has booted, at the port that its clients know. GuestError when it does not."""
+        channel = self.channel(side.guest)
+        try:
+            self.control.call("arm", self._servers[side.role], channel=channel)
+            if side.role in self._halted:
+                self.control.call("start", {"role": side.role}, channel=channel)
+        except RefusedError as error:
+            what = f"guest {side.guest}, {side.side}: {error.what}"
+            raise GuestError(f"roles.{side.role}", what, error.cure) from error
+        side.started = side.role in self._halted
+        self._halted.discard(side.role)
 
     def _arm_outside(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
         """Arms the client of a role whose server is an address outside. GuestError when it refuses."""

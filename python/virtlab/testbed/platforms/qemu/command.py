@@ -72,6 +72,7 @@ class Machine:
     own_disk: OwnDisk | None = None  # beside what it boots
     moves: bool = False  # its memory is copied to another machine while it runs
     incoming: bool = False  # it waits for the memory of a machine that moves here
+    held: bool = False  # its processors wait to be let go
     account: int | None = None  # whose rights it has while the guest runs; None: its caller's
 
     @property
@@ -102,6 +103,7 @@ class Machine:
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={self.agent}",
             "-device", f"virtserialport,chardev=agent,name={PORT}",
             *confinement.words(self.account), *(["-incoming", "defer"] if self.incoming else []),
+            *(["-S"] if self.held else []),
         ]  # fmt: skip
         for number, port in enumerate(self.ports):
             out += ["-netdev", f"tap,id=net{number},fd={port.descriptor}"]

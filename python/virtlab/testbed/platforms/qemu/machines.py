@@ -22,12 +22,12 @@ from virtlab.catalogue.actions import MIGRATE
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
-from virtlab.planner.moves import moves
+from virtlab.planner.moves import COLD, mode_of, moves
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
-from virtlab.testbed.kinds.clock import GuestClock, read
+from virtlab.testbed.kinds.clock import GuestClock, Reading, read
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.kinds.platform import News, Running
@@ -38,6 +38,7 @@ from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
 from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
 from virtlab.testbed.platforms.qemu.monitor import Monitor
@@ -178,6 +179,7 @@ class Machines(Running):
     now: Callable[[], int] = raw_ns  # the run's clock
     moving: Moving = field(init=False)
     dirtying: Dirtying = field(init=False)
+    observe: Observer = field(init=False)  # who watches the session
 
     def __post_init__(self) -> None:
         self.moving, self.dirtying = Moving(self.control, self.now), Dirtying(self.now)
@@ -186,6 +188,7 @@ class Machines(Running):
         """Boots all of them. GuestError with the end of the console when one does not come up."""
         if shutil.which(command.PROGRAM) is None:
             raise MachineError("guests", f"{command.PROGRAM} is missing", "install qemu-system-x86")
+        self.observe = observe
         images: dict[str, tuple[Image, str]] = {}
         disks: dict[str, tuple[Disk, dict[str, object]]] = {}
         names = self.names
@@ -217,8 +220,9 @@ class Machines(Running):
             self._ask_monitor(machine)  # while the agents do their work
         for name, destination in self.moving.destinations.items():
             destination.monitor.connect()
-            limits = prepare(moves(self.plan)[name], self.monitor(name), destination.monitor)
-            self.machines[name].read_back |= limits
+            action = moves(self.plan)[name]
+            if mode_of(action) != COLD:
+                self.machines[name].read_back |= prepare(action, self.monitor(name), destination.monitor)
         for machine in self.machines.values():
             self._await_told(machine, observe)
             self._await_carriers(machine, observe)
@@ -359,7 +363,7 @@ class Machines(Running):
             own_disk=command.OwnDisk(_FIRST_DESCRIPTOR + 2 + len(taps), guest.disk.write_cache_bytes > 0)
             if guest.disk is not None
             else None,
-            moves=name in moves(self.plan),
+            moves=name in moves(self.plan) and mode_of(moves(self.plan)[name]) != COLD,
             account=confinement.account(channel),
         )
         machine.wanted = wanted
@@ -399,7 +403,8 @@ class Machines(Running):
         """Starts the machine in which a guest will run, without its memory. It is heard as the guest itself."""
         assert machine.wanted is not None
         name, taps = machine.name, self.lowered.machines[machine.name].there
-        wanted = replace(machine.wanted, incoming=True, account=confinement.account(channel))
+        cold = mode_of(moves(self.plan)[name]) == COLD
+        wanted = replace(machine.wanted, incoming=not cold, held=cold, account=confinement.account(channel))
         descriptors: list[dict[str, Any]] = [
             {"kind": "heir", "channel": machine.leader},
             {"kind": "stream", "channel": channel + 1},
@@ -428,6 +433,13 @@ class Machines(Running):
         if there is None:
             raise GuestError(f"guests.{guest}", "has moved before, and nothing waits for it", CURE_MOVED)
         inside = self.lowered.machines[guest]
+        if mode_of(action) == COLD:
+            network = self.lowered.guests[guest]
+            self.moving.cold[action.id] = ColdMove(
+                guest, action, self.monitor(guest), there, machine.leader, network
+            )
+            self.moving.cold[action.id].begin(self.control, self.now)
+            return
         look_ns = LOOK_CLOSELY_NS if inside.moved or inside.relocated else LOOK_NS
         move = Move(guest, action, self.monitor(guest), there, machine.leader, look_ns)
         self.moving.under_way[action.id] = move
@@ -435,7 +447,7 @@ class Machines(Running):
 
     def busy(self) -> bool:
         """Whether one moves."""
-        return bool(self.moving.under_way)
+        return bool(self.moving.under_way or self.moving.cold)
 
     def attend(self) -> Iterator[News]:
         """Looks how far each is, and how fast the others dirty their memory."""
@@ -461,9 +473,34 @@ class Machines(Running):
                 move.stay(self.control)
                 what = f"guests.{move.guest}: its move {state}; it runs on at {self._host_of(move.guest)}"
                 yield move.action.id, what
+        yield from self._boot_elsewhere()
+
+    def _boot_elsewhere(self) -> Iterator[News]:
+        """Looks after those that are shut down here and boot there."""
+        for move in list(self.moving.cold.values()):
+            machine = self.machines[move.guest]
+            if not move.there:
+                if move.look(self.control, self.now):
+                    self._replace(move.guest, move.source)
+                    move.entries = self._relocate(move)
+                    self._greet(machine)
+                continue
+            self._tell_awake()
+            if machine.hello is not None or not self.control.answered(machine.ports_query or 0):
+                continue
+            self._await_told(machine, self.observe)
+            self._await_carriers(machine, self.observe)
+            machine.clock.forget()  # it began again
+            machine.clock.add(self._read_clock(machine))
+            moved = move.arrive(self.now())
+            self.moving.moved[move.action.id] = replace(moved, entries=move.entries)
+            del self.moving.cold[move.action.id]
+            yield move.action.id, None
 
     def give_up(self, action: str) -> None:
         """A move took too long: the guest stays."""
+        if (cold := self.moving.cold.pop(action, None)) is not None:
+            cold.give_up(self.control)
         move = self.moving.under_way.pop(action, None)
         if move is not None:
             self.moving.destinations.pop(move.guest)
@@ -471,7 +508,8 @@ class Machines(Running):
 
     def away(self) -> Iterator[str]:
         """Those that move."""
-        return (move.guest for move in self.moving.under_way.values())
+        yield from (move.guest for move in self.moving.under_way.values())
+        yield from (move.guest for move in self.moving.cold.values())
 
     def moved(self, action: str) -> Moved | None:
         """What is known of a move that is over."""
@@ -480,7 +518,7 @@ class Machines(Running):
     def _host_of(self, guest: str) -> str:
         return self.plan.world.guests[guest].host
 
-    def _relocate(self, move: Move) -> tuple[tuple[int, str], ...]:
+    def _relocate(self, move: Move | ColdMove) -> tuple[tuple[int, str], ...]:
         """Fixed entries name the ports behind which the guest is now: when each was changed, by our clock."""
         inside, changed = self.lowered.machines[move.guest], []
         if inside.moved:
@@ -496,21 +534,25 @@ class Machines(Running):
         return tuple(changed)
 
     def _settle(self, move: Move, moved: Moved) -> None:
-        """The guest is another process from now on; the one that it left ends."""
+        """The guest runs at its destination, and is told by its clock again."""
         machine = self.machines[move.guest]
-        there = self.moving.destinations.pop(move.guest)
         del self.moving.under_way[move.action.id]
+        self._replace(move.guest, move.source)
+        machine.clock.stood_still(moved.resumed_at_ns, self._read_clock(machine))
+
+    def _replace(self, guest: str, source: Monitor) -> None:
+        """A guest is another process from now on; the one that it left ends."""
+        machine, there = self.machines[guest], self.moving.destinations.pop(guest)
         left, machine.process, machine.pid = machine.process, there.process, there.pid
         self._by_channel.pop(left)
         self._by_channel[there.process] = machine
-        move.source.close()
+        source.close()
         machine.monitor = there.monitor
-        self.dirtying.forget(move.guest)
+        self.dirtying.forget(guest)
         self.control.call("kill", {"channel": left, "signal": int(signal.SIGKILL)})
-        machine.clock.stood_still(
-            moved.resumed_at_ns,
-            read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now),
-        )
+
+    def _read_clock(self, machine: Started) -> Reading:
+        return read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now)
 
     def _greet(self, machine: Started) -> None:
         machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)

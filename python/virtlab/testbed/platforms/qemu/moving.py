@@ -4,9 +4,9 @@ Beside such a guest a second QEMU waits from the start, its destination: the sam
 virtual switch, no instruction of its own yet. The copy goes by TCP over the loopback of the network in which both
 processes are, and crosses no link of the world.
 
-Four modes: `pre_copy` copies while the guest runs, in rounds; `hot` pauses it first, so that one round is enough;
+Three modes copy: `pre_copy` while the guest runs, in rounds; `hot` pauses it first, so that one round is enough;
 `post_copy` pauses it at once, has it continue at the destination, and its pages follow as it asks for them, and in order.
-(The fourth, `cold`, copies nothing: the guest is shut down, and boots there.)
+The fourth copies nothing (`cold.py`).
 
 The agent inside speaks through a virtual serial port, whose bytes belong to whichever QEMU runs the guest. What is for it
 is held back by the world's leader from before the copy until the guest runs at the destination, where the leader
@@ -21,15 +21,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action
-from virtlab.planner.moves import MODE
-from virtlab.testbed.build.moves import HOT, POST_COPY, XBZRLE, ZLIB
+from virtlab.planner.moves import HOT, POST_COPY, mode_of
+from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, Moved
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.monitor import Monitor
+
+if TYPE_CHECKING:
+    from virtlab.testbed.platforms.qemu.cold import ColdMove
 
 PORT = 4444  # of the network of the guest's own processes, where nothing else listens
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
@@ -76,15 +79,11 @@ class Move:
     @property
     def mode(self) -> str:
         """How it moves."""
-        return self.action.mode or MODE
+        return mode_of(self.action)
 
     def begin(self, control: Control, now: Callable[[], int]) -> None:
         """Holds back what is for the agent inside, and has QEMU copy. GuestError when either does not work."""
-        deadline = time.monotonic() + HELD_S
-        while control.call("hand_over", {"channel": self.agent, "held": True})["unread"]:
-            if time.monotonic() > deadline:
-                control.call("hand_over", {"channel": self.agent, "held": False})
-                raise GuestError(f"guests.{self.guest}", f"its agent read nothing for {HELD_S:g} s", CURE)
+        hold_back(control, self.guest, self.agent)
         self.began_ns = now()
         if self.mode == HOT:
             self.source.execute("stop")
@@ -140,8 +139,8 @@ class Move:
         assert self.there
         said = self.source.execute("query-migrate")
         to_ours = now() - realtime()
-        paused = _when(self.source, "STOP", self.guest) + to_ours
-        resumed = _when(self.destination.monitor, "RESUME", self.guest) + to_ours
+        paused = when(self.source, "STOP", self.guest) + to_ours
+        resumed = when(self.destination.monitor, "RESUME", self.guest) + to_ours
         memory = said["ram"]
         return Moved(
             self.began_ns,
@@ -184,6 +183,18 @@ class Move:
             )
         control.call("hand_over", {"channel": self.agent, "held": False})
         self.destination.monitor.close()
+
+
+def hold_back(control: Control, guest: str, agent: int) -> None:
+    """Has what is for the agent inside wait at the world's leader, once it has read all that was sent to it before.
+
+    GuestError when it does not.
+    """
+    deadline = time.monotonic() + HELD_S
+    while control.call("hand_over", {"channel": agent, "held": True})["unread"]:
+        if time.monotonic() > deadline:
+            control.call("hand_over", {"channel": agent, "held": False})
+            raise GuestError(f"guests.{guest}", f"its agent read nothing for {HELD_S:g} s", CURE)
 
 
 def prepare(action: Action, source: Monitor, destination: Monitor) -> dict[str, Any]:
@@ -229,7 +240,7 @@ def _post_copy_limits(action: Action, limits: dict[str, int]) -> dict[str, int]:
     return {"max-postcopy-bandwidth": limits["max-bandwidth"]} if action.mode == POST_COPY else {}
 
 
-def _when(monitor: Monitor, event: str, guest: str) -> int:
+def when(monitor: Monitor, event: str, guest: str) -> int:
     """The last instant of an event by CLOCK_REALTIME, ns."""
     found = [each["timestamp"] for each in monitor.events() if each["event"] == event]
     if not found:
@@ -245,6 +256,7 @@ class Moving:
     now: Callable[[], int]
     destinations: dict[str, Destination] = field(default_factory=dict)
     under_way: dict[str, Move] = field(default_factory=dict)  # by action
+    cold: dict[str, ColdMove] = field(default_factory=dict)  # by action: those that are not copied
     moved: dict[str, Moved] = field(default_factory=dict)  # by action
 
     def ended(self, channel: int) -> str | None:

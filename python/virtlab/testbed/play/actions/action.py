@@ -14,7 +14,7 @@ from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.counters import Counting
-from virtlab.testbed.play.probes import Side
+from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import Site
 
@@ -33,6 +33,7 @@ class Playing(Protocol):
     site: Site
     observe: Observer
     counting: Counting
+    probes: Probes
     sides: dict[str, list[Side]]  # by role
     reasons: list[str]  # why it failed
     taints: list[str]

@@ -1,19 +1,32 @@
-"""`migrate`: a guest moves to another host; its platform copies it, and tells what came of it."""
+"""`migrate`: a guest moves to another host; its platform copies it, and tells what came of it.
+
+One that moves by being shut down (`cold`) takes its servers along: they end before, and are armed again once it has booted.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from virtlab.lazy import np
 from virtlab.plan import Action
+from virtlab.planner.moves import COLD, mode_of
 from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.play.actions.action import ActionKind, Playing
+from virtlab.testbed.play.probes import Side
 from virtlab.testbed.play.timeline import Timeline
 
 
 def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
     """Has the platform begin; what it says while the guest moves is news of the platform's."""
     del at_ns
+    guest = str(action.guest)
     trial.note(timeline, f"{action.id}.started", trial.site.now())
-    trial.guests.owners[str(action.guest)].call(action)
+    if mode_of(action) == COLD:
+        for side in _served(trial, guest):
+            trial.probes.halt(side)
+        trial.probes.forget(guest)
+        trial.counting.reset.add(guest)
+    trial.guests.owners[guest].call(action)
 
 
 def end(trial: Playing, action: Action) -> int | None:
@@ -24,6 +37,13 @@ def end(trial: Playing, action: Action) -> int | None:
     moved = trial.guests.owners[guest].moved(action.id)
     if moved is None:
         return None
+    if moved.boot is not None:
+        for side in _served(trial, guest):
+            trial.probes.serve_again(side)
+        for word, at_ns in zip(("off", "on"), moved.boot, strict=True):
+            trial.tell(f"{action.id}.{word}", at_ns, {"guest": guest})
+        now_ns = trial.site.now()
+        moved = replace(moved, resumed_at_ns=now_ns, total_ns=now_ns - moved.began_ns)
     trial.tell(f"{action.id}.paused", moved.paused_at_ns, {"guest": guest})
     trial.tell(f"{action.id}.resumed", moved.resumed_at_ns, {"guest": guest, "pause_ns": moved.pause_ns})
     rows = _rows(moved)
@@ -40,6 +60,11 @@ def end(trial: Playing, action: Action) -> int | None:
         },
     )
     return moved.resumed_at_ns
+
+
+def _served(trial: Playing, guest: str) -> list[Side]:
+    """Servers of roles in a guest."""
+    return [side for sides in trial.sides.values() for side in sides if side.guest == guest]
 
 
 def _rows(moved: Moved) -> list[tuple[int, str, float]]:

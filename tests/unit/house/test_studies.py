@@ -36,6 +36,15 @@ def files_of(folder: Path) -> dict[str, Experiment]:
     return {path.name: shipped(path) for path in files}
 
 
+def figures_of(folder: Path) -> Path:
+    """Where the figures of the study's source are: beside it, or with the other study of the same source."""
+    if (folder / "figures.yaml").is_file():
+        return folder / "figures.yaml"
+    (other,) = re.findall(r"\]\((\.\./[\w-]+/figures\.yaml)\)", (folder / "README.md").read_text())
+    assert f"../{folder.name}/" in (folder / other).read_text()
+    return folder / other
+
+
 def claims_in(path: Path) -> list[dict[str, object]]:
     """The claims of a file, as it has them."""
     tree = read_tree(path.read_text(), Mistakes())
@@ -59,7 +68,7 @@ def test_a_study_has_its_three_forms_and_datasets_of_different_names(study: Path
 
 @pytest.mark.slow
 def test_every_plot_that_figures_yaml_names_will_exist(study: Path) -> None:
-    assert [str(problem) for problem in check_figures(study / "figures.yaml")] == []
+    assert [str(problem) for problem in check_figures(figures_of(study))] == []
 
 
 @pytest.mark.slow

@@ -247,6 +247,22 @@ def test_what_the_user_names_for_a_result_is_written_there_whatever_link_was_pla
         assert not (tmp_path / "b.json").is_symlink()
 
 
+def test_values_and_files_replace_a_link_that_was_planted_under_their_name(
+    received: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+    for name in ("v.csv", "v.parquet", "e.yaml"):
+        (tmp_path / name).symlink_to(precious)
+    for name in ("v.csv", "v.parquet"):
+        done = virtlab("export", received, "--output", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    load_text(experiment_text()).write(tmp_path / "e.yaml")
+    assert precious.read_text() == "mine\n"
+    assert not any((tmp_path / name).is_symlink() for name in ("v.csv", "v.parquet", "e.yaml"))
+    assert (tmp_path / "e.yaml").read_text() == experiment_text()
+
+
 def test_a_picture_replaces_a_link_that_was_planted_under_its_name(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine\n")

@@ -31,7 +31,7 @@ COUNTERS = {
     "memory_stalled": ("memory_stalled_ns",),
 }
 AT_INSTANTS = frozenset(
-    {"memory_available", "memory_used", "backlog", "backlog_packets", *MIGRATION}
+    {"memory_available", "memory_used", "backlog", "backlog_packets", *MIGRATION} - {"sampled_dirty_rate"}
 )  # all else is over intervals
 EDGE_NS = 100_000_000
 OF_MOVES = ("pause", "migration_time", "migration_sent", "migration_rounds")

@@ -17,6 +17,7 @@ from virtlab.lazy import NDArray, np
 from virtlab.metrics.migration import OF_CLIENTS
 
 NO_REPLY = "no reply came after the move"
+NONE_BEFORE = "no reply came before the move"
 NOT_OVER = "the guest did not move to its end"
 
 
@@ -47,11 +48,12 @@ def values(context: RoleContext) -> None:
         for metric in OF_CLIENTS:
             context.out.absent(metric, NOT_OVER)
         return
-    gaps = [gap for begin, end in found if (gap := blackout(answered[answered >= 0], begin, end)) is not None]
-    out = context.out
+    replies, out = answered[answered >= 0], context.out
+    gaps = [gap for begin, end in found if (gap := blackout(replies, begin, end)) is not None]
     if len(gaps) < len(found):
+        early = replies.size and any(replies.min() > begin for begin, _ in found)
         for metric in OF_CLIENTS:
-            out.absent(metric, NO_REPLY)
+            out.absent(metric, NONE_BEFORE if early else NO_REPLY)
         return
     begin, end = max(gaps, key=lambda gap: gap[1] - gap[0])
     out.add("blackout", "max", end - begin, int(answered.size))

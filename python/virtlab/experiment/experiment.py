@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue.declaration import Pushback
 from virtlab.errors import MachineError
+from virtlab.folders import put
 from virtlab.lazy import pattern
 from virtlab.metrics import Declared, MetricPath
 
@@ -151,7 +152,7 @@ class Experiment:
         """Writes the file, over one that is there, and returns its path. MachineError when it cannot be written."""
         file = Path(path)
         try:
-            file.write_text(self.text, encoding="utf-8")
+            put(file, self.text.encode())
         except OSError as error:
             raise MachineError(
                 str(file), f"cannot be written ({error.strerror})", "name a file of yours"

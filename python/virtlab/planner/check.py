@@ -13,6 +13,7 @@ from virtlab.catalogue.actions import CALL, EXEC, SET, playable
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
+from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.clusters import active, entered, towards, ways
@@ -82,6 +83,7 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         if guest.disk is not None and platform is not None:
             yield from disk_mistakes(f"{path}.disk", name, guest.disk, platform, plan)
         yield from bridging_mistakes(path, guest)
+        yield from _written(path, name, guest, plan)
         for own, vnic in guest.vnics.items():
             if vnic.network == "own":
                 continue  # virtlab sets nothing of it
@@ -91,6 +93,15 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
             if mac in macs:
                 yield Refusal(f"{at}.mac", f"{vnic.mac} is {macs[mac]}'s too", "give each vNIC its own MAC")
             macs[mac] = at
+
+
+def _written(path: str, name: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
+    """More memory is written to, over and over, than the guest has."""
+    writers = [role for role in plan.roles.values() if role.workload == DIRTY.name and role.from_ == name]
+    written = sum(int(role.parameters["working_set_bytes"]) for role in writers)
+    if guest.memory_bytes is not None and written > guest.memory_bytes:
+        reason = f"its roles write to {written} B of memory, and it has {guest.memory_bytes} B"
+        yield Refusal(f"{path}.memory_bytes", reason, "lower 'working_set', or give the guest more 'memory'")
 
 
 def _vnic(at: str, guest: Guest, vnic: Vnic) -> Iterator[Refusal]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from virtlab.plan import Plan
-from virtlab.planner.moves import moves
+from virtlab.planner.moves import MODE, mode_of, moves
 from virtlab.prediction.migration import Course, Fixed, Least, Moved, Policy, courses, least
 from virtlab.simulator.lower import lower
 from virtlab.simulator.moves import dirtied, timed
@@ -28,7 +28,7 @@ class Enough:
     guest: str
     bandwidth_byte_per_s: float
     course: Course
-    least: Least
+    least: Least | None  # None of a mode without rounds, which arrives at any bandwidth
 
     def line(self) -> str:
         """All of it in one line."""
@@ -38,17 +38,22 @@ class Enough:
                 show_quantity(each * 1e9, "ns") for each in (self.course.pause_s, self.course.total_s)
             )
             said = f"it pauses for {pause} and takes {total}, alone on the links"
-        return f"{self.action}: {self.guest} moves; {said}; enough to arrive: {', or '.join(self._terms())}"
+        return f"{self.action}: {self.guest} moves; {said}; {self._enough()}"
 
-    def _terms(self) -> list[str]:
+    def _enough(self) -> str:
+        if self.least is None:
+            return "at any bandwidth it arrives"
+        return f"enough to arrive: {', or '.join(self._terms(self.least))}"
+
+    def _terms(self, least: Least) -> list[str]:
         found = []
-        if (rate := self.least.bandwidth_byte_per_s) is not None:
+        if (rate := least.bandwidth_byte_per_s) is not None:
             found.append(f"a bandwidth of {show_quantity(float(rate), 'byte/s')}")
-        if (limit := self.least.downtime_limit_ns) is not None:
+        if (limit := least.downtime_limit_ns) is not None:
             found.append(
                 f"a downtime limit of {show_quantity(float(limit), 'ns')}" if limit else "any downtime limit"
             )
-        if (throttle := self.least.throttle_percent) is not None:
+        if (throttle := least.throttle_percent) is not None:
             found.append(f"a throttle of {throttle} %" if throttle else "no throttle")
         return found or ["none of bandwidth, downtime limit and throttle alone"]
 
@@ -68,5 +73,6 @@ def enough(plan: Plan, profile: Profile) -> list[Enough]:
         moved = Moved(**{**own, "fixed": Fixed(**own["fixed"])})
         policy = Policy(**given["policy"])
         course = courses([moved], bandwidth, policy)[0]
-        found.append(Enough(action.id, guest, bandwidth, course, least([moved], bandwidth, policy)))
+        smallest = least([moved], bandwidth, policy) if mode_of(action) == MODE else None
+        found.append(Enough(action.id, guest, bandwidth, course, smallest))
     return found

@@ -114,11 +114,11 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: F
 
 @contextmanager
 def _place(path: Path | None) -> Iterator[str]:
-    """The file that DuckDB writes: one that takes the name given when it is whole; a pipe, a device or a link that is named
-    itself; or a pipe to standard output, which is not opened by its name: where it is a file that would empty it of what
-    was said before.
+    """The file that DuckDB writes: one that takes the name given when it is whole, so no link of that name says where it
+    goes; a pipe or a device that is named itself; or a pipe to standard output, which is not opened by its name: where it
+    is a file that would empty it of what was said before.
     """
-    if path is not None and (path.is_symlink() or (path.exists() and not path.is_file())):
+    if path is not None and path.exists() and not path.is_file():
         yield str(path)
         return
     if path is not None:

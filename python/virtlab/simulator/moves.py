@@ -226,9 +226,10 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.guest", reason, "write its 'memory', e.g. 256 MiB")
     if action.mode is not None and action.mode not in MODES:
         yield Refusal(f"{path}.mode", f"there is no mode '{action.mode}'", f"write {' | '.join(MODES)}")
-    if action.mode == POST_COPY and action.on_timeout == "cancel":
-        reason = "a guest that runs at the destination before its memory does cannot be cancelled"
-        yield Refusal(f"{path}.on_timeout", reason, "write 'on_timeout: fail', or censor")
+    if action.mode == POST_COPY and action.on_timeout in {"cancel", "censor"}:
+        ends = "cannot be cancelled" if action.on_timeout == "cancel" else "is lost when its time is over"
+        reason = f"a guest that runs at the destination before its memory does {ends}"
+        yield Refusal(f"{path}.on_timeout", reason, "write 'on_timeout: fail'")
     if action.over not in {None, OVER, NETWORK}:
         yield Refusal(f"{path}.over", f"nothing is '{action.over}'", f"write '{OVER}' or '{NETWORK}'")
     if action.over == NETWORK and not way(plan, guest.host, str(action.to)):
@@ -236,9 +237,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', or give both hosts uplinks")
     for key in ("rounds_limit", "auto_converge", "compression", "connections"):
         if getattr(action, key) not in {None, False}:
-            reason = (
-                "the model of its rounds knows neither more nor less than a bandwidth and a downtime limit"
-            )
+            reason = "the simulator's model of a move has a bandwidth and a downtime limit alone"
             yield Refusal(f"{path}.{key}", reason, "remove it, or run the file on the testbed")
     if guest.pool is not None:
         reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"

@@ -67,6 +67,12 @@ def test_without_a_reply_after_the_move_there_is_no_number(tmp_path: Path) -> No
     assert "no reply came after the move" in reason_of(kept, "r.blackout.max")
 
 
+def test_without_a_reply_before_the_move_that_is_the_reason(tmp_path: Path) -> None:
+    kept = record(tmp_path, {3: 1, 4: 1, 5: 1}, 9, begin=15, end=40)
+    assert {values_of(kept)[name] for name in CLIENTS} == {None}
+    assert "no reply came before the move" in reason_of(kept, "r.blackout.max")
+
+
 def test_requests_that_failed_are_lost(tmp_path: Path) -> None:
     due = START + 10 * MS * np.arange(6, dtype=np.int64)
     wait = np.array([1, 1, 30, 20, 1, 1]) * MS

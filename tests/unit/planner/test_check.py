@@ -99,3 +99,19 @@ def test_an_action_that_an_arm_does_not_play_is_refused_with_its_reason(
     plan = changed(put("timeline/2/do", name))
     found = testbed.refusals(plan, HERE) if arm == "testbed" else simulator.refusals(plan)
     assert f"cannot {name}: {ACTIONS[name].arms[arm]}" in [each.reason for each in found]
+
+
+def test_roles_write_to_no_more_memory_than_their_guest_has() -> None:
+    values = copy.deepcopy(GOLDEN)
+    parameters = {"rate_byte_per_s": 1_000_000, "working_set_bytes": 64 << 20, "duration_ns": 1_000_000_000}
+    for name in ("one", "two"):
+        values["roles"][name] = {"workload": "dirty", "from": "a", "parameters": parameters}
+    for memory, reasons in ((128 << 20, []), ((128 << 20) - 1, ["its roles write to 134217728 B of memory"])):
+        values["world"]["guests"]["a"]["memory_bytes"] = memory
+        plan = Plan.model_validate(values)
+        found = [
+            each.reason
+            for each in mistakes(plan, "simulator", Wiring(plan))
+            if each.path == "guests.a.memory_bytes"
+        ]
+        assert [reason.partition(", and")[0] for reason in found] == reasons

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+import virtlab as vl
+from virtlab.cli.main import app
 from virtlab.experiment import load_text
 from virtlab.plan import Columns, Event, Outcome, Plan, Trial
 from virtlab.planner import plan_run
@@ -323,11 +328,26 @@ def test_no_bound_is_stated_while_a_guest_moves() -> None:
     assert "h1.g1 moves meanwhile" in bound
 
 
+def test_a_guest_whose_writers_have_stopped_arrives() -> None:
+    stopped = {
+        **WRITING,
+        "  - {id: settle,": "  - {id: written, do: stop, role: writes, after: go.started + 2 s}\n  - {id: settle,",
+    }
+    last = next(key for key in WRITING if "id: end" in key)
+    stopped[last] = last
+    outcome, sink = played(planned("bandwidth: 30 MB/s, timeout: 40 s", more=FASTER, swap=stopped))
+    assert "go.finished" in outcome.marks
+    rows = next(columns for stream, kind, columns in sink.blocks if kind == "memory/1" and stream == "writes")
+    assert rows["end_ns"].max() < outcome.marks["go.started"].t_ns + 3 * S
+    assert sink.moved("migration_time")[0] < 15 * S
+
+
 def test_predict_says_what_would_be_enough() -> None:
     plan = planned("bandwidth: 30 MB/s, timeout: 20 s", more=FASTER, swap=WRITING)
     (one,) = enough(plan, IDEAL_PROFILE)
     assert one.course.end == "never"
     found = one.least
+    assert found is not None
     assert found.bandwidth_byte_per_s is not None
     moved = Moved(256 * MEGABYTE, dirty_byte_per_s=40e6, working_set_bytes=96 << 20)
     policy = Policy(rule="qemu")
@@ -351,6 +371,26 @@ def test_predict_says_what_would_be_enough() -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["hot", "cold", "post_copy"])
+def test_a_mode_without_rounds_arrives_at_any_bandwidth(mode: str) -> None:
+    (one,) = enough(planned(f"timeout: 20 s, mode: {mode}"), IDEAL_PROFILE)
+    assert one.least is None
+    assert one.line().endswith("at any bandwidth it arrives")
+
+
+def test_moves_are_predicted_beside_metrics(tmp_path: Path) -> None:
+    text = FILE
+    for word, value in {"MOVE": PACE, "RATE": "1 Gbit/s", "ARP": "static", "MORE": ""}.items():
+        text = text.replace(word, value)
+    (tmp_path / "move.yaml").write_text(text)
+    table = vl.predict(tmp_path / "move.yaml", metric="probe.rtt.mean", repetitions=2)
+    assert [row[table.columns.index("metric")] for row in table.rows()] == ["probe.rtt.mean"]
+    asked = ["predict", str(tmp_path / "move.yaml"), "--metric", "probe.rtt.mean", "--json"]
+    answer = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert [one["metric"] for one in answer["predictions"]] == ["probe.rtt.mean"]
+    assert [(one["guest"], one["enough"]["downtime_limit_ns"]) for one in answer["moves"]] == [("h1.g1", 0)]
+
+
 @pytest.mark.parametrize(
     "key", ["rounds_limit: 3", "auto_converge: true", "compression: zlib", "connections: 4"]
 )
@@ -365,6 +405,7 @@ def test_what_the_model_does_not_know_is_refused(key: str) -> None:
         ("timeout: 9 s", {", memory: 256 MB": ""}, "how much memory"),
         ("timeout: 9 s", {"platform: qemu, memory: 256 MB": ""}, "no memory of its own"),
         ("timeout: 9 s, mode: post_copy, on_timeout: cancel", {}, "cannot be cancelled"),
+        ("timeout: 9 s, mode: post_copy, on_timeout: censor", {}, "lost when its time is over"),
         ("timeout: 9 s", {"to: h1.g1": "to: h2.g1", "from: h3.g1": "from: h1.g1"}, "its clock"),
         ("timeout: 9 s", {"to: h2, MOVE": "to: h1, MOVE"}, "not another host"),
     ],

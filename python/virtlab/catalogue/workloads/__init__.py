@@ -49,14 +49,9 @@ def is_command(workload: str) -> bool:
     return workload in WORKLOADS and WORKLOADS[workload].command
 
 
-def is_alone(workload: str) -> bool:
-    """Whether a workload sends no traffic."""
-    return workload in WORKLOADS and WORKLOADS[workload].alone
-
-
 def is_budgeted(workload: str) -> bool:
     """Whether a workload runs under a budget of processor time each period."""
     return workload in WORKLOADS and WORKLOADS[workload].budgeted
 
 
-__all__ = ["WORKLOADS", "below_ip", "is_alone", "is_budgeted", "is_command", "measuring"]
+__all__ = ["WORKLOADS", "below_ip", "is_budgeted", "is_command", "measuring"]

@@ -74,6 +74,7 @@ def predict(
         raise ExperimentError("--effects", "and --explain are two questions", "ask one at a time")
     workloads = experiment.role_workloads()
     paths = [measuring_path(one, workloads, "--metric") for one in dict.fromkeys(metric or ())]
+    moves: list[dict[str, Any]] = []
     if effects:
         wanted: list[MetricPath | None] = [*paths] or [None]
         answers = [_effects(experiment, costs, path, chosen, repetitions) for path in wanted]
@@ -81,10 +82,13 @@ def predict(
         answers = [_explained(experiment, costs, path, chosen, repetitions, draws) for path in paths]
     else:
         answers = [predicted(experiment, costs, paths, chosen, repetitions, draws)]
+        moves, told = moving(experiment, costs, chosen)
+        answers.append(([], told))
     found = [one for each, _ in answers for one in each]
     lines = [line for _, each in answers for line in each]
     if as_json:
-        say(json_text({"profile": costs.identity, "predictions": found}, indent=2, allow_nan=False))
+        answer = {"profile": costs.identity, "predictions": found} | ({"moves": moves} if moves else {})
+        say(json_text(answer, indent=2, allow_nan=False))
         return
     say(f"simulated with profile {costs.identity}, {repetitions} runs per point; not measured")
     for line in lines:
@@ -103,7 +107,6 @@ def predicted(
     from virtlab.errors import ExperimentError
     from virtlab.planner import plan_run
     from virtlab.prediction.bound import Bound, bounds_of
-    from virtlab.prediction.moving import enough
     from virtlab.prediction.simulate import simulate
     from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
     from virtlab.units import show_quantity
@@ -154,11 +157,24 @@ def predicted(
                     "no_bound": bound if isinstance(bound, str) else "",
                 }
             )  # fmt: skip
-        for move in enough(plan, costs):
+    return found, lines
+
+
+def moving(experiment: Experiment, costs: Profile, points: Sequence[DesignPoint]) -> Answer:
+    """What would be enough for each guest that moves, as plain values, and a line for each."""
+    from virtlab.planner import plan_run
+    from virtlab.prediction.moving import enough
+
+    found, lines = [], []
+    for point in points:
+        for move in enough(plan_run(experiment, point, 0), costs):
             lines.append(f"{_levels(point.levels)}{move.line()}")
             found.append(
-                {"point": dict(point.levels), "move": move.action, "guest": move.guest, **asdict(move.least)}
-            )
+                {
+                    "point": dict(point.levels), "move": move.action, "guest": move.guest,
+                    "enough": None if move.least is None else asdict(move.least),
+                }
+            )  # fmt: skip
     return found, lines
 
 

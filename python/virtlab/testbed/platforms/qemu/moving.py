@@ -156,7 +156,7 @@ class Move:
     def give_up(self, control: Control) -> None:
         """Has QEMU stop copying: the guest runs on where it is. GuestError when it is in two places, and lost."""
         if self.there:
-            what = "its time was over while its memory was in two places: it is lost"
+            what = "its time-out passed while its memory was in two places, so the guest is lost"
             raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
         self.source.execute("migrate_cancel")
         deadline = time.monotonic() + CANCELLED_S

@@ -18,6 +18,7 @@ MAY_USE = {
     "fabric": {"qdisc", "wire"},
     "migration": set(),
     "rt": set(),
+    "store": {"disk", "wire"},
     "tcp": set(),
     "timeline": set(),
     "sim": {"disk", "fabric", "migration", "qdisc", "load", "tcp", "timeline", "wire"},

@@ -1,0 +1,180 @@
+//! A client: operations in, answers out. It leads its attempts, or has a proxy or a primary lead them.
+//!
+//! Each attempt has a version of its own, later than any that it knows. So what an attempt that was given
+//! up still writes, at whatever time, loses against the attempt that took its place and against all later writes.
+
+use crate::coordinator::Coordinator;
+use crate::message::{Attempt, Failure, Message, Outcome, Output, Task, To};
+use crate::nouns::{Key, Peer, Version};
+use crate::policy::{Policy, WrittenBy};
+use std::collections::{BTreeMap, VecDeque};
+use virtlab_wire::Nanos;
+
+#[derive(Debug)]
+struct Running {
+    key: Key,
+    task: Task,
+    number: u32,
+    /// The next attempt.
+    again: Nanos,
+    end: Nanos,
+}
+
+impl Running {
+    const fn is_write(&self) -> bool {
+        matches!(self.task, Task::Write { .. } | Task::Delete)
+    }
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    me: Peer,
+    policy: Policy,
+    coordinator: Coordinator,
+    running: BTreeMap<u64, Running>,
+    /// The latest that it knows of any version.
+    stamp: u64,
+    attempts: u64,
+    outputs: VecDeque<Output>,
+}
+
+impl Client {
+    /// One without operations.
+    #[must_use]
+    pub fn new(me: Peer, policy: Policy) -> Self {
+        Self {
+            me,
+            policy,
+            coordinator: Coordinator::new(policy),
+            running: BTreeMap::new(),
+            stamp: 0,
+            attempts: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// An operation begins, by a number that no other has had.
+    pub fn request(&mut self, now: Nanos, operation: u64, key: Key, task: Task) {
+        let end = now + self.policy.give_up;
+        self.running.insert(operation, Running { key, task, number: 0, again: now, end });
+        self.attempt(now, operation);
+    }
+
+    fn attempt(&mut self, now: Nanos, operation: u64) {
+        let leader = self.running.get(&operation).and_then(|one| self.leader(one));
+        let Some(running) = self.running.get_mut(&operation) else { return };
+        let attempt = Attempt { client: self.me, operation, number: running.number };
+        self.stamp = now.0.max(self.stamp + 1);
+        let version = Version { stamp: self.stamp, writer: self.me, number: self.attempts };
+        self.attempts += 1;
+        running.number += 1;
+        let (key, task) = (running.key, running.task);
+        if let Some(leader) = leader {
+            running.again = now + self.policy.patience();
+            self.outputs
+                .push_back(Output::Send(To::Peer(leader), Message::Lead(attempt, key, task, version)));
+        } else {
+            running.again = running.end;
+            self.coordinator.lead(now, attempt, key, task, version);
+        }
+    }
+
+    /// Who leads the next attempt, if not the client.
+    fn leader(&self, running: &Running) -> Option<Peer> {
+        let turn = |many: usize, first: u64| {
+            let many = many as u64;
+            usize::try_from((first % many + u64::from(running.number)) % many).unwrap_or(0)
+        };
+        match self.policy.written_by {
+            WrittenBy::Client => None,
+            WrittenBy::Proxy => {
+                let at = turn(self.policy.proxies as usize, u64::from(self.me.0));
+                Some(Peer(self.policy.nodes + u32::try_from(at).unwrap_or(0)))
+            }
+            WrittenBy::Primary if !running.is_write() => None,
+            WrittenBy::Primary => {
+                let places = self.policy.places(running.key);
+                let places = places.unwrap_or_else(|| self.policy.peers().collect());
+                let first = if self.policy.places(running.key).is_some() { 0 } else { running.key.mixed(7) };
+                places.get(turn(places.len(), first)).copied()
+            }
+        }
+    }
+
+    /// A message comes.
+    pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
+        match message {
+            Message::Led(attempt, outcome) => self.end(now, attempt, outcome),
+            other => self.coordinator.handle(now, from, other),
+        }
+        self.ended(now);
+    }
+
+    fn ended(&mut self, now: Nanos) {
+        while let Some((attempt, outcome)) = self.coordinator.ended() {
+            self.end(now, attempt, outcome);
+        }
+    }
+
+    fn end(&mut self, now: Nanos, attempt: Attempt, outcome: Outcome) {
+        let Some(running) = self.running.get_mut(&attempt.operation) else { return };
+        match outcome {
+            Outcome::Superseded(version) => {
+                self.stamp = self.stamp.max(version.stamp);
+                if attempt.number + 1 == running.number {
+                    // Two that supersede each other in turn must not do so at the same pace.
+                    let salt = u64::from(self.me.0) + 31 * u64::from(running.number);
+                    running.again = now + Nanos(running.key.mixed(salt) % self.policy.question.0);
+                }
+            }
+            Outcome::Failed(_) if running.end > now => {
+                if attempt.number + 1 == running.number {
+                    running.again = now;
+                }
+            }
+            // What an earlier attempt wrote may yet be replaced by the last one, so that alone says that it is done.
+            _ if running.is_write() && attempt.number + 1 != running.number => {}
+            outcome => {
+                let retries = running.number - 1;
+                self.running.remove(&attempt.operation);
+                self.outputs.push_back(Output::Answer { operation: attempt.operation, outcome, retries });
+            }
+        }
+    }
+
+    /// When it must be woken, at the latest.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        let own = self.running.values().map(|one| one.again.min(one.end)).min();
+        own.into_iter().chain(self.coordinator.next_event()).min()
+    }
+
+    /// It is `now`.
+    pub fn wake(&mut self, now: Nanos) {
+        self.coordinator.wake(now);
+        self.ended(now);
+        let due: Vec<u64> = self
+            .running
+            .iter()
+            .filter(|(_, one)| one.again.min(one.end) <= now)
+            .map(|(&operation, _)| operation)
+            .collect();
+        for operation in due {
+            let Some(one) = self.running.get(&operation) else { continue };
+            if one.end <= now {
+                let retries = one.number - 1;
+                self.running.remove(&operation);
+                let outcome = Outcome::Failed(Failure::TimedOut);
+                self.outputs.push_back(Output::Answer { operation, outcome, retries });
+            } else {
+                self.attempt(now, operation);
+            }
+        }
+    }
+
+    /// What its driver must do next.
+    pub fn output(&mut self) -> Option<Output> {
+        self.outputs.pop_front().or_else(|| self.coordinator.output())
+    }
+}

@@ -1,0 +1,386 @@
+//! The side of an operation that asks nodes: at a client, a proxy or a primary, one machine for all three.
+//!
+//! A write without a lookup puts its copies at once. All else asks first, until enough is known:
+//!
+//! - Where holders follow from the key: `read_quorum` holders that are whole have answered.
+//! - By multicast, either `write_quorum` nodes hold the key with one list of holders, and `read_quorum` of these that
+//!   are whole have answered; or so many whole nodes have answered that one of any `write_quorum` nodes is among them
+//!   (`Policy::roll_call`). In a question without an answer in time, those who do not hold the key answer, too.
+//!
+//! What counts then is the latest version that was heard. Two writers that create one key by multicast at the same time
+//! ask with a version each; a node that has answered the later one refuses the copies of the earlier, so at most one
+//! list of holders is ever confirmed (the promise of Paxos: L. Lamport, "The Part-Time Parliament", 1998). Therefore a
+//! node's confirmation counts only if it has answered this attempt's question, and has not restarted since.
+//!
+//! A write is done once `write_quorum` holders have confirmed it, and of these so many that are whole that one of them
+//! would have refused it for anything later (`Policy::in_order`): a node that lost what it had would take anything.
+
+use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
+use crate::nouns::{Key, Object, Peer, Version};
+use crate::policy::{Lookup, Policy};
+use std::collections::{BTreeMap, VecDeque};
+use virtlab_wire::Nanos;
+
+#[derive(Debug)]
+enum Stage {
+    Asking,
+    /// The content of an object comes from a holder; those that were asked before it did not send it.
+    Fetching {
+        object: Object,
+        asked: Vec<Peer>,
+    },
+    /// Copies of an object go to its holders; those that confirmed it, and whether they were whole.
+    Writing {
+        object: Object,
+        kept: Vec<(Peer, bool)>,
+        late: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Led {
+    key: Key,
+    task: Task,
+    version: Version,
+    stage: Stage,
+    heard: BTreeMap<Peer, Found>,
+    /// Whether nodes without the key must answer.
+    all: bool,
+    again: Nanos,
+    end: Nanos,
+}
+
+impl Led {
+    const fn is_write(&self) -> bool {
+        matches!(self.task, Task::Write { .. } | Task::Delete)
+    }
+
+    fn latest(&self) -> Option<&Object> {
+        self.heard.values().filter_map(|found| found.object.as_ref()).max_by_key(|object| object.version)
+    }
+
+    /// Whether enough is known of a key.
+    fn is_known(&self, policy: &Policy, places: Option<&[Peer]>) -> bool {
+        let whole = |among: &[Peer]| {
+            among.iter().filter(|one| self.heard.get(one).is_some_and(|found| found.whole)).count()
+        };
+        if let Some(places) = places {
+            return whole(places) >= policy.read_quorum as usize;
+        }
+        if self.heard.values().filter(|found| found.whole).count() >= policy.roll_call() {
+            return true;
+        }
+        let Some(latest) = self.latest() else { return false };
+        let agree = self.heard.iter().filter(|(peer, found)| {
+            latest.holders.contains(peer)
+                && found.object.as_ref().is_some_and(|object| object.holders == latest.holders)
+        });
+        agree.count() >= policy.write_quorum as usize && whole(&latest.holders) >= policy.read_quorum as usize
+    }
+
+    /// What this attempt writes.
+    fn object(&self, holders: Vec<Peer>) -> Object {
+        let (bytes, content, deleted) = match self.task {
+            Task::Write { bytes, content } => (bytes, content, false),
+            _ => (0, 0, true),
+        };
+        Object { version: self.version, bytes, content, deleted, holders }
+    }
+}
+
+/// Leads attempts, of its own machine or for others.
+#[derive(Debug)]
+pub struct Coordinator {
+    policy: Policy,
+    led: BTreeMap<Attempt, Led>,
+    outputs: VecDeque<Output>,
+    ended: VecDeque<(Attempt, Outcome)>,
+}
+
+impl Coordinator {
+    /// One that leads nothing yet.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, led: BTreeMap::new(), outputs: VecDeque::new(), ended: VecDeque::new() }
+    }
+
+    /// An attempt begins; one that is under way already is left alone.
+    pub fn lead(&mut self, now: Nanos, attempt: Attempt, key: Key, task: Task, version: Version) {
+        if self.led.contains_key(&attempt) {
+            return;
+        }
+        let mut led = Led {
+            key,
+            task,
+            version,
+            stage: Stage::Asking,
+            heard: BTreeMap::new(),
+            all: matches!(task, Task::Write { .. } | Task::Delete),
+            again: now + self.policy.question,
+            end: now + self.policy.give_up,
+        };
+        match self.policy.places(key).filter(|_| led.is_write()) {
+            Some(places) => {
+                let object = led.object(places);
+                led.stage = Stage::Writing { object, kept: Vec::new(), late: false };
+                led.again = now + self.policy.patience();
+                self.put(attempt, &led);
+            }
+            None => self.ask(attempt, &led),
+        }
+        self.led.insert(attempt, led);
+    }
+
+    fn send(&mut self, to: Peer, message: Message) {
+        self.outputs.push_back(Output::Send(To::Peer(to), message));
+    }
+
+    fn ask(&mut self, attempt: Attempt, led: &Led) {
+        let version = led.is_write().then_some(led.version);
+        let find = Message::Find { attempt, key: led.key, all: led.all, version };
+        match self.policy.places(led.key) {
+            None => self.outputs.push_back(Output::Send(To::Nodes, find)),
+            Some(places) => {
+                for place in places {
+                    let Message::Find { attempt, key, version, .. } = find else { continue };
+                    self.send(place, Message::Find { attempt, key, all: true, version });
+                }
+            }
+        }
+    }
+
+    /// Copies to all holders that have not confirmed and may.
+    fn put(&mut self, attempt: Attempt, led: &Led) {
+        let Stage::Writing { object, kept, .. } = &led.stage else { return };
+        for &holder in object.holders.iter().filter(|&&one| !has(kept, one)) {
+            self.put_to(attempt, led, object, holder);
+        }
+    }
+
+    fn put_to(&mut self, attempt: Attempt, led: &Led, object: &Object, holder: Peer) {
+        let incarnation = led.heard.get(&holder).map(|found| found.incarnation);
+        if incarnation.is_some() || self.policy.lookup != Lookup::Multicast {
+            let object = object.clone();
+            self.send(holder, Message::Put { attempt, key: led.key, object, incarnation });
+        }
+    }
+
+    /// A node says something.
+    pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
+        let (Message::Found(attempt, _)
+        | Message::Content(attempt, _)
+        | Message::Kept { attempt, .. }
+        | Message::Refused(attempt, _)) = message
+        else {
+            return;
+        };
+        let Some(mut led) = self.led.remove(&attempt) else { return };
+        let outcome = match message {
+            Message::Found(_, found) => self.found(now, attempt, &mut led, from, found),
+            Message::Content(_, object) => self.content(now, attempt, &mut led, from, object),
+            Message::Kept { version, whole, .. } => self.kept(&mut led, from, version, whole),
+            Message::Refused(_, version) => Some(Outcome::Superseded(version.max(led.version))),
+            _ => None,
+        };
+        match outcome {
+            Some(outcome) => self.ended.push_back((attempt, outcome)),
+            None => {
+                self.led.insert(attempt, led);
+            }
+        }
+    }
+
+    fn found(
+        &mut self,
+        now: Nanos,
+        attempt: Attempt,
+        led: &mut Led,
+        from: Peer,
+        found: Found,
+    ) -> Option<Outcome> {
+        let anew = led.heard.get(&from).is_none_or(|before| before.incarnation != found.incarnation);
+        led.heard.insert(from, found);
+        match &led.stage {
+            Stage::Fetching { .. } => return None,
+            Stage::Writing { object, kept, .. } => {
+                if anew && object.holders.contains(&from) && !has(kept, from) {
+                    self.put_to(attempt, led, object, from);
+                }
+                return None;
+            }
+            Stage::Asking => {}
+        }
+        let places = self.policy.places(led.key);
+        if !led.is_known(&self.policy, places.as_deref()) {
+            return None;
+        }
+        led.again = now + self.policy.patience();
+        self.known(now, attempt, led)
+    }
+
+    /// Enough is known: what follows from it.
+    fn known(&mut self, now: Nanos, attempt: Attempt, led: &mut Led) -> Option<Outcome> {
+        let latest = led.latest().cloned();
+        let there = latest.as_ref().filter(|object| !object.deleted);
+        match (led.task, there) {
+            (Task::Open | Task::Read | Task::Delete, None) => Some(Outcome::Missing),
+            (Task::Open, Some(object)) => Some(done(object, 0)),
+            (Task::Read, Some(object)) => {
+                led.stage = Stage::Fetching { object: object.clone(), asked: Vec::new() };
+                self.fetch(now, attempt, led);
+                None
+            }
+            (Task::Write { .. } | Task::Delete, _) => {
+                if let Some(latest) = latest.as_ref().filter(|object| object.version >= led.version) {
+                    return Some(Outcome::Superseded(latest.version));
+                }
+                let holders = latest.map_or_else(
+                    || {
+                        let loads = led.heard.iter().map(|(&peer, found)| (found.load, peer)).collect();
+                        self.policy.least_loaded(led.key, loads)
+                    },
+                    |object| object.holders,
+                );
+                let object = led.object(holders);
+                led.stage = Stage::Writing { object, kept: Vec::new(), late: false };
+                self.put(attempt, led);
+                None
+            }
+        }
+    }
+
+    /// From the least loaded holder of that version that was not asked yet; if there is no other, all is asked again.
+    fn fetch(&mut self, now: Nanos, attempt: Attempt, led: &mut Led) {
+        let Stage::Fetching { object, asked } = &mut led.stage else { return };
+        let holds = |found: &Found| found.object.as_ref().is_some_and(|one| one.version == object.version);
+        let next = led
+            .heard
+            .iter()
+            .filter(|&(peer, found)| holds(found) && !asked.contains(peer))
+            .min_by_key(|&(peer, found)| (found.load, led.key.mixed(u64::from(peer.0) + attempt.operation)))
+            .map(|(&peer, _)| peer);
+        if let Some(peer) = next {
+            asked.push(peer);
+            let version = object.version;
+            self.send(peer, Message::Fetch(attempt, led.key, version));
+        } else {
+            led.heard.clear();
+            led.stage = Stage::Asking;
+            led.again = now + self.policy.question;
+            self.ask(attempt, led);
+        }
+    }
+
+    fn content(
+        &mut self,
+        now: Nanos,
+        attempt: Attempt,
+        led: &mut Led,
+        from: Peer,
+        object: Option<Object>,
+    ) -> Option<Outcome> {
+        let Stage::Fetching { object: wanted, asked } = &led.stage else { return None };
+        match object {
+            Some(object) if object.version >= wanted.version => {
+                Some(if object.deleted { Outcome::Missing } else { done(&object, object.bytes) })
+            }
+            _ => {
+                if asked.last() == Some(&from) {
+                    self.fetch(now, attempt, led);
+                }
+                None
+            }
+        }
+    }
+
+    fn kept(&self, led: &mut Led, from: Peer, version: Version, whole: bool) -> Option<Outcome> {
+        let asked = self.policy.lookup != Lookup::Multicast || led.heard.contains_key(&from);
+        let Stage::Writing { object, kept, .. } = &mut led.stage else { return None };
+        if version == object.version && asked && object.holders.contains(&from) && !has(kept, from) {
+            kept.push((from, whole));
+        }
+        let whole = kept.iter().filter(|(_, whole)| *whole).count();
+        let enough = kept.len() >= self.policy.write_quorum as usize && whole >= self.policy.in_order();
+        enough.then(|| done(object, 0))
+    }
+
+    /// When it must be woken, at the latest.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.led.values().map(|led| led.again.min(led.end)).min()
+    }
+
+    /// It is `now`: what waited too long is asked again, or has failed.
+    pub fn wake(&mut self, now: Nanos) {
+        let due: Vec<Attempt> = self
+            .led
+            .iter()
+            .filter(|(_, led)| led.again.min(led.end) <= now)
+            .map(|(&attempt, _)| attempt)
+            .collect();
+        for attempt in due {
+            let Some(mut led) = self.led.remove(&attempt) else { continue };
+            if led.end <= now {
+                self.ended.push_back((attempt, Outcome::Failed(Failure::TimedOut)));
+                continue;
+            }
+            led.again = now + self.policy.patience();
+            self.again(now, attempt, &mut led);
+            self.led.insert(attempt, led);
+        }
+    }
+
+    fn again(&mut self, now: Nanos, attempt: Attempt, led: &mut Led) {
+        match &mut led.stage {
+            Stage::Asking => {
+                led.all = true;
+                led.again = now + self.policy.question;
+                self.ask(attempt, led);
+            }
+            Stage::Fetching { .. } => self.fetch(now, attempt, led),
+            Stage::Writing { object, kept, late } => {
+                let away: Vec<Peer> =
+                    object.holders.iter().filter(|&&one| !has(kept, one)).copied().collect();
+                let stood_in = std::mem::replace(late, true);
+                let object = object.clone();
+                if self.policy.lookup == Lookup::Multicast {
+                    self.ask(attempt, led);
+                }
+                self.put(attempt, led);
+                if !stood_in && matches!(self.policy.lookup, Lookup::Ring { .. }) {
+                    self.hand_off(attempt, led, &object, &away);
+                }
+            }
+        }
+    }
+
+    /// Copies for holders that do not confirm, at nodes in their place. They are no part of the quorum.
+    fn hand_off(&mut self, attempt: Attempt, led: &Led, object: &Object, away: &[Peer]) {
+        let mut taken = Vec::new();
+        for &lost in away {
+            if let Some(other) = self.policy.stand_in(&object.holders, lost, &taken) {
+                taken.push(other);
+                let object = object.clone();
+                self.send(other, Message::Put { attempt, key: led.key, object, incarnation: None });
+            }
+        }
+    }
+
+    /// What its driver must do next.
+    pub fn output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// An attempt that has ended.
+    pub fn ended(&mut self) -> Option<(Attempt, Outcome)> {
+        self.ended.pop_front()
+    }
+}
+
+fn has(kept: &[(Peer, bool)], peer: Peer) -> bool {
+    kept.iter().any(|&(one, _)| one == peer)
+}
+
+const fn done(object: &Object, bytes: u64) -> Outcome {
+    Outcome::Done { version: object.version, bytes, content: object.content }
+}

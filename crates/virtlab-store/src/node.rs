@@ -1,0 +1,404 @@
+//! A storage node: what it keeps, its cache and its disk, and what it answers.
+//!
+//! It keeps whole objects. Where it confirms from the disk, an object counts once it is flushed, and is not seen
+//! before: a crash takes nothing that was confirmed or read. Where it confirms from memory, the cache has a size; what does
+//! not fit waits until the disk has taken something.
+
+use crate::message::{Attempt, Found, Message, Output, To};
+use crate::nouns::{Key, Object, Peer, Version};
+use crate::policy::{Ack, Policy};
+use crate::proxy::Proxy;
+use crate::recovery::{Progress, Recovery};
+use crate::shelf::{Left, Shelf};
+use crate::spread::Spread;
+use std::collections::{BTreeMap, VecDeque};
+use virtlab_disk::{Kind, whole_sectors};
+use virtlab_wire::Nanos;
+
+/// Of a list, how many objects a message has.
+const PAGE: usize = 512;
+/// Beside an object's content, on the disk: what it is.
+const RECORD_BYTES: u64 = 512;
+
+/// Who waits for a copy to be kept.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    /// The peer that put it.
+    Peer(Peer, Attempt),
+    /// The node itself, which pulled it.
+    Own,
+}
+
+/// What the disk does.
+#[derive(Debug)]
+enum Work {
+    Write(Key, Object, Option<Waits>),
+    Flush(Key, Object, Option<Waits>),
+    Read(Peer, Message),
+}
+
+/// The disk's work, and what waits for room in the cache.
+#[derive(Debug, Default)]
+struct Bench {
+    number: u64,
+    works: BTreeMap<u64, Work>,
+    waiting: VecDeque<(Key, Object, Waits)>,
+    dirty_bytes: u64,
+}
+
+impl Bench {
+    /// Whether a version of a key is on its way to the disk already: who puts it again is told when it is there.
+    fn has(&self, key: Key, version: Version) -> bool {
+        let works = self.works.values().filter_map(|work| match work {
+            Work::Write(one, object, _) | Work::Flush(one, object, _) => Some((*one, object.version)),
+            Work::Read(..) => None,
+        });
+        let waiting = self.waiting.iter().map(|(one, object, _)| (*one, object.version));
+        works.chain(waiting).any(|one| one == (key, version))
+    }
+}
+
+/// What the node knows of itself.
+#[derive(Debug)]
+struct Condition {
+    whole: bool,
+    incarnation: u32,
+    rounds: u64,
+    /// Of the last recovery.
+    progress: Progress,
+}
+
+/// A storage node.
+#[derive(Debug)]
+pub struct Node {
+    me: Peer,
+    policy: Policy,
+    shelf: Shelf,
+    bench: Bench,
+    condition: Condition,
+    recovery: Option<Recovery>,
+    spread: Option<Spread>,
+    /// As a primary.
+    leads: Proxy,
+    outputs: VecDeque<Output>,
+}
+
+impl Node {
+    /// One that holds nothing, of a store that is empty.
+    #[must_use]
+    pub fn new(me: Peer, policy: Policy) -> Self {
+        Self {
+            me,
+            policy,
+            shelf: Shelf::default(),
+            bench: Bench::default(),
+            condition: Condition { whole: true, incarnation: 0, rounds: 0, progress: Progress::default() },
+            recovery: None,
+            spread: None,
+            leads: Proxy::new(policy),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Whether it still has everything that it ever confirmed.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.condition.whole
+    }
+
+    /// How far its recovery is, or how far its last one came; of a spread, if one is under way.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        match (&self.spread, &self.recovery) {
+            (Some(spread), _) => spread.progress(),
+            (None, Some(recovery)) => recovery.progress(),
+            (None, None) => self.condition.progress,
+        }
+    }
+
+    /// Whether it recovers.
+    #[must_use]
+    pub const fn is_recovering(&self) -> bool {
+        self.recovery.is_some()
+    }
+
+    /// What it holds, in the order of keys.
+    pub fn objects(&self) -> impl Iterator<Item = (Key, &Object)> {
+        self.shelf.objects()
+    }
+
+    /// It restarts with what is left. Unless that is everything, it recovers.
+    pub fn restart(&mut self, now: Nanos, left: Left) {
+        if left == Left::All {
+            return;
+        }
+        self.shelf.crash(left);
+        self.bench = Bench { number: self.bench.number, ..Bench::default() };
+        self.condition.incarnation += 1;
+        self.condition.whole &= left == Left::Flushed && self.policy.ack == Ack::Disk;
+        (self.recovery, self.spread) = (None, None);
+        self.leads = Proxy::new(self.policy);
+        self.outputs.clear();
+        self.heal(now);
+    }
+
+    /// It asks the others for what it ought to hold and does not.
+    pub fn heal(&mut self, now: Nanos) {
+        self.condition.rounds += 1;
+        let round = (u64::from(self.condition.incarnation) << 32) + self.condition.rounds;
+        self.recovery = Some(Recovery::new(self.me, self.policy, round, now + self.policy.give_up));
+    }
+
+    /// Another node is gone: copies of what it held are made among those that are left.
+    pub fn spread(&mut self, now: Nanos, lost: Peer) {
+        if lost == self.me || self.spread.as_ref().is_some_and(|spread| spread.lost() == lost) {
+            return;
+        }
+        let mut spread = Spread::new(self.me, self.policy, lost, &self.shelf);
+        spread.go_on(now, &self.shelf);
+        self.spread = Some(spread);
+    }
+
+    fn send(&mut self, to: Peer, message: Message) {
+        self.outputs.push_back(Output::Send(To::Peer(to), message));
+    }
+
+    /// A message comes.
+    pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
+        match message {
+            Message::Find { attempt, key, all, version } => self.find(from, attempt, key, all, version),
+            Message::Fetch(attempt, key, version) => {
+                let object = self.shelf.latest(key).filter(|object| object.version >= version).cloned();
+                self.read(from, key, object.as_ref(), Message::Content(attempt, object.clone()));
+            }
+            Message::Put { attempt, key, object, incarnation } => {
+                self.put(now, from, attempt, key, object, incarnation);
+            }
+            Message::List(_, behind) => {
+                let (objects, more) = self.shelf.page(from, behind, PAGE);
+                let Message::List(round, _) = message else { return };
+                self.send(from, Message::Listed { round, objects, more, whole: self.condition.whole });
+            }
+            Message::Pull(round, key, version) => {
+                let object = self.shelf.latest(key).filter(|object| object.version >= version).cloned();
+                self.read(from, key, object.as_ref(), Message::Pulled(round, key, object.clone()));
+            }
+            Message::Listed { round, objects, more, whole } => {
+                self.listed(now, from, round, (objects, more, whole));
+            }
+            Message::Pulled(round, key, object) => self.pulled(now, from, round, (key, object)),
+            Message::Kept { attempt, version, .. } | Message::Refused(attempt, version) => {
+                if let Some(spread) = &mut self.spread {
+                    spread.kept(now, attempt, version, &self.shelf);
+                }
+                self.leads.handle(now, from, message);
+            }
+            other => self.leads.handle(now, from, other),
+        }
+    }
+
+    fn find(&mut self, from: Peer, attempt: Attempt, key: Key, all: bool, version: Option<Version>) {
+        let object = self.shelf.latest(key).cloned();
+        if object.is_none() && !all {
+            return;
+        }
+        if let Some(version) = version {
+            self.shelf.promise(key, version);
+        }
+        let found = Found {
+            object,
+            whole: self.condition.whole,
+            load: u32::try_from(self.bench.works.len()).unwrap_or(u32::MAX),
+            incarnation: self.condition.incarnation,
+        };
+        self.send(from, Message::Found(attempt, found));
+    }
+
+    /// An object's content comes from the cache, or from the disk; then the message goes.
+    fn read(&mut self, to: Peer, key: Key, object: Option<&Object>, message: Message) {
+        match object {
+            Some(object) if self.shelf.is_flushed(key) && !object.deleted => {
+                let bytes = whole_sectors(object.bytes + RECORD_BYTES);
+                self.work(Kind::Read, bytes, Work::Read(to, message));
+            }
+            _ => self.send(to, message),
+        }
+    }
+
+    fn work(&mut self, kind: Kind, bytes: u64, work: Work) {
+        self.bench.number += 1;
+        let id = self.bench.number;
+        self.bench.works.insert(id, work);
+        self.outputs.push_back(Output::Disk { id, kind, bytes });
+    }
+
+    fn put(
+        &mut self,
+        now: Nanos,
+        from: Peer,
+        attempt: Attempt,
+        key: Key,
+        object: Object,
+        incarnation: Option<u32>,
+    ) {
+        let since = incarnation.is_some_and(|before| before != self.condition.incarnation);
+        if since {
+            self.send(from, Message::Refused(attempt, object.version));
+            return;
+        }
+        self.take(now, key, object, Waits::Peer(from, attempt));
+    }
+
+    /// The later version for which one is refused. What a node promised while it was not whole was no part of a quorum, and
+    /// does not keep it from getting back what it had.
+    fn against(&self, key: Key, version: Version, waits: Waits) -> Option<Version> {
+        match waits {
+            Waits::Own if !self.condition.whole => {
+                self.shelf.latest(key).map(|latest| latest.version).filter(|&latest| latest > version)
+            }
+            _ => self.shelf.against(key, version),
+        }
+    }
+
+    /// An object comes to be kept.
+    fn take(&mut self, now: Nanos, key: Key, object: Object, waits: Waits) {
+        if let Some(other) = self.against(key, object.version, waits) {
+            self.refuse(now, key, waits, other);
+            return;
+        }
+        if self.shelf.latest(key).is_some_and(|latest| latest.version == object.version) {
+            self.confirm(now, key, &object, waits);
+            return;
+        }
+        if self.bench.has(key, object.version) {
+            return;
+        }
+        match self.policy.ack {
+            Ack::Disk => {
+                let bytes = whole_sectors(object.bytes + RECORD_BYTES);
+                self.work(Kind::Write, bytes, Work::Write(key, object, Some(waits)));
+            }
+            Ack::Memory { cache_bytes } => {
+                let fits =
+                    self.bench.dirty_bytes == 0 || self.bench.dirty_bytes + object.bytes <= cache_bytes;
+                if !fits || !self.bench.waiting.is_empty() {
+                    self.bench.waiting.push_back((key, object, waits));
+                    return;
+                }
+                self.cache(now, key, object, waits);
+            }
+        }
+    }
+
+    /// An object goes into the cache and is confirmed; the disk gets it in its turn.
+    fn cache(&mut self, now: Nanos, key: Key, object: Object, waits: Waits) {
+        self.bench.dirty_bytes += object.bytes;
+        self.shelf.put(key, object.clone());
+        self.confirm(now, key, &object, waits);
+        let bytes = whole_sectors(object.bytes + RECORD_BYTES);
+        self.work(Kind::Write, bytes, Work::Write(key, object, None));
+    }
+
+    fn confirm(&mut self, now: Nanos, key: Key, object: &Object, waits: Waits) {
+        if let Waits::Peer(peer, attempt) = waits {
+            let whole = self.condition.whole;
+            self.send(peer, Message::Kept { attempt, version: object.version, whole });
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.has(now, key, object);
+        }
+        self.recovered();
+    }
+
+    fn refuse(&mut self, now: Nanos, key: Key, waits: Waits, version: Version) {
+        match waits {
+            Waits::Peer(peer, attempt) => self.send(peer, Message::Refused(attempt, version)),
+            Waits::Own => {
+                if let Some(recovery) = &mut self.recovery {
+                    recovery.skip(now, key);
+                }
+                self.recovered();
+            }
+        }
+    }
+
+    fn listed(&mut self, now: Nanos, from: Peer, round: u64, list: (Vec<(Key, Object)>, bool, bool)) {
+        let shelf = &self.shelf;
+        if let Some(recovery) = self.recovery.as_mut().filter(|one| one.round() == round) {
+            recovery.listed(now, from, list, |key| shelf.latest(key).map(|object| object.version));
+        }
+        self.recovered();
+    }
+
+    fn pulled(&mut self, now: Nanos, from: Peer, round: u64, (key, object): (Key, Option<Object>)) {
+        let Some(recovery) = self.recovery.as_mut().filter(|one| one.round() == round) else { return };
+        match object {
+            None => recovery.lacks(now, from, key),
+            Some(object) => self.take(now, key, object, Waits::Own),
+        }
+    }
+
+    fn recovered(&mut self) {
+        if let Some(recovery) = self.recovery.take_if(|one| one.is_over()) {
+            self.condition.progress = recovery.progress();
+            self.condition.whole = true;
+        }
+    }
+
+    /// A request of the disk is done.
+    pub fn complete(&mut self, now: Nanos, id: u64) {
+        match self.bench.works.remove(&id) {
+            Some(Work::Read(to, message)) => self.send(to, message),
+            Some(Work::Write(key, object, waits)) => {
+                self.work(Kind::Flush, 0, Work::Flush(key, object, waits));
+            }
+            Some(Work::Flush(key, object, waits)) => self.flushed(now, key, object, waits),
+            None => {}
+        }
+    }
+
+    fn flushed(&mut self, now: Nanos, key: Key, object: Object, waits: Option<Waits>) {
+        let Some(waits) = waits else {
+            self.bench.dirty_bytes = self.bench.dirty_bytes.saturating_sub(object.bytes);
+            self.shelf.flushed(key, object);
+            for (key, object, waits) in std::mem::take(&mut self.bench.waiting) {
+                self.take(now, key, object, waits);
+            }
+            return;
+        };
+        if let Some(other) = self.against(key, object.version, waits) {
+            self.refuse(now, key, waits, other);
+            return;
+        }
+        self.shelf.put(key, object.clone());
+        self.shelf.flushed(key, object.clone());
+        self.confirm(now, key, &object, waits);
+    }
+
+    /// When it must be woken, at the latest.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        let recovery = self.recovery.as_ref().and_then(Recovery::next_event);
+        let spread = self.spread.as_ref().and_then(Spread::next_event);
+        recovery.into_iter().chain(spread).chain(self.leads.next_event()).min()
+    }
+
+    /// It is `now`.
+    pub fn wake(&mut self, now: Nanos) {
+        self.leads.wake(now);
+        if let Some(spread) = &mut self.spread {
+            spread.wake(now, &self.shelf);
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.wake(now);
+        }
+        self.recovered();
+    }
+
+    /// What its driver must do next.
+    pub fn output(&mut self) -> Option<Output> {
+        let recovery = self.recovery.as_mut().and_then(Recovery::output);
+        let spread = || self.spread.as_mut().and_then(Spread::output);
+        self.outputs.pop_front().or(recovery).or_else(spread).or_else(|| self.leads.output())
+    }
+}

@@ -1,0 +1,297 @@
+//! How a node gets back what it lost, or missed while it was away: it asks the others for lists of what it ought to
+//! hold, then pulls what it does not have.
+//!
+//! The forms differ in who sends, in how many streams, and in what else each part costs:
+//!
+//! - *many to one*: every holder sends; the node's own link is full. B lost bytes need B / R.
+//! - *one stream*: one object after the other; each costs a round trip, and a rate that one stream reaches.
+//! - *throttled*: no more than a rate, whatever the links would carry.
+//! - *scan of partitions*: before its objects are pulled, each partition of the node costs a time, so many at once.
+//!   With many small or few objects that is all there is: P partitions need P * cost / at once.
+//! - *many to many* (`spread`): the survivors make the copies among themselves, without the node.
+//!
+//! Lists begin one `give_up` after the node restarted. By then every attempt that the node confirmed before has ended,
+//! so what was answered stands at the others; and no copy of an attempt that failed is taken for one of an attempt that was answered.
+
+use crate::message::{Message, Output, To};
+use crate::nouns::{Key, Object, Peer, Version};
+use crate::policy::{Lookup, Policy};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use virtlab_wire::Nanos;
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Copies that the node ought to hold and did not.
+    pub missing: u64,
+    /// Of these, made again.
+    pub made: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    version: Version,
+    bytes: u64,
+    sources: Vec<Peer>,
+}
+
+#[derive(Debug)]
+enum Listing {
+    Behind(Option<Key>),
+    Complete { whole: bool },
+}
+
+#[derive(Debug)]
+struct Pull {
+    key: Key,
+    until: Nanos,
+    tries: usize,
+}
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// One recovery of one node.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    me: Peer,
+    policy: Policy,
+    round: u64,
+    lists: BTreeMap<Peer, Listing>,
+    /// When lists that have not come are requested again; not once all needed have come.
+    asks: Option<Nanos>,
+    wanted: BTreeMap<Key, Wanted>,
+    ready: VecDeque<Key>,
+    pulls: Vec<Pull>,
+    scanner: Scanner,
+    progress: Progress,
+    outputs: VecDeque<Output>,
+}
+
+/// Partitions that have yet to be scanned, and when the pace allows the next object.
+#[derive(Debug, Default)]
+struct Scanner {
+    left: VecDeque<u32>,
+    under_way: BTreeSet<(Nanos, u32)>,
+    by_partition: BTreeMap<u32, Vec<Key>>,
+    paced: Nanos,
+}
+
+impl Recovery {
+    pub(crate) fn new(me: Peer, policy: Policy, round: u64, begins: Nanos) -> Self {
+        Self {
+            me,
+            policy,
+            round,
+            lists: policy.peers().filter(|&one| one != me).map(|one| (one, Listing::Behind(None))).collect(),
+            asks: Some(begins),
+            wanted: BTreeMap::new(),
+            ready: VecDeque::new(),
+            pulls: Vec::new(),
+            scanner: Scanner::default(),
+            progress: Progress::default(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    pub(crate) const fn round(&self) -> u64 {
+        self.round
+    }
+
+    pub(crate) const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.asks.is_none()
+            && self.wanted.is_empty()
+            && self.scanner.left.is_empty()
+            && self.scanner.under_way.is_empty()
+    }
+
+    fn send(&mut self, to: Peer, message: Message) {
+        self.outputs.push_back(Output::Send(To::Peer(to), message));
+    }
+
+    fn ask(&mut self, now: Nanos) {
+        let asked: Vec<(Peer, Option<Key>)> = self
+            .lists
+            .iter()
+            .filter_map(|(&peer, listing)| match listing {
+                Listing::Behind(key) => Some((peer, *key)),
+                Listing::Complete { whole: true } => None,
+                Listing::Complete { whole: false } => Some((peer, None)),
+            })
+            .collect();
+        for (peer, behind) in asked {
+            self.send(peer, Message::List(self.round, behind));
+        }
+        self.asks = Some(now + self.policy.question);
+    }
+
+    /// A page of a list; `has`: what the node has of a key by now.
+    pub(crate) fn listed(
+        &mut self,
+        now: Nanos,
+        from: Peer,
+        (objects, more, whole): (Vec<(Key, Object)>, bool, bool),
+        has: impl Fn(Key) -> Option<Version>,
+    ) {
+        let behind = match self.lists.get(&from) {
+            Some(Listing::Behind(key)) => *key,
+            Some(Listing::Complete { whole: false }) => None,
+            _ => return,
+        };
+        if self.asks.is_none() || objects.first().is_some_and(|(key, _)| Some(*key) <= behind) {
+            return;
+        }
+        let last = objects.last().map_or(behind, |(key, _)| Some(*key));
+        for (key, object) in objects {
+            self.wants(from, key, &object, has(key));
+        }
+        if more {
+            self.lists.insert(from, Listing::Behind(last));
+            self.send(from, Message::List(self.round, last));
+            return;
+        }
+        self.lists.insert(from, Listing::Complete { whole });
+        let complete = self.lists.values().filter(|one| matches!(one, Listing::Complete { whole: true }));
+        if complete.count() >= self.policy.roll_call().min(self.lists.len()) {
+            self.asks = None;
+            self.progress.missing = self.wanted.len() as u64;
+            self.plan();
+            self.go_on(now);
+        }
+    }
+
+    fn wants(&mut self, from: Peer, key: Key, object: &Object, has: Option<Version>) {
+        if has.is_some_and(|has| has >= object.version) {
+            return;
+        }
+        let wanted = self.wanted.entry(key).or_insert_with(|| Wanted {
+            version: object.version,
+            bytes: object.bytes,
+            sources: Vec::new(),
+        });
+        if wanted.version < object.version {
+            *wanted = Wanted { version: object.version, bytes: object.bytes, sources: Vec::new() };
+        }
+        if wanted.version == object.version && !wanted.sources.contains(&from) {
+            wanted.sources.push(from);
+        }
+    }
+
+    /// In which order objects are pulled: as they come, or behind the scan of their partitions.
+    fn plan(&mut self) {
+        match (self.policy.recovery.scan, self.policy.lookup) {
+            (Some(_), Lookup::Ring { partitions, zones }) => {
+                for &key in self.wanted.keys() {
+                    let partition = Policy::partition(key, partitions);
+                    self.scanner.by_partition.entry(partition).or_default().push(key);
+                }
+                self.scanner.left = (0..partitions)
+                    .filter(|&one| self.policy.of_partition(one, partitions, zones).contains(&self.me))
+                    .collect();
+            }
+            _ => self.ready.extend(self.wanted.keys()),
+        }
+    }
+
+    /// Everything that the time and the streams allow.
+    fn go_on(&mut self, now: Nanos) {
+        if let Some(scan) = self.policy.recovery.scan {
+            while self.scanner.under_way.len() < scan.at_once as usize {
+                let Some(partition) = self.scanner.left.pop_front() else { break };
+                self.scanner.under_way.insert((now + scan.cost, partition));
+            }
+        }
+        while self.pulls.len() < self.policy.recovery.streams as usize && self.scanner.paced <= now {
+            let Some(key) = self.ready.pop_front() else { return };
+            let Some(wanted) = self.wanted.get(&key) else { continue };
+            if let Some(rate) = self.policy.recovery.rate_byte_per_s {
+                let ns = (u128::from(wanted.bytes) * NS_PER_S).div_ceil(u128::from(rate.max(1)));
+                self.scanner.paced = now + Nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+            }
+            self.pulls.push(Pull { key, until: now, tries: 0 });
+            self.pull(now, self.pulls.len() - 1);
+        }
+    }
+
+    fn pull(&mut self, now: Nanos, at: usize) {
+        let Some(pull) = self.pulls.get_mut(at) else { return };
+        let Some(wanted) = self.wanted.get(&pull.key).filter(|one| !one.sources.is_empty()) else { return };
+        let turn = usize::try_from(pull.key.mixed(3) % wanted.sources.len() as u64).unwrap_or(0);
+        let from = wanted.sources[(turn + pull.tries) % wanted.sources.len()];
+        pull.tries += 1;
+        pull.until = now + self.policy.give_up;
+        let message = Message::Pull(self.round, pull.key, wanted.version);
+        self.send(from, message);
+    }
+
+    /// A source does not have it any more. If it was the last, all is asked again: what is wanted may have changed.
+    pub(crate) fn lacks(&mut self, now: Nanos, from: Peer, key: Key) {
+        let Some(at) = self.pulls.iter().position(|pull| pull.key == key) else { return };
+        let Some(wanted) = self.wanted.get_mut(&key) else { return };
+        wanted.sources.retain(|&one| one != from);
+        if !wanted.sources.is_empty() {
+            self.pull(now, at);
+            return;
+        }
+        *self = Self {
+            outputs: std::mem::take(&mut self.outputs),
+            ..Self::new(self.me, self.policy, self.round, now)
+        };
+    }
+
+    /// The node has an object of a key, from wherever it came.
+    pub(crate) fn has(&mut self, now: Nanos, key: Key, object: &Object) {
+        if self.wanted.get(&key).is_none_or(|wanted| wanted.version > object.version) {
+            return;
+        }
+        self.wanted.remove(&key);
+        self.pulls.retain(|pull| pull.key != key);
+        if self.asks.is_none() {
+            self.progress.made += 1;
+            self.progress.bytes += object.bytes;
+        }
+        self.go_on(now);
+    }
+
+    /// A later write of a key is under way, or has come: what was wanted of it is not any more.
+    pub(crate) fn skip(&mut self, now: Nanos, key: Key) {
+        self.wanted.remove(&key);
+        self.pulls.retain(|pull| pull.key != key);
+        self.go_on(now);
+    }
+
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
+        let pace = (!self.ready.is_empty() && self.pulls.len() < self.policy.recovery.streams as usize)
+            .then_some(self.scanner.paced);
+        let scanned = self.scanner.under_way.first().map(|&(at, _)| at);
+        let pulls = self.pulls.iter().map(|pull| pull.until).min();
+        self.asks.into_iter().chain(pace).chain(scanned).chain(pulls).min()
+    }
+
+    pub(crate) fn wake(&mut self, now: Nanos) {
+        if self.asks.is_some_and(|at| at <= now) {
+            self.ask(now);
+        }
+        while let Some(&(at, partition)) = self.scanner.under_way.first().filter(|&&(at, _)| at <= now) {
+            self.scanner.under_way.remove(&(at, partition));
+            self.ready.extend(self.scanner.by_partition.remove(&partition).unwrap_or_default());
+            self.go_on(at);
+        }
+        for at in 0..self.pulls.len() {
+            if self.pulls[at].until <= now {
+                self.pull(now, at);
+            }
+        }
+        self.go_on(now);
+    }
+
+    pub(crate) fn output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+}

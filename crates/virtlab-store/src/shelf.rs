@@ -1,0 +1,101 @@
+//! What a node keeps: of each key the latest object, what the disk has of it, and what the node has promised.
+//!
+//! A node is whole while it still has everything that it ever confirmed. One that lost its folder knows so, since the
+//! folder's mark is gone; one that confirms from memory is not whole after any crash. Until it has what the others know
+//! of, its answers tell what it holds and are no part of a quorum.
+
+use crate::nouns::{Key, Object, Peer, Version};
+use std::collections::BTreeMap;
+
+/// What of a node is left when it restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Everything: it stood still, or was cut off.
+    All,
+    /// What it had flushed: its process or its machine died.
+    Flushed,
+    /// Nothing: its disk is new, or its folder was wiped.
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    latest: Option<Object>,
+    flushed: Option<Object>,
+    promised: Version,
+}
+
+/// The objects of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    kept: BTreeMap<Key, Kept>,
+}
+
+impl Shelf {
+    pub(crate) fn latest(&self, key: Key) -> Option<&Object> {
+        self.kept.get(&key).and_then(|kept| kept.latest.as_ref())
+    }
+
+    /// Whether the disk has the latest object of a key.
+    pub(crate) fn is_flushed(&self, key: Key) -> bool {
+        self.kept.get(&key).is_none_or(|kept| kept.latest == kept.flushed)
+    }
+
+    /// Nothing earlier is taken any more.
+    pub(crate) fn promise(&mut self, key: Key, version: Version) {
+        let promised = &mut self.kept.entry(key).or_default().promised;
+        *promised = version.max(*promised);
+    }
+
+    /// The later version for which one is refused, if there is such.
+    pub(crate) fn against(&self, key: Key, version: Version) -> Option<Version> {
+        let kept = self.kept.get(&key)?;
+        let latest = kept.latest.as_ref().map(|object| object.version);
+        latest.into_iter().chain([kept.promised]).max().filter(|&other| other > version)
+    }
+
+    pub(crate) fn put(&mut self, key: Key, object: Object) {
+        self.kept.entry(key).or_default().latest = Some(object);
+    }
+
+    /// The disk has this object of a key, and so has no earlier one.
+    pub(crate) fn flushed(&mut self, key: Key, object: Object) {
+        let flushed = &mut self.kept.entry(key).or_default().flushed;
+        if flushed.as_ref().is_none_or(|before| before.version < object.version) {
+            *flushed = Some(object);
+        }
+    }
+
+    pub(crate) fn crash(&mut self, left: Left) {
+        match left {
+            Left::All => return,
+            Left::Flushed => {
+                for kept in self.kept.values_mut() {
+                    (kept.latest, kept.promised) = (kept.flushed.clone(), Version::default());
+                }
+            }
+            Left::Nothing => self.kept.clear(),
+        }
+        self.kept.retain(|_, kept| kept.latest.is_some());
+    }
+
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (Key, &Object)> {
+        self.kept.iter().filter_map(|(&key, kept)| Some((key, kept.latest.as_ref()?)))
+    }
+
+    /// Objects behind a key that a node ought to hold, so many at most; whether there are more.
+    pub(crate) fn page(&self, of: Peer, behind: Option<Key>, most: usize) -> (Vec<(Key, Object)>, bool) {
+        let from = behind.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let mut found: Vec<(Key, Object)> = self
+            .kept
+            .range((from, std::ops::Bound::Unbounded))
+            .filter_map(|(&key, kept)| Some((key, kept.latest.as_ref()?)))
+            .filter(|(_, object)| object.holders.contains(&of))
+            .take(most + 1)
+            .map(|(key, object)| (key, object.clone()))
+            .collect();
+        let more = found.len() > most;
+        found.truncate(most);
+        (found, more)
+    }
+}

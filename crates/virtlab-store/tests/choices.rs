@@ -1,0 +1,279 @@
+//! What each choice of a policy does: lookup, placement, path of the copies, confirmation, cache, hand-off, detection.
+
+mod world;
+
+use std::collections::BTreeSet;
+use virtlab_disk::Model;
+use virtlab_store::{
+    Ack, Detector, Form, Key, Left, Lookup, Nonsense, Outcome, Peer, Policy, Sign, Task, WrittenBy,
+};
+use virtlab_wire::Nanos;
+use world::{FAST_DISK, MS, Network, S, World};
+
+const RING: Lookup = Lookup::Ring { partitions: 262_144, zones: 6 };
+
+fn policy(nodes: u32, copies: u32, lookup: Lookup) -> Policy {
+    Policy {
+        nodes,
+        copies,
+        write_quorum: copies / 2 + 1,
+        read_quorum: copies / 2 + 1,
+        lookup,
+        written_by: WrittenBy::Client,
+        ack: Ack::Disk,
+        proxies: 1,
+        question: Nanos(20 * MS),
+        give_up: Nanos(S),
+        recovery: Form { streams: 4, rate_byte_per_s: None, scan: None },
+    }
+}
+
+fn write(content: u64) -> Task {
+    Task::Write { bytes: 10_000, content }
+}
+
+const fn is_done(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Done { .. })
+}
+
+#[test]
+fn a_ring_gives_every_node_as_many_copies_of_partitions_in_different_zones() {
+    let policy = policy(24, 3, RING);
+    let mut held = [0u32; 24];
+    for partition in 0..262_144 {
+        let places = policy.of_partition(partition, 262_144, 6);
+        let zones: BTreeSet<u32> = places.iter().map(|one| one.0 / 4).collect();
+        assert_eq!(zones.len(), 3, "partition {partition}: {places:?}");
+        for place in places {
+            held[place.0 as usize] += 1;
+        }
+    }
+    let mean = 262_144 * 3 / 24;
+    assert_eq!(mean, 32768);
+    assert!(held.iter().all(|&one| one.abs_diff(mean) < mean / 100), "{held:?}");
+}
+
+#[test]
+fn the_second_copy_of_a_partition_lies_where_87381_later_has_its_first() {
+    let policy = policy(24, 3, RING);
+    for partition in (0..262_144).step_by(997) {
+        let first = |at: u32| policy.of_partition(at % 262_144, 262_144, 6)[0];
+        let [zone, other] = [partition, partition + 87_381].map(|at| first(at).0 / 4);
+        let places = policy.of_partition(partition, 262_144, 6);
+        assert_eq!(places[0], first(partition));
+        if zone != other {
+            assert_eq!(places[1], first(partition + 87_381));
+        }
+    }
+}
+
+#[test]
+fn an_elastic_hash_mirrors_in_groups_and_spreads_keys_over_them() {
+    let policy = policy(24, 2, Lookup::ElasticHash);
+    let mut held = [0u32; 24];
+    for key in 0..24_000 {
+        let places = policy.places(Key(key)).expect("they follow from the key");
+        assert_eq!(places[0].0 + 1, places[1].0);
+        assert_eq!(places[0].0 % 2, 0);
+        places.iter().for_each(|one| held[one.0 as usize] += 1);
+    }
+    assert!(held.iter().all(|&one| one.abs_diff(2000) < 200), "{held:?}");
+}
+
+#[test]
+fn a_multicast_lookup_costs_a_message_per_node_and_a_hash_none() {
+    let mut messages = Vec::new();
+    for lookup in [Lookup::Multicast, RING, Lookup::ElasticHash] {
+        let mut world = World::new(policy(24, 3, lookup), 1, Network::FAST, FAST_DISK, 1);
+        let mut counted = Vec::new();
+        for task in [write(1), write(2), Task::Read, Task::Open] {
+            let before = world.counts.messages;
+            assert!(is_done(world.act(0, Key(7), task)));
+            world.until(world.now + Nanos(10 * MS));
+            counted.push(world.counts.messages - before);
+        }
+        messages.push(counted);
+    }
+    // All are asked, and all answer a write; 3 copies, 3 confirmations. Of a read, the 3 holders answer; one sends.
+    assert_eq!(messages[0], [24 + 24 + 6, 24 + 24 + 6, 24 + 3 + 2, 24 + 3]);
+    // Copies and confirmations alone; a read asks its 3 holders, then one of them for the content.
+    assert_eq!(messages[1], [6, 6, 3 + 3 + 2, 3 + 3]);
+    assert_eq!(messages[2], messages[1]);
+}
+
+#[test]
+fn a_question_whose_answers_are_lost_is_asked_again_after_its_time_out() {
+    let policy = policy(5, 3, Lookup::Multicast);
+    let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+    assert!(is_done(world.act(0, Key(1), write(1))));
+    world.network.loss = 1.0;
+    let began = world.now;
+    let number = world.request(0, Key(1), Task::Read);
+    world.until(began + policy.question - Nanos(1));
+    world.network.loss = 0.0;
+    world.until(began + Nanos(S));
+    let (at, outcome) = world.seen[number].ended.expect("it has ended");
+    assert!(is_done(outcome));
+    assert!(at > began + policy.question && at < began + policy.question + Nanos(2 * MS));
+}
+
+#[test]
+fn what_nobody_holds_is_missing_only_once_enough_nodes_have_said_so() {
+    let policy = policy(5, 3, Lookup::Multicast);
+    let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+    let began = world.now;
+    assert_eq!(world.act(0, Key(1), Task::Open), Outcome::Missing);
+    assert!(world.now > began + policy.question, "those without the key answer the second question");
+    world.cut.extend([Peer(0)]);
+    assert_eq!(world.act(0, Key(1), Task::Open), Outcome::Missing);
+    world.cut.extend([Peer(1)]);
+    assert!(matches!(world.act(0, Key(1), Task::Open), Outcome::Failed(_)), "two away may have confirmed it");
+}
+
+#[test]
+fn new_objects_go_to_the_least_loaded_nodes() {
+    let slow = Model { rate_byte_per_s: Some(1_000_000), ..FAST_DISK };
+    // With one copy before an answer, all nodes are heard before an object is new.
+    let policy = Policy { give_up: Nanos(100 * S), write_quorum: 1, ..policy(6, 3, Lookup::Multicast) };
+    let mut world = World::new(policy, 1, Network::FAST, slow, 1);
+    for key in 0..2 {
+        world.request(0, Key(key), Task::Write { bytes: 1_000_000, content: key });
+        world.until(world.now + Nanos(5 * MS));
+    }
+    world.until(world.now + Nanos(10 * S));
+    assert!(world.policy.peers().all(|one| world.node(one).objects().count() == 1), "three each");
+}
+
+#[test]
+fn a_proxy_or_a_primary_spares_the_client_all_copies_but_one() {
+    let mut sent = Vec::new();
+    for written_by in [WrittenBy::Client, WrittenBy::Proxy, WrittenBy::Primary] {
+        let policy = Policy { written_by, ..policy(6, 3, Lookup::ElasticHash) };
+        let network = Network { rate_byte_per_s: Some(1_000_000), ..Network::FAST };
+        let mut world = World::new(Policy { give_up: Nanos(100 * S), ..policy }, 1, network, FAST_DISK, 1);
+        assert!(is_done(world.act(0, Key(1), Task::Write { bytes: 1_000_000, content: 1 })));
+        world.until(world.now + Nanos(10 * S));
+        let copies = world.policy.peers().map(|one| world.node(one).objects().count()).sum::<usize>();
+        assert_eq!(copies, 3);
+        sent.push(world.counts.bytes / 1_000_000);
+    }
+    // Client: 3 copies. Proxy: one to it, 3 from it. Primary: one to it, 2 from it.
+    assert_eq!(sent, [3, 4, 3]);
+}
+
+#[test]
+fn another_proxy_takes_over_from_one_that_is_away() {
+    let policy = Policy { written_by: WrittenBy::Proxy, proxies: 2, ..policy(6, 3, Lookup::ElasticHash) };
+    let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+    world.cut.insert(Peer(6));
+    assert!(is_done(world.act(0, Key(1), write(1))));
+    assert!(is_done(world.act(0, Key(1), Task::Read)));
+}
+
+#[test]
+fn a_crash_of_all_nodes_takes_nothing_that_was_confirmed_from_disks() {
+    let mut world = World::new(policy(6, 3, Lookup::ElasticHash), 1, Network::FAST, FAST_DISK, 1);
+    for key in 0..50 {
+        assert!(is_done(world.act(0, Key(key), write(key))));
+    }
+    world.policy.peers().for_each(|one| world.restart(one, Left::Flushed));
+    for key in 0..50 {
+        let read = world.act(0, Key(key), Task::Read);
+        assert!(matches!(read, Outcome::Done { content, .. } if content == key));
+    }
+}
+
+#[test]
+fn a_crash_of_all_nodes_takes_what_was_confirmed_from_memory_and_reads_fail() {
+    let ack = Ack::Memory { cache_bytes: 1 << 30 };
+    let slow = Model { rate_byte_per_s: Some(100_000), ..FAST_DISK };
+    let mut world =
+        World::new(Policy { ack, ..policy(3, 3, Lookup::ElasticHash) }, 1, Network::FAST, slow, 1);
+    for key in 0..20 {
+        assert!(is_done(world.act(0, Key(key), write(key))));
+    }
+    world.policy.peers().for_each(|one| world.restart(one, Left::Flushed));
+    let left = world.node(Peer(0)).objects().count();
+    assert!(left < 20, "the disk cannot have had time for all");
+    assert!(matches!(world.act(0, Key(19), Task::Read), Outcome::Failed(_)), "nobody is whole");
+}
+
+#[test]
+fn a_cache_answers_at_once_until_it_is_full_then_at_the_pace_of_the_disk() {
+    let ack = Ack::Memory { cache_bytes: 100_000 };
+    let slow = Model { rate_byte_per_s: Some(100_000), latency_ns: 0, ..FAST_DISK };
+    let policy = Policy { ack, give_up: Nanos(10 * S), ..policy(3, 3, Lookup::ElasticHash) };
+    let mut world = World::new(policy, 1, Network::FAST, slow, 1);
+    let mut times = Vec::new();
+    for key in 0..20 {
+        let began = world.now;
+        assert!(is_done(world.act(0, Key(key), write(key))));
+        times.push(world.now.since(began));
+    }
+    assert!(times[..10].iter().all(|&one| one < Nanos(MS)), "{times:?}");
+    // 10,000 B and a record of 512 B, in whole sectors.
+    let turn = 10_752.0 / 100_000.0 * S as f64;
+    for one in &times[12..] {
+        assert!((one.0 as f64 / turn - 1.0).abs() < 0.01, "{times:?}");
+    }
+}
+
+#[test]
+fn a_holder_that_is_away_is_stood_in_for_and_gets_its_copy_when_it_heals() {
+    let policy = policy(6, 3, Lookup::Ring { partitions: 60, zones: 3 });
+    let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+    let places = policy.places(Key(5)).expect("a ring");
+    world.cut.insert(places[2]);
+    assert!(is_done(world.act(0, Key(5), write(5))));
+    world.until(world.now + Nanos(S));
+    world.act(0, Key(5), write(6));
+    let copies = |world: &World| policy.peers().filter(|&one| world.node(one).objects().count() > 0).count();
+    assert_eq!(copies(&world), 2, "the answer did not wait for the third");
+    world.cut.insert(places[1]);
+    assert!(
+        matches!(world.act(0, Key(5), write(7)), Outcome::Failed(_)),
+        "stand-ins are no part of a quorum"
+    );
+    assert_eq!(copies(&world), 4, "and are there all the same");
+    world.cut.clear();
+    places.iter().for_each(|&one| world.heal(one));
+    world.until(world.now + Nanos(5 * S));
+    let latest: BTreeSet<u64> =
+        places.iter().flat_map(|&one| world.node(one).objects().map(|(_, object)| object.content)).collect();
+    assert_eq!(latest, BTreeSet::from([7]), "a write that failed may happen later, on all holders");
+}
+
+#[test]
+fn what_makes_no_store_is_refused() {
+    let good = policy(6, 3, RING);
+    assert_eq!(good.check(), Ok(()));
+    assert_eq!(Policy { copies: 7, ..good }.check(), Err(Nonsense::Copies));
+    assert_eq!(Policy { write_quorum: 4, ..good }.check(), Err(Nonsense::Quorum));
+    assert_eq!(Policy { read_quorum: 0, ..good }.check(), Err(Nonsense::Quorum));
+    assert_eq!(
+        Policy { lookup: Lookup::Ring { partitions: 60, zones: 2 }, ..good }.check(),
+        Err(Nonsense::Ring)
+    );
+    assert_eq!(Policy { nodes: 7, lookup: Lookup::ElasticHash, ..good }.check(), Err(Nonsense::Groups));
+    let led = Policy { written_by: WrittenBy::Proxy, proxies: 0, ..good };
+    assert_eq!(led.check(), Err(Nonsense::Proxies));
+    assert_eq!(Policy { question: Nanos::ZERO, ..good }.check(), Err(Nonsense::Times));
+    assert!(good.is_strict());
+    assert!(!Policy { read_quorum: 1, ..good }.is_strict());
+    assert!(!Policy { write_quorum: 1, read_quorum: 3, ..good }.is_strict());
+}
+
+#[test]
+fn a_silent_peer_is_lost_after_its_time_and_back_once_it_speaks() {
+    let mut detector = Detector::new(Nanos::ZERO, [Peer(1), Peer(2)], Nanos(S), Nanos(3 * S));
+    assert_eq!(detector.next_event(), Some(Nanos(S)));
+    assert_eq!(detector.wake(Nanos(S)), (true, vec![]));
+    assert_eq!(detector.hears(Nanos(2 * S), Peer(1)), None);
+    assert_eq!(detector.wake(Nanos(3 * S)), (true, vec![Sign::Lost(Peer(2))]));
+    assert_eq!(detector.wake(Nanos(3 * S)), (false, vec![]), "told once");
+    assert!(detector.is_lost(Peer(2)) && !detector.is_lost(Peer(1)));
+    assert_eq!(detector.next_event(), Some(Nanos(4 * S)));
+    assert_eq!(detector.hears(Nanos(4 * S), Peer(2)), Some(Sign::Back(Peer(2))));
+    assert_eq!(detector.wake(Nanos(5 * S)), (true, vec![Sign::Lost(Peer(1))]));
+    assert_eq!(detector.hears(Nanos(5 * S), Peer(9)), None, "a stranger");
+}

@@ -1,0 +1,187 @@
+//! How long recoveries take as they are played, beside their closed forms; and what each form does.
+
+mod world;
+
+use virtlab_disk::Model;
+use virtlab_store::closed_form::{many_to_many_s, over_one_link_s, partitions_of_a_node, partitions_s};
+use virtlab_store::{Ack, Form, Key, Left, Lookup, Outcome, Peer, Policy, Scan, Task, WrittenBy};
+use virtlab_wire::Nanos;
+use world::{FAST_DISK, MS, Network, S, World};
+
+const RATE: f64 = 110e6;
+const LOST: Peer = Peer(3);
+
+fn policy(nodes: u32, copies: u32, lookup: Lookup, recovery: Form) -> Policy {
+    Policy {
+        nodes,
+        copies,
+        write_quorum: copies,
+        read_quorum: 1,
+        lookup,
+        written_by: WrittenBy::Client,
+        ack: Ack::Disk,
+        proxies: 0,
+        question: Nanos(S),
+        give_up: Nanos(100 * S),
+        recovery,
+    }
+}
+
+fn streams(streams: u32) -> Form {
+    Form { streams, rate_byte_per_s: None, scan: None }
+}
+
+/// A store with objects in it, on links that are free again.
+fn filled(policy: Policy, network: Network, disk: Model, objects: u64, bytes: u64) -> World {
+    let mut world = World::new(policy, 1, Network::FAST, disk, 1);
+    for key in 0..objects {
+        world.act(0, Key(key), Task::Write { bytes, content: key });
+    }
+    assert!(world.seen.iter().all(|one| matches!(one.ended, Some((_, Outcome::Done { .. })))));
+    world.network = network;
+    world
+}
+
+/// Seconds from the end of the settling time until the wiped node is whole, and the bytes that it got.
+fn recovered(world: &mut World, lost: Peer) -> (f64, u64) {
+    world.restart(lost, Left::Nothing);
+    let begins = world.now + world.policy.give_up;
+    while world.node(lost).is_recovering() {
+        assert!(world.step(), "a recovery without an end");
+    }
+    let progress = world.node(lost).progress();
+    assert_eq!(progress.made, progress.missing);
+    (world.now.since(begins).0 as f64 / S as f64, progress.bytes)
+}
+
+fn near(value: f64, expected: f64, within: f64) {
+    assert!((value / expected - 1.0).abs() <= within, "{value} is not {expected}");
+}
+
+#[test]
+fn many_to_one_fills_the_link_of_the_wiped_node_125_gb_in_18_9_minutes() {
+    let policy = policy(24, 3, Lookup::Ring { partitions: 1 << 12, zones: 6 }, streams(16));
+    let mut world = filled(policy, Network::GIGABIT, FAST_DISK, 10_000, 100_000_000);
+    let (seconds, bytes) = recovered(&mut world, LOST);
+    near(bytes as f64, 125e9, 0.05);
+    near(seconds, over_one_link_s(bytes as f64, RATE), 0.001);
+    near(seconds * 125e9 / bytes as f64 / 60.0, 18.9, 0.003);
+}
+
+#[test]
+fn objects_by_multicast_lie_evenly_and_recover_as_others_do() {
+    let mut world =
+        filled(policy(24, 3, Lookup::Multicast, streams(16)), Network::GIGABIT, FAST_DISK, 2_000, 10_000_000);
+    let (seconds, bytes) = recovered(&mut world, LOST);
+    near(bytes as f64, 2.5e9, 0.2);
+    near(seconds, over_one_link_s(bytes as f64, RATE), 0.01);
+}
+
+#[test]
+fn survivors_among_themselves_need_as_much_less_as_they_are_many() {
+    let policy = policy(24, 3, Lookup::Ring { partitions: 1 << 12, zones: 6 }, streams(8));
+    let mut world = filled(policy, Network::GIGABIT, FAST_DISK, 20_000, 1_000_000);
+    let lost = world.node(LOST).objects().count() as u64;
+    let began = world.now;
+    world.cut.insert(LOST);
+    let survivors: Vec<Peer> = policy.peers().filter(|&one| one != LOST).collect();
+    for &one in &survivors {
+        world.spread(one, LOST);
+    }
+    let missing: u64 = survivors.iter().map(|&one| world.node(one).progress().missing).sum();
+    assert_eq!(missing, lost);
+    let made = |world: &World| survivors.iter().map(|&one| world.node(one).progress().made).sum::<u64>();
+    while made(&world) < missing {
+        assert!(world.step(), "a recovery without an end");
+    }
+    let seconds = world.now.since(began).0 as f64 / S as f64;
+    let least = many_to_many_s(lost as f64 * 1e6, 23, RATE);
+    assert!(seconds >= least && seconds < 8.0 * least, "{seconds} s, at least {least} s");
+    assert!(seconds < 0.5 * over_one_link_s(lost as f64 * 1e6, RATE));
+}
+
+#[test]
+fn a_wiped_node_gets_its_copies_from_stand_ins_where_holders_lost_theirs() {
+    let form = Form { rate_byte_per_s: Some(10_000), ..streams(4) };
+    let policy = Policy { give_up: Nanos(S), ..policy(6, 2, Lookup::ElasticHash, form) };
+    let mut world = filled(policy, Network::FAST, FAST_DISK, 100, 1000);
+    let lost = world.node(Peer(0)).objects().count();
+    world.spread(Peer(1), Peer(0));
+    world.until(world.now + Nanos(S));
+    world.restart(Peer(0), Left::Nothing);
+    world.until(world.now + policy.give_up + Nanos(S));
+    let pulled = world.node(Peer(0)).objects().count();
+    assert!(pulled > 0 && pulled < lost);
+    // Its mirror loses everything, too; what is left of both is what stands in for the first.
+    world.restart(Peer(1), Left::Nothing);
+    world.until(world.now + Nanos(30 * S));
+    for peer in [Peer(0), Peer(1)] {
+        assert!(world.node(peer).is_whole());
+        assert_eq!(world.node(peer).objects().count(), lost);
+    }
+}
+
+#[test]
+fn one_stream_takes_a_turn_for_each_object() {
+    let network = Network { delay: Nanos(5 * MS), ..Network::GIGABIT };
+    let disk = Model { latency_ns: 8 * MS, ..FAST_DISK };
+    let mut world = filled(policy(4, 2, Lookup::ElasticHash, streams(1)), network, disk, 1000, 100_000);
+    let (seconds, bytes) = recovered(&mut world, LOST);
+    // Ask and send, over the delay twice; read, then write and flush; each byte over a link.
+    let turn = 2.0 * 0.005 + 2.0 * 0.008 + 100_000.0 / RATE;
+    near(seconds, bytes as f64 / 100_000.0 * turn, 0.01);
+    let mut several = filled(policy(4, 2, Lookup::ElasticHash, streams(8)), network, disk, 1000, 100_000);
+    near(seconds / recovered(&mut several, LOST).0, 8.0, 0.05);
+}
+
+#[test]
+fn one_stream_of_1_25_mb_per_s_recovers_83_gb_in_18_5_hours() {
+    let form = Form { rate_byte_per_s: Some(1_250_000), ..streams(1) };
+    let mut world =
+        filled(policy(24, 2, Lookup::ElasticHash, form), Network::GIGABIT, FAST_DISK, 10_000, 100_000_000);
+    let (seconds, bytes) = recovered(&mut world, LOST);
+    near(bytes as f64, 83e9, 0.07);
+    near(seconds, over_one_link_s(bytes as f64, 1.25e6), 0.01);
+    near(seconds * 83e9 / bytes as f64 / 3600.0, 18.5, 0.01);
+}
+
+#[test]
+fn a_scan_costs_its_partitions_whatever_is_in_them() {
+    let lookup = Lookup::Ring { partitions: 262_144, zones: 6 };
+    let form = Form { scan: Some(Scan { cost: Nanos(1_040 * MS), at_once: 1 }), ..streams(4) };
+    for (objects, bytes) in [(0, 0), (500, 1_000_000)] {
+        let mut world = filled(policy(24, 3, lookup, form), Network::GIGABIT, FAST_DISK, objects, bytes);
+        let (seconds, _) = recovered(&mut world, LOST);
+        near(seconds, partitions_s(partitions_of_a_node(262_144, 3, 24), 1.04, 1), 0.0001);
+        near(seconds / 3600.0, 9.5, 0.01);
+    }
+}
+
+#[test]
+fn partitions_scanned_at_the_same_time_cost_as_much_less() {
+    let lookup = Lookup::Ring { partitions: 2400, zones: 6 };
+    let form = Form { scan: Some(Scan { cost: Nanos(S), at_once: 7 }), ..streams(4) };
+    let mut world = filled(policy(24, 3, lookup, form), Network::FAST, FAST_DISK, 100, 1000);
+    let (seconds, _) = recovered(&mut world, LOST);
+    near(seconds, partitions_s(300, 1.0, 7), 0.001);
+}
+
+#[test]
+fn clients_read_and_write_while_a_node_recovers() {
+    let form = Form { rate_byte_per_s: Some(1_000_000), ..streams(2) };
+    let policy = Policy { write_quorum: 2, read_quorum: 2, ..policy(6, 3, Lookup::ElasticHash, form) };
+    let mut world = filled(policy, Network::GIGABIT, FAST_DISK, 200, 100_000);
+    world.restart(LOST, Left::Nothing);
+    world.until(world.now + policy.give_up + Nanos(2 * S));
+    assert!(world.node(LOST).is_recovering());
+    for key in 0..100 {
+        let bytes = 50_000;
+        assert!(matches!(
+            world.act(0, Key(key), Task::Write { bytes, content: 1000 + key }),
+            Outcome::Done { .. }
+        ));
+        let read = world.act(0, Key(key), Task::Read);
+        assert!(matches!(read, Outcome::Done { content, bytes: 50_000, .. } if content == 1000 + key));
+    }
+    assert!(world.node(LOST).is_recovering());
+}

@@ -140,7 +140,10 @@ impl Coordinator {
         let find = Message::Find { attempt, key: led.key, all: led.all, version };
         match self.policy.places(led.key) {
             None => self.outputs.push_back(Output::Send(To::Nodes, find)),
-            Some(places) => {
+            Some(mut places) => {
+                // The first to be asked is often heard first, and then sends the content: operations take turns.
+                let turn = led.key.mixed(attempt.operation) % places.len() as u64;
+                places.rotate_left(usize::try_from(turn).unwrap_or(0));
                 for place in places {
                     let Message::Find { attempt, key, version, .. } = find else { continue };
                     self.send(place, Message::Find { attempt, key, all: true, version });

@@ -199,6 +199,22 @@ fn a_crash_of_all_nodes_takes_what_was_confirmed_from_memory_and_reads_fail() {
 }
 
 #[test]
+fn a_wiped_node_does_not_let_a_write_pass_that_is_older_by_its_clock_than_what_was_answered() {
+    let mut world = World::new(policy(3, 3, Lookup::ElasticHash), 2, Network::FAST, FAST_DISK, 1);
+    world.hurry(0, Nanos(1000 * S));
+    world.cut.insert(Peer(2));
+    assert!(is_done(world.act(0, Key(1), write(1))));
+    world.cut = BTreeSet::from([Peer(1)]);
+    world.restart(Peer(0), Left::Nothing);
+    // The wiped node and the one that was away confirm it, and neither knows that there is something later.
+    assert!(matches!(world.act(1, Key(1), write(2)), Outcome::Failed(_)));
+    world.cut.clear();
+    assert!(matches!(world.act(1, Key(1), Task::Read), Outcome::Done { content: 1, .. }));
+    assert!(is_done(world.act(1, Key(1), write(3))));
+    assert!(matches!(world.act(0, Key(1), Task::Read), Outcome::Done { content: 3, .. }));
+}
+
+#[test]
 fn a_cache_answers_at_once_until_it_is_full_then_at_the_pace_of_the_disk() {
     let ack = Ack::Memory { cache_bytes: 100_000 };
     let slow = Model { rate_byte_per_s: Some(100_000), latency_ns: 0, ..FAST_DISK };

@@ -181,7 +181,7 @@ fn play(policy: Policy, network: Network, seed: u64, operations: u64) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn no_answered_write_is_lost_and_no_read_is_stale_while_fewer_nodes_are_wounded_than_confirm(

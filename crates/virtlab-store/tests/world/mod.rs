@@ -10,8 +10,10 @@ use virtlab_wire::Nanos;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
+const PACKET_BYTES: u64 = 1500;
 
-/// What happens to messages on their way. Each peer has a link of this rate in each direction.
+/// What happens to messages on their way. Each peer has a link of this rate in each direction, which carries messages with
+/// content one after the other. What fits into one packet goes between the packets of these, and waits for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     pub rate_byte_per_s: Option<u64>,
@@ -70,6 +72,8 @@ pub struct World {
     /// Peers that neither send nor get anything.
     pub cut: BTreeSet<Peer>,
     pub counts: Counts,
+    /// Clients whose operations have ended, in that order, until a test takes them.
+    free: Vec<u32>,
     /// By how much each peer's clock is ahead of the world's.
     ahead: Vec<Nanos>,
     machines: Vec<Machine>,
@@ -96,6 +100,40 @@ struct Agenda {
     of: Vec<Option<Nanos>>,
 }
 
+/// Clients at full speed: each begins its next operation when its last has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Closed {
+    pub clients: u32,
+    pub operations: u64,
+    /// Operation n is about key n modulo so many.
+    pub keys: u64,
+}
+
+impl Closed {
+    /// Plays all operations; how many were done.
+    pub fn play(self, world: &mut World, task: impl Fn(u64) -> Task) -> u64 {
+        let first = world.seen.len();
+        let begin = |world: &mut World, client: u32| {
+            let number = (world.seen.len() - first) as u64;
+            if number < self.operations {
+                world.request(client, Key(number % self.keys), task(number));
+            }
+        };
+        (0..self.clients).for_each(|client| begin(world, client));
+        let all = first + self.operations as usize;
+        let mut ended = 0;
+        while ended < self.operations {
+            assert!(world.step(), "operations without an end");
+            while let Some(client) = world.free.pop() {
+                ended += 1;
+                begin(world, client);
+            }
+        }
+        let done = |one: &Seen| matches!(one.ended, Some((_, Outcome::Done { .. })));
+        world.seen[first..all].iter().filter(|one| done(one)).count() as u64
+    }
+}
+
 pub const FAST_DISK: Model =
     Model { size_bytes: 1 << 60, rate_byte_per_s: None, latency_ns: 100_000, write_cache_bytes: 0 };
 
@@ -114,6 +152,7 @@ impl World {
             seen: Vec::new(),
             cut: BTreeSet::new(),
             counts: Counts::default(),
+            free: Vec::new(),
             disks: policy.peers().map(|_| Disk::new(disk)).collect(),
             links: vec![Link::default(); machines.len()],
             agenda: Agenda { of: vec![None; machines.len()], ..Agenda::default() },
@@ -128,6 +167,12 @@ impl World {
         for one in self.policy.nodes as usize..self.machines.len() {
             self.ahead[one] = Nanos(self.random.below(most.0.max(1)));
         }
+    }
+
+    /// A client's clock is ahead of all others.
+    pub fn hurry(&mut self, client: u32, by: Nanos) {
+        let peer = self.client(client);
+        self.ahead[peer.0 as usize] = by;
     }
 
     fn clock(&self, peer: Peer) -> Nanos {
@@ -298,6 +343,7 @@ impl World {
                 let seen = &mut self.seen[operation as usize];
                 assert!(seen.ended.is_none(), "answered twice");
                 seen.ended = Some((self.now, outcome));
+                self.free.push(peer.0 - self.policy.nodes - self.policy.proxies);
             }
         }
     }
@@ -312,6 +358,9 @@ impl World {
 
     fn out(&mut self, peer: Peer, bytes: u64) -> Nanos {
         let takes = self.takes(bytes);
+        if bytes <= PACKET_BYTES {
+            return self.now + takes;
+        }
         let link = &mut self.links[peer.0 as usize];
         link.out = link.out.max(self.now) + takes;
         link.out
@@ -335,8 +384,11 @@ impl World {
         let twice = self.random.uniform() < self.network.duplication;
         let takes = self.takes(message.bytes());
         let link = &mut self.links[to.0 as usize];
-        link.into = (left + self.network.delay).max(link.into + takes);
-        let at = link.into;
+        let mut at = left + self.network.delay;
+        if message.bytes() > PACKET_BYTES {
+            link.into = at.max(link.into + takes);
+            at = link.into;
+        }
         for message in twice.then(|| message.clone()).into_iter().chain([message]) {
             let held = (self.random.uniform() * self.network.jitter.0 as f64) as u64;
             self.later(at + Nanos(held), Event::Message(from, to, message));

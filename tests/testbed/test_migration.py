@@ -18,6 +18,7 @@ from virtlab.plan import Outcome, Plan, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.build.moves import userfaults_missing
 from virtlab.testbed.session import TestbedSession
+from virtlab.testbed.vswitches.ovs import missing as ovs_missing
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
@@ -149,6 +150,48 @@ def test_fixed_entries_name_the_port_at_the_destination_once_it_is_there() -> No
     assert all(event.t_ns > resumed for event in events)
     arrived = answered_ns(sink)
     assert (arrived > max(event.t_ns for event in events)).sum() > 50, "clients find it at the other host"
+
+
+@pytest.mark.skipif(ovs_missing() is not None, reason=str(ovs_missing()))
+@pytest.mark.parametrize("arp", ["static", "live"])
+def test_rules_of_open_vswitch_name_the_port_at_the_destination_once_it_is_there(arp: str) -> None:
+    world = three_hosts() | {"arp": arp}
+    for name in ("h1.br", "h2.br"):
+        world["vswitches"][name]["kind"] = "ovs-netdev"
+    world["guests"]["v"]["vnics"]["eth0"]["isolated"] = True
+    # Its port is isolated at the destination, too.
+    isolated = {**worlds.vnic(4, vswitch="h2.br"), "isolated": True}
+    world["guests"]["w"] = {"platform": "namespace", "host": "h2", "vnics": {"eth0": isolated}}
+    values = moving_plan(world=world).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    beside = {**values["roles"]["probe"], "from": "w", "count": 5}
+    values["roles"]["beside"] = beside
+    values["timeline"].append(
+        {"id": "beside", "do": "run", "role": "beside", "after": {"event": "settle.done"}}
+    )
+    values["collect"]["packets"].append("beside")
+    wanted = Plan.model_validate(values)
+    assert Testbed().check(wanted) == []
+    with Testbed().open(wanted, worlds.Patient()) as session:
+        sink = worlds.MemorySink()
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    events = [event for event in sink.events if event.what == "go.entry"]
+    resumed = next(event.t_ns for event in sink.events if event.what == "go.resumed")
+    assert all(event.t_ns > resumed for event in events)
+    assert len(events) in ({2, 3} if arp == "static" else {0})
+    arrived = np.sort(
+        np.concatenate(
+            [
+                columns["sent_ns"] + columns["rtt_ns"]
+                for stream, schema, columns in sink.blocks
+                if (stream, schema) == ("probe", "rtt/1")
+            ]
+        )
+    )
+    there = max([resumed, *(event.t_ns for event in events)])
+    assert (arrived > there).sum() > 50, "clients find it at the other host"
+    answered = [columns for stream, schema, columns in sink.blocks if (stream, schema) == ("beside", "rtt/1")]
+    assert sum(len(columns["rtt_ns"]) for columns in answered) == 0
 
 
 def test_two_machines_move_together_and_a_third_host_has_both() -> None:

@@ -52,8 +52,10 @@ def no_destination(path: str, action: Action, plan: Plan) -> Refusal | None:
     return Refusal(f"{path}.to", reason, cure)
 
 
-def bound_to_its_port(path: str, vnic: Vnic) -> Iterator[Refusal]:
-    """Why a vNIC cannot leave its port of a virtual switch."""
-    if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
-        reason = "a queue, a rate or an isolation at its port is not built at the destination"
+def bound_to_its_port(path: str, vnic: Vnic, *, isolates: bool = False) -> Iterator[Refusal]:
+    """Why a vNIC cannot leave its port of a virtual switch; `isolates`: its port at the destination can be isolated."""
+    isolated = vnic.isolated and not isolates
+    if vnic.queue is not None or isolated or vnic.port_rate_bit_per_s is not None:
+        built = "a queue or a rate" if isolates else "a queue, a rate or an isolation"
+        reason = f"{built} at its port is not built at the destination"
         yield Refusal(path, reason, "take it away from the guest that moves")

@@ -16,7 +16,15 @@ from virtlab.testbed.build.moves import refused
 from virtlab.testbed.platforms.qemu.command import Machine
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.refusals import memory_refusals
-from virtlab.testbed.steps.operations import AddressAdd, ForwardingAdd, LinkSet, SysctlSet, TapAdd
+from virtlab.testbed.steps.operations import (
+    AddressAdd,
+    BridgePortSet,
+    ForwardingAdd,
+    LinkSet,
+    SysctlSet,
+    TapAdd,
+)
+from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "plans" / "live_migration.json").read_text())
 Change = Callable[[dict[str, Any]], None]
@@ -99,9 +107,8 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (move(to=None), "timeline.go.to", "no host is named"),
         (guest(platform="namespace"), "timeline.go.guest", "write 'platform: qemu'"),
         (guest(image="disk.qcow2"), "timeline.go.guest", "without 'image' and 'disk'"),
-        (bridge(kind="ovs_netdev"), "timeline.go.guest.eth0", "write 'vswitch: linux_bridge'"),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
-        (vnic(isolated=True), "timeline.go.guest.eth0", "not built at the destination"),
+        (vnic(port_rate_bit_per_s=10**8), "timeline.go.guest.eth0", "not built at the destination"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),
         (
             client(workload="udp_stream", payload_bytes=64, rate_bit_per_s=10**6, interval_ns=None),
@@ -215,6 +222,37 @@ def test_fixed_entries_change_when_the_guest_is_there() -> None:
     for switch, entries in inside.relocated.items():
         assert list(entries) == [mac]
         assert entries[mac] != before[switch][mac]
+
+
+def test_rules_of_open_vswitch_change_when_the_guest_is_there() -> None:
+    programs = {"h1.br": {"kind": "ovs-netdev"}, "h2.br": {"kind": "ovs-netdev"}}
+
+    def ovs(values: dict[str, Any]) -> None:
+        for name, fields in programs.items():
+            values["world"]["vswitches"][name].update(fields)
+
+    wanted = plan(ovs, world(arp="static"), vnic(isolated=True))
+    assert list(refused(wanted)) == []
+    lowered = lower(wanted)
+    inside, mac = lowered.machines["v"], wanted.world.guests["v"].vnics["eth0"].mac
+    before = lowered.vswitches["h1.br"], lowered.vswitches["h2.br"]
+    assert all(isinstance(each, OvsBridge) for each in before)
+    tap = inside.there["eth0"].link
+    assert inside.told["h2.br"] == {mac: tap}
+    (towards,) = inside.told["h1.br"].values()
+    source, destination = (each for each in before if isinstance(each, OvsBridge))
+    assert destination.port(tap).isolated
+    assert source.addresses[mac] == inside.taps["eth0"].link, "until it has moved"
+    assert towards != source.addresses[mac]
+    assert not inside.moved
+
+
+def test_a_port_is_isolated_at_the_destination_too() -> None:
+    lowered = lower(plan(vnic(isolated=True)))
+    there = lowered.machines["v"].there["eth0"]
+    rules = [step.op for step in lowered.steps if isinstance(step.op, BridgePortSet)]
+    (found,) = [op for op in rules if (op.namespace, op.link) == (there.namespace, there.link)]
+    assert found.rules.isolated
 
 
 def test_memory_is_needed_at_both_ends() -> None:

@@ -282,6 +282,7 @@ def _ports_of_destinations(plan: Plan, taken: dict[str, set[str]], out: Lowered)
             switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path, offloads = f"timeline.{action.id}", vnic.offloads == "default"
+            switch.join_guest(guest, name, vnic, port, out)
             out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
             out.machines[guest].there[name] = Place(namespace, port)
             for _, up in _port_ups(switch, path, vnic, port):
@@ -463,8 +464,11 @@ def _moved(plan: Plan, wiring: Wiring, out: Lowered) -> None:
                         == f"vswitch:{vswitch_there(plan.world.guests[guest], str(vnic.vswitch), str(action.to))}"
                     )
                     place = inside.there[name] if own else out.uplinks[port]
-                    known = out.vswitches[switch].known(vnic.mac, place.link)
-                    inside.moved += [] if known is None else [Step(known, f"timeline.{action.id}")]
+                    relocated = out.vswitches[switch].relocated(vnic.mac, place.link)
+                    if relocated is None:
+                        inside.told.setdefault(switch, {})[vnic.mac] = place.link
+                    else:
+                        inside.moved.append(Step(relocated, f"timeline.{action.id}"))
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:

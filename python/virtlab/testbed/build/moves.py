@@ -11,7 +11,6 @@ from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
-from virtlab.catalogue.vswitches.linux_bridge import LINUX_BRIDGE
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner.moves import (
     COLD,
@@ -134,12 +133,11 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
             continue
         there = vswitch_there(guest, vnic.vswitch, str(to))
         pair = [plan.world.vswitches.get(one) for one in (vnic.vswitch, there)]
-        if any(each is None or each.kind != LINUX_BRIDGE.name for each in pair):
-            reason = f"it needs a Linux bridge at both ends, '{vnic.vswitch}' and '{there}'"
-            yield Refusal(own, reason, f"write 'vswitch: {LINUX_BRIDGE.name}' for both hosts")
+        if any(each is None for each in pair):
+            yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
         elif not all(each is not None and each.learning for each in pair):
-            yield Refusal(own, "a bridge that does not learn never sends to where it is", "let both learn")
-        yield from bound_to_its_port(own, vnic)
+            yield Refusal(own, "a switch that does not learn never sends to where it is", "let both learn")
+        yield from bound_to_its_port(own, vnic, isolates=True)
 
 
 def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

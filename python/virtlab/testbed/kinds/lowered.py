@@ -33,6 +33,9 @@ class Inside:
     relocated: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # and of the soft switch: switch -> MAC -> port
+    told: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # and of virtual switches that are programs: switch -> MAC -> interface
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from virtlab.testbed.kinds.container_home import Home
     from virtlab.testbed.kinds.findings import Findings
     from virtlab.testbed.kinds.lowered import Lowered
+    from virtlab.testbed.kinds.switch import RunningSwitches
     from virtlab.testbed.leader.control import Control
     from virtlab.testbed.leader.groups import Bounds
 
@@ -42,6 +43,10 @@ class Surroundings(Protocol):
     @property
     def tasks(self) -> Mapping[str, list[str]]:
         """Guest -> `tasks` files of its control groups."""
+
+    @property
+    def switches(self) -> Mapping[str, RunningSwitches]:
+        """Virtual switches that are programs; they start before guests do."""
 
     def now(self) -> int:
         """The run's clock."""

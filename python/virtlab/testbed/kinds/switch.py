@@ -8,7 +8,7 @@ what its `BuiltSwitch` noted. It is found by its declared name (`testbed/kinds/r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,11 @@ class BuiltSwitch:
         del mac, port
         return None
 
+    def relocated(self, mac: str, port: str) -> Operation | None:
+        """What has the kernel know that an address is behind another port now; None where a program has to be told."""
+        del mac, port
+        return None
+
     def qos(self, port: str) -> Qos | None:
         """The record of a port's queues, where a program set them up by one."""
         del port
@@ -87,6 +92,13 @@ class RunningSwitches(Running, ABC):
     @abstractmethod
     def facts(self, vswitch: str) -> dict[str, Any]:
         """A switch as its program has it. MachineError where it is not as told."""
+
+    @abstractmethod
+    def relocate(self, vswitch: str, ports: Mapping[str, str]) -> None:
+        """Tells a switch that knows where addresses are behind which of its ports some are from now on: MAC -> interface.
+
+        MachineError where it cannot be told.
+        """
 
     def caches(self) -> Iterator[Counted]:
         """Counters that take processes to read: of its flow caches."""

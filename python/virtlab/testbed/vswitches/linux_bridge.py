@@ -45,6 +45,10 @@ class Bridge(BuiltSwitch):
         """An entry of its table."""
         return ForwardingAdd(self.namespace, port, mac)
 
+    def relocated(self, mac: str, port: str) -> Operation | None:
+        """The entry names another port: an address has one."""
+        return self.known(mac, port)
+
 
 def _built(vswitch: Vswitch, namespace: str, link: str, static: bool) -> Bridge:
     """As the file has it learn and flood; static entries stay beside what it learns."""

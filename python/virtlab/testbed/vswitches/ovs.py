@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,13 @@ class OpenVswitches(RunningSwitches):
         return [
             line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("tx_")
         ]
+
+    def relocate(self, vswitch: str, ports: Mapping[str, str]) -> None:
+        """Replaces the rules that name the ports behind which the addresses were, in one call."""
+        bridge = self._bridge(vswitch)
+        for mac, link in ports.items():
+            bridge.known(mac, link)
+        self._run(bridge.namespace, ["ovs-ofctl", "replace-flows", bridge.link, "-"], _text(bridge))
 
     def caches(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value) of the flow caches; of a host's bridges together, as they share them."""

@@ -440,7 +440,7 @@ class Machines(Running):
             )
             self.moving.cold[action.id].begin(self.control, self.now)
             return
-        look_ns = LOOK_CLOSELY_NS if inside.moved or inside.relocated else LOOK_NS
+        look_ns = LOOK_CLOSELY_NS if inside.moved or inside.told or inside.relocated else LOOK_NS
         move = Move(guest, action, self.monitor(guest), there, machine.leader, look_ns)
         self.moving.under_way[action.id] = move
         move.begin(self.control, self.now)
@@ -524,6 +524,10 @@ class Machines(Running):
         if inside.moved:
             self.control.call("apply", {"batch": [step.op.json() for step in inside.moved]})
             changed += [(self.now(), f"{step.op.namespace} {step.op.link}") for step in inside.moved]  # type: ignore[attr-defined]
+        for switch, ports in inside.told.items():
+            self.moving.switches[switch].relocate(switch, ports)
+            at_ns, namespace = self.now(), self.lowered.vswitches[switch].namespace
+            changed += [(at_ns, f"{namespace} {link}") for link in ports.values()]
         if inside.relocated:
             reply = self.control.call("move", {"forwarding": inside.relocated}, channel=SWITCH)
             changed += [

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 
 if TYPE_CHECKING:
+    from virtlab.testbed.kinds.switch import RunningSwitches
     from virtlab.testbed.platforms.qemu.cold import ColdMove
 
 PORT = 4444  # of the network of the guest's own processes, where nothing else listens
@@ -258,6 +259,7 @@ class Moving:
     under_way: dict[str, Move] = field(default_factory=dict)  # by action
     cold: dict[str, ColdMove] = field(default_factory=dict)  # by action: those that are not copied
     moved: dict[str, Moved] = field(default_factory=dict)  # by action
+    switches: Mapping[str, RunningSwitches] = field(default_factory=dict)  # those that are programs
 
     def ended(self, channel: int) -> str | None:
         """The guest whose destination has a channel."""

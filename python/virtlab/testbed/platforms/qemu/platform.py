@@ -107,7 +107,9 @@ def _lacking(flavour: str | None) -> Iterator[tuple[str, str]]:
 def _running(world: Surroundings, names: Sequence[str]) -> Running:
     from virtlab.testbed.platforms.qemu.machines import Machines
 
-    return Machines(world.control, world.plan, world.lowered, names, world.tasks, now=world.now)
+    machines = Machines(world.control, world.plan, world.lowered, names, world.tasks, now=world.now)
+    machines.moving.switches = world.switches
+    return machines
 
 
 def memory_of(guest: Guest) -> int:

@@ -255,6 +255,32 @@ def test_a_port_is_isolated_at_the_destination_too() -> None:
     assert found.rules.isolated
 
 
+def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:
+    def pushback(**hosts: str) -> Change:
+        def change(values: dict[str, Any]) -> None:
+            for name, value in hosts.items():
+                values["world"]["hosts"][name]["pushback"] = value
+
+        return change
+
+    def slower(values: dict[str, Any]) -> None:
+        (link,) = [each for each in values["world"]["links"].values() if "h2.up" in each["ends"]]
+        link["rate_bit_per_s"] //= 10
+
+    (found,) = refused(plan(pushback(h1="uplink")))
+    assert (
+        found.reason
+        == "guests behind 'h1.br' share the queue of its wire, and behind 'h2.br' they share none"
+    )
+    (found,) = refused(plan(pushback(h2="uplink")))
+    assert "write one 'pushback'" in found.cure
+    assert list(refused(plan(pushback(h1="uplink", h2="uplink"), slower))) == []
+    held = vnic(pushback_bit_per_s=10**9)
+    assert list(refused(plan(held))) == []
+    (found,) = refused(plan(held, slower))
+    assert "at the rate of the wire of 'h1.br'" in found.reason
+
+
 def test_memory_is_needed_at_both_ends() -> None:
     ninety_six = 96 << 20
     assert list(memory_refusals(plan(), 2 * ninety_six)) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
-from virtlab.plan import Action, Plan, Refusal
+from virtlab.plan import Action, Plan, Refusal, Vnic
 from virtlab.planner.moves import (
     COLD,
     MODE,
@@ -22,6 +22,7 @@ from virtlab.planner.moves import (
     no_destination,
     vswitch_there,
 )
+from virtlab.planner.pushback import sharing
 
 CONNECTIONS_MAX = 16
 XBZRLE, ZLIB, ZSTD = "xbzrle", "zlib", "zstd"
@@ -137,7 +138,31 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
             yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
         elif not all(each is not None and each.learning for each in pair):
             yield Refusal(own, "a switch that does not learn never sends to where it is", "let both learn")
+        else:
+            yield from _held_back(own, vnic, there, plan)
         yield from bound_to_its_port(own, vnic, isolates=True)
+
+
+def _held_back(path: str, vnic: Vnic, there: str, plan: Plan) -> Iterator[Refusal]:
+    """What holds its frames back is in front of its host's wire, or of its own vNIC, which it takes along."""
+    here, shares = str(vnic.vswitch), sharing(plan)
+    if (here in shares) != (there in shares):
+        one, other = (here, there) if here in shares else (there, here)
+        reason = f"guests behind '{one}' share the queue of its wire, and behind '{other}' they share none"
+        yield Refusal(path, reason, "write one 'pushback' for both hosts")
+    elif (
+        vnic.pushback_bit_per_s is not None
+        and here not in shares
+        and _wires(here, plan) != _wires(there, plan)
+    ):
+        reason = f"it is held back at the rate of the wire of '{here}', and that of '{there}' has another"
+        yield Refusal(path, reason, "give both wires one rate, or write 'pushback: uplink' for both hosts")
+
+
+def _wires(vswitch: str, plan: Plan) -> set[int]:
+    """Rates of the links of a virtual switch, bit/s."""
+    ends = plan.world.vswitches[vswitch].uplinks
+    return {link.rate_bit_per_s for link in plan.world.links.values() if set(link.ends) & set(ends)}
 
 
 def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

@@ -15,6 +15,7 @@ from virtlab.experiment import load_bytes
 from virtlab.plan import Unobserved
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
+from virtlab.testbed.build import moves
 
 COUNT = 100_000
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,10 @@ WORDS = [
     b"pools: {cores: {cpus: 2}}", b"cpus: 100000000", b"quota", b"simulated_as: {demand: 1 s}", b"{web.address}", b"1 min",
     b"files: {a: {from: ./b}}", b"file: /etc/shadow", b"http://[::1]:9/", b"every: 1 ns", b"$.a[*]", b"(?P<rate>.*)*",
     b"active: h2.g1", b"threads: 99999999", b"demand: 30 d", b"subtasks: 100000", b"trace: load.csv", b"passive_share: 1 %",
-    b"namespace", b"machine", b"{levels: [1, 2]}", b"factors:\n  run: {levels: [1]}\n", b"until: {metric: x}",
+    b"migrate", b"pre_copy", b"post_copy", b"hot", b"cold", b"network", b"h2", b"h3", b"go.failed", b"rounds_limit: 0",
+    b"connections: 100000000", b"compression: xbzrle", b"auto_converge: true", b"bandwidth: 0.1 B/s",
+    b"downtime_limit: 1 ns", b"cpus: 2", b"qemu", b"namespace", b"machine", b"{levels: [1, 2]}",
+    b"factors:\n  run: {levels: [1]}\n", b"until: {metric: x}",
 ]  # fmt: skip
 
 
@@ -48,11 +52,14 @@ def cases(seed: int, count: int) -> Iterator[bytes]:
 
 
 def run_case(case: bytes) -> None:
-    """An accepted file must also become a Plan, and a world where nothing is said against one."""
+    """An accepted file must also become a Plan, whose moves the testbed judges, and a world where nothing is said against
+    one.
+    """
     experiment = load_bytes(case)
     points = experiment.points()
     assert points
     lines(experiment)
     plan, simulator = plan_run(experiment, points[-1], 0), Simulator()
+    assert all(refusal.reason and refusal.cure for refusal in moves.refused(plan))
     if not simulator.check(plan):
         simulator.open(plan, Unobserved())

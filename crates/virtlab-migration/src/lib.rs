@@ -16,6 +16,7 @@ mod course;
 mod least;
 mod moving;
 mod question;
+mod throttle;
 mod together;
 
 pub use course::{Course, End, Round};

@@ -2,6 +2,7 @@
 
 use crate::course::{Course, End, Round};
 use crate::question::{Guest, Mode, Policy, Rule};
+use crate::throttle::Throttle;
 
 /// More rounds than any hypervisor makes: pre-copy that needs them has no end.
 pub(crate) const MOST_ROUNDS: usize = 10_000;
@@ -42,6 +43,7 @@ pub struct Moving {
     /// What remains beside the round.
     behind_bytes: f64,
     paused_s: f64,
+    throttle: Throttle,
     course: Course,
 }
 
@@ -58,6 +60,7 @@ impl Moving {
             round: (0.0, 0.0, 0.0),
             behind_bytes: 0.0,
             paused_s: 0.0,
+            throttle: Throttle::default(),
             course: Course::new(begin_s),
         }
     }
@@ -85,8 +88,23 @@ impl Moving {
     #[must_use]
     pub fn dirty_byte_per_s(&self) -> f64 {
         self.course.rounds.last().map_or(0.0, |round| {
-            if round.seconds > 0.0 { self.guest.dirtied(round.seconds) / round.seconds } else { 0.0 }
+            if round.seconds > 0.0 {
+                self.dirtied(round.seconds, self.throttle.left()) / round.seconds
+            } else {
+                0.0
+            }
         })
+    }
+
+    /// For how much of the time its processors are stopped, so that it dirties less, in percent; 0: they are not.
+    #[must_use]
+    pub const fn throttled_percent(&self) -> u32 {
+        if self.is_copied_while_it_runs() { self.throttle.percent() } else { 0 }
+    }
+
+    /// Different bytes that it dirties in a time, of which its processors run for a share.
+    fn dirtied(&self, seconds: f64, share: f64) -> f64 {
+        self.guest.dirtied(seconds * share)
     }
 
     /// From now on it dirties its memory so fast, and so much of it.
@@ -183,7 +201,11 @@ impl Moving {
             self.guest.writable_bytes().max(self.behind_bytes)
         };
         let before_bytes = bytes + self.behind_bytes;
-        let remaining_bytes = (self.behind_bytes + self.guest.dirtied(seconds)).min(most_bytes);
+        let dirtied_bytes = self.dirtied(seconds, self.throttle.leaves());
+        let remaining_bytes = (self.behind_bytes + dirtied_bytes).min(most_bytes);
+        if self.policy.auto_converge {
+            self.throttle.read(now_s, self.course.bytes, dirtied_bytes);
+        }
         self.course.rounds.push(Round { bytes, seconds, remaining_bytes });
         let enough_bytes = share * self.policy.downtime_limit_s;
         let small = match self.policy.rule {
@@ -200,7 +222,7 @@ impl Moving {
             // U grows with the time, so at an unchanged share no later round leaves less than this one, either. Windows
             // of QEMU's rule end at other bytes in each round: only their number says so.
             let as_much = self.policy.rule == Rule::Textbook && remaining_bytes >= before_bytes;
-            let limited = self.policy.rounds_limit.is_some();
+            let limited = self.policy.rounds_limit.is_some() || self.policy.auto_converge;
             let stuck = (as_much && !limited && began_share == share) || rounds >= MOST_ROUNDS;
             self.send(remaining_bytes, now_s, share);
             self.stage = if stuck { Stage::Stuck } else { Stage::Round };

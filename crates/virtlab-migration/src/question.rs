@@ -99,6 +99,9 @@ pub struct Policy {
     /// After so many rounds the guest pauses, whatever is left.
     #[serde(default)]
     pub rounds_limit: Option<u32>,
+    /// Whether the guest is slowed while it dirties more than half of what is sent.
+    #[serde(default)]
+    pub auto_converge: bool,
 }
 
 /// The whole of it.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::throttle::Throttle;
 use proptest::prelude::*;
 
 const MIB: f64 = 1_048_576.0;
@@ -9,8 +10,14 @@ fn guest(memory_bytes: f64, dirty_byte_per_s: f64) -> Guest {
 }
 
 fn asked(guests: Vec<Guest>, bandwidth_byte_per_s: f64, mode: Mode) -> Question {
-    let policy =
-        Policy { mode, rule: Rule::Textbook, downtime_limit_s: 0.3, window_s: 0.1, rounds_limit: None };
+    let policy = Policy {
+        mode,
+        rule: Rule::Textbook,
+        downtime_limit_s: 0.3,
+        window_s: 0.1,
+        rounds_limit: None,
+        auto_converge: false,
+    };
     Question { guests, bandwidth_byte_per_s, policy, order: Order::InTurn }
 }
 
@@ -133,6 +140,36 @@ fn a_limit_of_rounds_ends_what_does_not_converge() {
     question.policy.rounds_limit = Some(3);
     let course = courses(&question).unwrap().remove(0);
     assert_eq!((course.end, course.rounds.len(), course.pause_s), (End::Forced, 3, 32.0));
+}
+
+#[test]
+fn a_guest_is_slowed_every_second_time_that_it_dirties_more_than_half_of_what_is_sent() {
+    let mut throttle = Throttle::default();
+    let mut percents = Vec::new();
+    for second in 1..=24_u32 {
+        throttle.read(f64::from(second) * 1.5, f64::from(second) * 100.0, 51.0);
+        percents.push(throttle.percent());
+    }
+    assert_eq!(percents[..6], [0, 20, 20, 30, 30, 40]);
+    assert_eq!(percents[15..], [90, 90, 99, 99, 99, 99, 99, 99, 99], "and no more than that");
+    let mut calm = Throttle::default();
+    let mut hasty = Throttle::default();
+    for second in 1..=24_u32 {
+        calm.read(f64::from(second) * 1.5, f64::from(second) * 100.0, 50.0);
+        hasty.read(f64::from(second) * 0.04, f64::from(second) * 100.0, 51.0);
+    }
+    assert_eq!((calm.percent(), hasty.percent()), (0, 0), "no more than half, or within a second");
+}
+
+#[test]
+fn one_that_is_slowed_arrives_where_it_never_would() {
+    let mut question = asked(vec![guest(1e9, 2e8)], 1e8, Mode::PreCopy);
+    question.policy.rule = Rule::Qemu;
+    assert_eq!(crate::courses(&question).unwrap()[0].end, End::Never);
+    question.policy.auto_converge = true;
+    let found = &crate::courses(&question).unwrap()[0];
+    assert_eq!(found.end, End::Converged);
+    assert!(found.pause_s <= 0.3 + 1e-9);
 }
 
 #[test]

@@ -91,6 +91,7 @@ impl Move {
                 && self.machine.next_s(1.0).is_some_and(|left_s| left_s <= 0.0))
     }
 
+    /// One of its connections.
     fn transfer(&self, lines: &[Line]) -> Transfer {
         let place = |(link, direction): &(String, String)| {
             lines
@@ -100,7 +101,9 @@ impl Move {
         };
         Transfer {
             lines: self.given.way.iter().map(place).collect(),
-            most_octets_per_s: Some(self.given.bandwidth_byte_per_s / PAYLOAD_SHARE),
+            most_octets_per_s: Some(
+                self.given.bandwidth_byte_per_s / PAYLOAD_SHARE / f64::from(self.given.connections),
+            ),
         }
     }
 
@@ -240,10 +243,14 @@ impl Moves {
             .filter(|(_, one)| !one.over && one.wants())
             .map(|(action, one)| (*action, one))
             .collect();
-        let transfers: Vec<Transfer> = senders.iter().map(|(_, one)| one.transfer(&self.lines)).collect();
+        let each =
+            |one: &Move| std::iter::repeat_n(one.transfer(&self.lines), one.given.connections as usize);
+        let transfers: Vec<Transfer> = senders.iter().flat_map(|(_, one)| each(one)).collect();
         let lines: Vec<Capacity> = self.lines.iter().map(|line| line.capacity).collect();
         let found = bulk::shares(&lines, &transfers);
-        let of_each = senders.iter().zip(&found.transfers).map(|((action, one), octets_per_s)| {
+        let mut connections = found.transfers.iter();
+        let of_each = senders.iter().map(|(action, one)| {
+            let octets_per_s: f64 = connections.by_ref().take(one.given.connections as usize).sum();
             // What shares no line has its limit, to the bit.
             let alone = one.given.way.is_empty();
             let share = if alone { one.given.bandwidth_byte_per_s } else { octets_per_s * PAYLOAD_SHARE };
@@ -270,11 +277,14 @@ impl Moves {
         }
         self.sampled_ns = now_ns;
         for one in self.all.values().filter(|one| !one.over) {
+            let throttled = one.given.policy.auto_converge && one.machine.throttled_percent() > 0;
+            let throttle = f64::from(one.machine.throttled_percent()) / 100.0;
             let values = [
                 ("migration_remaining", one.machine.remaining_bytes()),
                 ("dirty_rate", one.machine.dirty_byte_per_s()),
+                ("migration_throttle", throttle),
             ];
-            for (metric, value) in values {
+            for (metric, value) in values.into_iter().take(if throttled { 3 } else { 2 }) {
                 self.samples.push((now_ns, one.given.entity.clone(), metric.to_owned(), value));
             }
         }
@@ -337,6 +347,12 @@ impl Moves {
             }
         }
         Some(one)
+    }
+
+    /// Guests whose processors are stopped for a part of the time, or were, each with how much of it, in percent.
+    pub fn slowed(&self) -> Vec<(usize, u32)> {
+        let own = self.all.values().filter(|one| one.given.policy.auto_converge);
+        own.map(|one| (one.guest, if one.over { 0 } else { one.machine.throttled_percent() })).collect()
     }
 
     /// Those to which all tables lead from now on.

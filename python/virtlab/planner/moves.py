@@ -10,6 +10,7 @@ from virtlab.plan import Action, Guest, Plan, Refusal, Vnic
 MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
 HOT, POST_COPY, COLD = "hot", "post_copy", "cold"  # the other modes
 NETWORK = "network"  # the copy crosses the links of the world
+CONNECTIONS_MAX = 16
 
 
 def moves(plan: Plan) -> dict[str, Action]:
@@ -50,6 +51,28 @@ def no_destination(path: str, action: Action, plan: Plan) -> Refusal | None:
     reason = f"'{to}' is not another host" if to is not None else "no host is named"
     cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
     return Refusal(f"{path}.to", reason, cure)
+
+
+def not_of_its_mode(path: str, action: Action) -> Iterator[Refusal]:
+    """Why what an action says of its copy does not go with its mode, or with what QEMU can."""
+    mode = mode_of(action)
+    for key in ("compression", "connections"):
+        if mode == COLD and getattr(action, key) is not None:
+            yield Refusal(f"{path}.{key}", "a guest that is shut down is not copied", "remove it")
+    if mode == POST_COPY and (action.compression is not None or action.connections is not None):
+        key = "compression" if action.compression is not None else "connections"
+        reason = "QEMU sends the pages that a guest asks for one by one, as they are"
+        yield Refusal(f"{path}.{key}", reason, f"remove it, or write 'mode: {MODE}'")
+    if mode != MODE:
+        for key in ("rounds_limit", "auto_converge", "downtime_limit_ns"):
+            if getattr(action, key) not in {None, False}:
+                name = key.removesuffix("_ns")
+                yield Refusal(
+                    f"{path}.{name}", f"'{mode}' has no rounds", f"remove it, or write 'mode: {MODE}'"
+                )
+    if action.connections is not None and not 2 <= action.connections <= CONNECTIONS_MAX:
+        reason = f"{action.connections} connections are not what QEMU copies by"
+        yield Refusal(f"{path}.connections", reason, f"write a number from 2 to {CONNECTIONS_MAX}")
 
 
 def bound_to_its_port(path: str, vnic: Vnic, *, isolates: bool = False) -> Iterator[Refusal]:

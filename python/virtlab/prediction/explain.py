@@ -2,23 +2,28 @@
 
 Each term is the difference between two worlds that follow each other, simulated with the same seeds: the measured role
 alone on wires without propagation and processing, then with propagation, with processing, with the other traffic
-(queueing), and with one group of the profile's costs after the other. So the terms add up to the prediction exactly, for
-any statistic; the order is part of their meaning. Intervals are those of the paired differences over replications, and of
-what the profile's parameters may be where they have intervals of their own (`uncertainty`).
+(queueing), and with one group of the profile's costs after the other. What a guest that moves is measured by has other
+worlds before those groups: memory that nothing writes to is copied, then it is written to. So the terms add up to the
+prediction exactly, for any statistic; the order is part of their meaning. Intervals are those of the paired
+differences over replications, and of what the profile's parameters may be where they have intervals of their own
+(`uncertainty`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from virtlab.catalogue.actions import WAIT
+from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.errors import ExperimentError
-from virtlab.experiment import Experiment
+from virtlab.experiment import DesignPoint, Experiment
 from virtlab.metrics import MetricPath
+from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.plan import Plan
 from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
+from virtlab.planner.moves import moves
 from virtlab.prediction.simulate import simulate
 from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
@@ -32,6 +37,12 @@ GROUPS = (
     ("pools: idle vCPUs, contention and turns", ("pool.", ".idle_vcpu", ".request_ns")),
     ("guests: processes and wake-ups", ("platform.", "wakeup.", "flow.", "flood.", "busy.")),
 )
+
+
+OF_MOVES = ("moves: times beside memory", ("migration.",))
+World = tuple[
+    str, Profile, Callable[[Plan], Plan] | None
+]  # what it has more, its costs, what is changed in the Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,17 @@ def without_processing(plan: Plan) -> Plan:
 
 
 def alone(plan: Plan, role: str) -> Plan:
-    """The others stand by: their actions become waits of no length, their roles are gone."""
-    gone = set(plan.roles) - {role}
+    """The others stand by."""
+    return without(plan, set(plan.roles) - {role})
+
+
+def unwritten(plan: Plan) -> Plan:
+    """No role writes to the memory of a guest."""
+    return without(plan, {name for name, role in plan.roles.items() if role.workload == DIRTY.name})
+
+
+def without(plan: Plan, gone: Set[str]) -> Plan:
+    """Roles stand by: their actions become waits of no length, they are gone."""
     timeline = tuple(
         action.model_copy(update={"do": WAIT.name, "role": None, "for_ns": 0, "args": {}})
         if action.role in gone
@@ -87,9 +107,9 @@ def alone(plan: Plan, role: str) -> Plan:
         name: window.model_copy(update={"from_": renamed(window.from_), "to": renamed(window.to)})
         for name, window in plan.windows.items()
     }
-    kept = tuple(name for name in plan.collect.packets if name == role)
+    kept = tuple(name for name in plan.collect.packets if name not in gone)
     collect = plan.collect.model_copy(update={"packets": kept})
-    roles = {role: plan.roles[role]}
+    roles = {name: role for name, role in plan.roles.items() if name not in gone}
     return plan.model_copy(
         update={"roles": roles, "timeline": timeline, "windows": windows, "collect": collect}
     )
@@ -118,21 +138,12 @@ def explain(
             )
         return [value for value in found if value is not None]
 
-    role = path.role
-    worlds: list[tuple[str, Profile, Callable[[Plan], Plan] | None]] = [
-        (
-            _first_name(experiment, point, role),
-            IDEAL_PROFILE,
-            lambda plan: without_propagation(without_processing(alone(plan, role))),
-        ),
-        ("propagation", IDEAL_PROFILE, lambda plan: without_processing(alone(plan, role))),
-        ("switches: processing", IDEAL_PROFILE, lambda plan: alone(plan, role)),
-        ("queueing behind other traffic", IDEAL_PROFILE, None),
-    ]
+    worlds = _ideal_worlds(experiment, point, path)
     kept_of: dict[int, list[str]] = {}
     if not profile.is_ideal:
         kept: list[str] = []
-        for name, starts in GROUPS:
+        moving = bool(moves(plan_run(experiment, _at(experiment, point), 0)))
+        for name, starts in (OF_MOVES, *GROUPS) if moving else GROUPS:
             kept += [
                 key
                 for key in (*profile.parameters, *profile.tables)
@@ -142,7 +153,7 @@ def explain(
             worlds.append((name, _only(profile, kept), None))
     if not has_intervals(profile):
         draws = 0
-    one = next(each for each in experiment.points() if each.index == point)
+    one = _at(experiment, point)
     terms: list[Term] = []
     before = [0.0] * repetitions
     drawn_before = [0.0] * draws
@@ -164,11 +175,37 @@ def explain(
     return terms, _interval(before, shifts, path, level)
 
 
-def _first_name(experiment: Experiment, point: int, role: str) -> str:
+def _at(experiment: Experiment, point: int) -> DesignPoint:
+    return next(each for each in experiment.points() if each.index == point)
+
+
+def _ideal_worlds(experiment: Experiment, point: int, path: MetricPath) -> list[World]:
+    """The worlds without costs, each with what it has more than the one before. ExperimentError when there are none."""
+    plan, role = plan_run(experiment, _at(experiment, point), 0), path.role
+    entities = {f"guests.{guest}" for guest in moves(plan)}
+    if role in entities or (path.metric in OF_CLIENTS and plan.roles[role].to in moves(plan)):
+        return [
+            ("copy of memory that is not written", IDEAL_PROFILE, unwritten),
+            ("writes during the copy", IDEAL_PROFILE, None),
+        ]
+    if role not in plan.roles:
+        reason = "is of no role and of no guest that moves, so no world has it alone"
+        raise ExperimentError(str(path), reason, f"name a metric of {', '.join(plan.roles)}")
+    return [
+        (
+            _first_name(plan, role),
+            IDEAL_PROFILE,
+            lambda plan: without_propagation(without_processing(alone(plan, role))),
+        ),
+        ("propagation", IDEAL_PROFILE, lambda plan: without_processing(alone(plan, role))),
+        ("switches: processing", IDEAL_PROFILE, lambda plan: alone(plan, role)),
+        ("queueing behind other traffic", IDEAL_PROFILE, None),
+    ]
+
+
+def _first_name(plan: Plan, role: str) -> str:
     """What takes time in the first world: of a role whose server works, its work and the waits for it, too."""
-    one = next(each for each in experiment.points() if each.index == point)
-    plan = plan_run(experiment, one, 0)
-    served = role in plan.roles and working(plan.model_copy(update={"roles": {role: plan.roles[role]}}))
+    served = working(plan.model_copy(update={"roles": {role: plan.roles[role]}}))
     return "service and serialisation" if served else "serialisation"
 
 

@@ -46,13 +46,16 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How guests move. After `rounds_limit` rounds a guest pauses, whatever is left; None: never so."""
+    """How guests move. After `rounds_limit` rounds a guest pauses, whatever is left; None: never so. With `auto_converge`
+    it is slowed, as QEMU does, while it dirties more than half of what is sent.
+    """
 
     mode: Mode = "pre_copy"
     rule: Rule = "textbook"
     downtime_limit_s: float = DOWNTIME_LIMIT_S
     window_s: float = WINDOW_S
     rounds_limit: int | None = None
+    auto_converge: bool = False
 
 
 @dataclass(frozen=True, slots=True)

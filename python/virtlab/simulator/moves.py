@@ -38,6 +38,7 @@ from virtlab.planner.moves import (
     moved,
     moves,
     no_destination,
+    not_of_its_mode,
     vswitch_there,
 )
 from virtlab.planner.wiring import Wiring
@@ -62,7 +63,10 @@ def lowered_move(
         "policy": {
             "mode": mode_of(action), "rule": "qemu", "window_s": LOOKS_EVERY_S,
             "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / S,
+            **({"rounds_limit": action.rounds_limit} if action.rounds_limit is not None else {}),
+            **({"auto_converge": True} if action.auto_converge else {}),
         },
+        **({"connections": action.connections} if action.connections is not None else {}),
         "bandwidth_byte_per_s": float(action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S),
         "way": way(plan, guest.host, to) or [] if action.over == NETWORK else [],
         "plugs": [
@@ -235,10 +239,13 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.over == NETWORK and not way(plan, guest.host, str(action.to)):
         reason = f"no links lead from {guest.host} to {action.to} without a router"
         yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', or give both hosts uplinks")
-    for key in ("rounds_limit", "auto_converge", "compression", "connections"):
-        if getattr(action, key) not in {None, False}:
-            reason = "the simulator's model of a move has a bandwidth and a downtime limit alone"
-            yield Refusal(f"{path}.{key}", reason, "remove it, or run the file on the testbed")
+    yield from not_of_its_mode(path, action)
+    if action.compression is not None:
+        reason = "the model knows how much memory a guest has and writes, and not how much of it compresses"
+        yield Refusal(f"{path}.compression", reason, "remove it, or run the file on the testbed")
+    if action.auto_converge and (serves := _served(plan, str(action.guest))) is not None:
+        reason = f"the model slows what a guest writes, and not '{serves}', which it serves"
+        yield Refusal(f"{path}.auto_converge", reason, "remove it, or run the file on the testbed")
     if guest.pool is not None:
         reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
         yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")
@@ -246,6 +253,15 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if cpus[0] != cpus[1]:
         reason = "one of both hosts has processors of its own and the other has not"
         yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")
+
+
+def _served(plan: Plan, guest: str) -> str | None:
+    """What takes processors of a guest beside a writer of memory: a service, or a role at its far end."""
+    services = [name for name, service in plan.world.services.items() if guest in service.on]
+    roles = [
+        name for name, role in plan.roles.items() if role.to == guest and role.parameters.get("demand_ns")
+    ]
+    return next(iter([*services, *roles]), None)
 
 
 def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:

@@ -14,10 +14,13 @@ from typer.testing import CliRunner
 
 import virtlab as vl
 from virtlab.cli.main import app
+from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
+from virtlab.metrics import MetricPath
 from virtlab.plan import Columns, Event, Outcome, Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.prediction.bound import bounds_of
+from virtlab.prediction.explain import explain
 from virtlab.prediction.migration import Moved, Policy, courses
 from virtlab.prediction.moving import enough
 from virtlab.simulator import Simulator
@@ -92,11 +95,23 @@ def planned(
     more: str = "",
     swap: Mapping[str, str] | None = None,
 ) -> Plan:
+    experiment = load_text(written(move, rate=rate, arp=arp, more=more, swap=swap))
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def written(
+    move: str,
+    *,
+    rate: str = "100 Mbit/s",
+    arp: str = "live",
+    more: str = "",
+    swap: Mapping[str, str] | None = None,
+) -> str:
+    """The file."""
     text = FILE
     for word, value in {**(swap or {}), "MOVE": move, "RATE": rate, "ARP": arp, "MORE": more}.items():
         text = text.replace(word, value)
-    experiment = load_text(text)
-    return plan_run(experiment, experiment.points()[0], 0)
+    return text
 
 
 def played(plan: Plan, profile: Profile = IDEAL_PROFILE) -> tuple[Outcome, Kept]:
@@ -392,11 +407,124 @@ def test_moves_are_predicted_beside_metrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["rounds_limit: 3", "auto_converge: true", "compression: zlib", "connections: 4"]
+    ("path", "beside_ms"), [("guests.h1.g1.pause.mean", 20), ("probe.blackout.max", 20 + 50)]
 )
-def test_what_the_model_does_not_know_is_refused(key: str) -> None:
-    found = Simulator().check(planned(f"{PACE}, {key}"))
-    assert [refusal.path for refusal in found] == [f"timeline.go.{key.partition(':')[0]}"]
+def test_a_pause_is_explained_by_memory_by_what_is_written_and_by_fixed_times(
+    path: str, beside_ms: int
+) -> None:
+    text = written(PACE, more=WRITES, swap=WRITING)
+    free = (
+        "platform.qemu.send_ns",
+        "platform.namespace.send_ns",
+        "vswitch.linux_bridge.packet_ns",
+        "links.departure_ns",
+    )
+    beside = {"migration.device_ns": Parameter(20e6), "migration.reconvergence_ns": Parameter(50e6)}
+    profile = Profile("own", parameters={**dict.fromkeys(free, Parameter(0.0)), **beside})
+    terms, total = explain(load_text(text), profile, MetricPath.parse(path), 0, repetitions=2)
+    found = {term.name: term.estimate.point for term in terms}
+    names = ["copy of memory that is not written", "writes during the copy", "moves: times beside memory"]
+    assert list(found)[:3] == names
+    policy = Policy(rule="qemu", downtime_limit_s=0.1)
+    unwritten = courses([Moved(256 * MEGABYTE)], 30e6, policy)[0]
+    writes = Moved(256 * MEGABYTE, dirty_byte_per_s=8e6, working_set_bytes=96 << 20)
+    both = courses([writes], 30e6, policy)[0]
+    within = 11e6  # a request every 5 ms, at both ends of both worlds
+    assert found[names[0]] == pytest.approx(unwritten.pause_s * S, abs=within)
+    assert found[names[1]] == pytest.approx((both.pause_s - unwritten.pause_s) * S, abs=within)
+    assert found[names[2]] == pytest.approx(beside_ms * 1e6, abs=within)
+    assert sum(found.values()) == pytest.approx(total.point)
+
+
+def test_a_metric_of_no_role_is_not_explained() -> None:
+    with pytest.raises(ExperimentError, match="of no role and of no guest that moves"):
+        explain(
+            load_text(written(PACE)), IDEAL_PROFILE, MetricPath.parse("hosts.h1.cpu.mean"), 0, repetitions=2
+        )
+
+
+def test_after_so_many_rounds_a_guest_pauses_whatever_is_left() -> None:
+    limited = planned("bandwidth: 30 MB/s, rounds_limit: 3, timeout: 60 s", more=FASTER, swap=WRITING)
+    _, sink = played(limited)
+    moved = Moved(256 * MEGABYTE, dirty_byte_per_s=40e6, working_set_bytes=96 << 20)
+    one = courses([moved], 30e6, Policy(rule="qemu", rounds_limit=3))[0]
+    assert (one.end, len(one.rounds)) == ("forced", 3)
+    assert sink.moved("migration_rounds") == [3 + 2]
+    assert sink.moved("pause") == [pytest.approx(one.pause_s * S, abs=10)]
+    assert one.pause_s > 1, "much more than the limit of 300 ms was left"
+
+
+def test_a_guest_that_writes_faster_than_it_is_copied_is_slowed_until_it_arrives() -> None:
+    slowed = planned("bandwidth: 30 MB/s, auto_converge: true, timeout: 200 s", more=FASTER, swap=WRITING)
+    outcome, sink = played(slowed)
+    assert "go.finished" in outcome.marks
+    throttle = sink.moved("migration_throttle")
+    assert throttle == sorted(throttle)
+    assert throttle[0] == 0.2
+    assert np.diff(sorted(set(throttle))) == pytest.approx(0.1)
+    moved = Moved(256 * MEGABYTE, dirty_byte_per_s=40e6, working_set_bytes=96 << 20)
+    policy = Policy(rule="qemu", auto_converge=True)
+    one = courses([moved], 30e6, policy)[0]
+    assert sink.moved("pause") == [pytest.approx(one.pause_s * S, abs=10)]
+    assert sink.moved("migration_time") == [pytest.approx(one.total_s * S, abs=100)]
+    # As much as `predict` says is enough, or a step of 10 % more.
+    enough_percent = enough(planned("bandwidth: 30 MB/s", more=FASTER, swap=WRITING), IDEAL_PROFILE)[0]
+    assert enough_percent.least.throttle_percent is not None
+    assert enough_percent.least.throttle_percent / 100 <= max(throttle) + 1e-9
+    rows = next(columns for _, schema, columns in sink.blocks if schema == "memory/1")
+    due = rows["written_pages"] + rows["missed_pages"]
+    at_its_most = (rows["begin_ns"] > sink.at("go.paused") - S) & (rows["end_ns"] < sink.at("go.paused"))
+    share = rows["written_pages"][at_its_most].sum() / due[at_its_most].sum()
+    assert share == pytest.approx(1 - max(throttle), abs=0.01)
+    after = rows["begin_ns"] > sink.at("go.resumed")
+    assert rows["missed_pages"][after].sum() == 0, "at its destination it is slowed no longer"
+
+
+def test_each_connection_of_a_copy_has_a_share_beside_a_stream_of_tcp() -> None:
+    begin = "  - {id: load, do: start, role: probe}"
+    both = begin + "\n  - {id: others, do: start, role: other, after: load.started}"
+    told = {}
+    for connections in (None, 4):
+        more = f", connections: {connections}" if connections else ""
+        move = f"over: network, bandwidth: 1 GB/s, timeout: 60 s{more}"
+        _, sink = played(planned(move, more=OTHER, swap={begin: both, **FAIR}))
+        told[connections] = goodput(sink, "other", 3 * S, 12 * S)
+    line = 100e6 / 8 * 1448 / 1538
+    assert told[None] == pytest.approx(line / 2, rel=0.05)
+    assert told[4] == pytest.approx(line / 5, rel=0.05)
+    _, alone = played(planned("over: network, bandwidth: 1 GB/s, timeout: 60 s, connections: 4"))
+    assert alone.moved("migration_time")[0] / S == pytest.approx(256e6 / line, rel=0.01)
+    _, limited = played(planned(f"{PACE}, connections: 4"))
+    _, one = played(planned(PACE))
+    assert limited.moved("migration_time") == one.moved("migration_time"), "the bandwidth is of all together"
+
+
+ASKED = (
+    "  ask: {workload: request_response, from: h3.g1, to: h1.g1, duration: 60 s, rate: 200 request/s, demand: 8 ms, "
+    "threads: 4, connections: 4, timeout: 5 s}"
+)
+
+
+@pytest.mark.parametrize(
+    ("move", "more", "path", "words"),
+    [
+        ("compression: zlib", "", "compression", "how much of it compresses"),
+        ("auto_converge: true", ASKED, "auto_converge", "the model slows what a guest writes, and not 'ask'"),
+        ("mode: hot, rounds_limit: 3", "", "rounds_limit", "'hot' has no rounds"),
+        ("mode: hot, auto_converge: true", "", "auto_converge", "'hot' has no rounds"),
+        ("mode: post_copy, connections: 4", "", "connections", "one by one"),
+        ("connections: 99", "", "connections", "99 connections"),
+    ],
+)
+def test_what_the_model_does_not_know_is_refused(move: str, more: str, path: str, words: str) -> None:
+    swap = {}
+    if more:
+        begin = "  - {id: load, do: start, role: probe}"
+        swap = {begin: f"{begin}\n  - {{id: asking, do: start, role: ask}}"}
+    found = Simulator().check(planned(f"bandwidth: 30 MB/s, timeout: 60 s, {move}", more=more, swap=swap))
+    assert [refusal.path for refusal in found] == [f"timeline.go.{path}"]
+    assert words in found[0].reason
+    assert found[0].cure
 
 
 @pytest.mark.parametrize(

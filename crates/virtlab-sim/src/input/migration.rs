@@ -20,6 +20,9 @@ pub struct Migration {
     /// Links that the copy crosses, each with its direction; none: it shares no wire with packets.
     #[serde(default)]
     pub way: Vec<(String, String)>,
+    /// Connections of TCP, each of which has a share of its own on a line.
+    #[serde(default = "one")]
+    pub connections: u32,
     /// Places of its vNICs, and of the virtual switch at the destination at which each is plugged in.
     pub plugs: Vec<(usize, usize)>,
     /// Which way frames to its addresses go then.
@@ -30,12 +33,19 @@ pub struct Migration {
     pub work: Vec<(usize, f64)>,
 }
 
+const fn one() -> u32 {
+    1
+}
+
 impl Migration {
     /// Whether every number makes sense.
     ///
     /// # Errors
     /// The first that does not.
     pub fn check(&self) -> Result<(), String> {
+        if self.connections == 0 {
+            return Err("connections must be more than zero".to_owned());
+        }
         let Self { guest, policy, bandwidth_byte_per_s, .. } = self;
         Question {
             guests: vec![*guest],

@@ -27,8 +27,8 @@ pub struct Dirty {
     guest: usize,
     own: Parameters,
     started: bool,
-    /// How fast it wrote, once it is over.
-    course: Option<Vec<(u64, u64)>>,
+    /// How fast it wrote, and was to write, once it is over.
+    course: Option<Vec<(u64, u64, u64)>>,
 }
 
 impl Dirty {
@@ -49,20 +49,23 @@ impl Dirty {
         let mut rows = Vec::new();
         let course = self.course.as_deref().unwrap_or_default();
         let (mut sent, mut written): (u128, u64) = (0, 0);
+        let (mut asked, mut due): (u128, u64) = (0, 0);
         for pair in course.windows(2) {
-            let [(begin_ns, rate), (end_ns, _)] = [pair[0], pair[1]];
+            let [(begin_ns, rate, wanted), (end_ns, ..)] = [pair[0], pair[1]];
             let mut at_ns = begin_ns;
-            while rate > 0 && at_ns < end_ns {
+            while wanted > 0 && at_ns < end_ns {
                 let until_ns = (at_ns + INTERVAL_NS).min(end_ns);
                 sent += u128::from(rate) * u128::from(until_ns - at_ns);
                 let whole = (sent / SECOND_NS / u128::from(PAGE_BYTES)) as u64;
+                asked += u128::from(wanted) * u128::from(until_ns - at_ns);
+                let whole_due = (asked / SECOND_NS / u128::from(PAGE_BYTES)) as u64;
                 rows.push(MemoryRow {
                     begin_ns: at_ns as i64,
                     end_ns: until_ns as i64,
                     written_pages: (whole - written) as i64,
-                    missed_pages: 0,
+                    missed_pages: (whole_due - due) as i64 - (whole - written) as i64,
                 });
-                (at_ns, written) = (until_ns, whole);
+                (at_ns, written, due) = (until_ns, whole, whole_due);
             }
         }
         rows
@@ -101,7 +104,8 @@ impl Workload for Dirty {
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
         let rows = self.rows();
         let written = rows.iter().map(|row| row.written_pages as u64).sum();
-        let counters = [vec![("written_pages", written), ("missed_pages", 0)], Vec::new()];
+        let missed = rows.iter().map(|row| row.missed_pages).sum::<i64>().max(0) as u64;
+        let counters = [vec![("written_pages", written), ("missed_pages", missed)], Vec::new()];
         (Table::of(stream, &rows).into_iter().collect(), counters)
     }
 }

@@ -31,6 +31,9 @@ impl World {
         for (action, turn) in self.under_way.moves.turns(now_ns) {
             self.turn(action, turn);
         }
+        for (guest, percent) in self.under_way.moves.slowed() {
+            self.network.slow(guest, percent);
+        }
         let moves = &mut self.under_way.moves;
         for one in moves.reached(now_ns) {
             self.network.reach(one.guest, &one.given.stations);

@@ -110,12 +110,16 @@ def _metrics() -> Iterator[Entry]:
 
 def _kinds() -> Iterator[Entry]:
     from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
+    from virtlab.catalogue.actions import ACTIONS
 
     for word, kinds in (
         ("workload", WORKLOADS), ("platform", PLATFORMS), ("virtual switch", VSWITCHES), ("queue discipline", QDISCS),
     ):  # fmt: skip
         for name, kind in kinds.items():
             yield Entry((name,), word, f"{kind.meaning[:1].upper()}{kind.meaning[1:]}.")
+    for name, action in ACTIONS.items():
+        what = f"{action.meaning[:1].upper()}{action.meaning[1:]}. Its keys: {', '.join(action.keys)}."
+        yield Entry((name,), "action of a timeline", what)
 
 
 def _commands() -> Iterator[Entry]:

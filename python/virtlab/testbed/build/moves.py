@@ -20,11 +20,11 @@ from virtlab.planner.moves import (
     bound_to_its_port,
     mode_of,
     no_destination,
+    not_of_its_mode,
     vswitch_there,
 )
 from virtlab.planner.pushback import sharing
 
-CONNECTIONS_MAX = 16
 XBZRLE, ZLIB, ZSTD = "xbzrle", "zlib", "zstd"
 USERFAULTS = Path("/proc/sys/vm/unprivileged_userfaultfd")
 CURE_USERFAULTS = "as root: sysctl vm.unprivileged_userfaultfd=1"
@@ -98,23 +98,7 @@ def _copied(path: str, action: Action) -> Iterator[Refusal]:
     mode = mode_of(action)
     if mode == POST_COPY and (why := userfaults_missing()) is not None:
         yield Refusal(f"{path}.mode", why, CURE_USERFAULTS)
-    for key in ("compression", "connections"):
-        if mode == COLD and getattr(action, key) is not None:
-            yield Refusal(f"{path}.{key}", "a guest that is shut down is not copied", "remove it")
-    if mode == POST_COPY and (action.compression is not None or action.connections is not None):
-        key = "compression" if action.compression is not None else "connections"
-        reason = "QEMU sends the pages that a guest asks for one by one, as they are"
-        yield Refusal(f"{path}.{key}", reason, f"remove it, or write 'mode: {MODE}'")
-    if mode != MODE:
-        for key in ("rounds_limit", "auto_converge", "downtime_limit_ns"):
-            if getattr(action, key) not in {None, False}:
-                name = key.removesuffix("_ns")
-                yield Refusal(
-                    f"{path}.{name}", f"'{mode}' has no rounds", f"remove it, or write 'mode: {MODE}'"
-                )
-    if action.connections is not None and not 2 <= action.connections <= CONNECTIONS_MAX:
-        reason = f"{action.connections} connections are not what QEMU copies by"
-        yield Refusal(f"{path}.connections", reason, f"write a number from 2 to {CONNECTIONS_MAX}")
+    yield from not_of_its_mode(path, action)
     if action.compression == ZSTD and action.connections is None:
         reason = "QEMU compresses by zstd only over several connections"
         yield Refusal(f"{path}.compression", reason, "write 'connections: 2', too, or 'compression: zlib'")

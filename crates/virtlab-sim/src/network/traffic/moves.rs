@@ -98,9 +98,14 @@ impl Network {
         self.guests.memory.write(role, guest, asked, self.now_ns);
     }
 
-    /// A role writes to memory no longer: from when on it wrote how many bytes a second.
-    pub fn cease_memory(&mut self, role: usize) -> Vec<(u64, u64)> {
+    /// A role writes to memory no longer: from when on it wrote how many bytes a second, of how many it was to.
+    pub fn cease_memory(&mut self, role: usize) -> Vec<(u64, u64, u64)> {
         self.guests.memory.cease(role, self.now_ns)
+    }
+
+    /// The processors of a guest are stopped for a part of the time from now on, in percent, and it writes less.
+    pub fn slow(&mut self, guest: usize, percent: u32) {
+        self.guests.memory.slow(guest, percent, self.now_ns);
     }
 
     /// How fast roles dirty the memory of a guest, in bytes a second, and how much of it.

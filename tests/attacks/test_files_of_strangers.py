@@ -247,6 +247,7 @@ def test_what_the_user_names_for_a_result_is_written_there_whatever_link_was_pla
         assert not (tmp_path / "b.json").is_symlink()
 
 
+@pytest.mark.process
 def test_values_and_files_replace_a_link_that_was_planted_under_their_name(
     received: Path, tmp_path: Path
 ) -> None:

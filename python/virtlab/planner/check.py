@@ -98,7 +98,7 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
 def _written(path: str, name: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
     """More memory is written to, over and over, than the guest has."""
     writers = [role for role in plan.roles.values() if role.workload == DIRTY.name and role.from_ == name]
-    written = sum(int(role.parameters["working_set_bytes"]) for role in writers)
+    written = sum(int(role.parameters.get("working_set_bytes", 0)) for role in writers)
     if guest.memory_bytes is not None and written > guest.memory_bytes:
         reason = f"its roles write to {written} B of memory, and it has {guest.memory_bytes} B"
         yield Refusal(f"{path}.memory_bytes", reason, "lower 'working_set', or give the guest more 'memory'")

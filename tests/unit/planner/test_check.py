@@ -105,7 +105,7 @@ def test_roles_write_to_no_more_memory_than_their_guest_has() -> None:
     values = copy.deepcopy(GOLDEN)
     parameters = {"rate_byte_per_s": 1_000_000, "working_set_bytes": 64 << 20, "duration_ns": 1_000_000_000}
     for name in ("one", "two"):
-        values["roles"][name] = {"workload": "dirty", "from": "a", "parameters": parameters}
+        values["roles"][name] = {"workload": "dirty", "from": "a", **parameters}
     for memory, reasons in ((128 << 20, []), ((128 << 20) - 1, ["its roles write to 134217728 B of memory"])):
         values["world"]["guests"]["a"]["memory_bytes"] = memory
         plan = Plan.model_validate(values)

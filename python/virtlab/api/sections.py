@@ -32,6 +32,7 @@ class PlacedGuest(TypedDict, total=False):
 
     cpu: str
     memory: str
+    balloon: str
     image: str
     runtime: Literal["runc", "crun", "podman"] | str
     seccomp: Literal["default", "none"] | str
@@ -322,6 +323,7 @@ class Host(TypedDict, total=False):
 
     cpu: str
     memory: str
+    balloon: str
     image: str
     runtime: Literal["runc", "crun", "podman"] | str
     seccomp: Literal["default", "none"] | str

@@ -243,7 +243,7 @@ class Platform:
     meaning: str
     guests_max: int | None
     vswitch: bool
-    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus', 'pool' it can bound
+    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus', 'pool', 'balloon' it can bound
     features: Features
     vnic_models: tuple[
         str, ...

@@ -79,13 +79,13 @@ HEALTH = by_key(
     ),
     Metric(
         "page_faults", "count", "neither",
-        "Page faults of a guest whose memory is bounded, or of all guests of such a pool.",
-        "control group: memory.stat pgfault", ("total",), "entity", "page faults",
+        "Page faults of a guest whose memory is bounded, or of all guests of such a pool; in a machine with a balloon.",
+        "control group: memory.stat pgfault; virtio-balloon stat-minor-faults", ("total",), "entity", "page faults",
     ),
     Metric(
         "major_page_faults", "count", "lower",
-        "Page faults of a guest whose memory is bounded, or of all of such a pool, that had to read their page.",
-        "control group: memory.stat pgmajfault", ("total",), "entity", "major page faults",
+        "Page faults that had to read their page, of the same guests and pools as `page_faults`.",
+        "control group: memory.stat pgmajfault; virtio-balloon stat-major-faults", ("total",), "entity", "major page faults",
     ),
     Metric(
         "memory_limit_hits", "count", "lower",

@@ -79,6 +79,7 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
         if guest.host not in plan.world.hosts:
             yield Refusal(f"{path}.host", f"there is no host '{guest.host}'", "name a host of the file")
         yield from _share(path, guest.cpu_quota_ratio)
+        yield from _balloon(path, guest)
         platform = PLATFORMS.get(guest.platform)
         if guest.disk is not None and platform is not None:
             yield from disk_mistakes(f"{path}.disk", name, guest.disk, platform, plan)
@@ -102,6 +103,20 @@ def _written(path: str, name: str, guest: Guest, plan: Plan) -> Iterator[Refusal
     if guest.memory_bytes is not None and written > guest.memory_bytes:
         reason = f"its roles write to {written} B of memory, and it has {guest.memory_bytes} B"
         yield Refusal(f"{path}.memory_bytes", reason, "lower 'working_set', or give the guest more 'memory'")
+
+
+def _balloon(path: str, guest: Guest) -> Iterator[Refusal]:
+    if guest.balloon_bytes is None:
+        return
+    where, platform = f"{path}.balloon_bytes", PLATFORMS.get(guest.platform)
+    if platform is not None and "balloon" not in platform.limits:
+        reason = f"a {guest.platform} guest has no balloon to give memory back by"
+        yield Refusal(where, reason, "remove it, or write 'platform: qemu'")
+    elif guest.memory_bytes is None:
+        yield Refusal(where, "how much memory it gives that back of is not said", "write its 'memory', too")
+    elif guest.balloon_bytes >= guest.memory_bytes:
+        reason = f"a balloon of {guest.balloon_bytes} B leaves nothing of its {guest.memory_bytes} B"
+        yield Refusal(where, reason, "make the balloon smaller, or give it more memory")
 
 
 def _vnic(at: str, guest: Guest, vnic: Vnic) -> Iterator[Refusal]:

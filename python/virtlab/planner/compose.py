@@ -182,6 +182,9 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
+        balloon_bytes=_said(spec.balloon, host and host.balloon, None)
+        if "balloon" in platform.limits
+        else None,
         image=image_of(study.wiring, station),
         runtime=_said(spec.runtime, host and host.runtime, None) if platform.runtimes else None,
         seccomp=_said(spec.seccomp, host and host.seccomp, None) if platform.runtimes else None,

@@ -127,7 +127,7 @@ def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[
         yield Refusal(f"pools.{largest}.memory_bytes", reason, "make them smaller")
     for name, pool_bytes in pools_of.items():
         machines = [
-            memory_of(guest)
+            memory_of(guest) - (guest.balloon_bytes or 0)
             for guest in plan.world.guests.values()
             if guest.pool == name
             and guest.platform in platforms.played()
@@ -139,7 +139,8 @@ def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[
                 f"{len(machines)} machines have {sum(machines) / mib:.4g} MiB from the start, and their pool "
                 f"{pool_bytes / mib:.4g} MiB without swap: the kernel would end one"
             )
-            yield Refusal(f"pools.{name}.memory_bytes", reason, "give the pool more, or the machines less")
+            cure = "give the pool more, or the machines less, or a larger 'balloon'"
+            yield Refusal(f"pools.{name}.memory_bytes", reason, cure)
 
 
 def _shares(plan: Plan, findings: Findings) -> Iterator[Refusal]:

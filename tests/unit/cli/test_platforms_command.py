@@ -31,7 +31,7 @@ def test_pools_and_disks_are_those_of_the_declaration(name: str) -> None:
 
 def test_memory_of_machines_is_not_over_allocated_and_that_of_containers_is() -> None:
     found = rows()
-    assert found["qemu"]["overallocation_of_memory"] == "none: its memory is there from the start"
+    assert found["qemu"]["overallocation_of_memory"] == "balloons in a pool"
     assert found["container"]["overallocation_of_memory"] == "limits in a pool"
     assert found["qemu"]["overallocation_of_processors"] == "vCPUs in a pool"
     assert found["namespace"]["overallocation_of_processors"] == "threads of servers in a pool"

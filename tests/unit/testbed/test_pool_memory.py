@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.testbed.test_testbed_refusals import HERE
 
+from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
@@ -14,6 +16,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.refusals import refusals as of_simulator
 from virtlab.testbed.leader.groups import of_pools, pool_above
 from virtlab.testbed.leader.memory_accounts import memory_of
+from virtlab.testbed.platforms.qemu.platform import machine_refusals
 from virtlab.testbed.refusals import pool_memory_refusals
 
 MIB = 1 << 20
@@ -102,3 +105,73 @@ def test_what_a_group_counts_is_read_of_both_versions(tmp_path: Path) -> None:
     assert dict(memory_of(first)) == counted
     assert dict(memory_of(second)) == counted | {"memory_stalled_ns": 5000}
     assert dict(memory_of(other)) == {}
+
+
+def test_a_balloon_makes_room_for_machines_that_have_more_together_than_their_pool() -> None:
+    guest = "platform: qemu, memory: 256 MiB, balloon: {} MiB"
+    assert not list(pool_memory_refusals(plan_of("512 MiB", guest.format(96)), 1 << 30, root=True))
+    [refusal] = pool_memory_refusals(plan_of("512 MiB", guest.format(80)), 1 << 30, root=True)
+    assert "3 machines have 528 MiB" in refusal.reason
+    assert "a larger 'balloon'" in refusal.cure
+
+
+@pytest.mark.parametrize(
+    ("guest", "what"),
+    [
+        ("platform: qemu, memory: 256 MiB, balloon: 256 MiB", "leaves nothing of its"),
+        ("platform: qemu, balloon: 64 MiB", "how much memory it gives that back of is not said"),
+    ],
+)
+def test_a_balloon_is_of_a_part_of_a_memory_that_is_said(guest: str, what: str) -> None:
+    found = list(mistakes(plan_of("512 MiB", guest), "testbed", Wiring(plan_of("512 MiB", guest))))
+    assert {one.path for one in found} == {f"guests.h1.app{number}.balloon_bytes" for number in (1, 2, 3)}
+    assert all(what in one.reason for one in found)
+
+
+def test_a_guest_without_a_kernel_of_its_own_has_no_balloon() -> None:
+    with pytest.raises(ExperimentError, match="have no balloon to give memory back by"):
+        plan_of("512 MiB", "memory: 256 MiB, balloon: 64 MiB")
+
+
+def test_a_host_says_it_for_those_of_its_guests_that_can_have_one() -> None:
+    text = FILE.replace("POOL", "512 MiB").replace("GUEST", "memory: 256 MiB")
+    text = text.replace("hosts: {h1: {", "hosts: {h1: {balloon: 96 MiB, platform: qemu, ")
+    text = text.replace("guests: {app", "guests: {beside: {platform: namespace, pool: none}, app")
+    experiment = load_text(text)
+    guests = plan_run(experiment, experiment.points()[0], 0).world.guests
+    assert {name: guest.balloon_bytes for name, guest in guests.items() if guest.balloon_bytes} == {
+        f"h1.app{number}": 96 * MIB for number in (1, 2, 3)
+    }
+
+
+def test_a_plan_without_balloons_says_nothing_of_them() -> None:
+    assert "balloon" not in plan_of().canonical()
+
+
+def test_what_a_balloon_leaves_has_to_be_enough_for_the_system_inside() -> None:
+    plan = plan_of("512 MiB", "platform: qemu, memory: 256 MiB, balloon: 200 MiB")
+    found = [
+        one for one in machine_refusals("guests.h1.app1", "h1.app1", plan, HERE) if "balloon" in one.path
+    ]
+    assert any("leaves 56 MiB" in one.reason and "'64 MiB'" in one.cure for one in found)
+
+
+def test_a_kernel_that_was_kept_without_the_driver_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    home = tmp_path / "virtlab" / "images" / "cloud"
+    (home / "modules").mkdir(parents=True)
+    (home / "vmlinuz").write_bytes(b"kernel")
+    (home / "kernel.json").write_text('{"version": "6.1", "package": "linux"}')
+    plan = plan_of("512 MiB", "platform: qemu, memory: 256 MiB, balloon: 96 MiB")
+
+    def about() -> list[str]:
+        found = machine_refusals("guests.h1.app1", "h1.app1", plan, HERE)
+        return [f"{one.reason}; {one.cure}" for one in found if one.path.endswith("balloon_bytes")]
+
+    assert about() == [
+        "the cloud kernel was kept here without virtio_balloon; run `virtlab image build --kernel cloud` again"
+    ]
+    (home / "modules" / "virtio_balloon.ko").write_bytes(b"module")
+    assert about() == []

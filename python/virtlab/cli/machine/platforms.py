@@ -80,7 +80,11 @@ def _of_processors(platform: Platform) -> str:
 def _of_memory(platform: Platform) -> str:
     if "pool" not in platform.limits:
         return "not ours to give"
-    return "limits in a pool" if platform.shares_kernel else "none: its memory is there from the start"
+    if platform.shares_kernel:
+        return "limits in a pool"
+    return (
+        "balloons in a pool" if "balloon" in platform.limits else "none: its memory is there from the start"
+    )
 
 
 def _machine() -> dict[str, Any]:

@@ -58,6 +58,10 @@ class GuestSpec(Part):
 
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
+    balloon: leaves.PositiveBytes | None = Field(
+        None,
+        description="how much of its memory a virtual machine gives back before the run; absent: nothing",
+    )
     image: leaves.ImageName | None = Field(
         None,
         description="root file system of a container, by its name in `virtlab image list`; recipe of an appliance; "

@@ -29,7 +29,8 @@ LOAD = "virtlab.load"
 BUSYBOX = (Path("/bin/busybox"), Path("/usr/lib/busybox-static/busybox"), Path("/bin/busybox-static"))
 # What a guest may need; a laboratory machine carries all that was kept.
 OF_A_GUEST = (
-    "virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "virtio_rng", "e1000", "e1000e", "bridge", "tcp_diag", "ifb",
+    "virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "virtio_rng", "virtio_balloon", "e1000", "e1000e",
+    "bridge", "tcp_diag", "ifb",
     "sch_htb", "sch_tbf", "sch_sfq", "sch_codel", "sch_hfsc", "sch_netem", "sch_prio", "sch_fq", "sch_ingress", "cls_u32",
 )  # fmt: skip
 # The end of an init: it becomes the agent at the machine's serial port.

@@ -26,7 +26,7 @@ from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
 FLAVOURS = {"cloud": "linux-image-cloud-amd64", "generic": "linux-image-amd64"}
 WANTED = (
-    "virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "virtio_rng", "e1000", "e1000e",
+    "virtio_pci", "virtio_console", "virtio_net", "virtio_blk", "virtio_rng", "virtio_balloon", "e1000", "e1000e",
     "sch_htb", "sch_tbf", "sch_sfq", "sch_codel", "sch_fq_codel", "sch_hfsc", "sch_netem", "sch_prio", "sch_fq",
     "sch_cake", "sch_pie", "sch_drr", "sch_ingress", "cls_u32", "cls_flower", "cls_matchall", "cls_flow", "cls_fw",
     "bridge", "veth", "tun", "vxlan", "ifb", "crc32c_generic", "openvswitch", "tcp_diag", "udp_diag", "overlay",

@@ -24,6 +24,8 @@ DISK_MEMORY_BYTES = 256 << 20  # of one that boots a whole system from its disk
 DEFAULT_MODEL = "virtio"
 DEVICES = {"virtio": "virtio-net-pci", "e1000": "e1000", "e1000e": "e1000e"}
 DRIVERS = {"virtio": "virtio_net", "e1000": "e1000", "e1000e": "e1000e"}
+BALLOON_DRIVER = "virtio_balloon"
+BALLOON = "balloon"  # what QEMU calls the device
 DISK_NODE = "own"  # what QEMU calls it
 DISK_SERIAL = "virtlab-disk"  # by which the agent inside knows it
 TRANSLATION_MIB = 32  # of translated code; QEMU's own choice may fill a gigabyte
@@ -70,6 +72,9 @@ class Machine:
     disk: Disk | None = None
     firmware: Firmware | None = None  # that starts the disk's boot loader; None: a PC's BIOS
     own_disk: OwnDisk | None = None  # beside what it boots
+    balloon: bool = (
+        False  # gives memory back, and takes it again before its kernel would end a process for want of it
+    )
     moves: bool = False  # its memory is copied to another machine while it runs
     incoming: bool = False  # it waits for the memory of a machine that moves here
     held: bool = False  # its processors wait to be let go
@@ -84,11 +89,13 @@ class Machine:
     def drivers(self) -> list[str]:
         """Kernel modules that the guest loads before anything else."""
         own = ["virtio_blk"] if self.own_disk is not None else []
+        balloon = [BALLOON_DRIVER] if self.balloon and self.disk is None else []
         return [
             "virtio_pci",
             "virtio_console",
             *dict.fromkeys(DRIVERS[port.model] for port in self.ports),
             *own,
+            *balloon,
         ]
 
     def argv(self) -> list[str]:
@@ -110,6 +117,8 @@ class Machine:
             # Without its boot rom a device is ready sooner; no guest boots from it.
             device = f"{DEVICES[port.model]},netdev=net{number},mac={port.mac},romfile="
             out += ["-device", device]
+        if self.balloon:
+            out += ["-device", f"virtio-balloon-pci,id={BALLOON},deflate-on-oom=on"]
         return out + self._own_disk()
 
     def _own_disk(self) -> list[str]:

@@ -38,6 +38,7 @@ from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.qemu import command, confinement
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
+from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
 from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
@@ -180,9 +181,11 @@ class Machines(Running):
     moving: Moving = field(init=False)
     dirtying: Dirtying = field(init=False)
     observe: Observer = field(init=False)  # who watches the session
+    balloons: Balloons = field(init=False)
 
     def __post_init__(self) -> None:
         self.moving, self.dirtying = Moving(self.control, self.now), Dirtying(self.now)
+        self.balloons = Balloons(self.plan.world.guests)
 
     def start(self, observe: Observer) -> None:
         """Boots all of them. GuestError with the end of the console when one does not come up."""
@@ -226,6 +229,13 @@ class Machines(Running):
         for machine in self.machines.values():
             self._await_told(machine, observe)
             self._await_carriers(machine, observe)
+        self._fill_balloons(list(self.machines), observe)
+
+    def _fill_balloons(self, names: Sequence[str], observe: Observer) -> None:
+        whole = {name: int(self.machines[name].applied["memory_bytes"]) for name in names}
+        filled = self.balloons.fill({name: self.monitor(name) for name in names}, whole, observe)
+        for name, held_bytes in filled.items():
+            self.machines[name].read_back["balloon_bytes"] = held_bytes
 
     def guests(self) -> Mapping[str, Reach]:
         """The channels and the clock by which each guest is reached."""
@@ -302,6 +312,7 @@ class Machines(Running):
         self._await_hello(machine, time.monotonic() + BOOT_TIMEOUT_S, observe)
         self._await_told(machine, observe)
         self._await_carriers(machine, observe)
+        self._fill_balloons([guest], observe)
         monitor.execute("set-action", {"reboot": "shutdown"})
 
     def close(self) -> None:
@@ -363,6 +374,7 @@ class Machines(Running):
             own_disk=command.OwnDisk(_FIRST_DESCRIPTOR + 2 + len(taps), guest.disk.write_cache_bytes > 0)
             if guest.disk is not None
             else None,
+            balloon=guest.balloon_bytes is not None,
             moves=name in moves(self.plan) and mode_of(moves(self.plan)[name]) != COLD,
             account=confinement.account(channel),
         )
@@ -390,6 +402,8 @@ class Machines(Running):
             "memory_bytes": wanted.whole_memory_bytes,
             "vnic_models": [port.model for port in ports],
         }
+        if guest.balloon_bytes is not None:
+            machine.applied["balloon_bytes"] = guest.balloon_bytes
         if guest.disk is not None:
             machine.applied["disk"] = guest.disk.model_dump(mode="json")
         if image is not None:
@@ -611,10 +625,14 @@ class Machines(Running):
         return self.control.send("observe", {"namespaces": namespaces}, channel=machine.leader)
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
-        """(entity, counter, value): how long each machine took to come up."""
+        """(entity, counter, value): how long each machine took to come up; of its balloon, what that holds and tells."""
         for name, machine in self.machines.items():
             if "start_ns" in machine.read_back:
                 yield f"guests.{name}", "start_ns", int(machine.read_back["start_ns"])
+            if machine.monitor is not None:
+                whole_bytes = int(machine.applied.get("memory_bytes", 0))
+                for counter, value in self.balloons.counters(name, machine.monitor, whole_bytes):
+                    yield f"guests.{name}", counter, value
 
     def _ask_monitor(self, machine: Started) -> None:
         """Asks QEMU what it runs."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue.platforms.qemu import QEMU
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
+from virtlab.planner.moves import moves
 from virtlab.testbed.image import find, firmware, folder
 from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
-from virtlab.testbed.platforms.qemu.command import DISK_MEMORY_BYTES, MEMORY_BYTES, PROGRAM
+from virtlab.testbed.platforms.qemu.command import BALLOON_DRIVER, DISK_MEMORY_BYTES, MEMORY_BYTES, PROGRAM
 from virtlab.testbed.platforms.qemu.disks import disk_refusals
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # Measured with Debian 12's kernels: 4 MiB less, and they have no room to unpack what they boot (they panic,
 # "deadlocked on memory"). With just this much they come up under memory pressure.
 MEMORY_MIN_BYTES = {"cloud": 84 << 20, "generic": 100 << 20}
+LEFT_MIN_BYTES = 64 << 20  # beside a balloon: kernel, what it was booted with, and our agent
 VCPUS_MAX = 255
 
 
@@ -54,6 +56,7 @@ def machine_refusals(path: str, name: str, plan: Plan, findings: Findings) -> It
     if guest.memory_bytes is not None and guest.memory_bytes < least:
         reason = f"the {flavour} kernel does not boot in {guest.memory_bytes / (1 << 20):.4g} MiB"
         yield Refusal(f"{path}.memory_bytes", reason, f"write at least '{least >> 20} MiB'")
+    yield from _balloon(path, name, plan, flavour)
     if guest.vcpus is not None and guest.vcpus > VCPUS_MAX:
         yield Refusal(f"{path}.vcpus", f"{guest.vcpus} are more than QEMU has", f"write {VCPUS_MAX} or less")
     if guest.idle == "poll":
@@ -76,6 +79,26 @@ def machine_refusals(path: str, name: str, plan: Plan, findings: Findings) -> It
         if vnic.uplink is not None:
             reason = "a virtual machine stands on a virtual switch"
             yield Refusal(f"{path}.vnics.{own}", reason, "write 'vswitch: linux_bridge'")
+
+
+def _balloon(path: str, name: str, plan: Plan, flavour: str | None) -> Iterator[Refusal]:
+    """Why a machine's balloon cannot be filled. What a disk's own kernel has is seen as it is filled."""
+    guest, where = plan.world.guests[name], f"{path}.balloon_bytes"
+    if guest.balloon_bytes is None:
+        return
+    kernel = find(flavour) if flavour is not None else None
+    if kernel is not None and kernel.module(BALLOON_DRIVER) is None:
+        cure = f"run `virtlab image build --kernel {flavour}` again"
+        yield Refusal(where, f"the {flavour} kernel was kept here without {BALLOON_DRIVER}", cure)
+    if name in moves(plan):
+        reason = "a machine that moves has no balloon: its memory is copied as a whole"
+        yield Refusal(where, reason, "remove 'balloon', or let it stay")
+    left = (guest.memory_bytes or 0) - guest.balloon_bytes
+    if 0 < left < LEFT_MIN_BYTES:
+        reason = (
+            f"a balloon that leaves {left / (1 << 20):.4g} MiB cannot be filled: the system inside needs more"
+        )
+        yield Refusal(where, reason, f"leave it at least '{LEFT_MIN_BYTES >> 20} MiB'")
 
 
 def machines_missing() -> str | None:

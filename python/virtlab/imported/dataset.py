@@ -8,7 +8,7 @@ own parameters. Machine and conditions are the source's words: this machine's wo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,19 +93,22 @@ def _all(experiment: Experiment, wanted: Sequence[ImportRun]) -> list[_Read]:
                     f"{one.where}.series[{at}]", f"{file.path.name} is of {output.tool}, which measures roles",
                     "name it under 'roles'",
                 )  # fmt: skip
-            output.points = (
-                [_named(point, file.host) for point in output.points] if file.host else output.points
-            )
+            if file.host:
+                output.points = [named for point in output.points for named in _named(point, file.host)]
             run.series.append((file, output, content))
         _once(run)
         found.append(run)
     return found
 
 
-def _named(point: Point, host: str) -> Point:
-    """The same of a host that has a name: `host.cpu` of h1 is `hosts.h1.cpu`."""
+def _named(point: Point, host: str) -> Iterator[Point]:
+    """The same of a host that has a name: `host.cpu` of h1 is `hosts.h1.cpu`, and its `cpu` is that of the host, too, which
+    claims about a host with processors of its own name.
+    """
     first, dot, rest = point.entity.partition(".")
-    return replace(point, entity=f"hosts.{host}{dot}{rest}") if first == "host" else point
+    yield replace(point, entity=f"hosts.{host}{dot}{rest}") if first == "host" else point
+    if (point.entity, point.metric) == ("host.cpu", "cpu"):
+        yield replace(point, entity=f"hosts.{host}")
 
 
 def _once(run: _Read) -> None:

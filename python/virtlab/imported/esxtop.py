@@ -4,9 +4,10 @@ A counter is called `\\\\HOST\\GROUP(INSTANCE)\\COUNTER`. Of a guest's CPU, `% U
 (200 for two full ones). Counters that are not listed here are left out; there are thousands.
 
 A port's instance is `SWITCH:PORT:WORLD:NAME` where a guest uses it, and `SWITCH:PORT:NAME` where the host does (`vmnic0`,
-`vmk0`, `Management`). Several ports of one name are summed up. Groups are guests and the host's own processes alike: a group
-that is called as ESXi calls its own (`1:system`, `3867:hostd.3867`) is left out, unless it has what only guests have in the
-same output: a virtual processor, disk or port. What the host's own use is in `host.cpu`.
+`vmk0`, `Management`). Several ports of one name are summed up, and so are the host's disk adapters (`host.disks`). Groups
+are guests and the host's own processes alike: a group that is called as ESXi calls its own (`1:system`,
+`3867:hostd.3867`) is left out, unless it has what only guests have in the same output: a virtual processor, disk or port.
+What the host's own use is in `host.cpu`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _ESXI_OWN = re.compile(
 )
 MBIT, MBYTE = 1e6, 2.0**20
 SUMMED = frozenset({"network_received", "network_sent"})
+ADAPTERS, DISKS = "Physical Disk Adapter", "host.disks"
 _COUNTERS: dict[tuple[str, str], tuple[str, float]] = {
     ("Physical Cpu", "% Util Time"): ("cpu", 0.01),
     ("Group Cpu", "% Used"): ("cpu", 0.01),
@@ -38,8 +40,8 @@ _COUNTERS: dict[tuple[str, str], tuple[str, float]] = {
     ("Network Port", "MBits Received/sec"): ("network_received", MBIT),
     ("Network Port", "MBits Transmitted/sec"): ("network_sent", MBIT),
     ("Group Memory", "Memory Consumed Size MBytes"): ("memory_used", MBYTE),
-    ("Physical Disk Adapter", "MBytes Read/sec"): ("disk_read", MBYTE),
-    ("Physical Disk Adapter", "MBytes Written/sec"): ("disk_written", MBYTE),
+    (ADAPTERS, "MBytes Read/sec"): ("disk_read", MBYTE),
+    (ADAPTERS, "MBytes Written/sec"): ("disk_written", MBYTE),
     ("Virtual Disk", "MBytes Read/sec"): ("disk_read", MBYTE),
     ("Virtual Disk", "MBytes Written/sec"): ("disk_written", MBYTE),
     ("Virtual Disk", "Average MilliSec/Read"): ("disk_read_time", 1e6),
@@ -53,6 +55,7 @@ class _Wanted:
     entity: str
     metric: str
     factor: float
+    together: str = ""  # an entity of which it is a part, and whose parts are summed up
 
 
 def mine(text: str) -> bool:
@@ -77,16 +80,18 @@ def read(text: str) -> ToolOutput:
             if len(cells) != len(head):
                 raise UnreadableError(f"has {len(cells)} values under {len(head)} headings", rows.line_num)
             t_ns = instants.of(cells[0], rows.line_num)
-            ports: dict[tuple[str, str], float] = defaultdict(float)
+            sums: dict[tuple[str, str], float] = defaultdict(float)
             for one in wanted:
                 if not cells[one.at].strip():
                     continue
                 value = number(cells[one.at], rows.line_num, head[one.at][-40:]) * one.factor
+                if one.together:
+                    sums[one.together, one.metric] += value
                 if one.metric in SUMMED:
-                    ports[one.entity, one.metric] += value
+                    sums[one.entity, one.metric] += value
                 else:
                     output.points.append(Point(t_ns, one.entity, one.metric, value))
-            output.points += [Point(t_ns, *which, value) for which, value in ports.items()]
+            output.points += [Point(t_ns, *which, value) for which, value in sums.items()]
     except csv.Error as error:
         raise UnreadableError(f"is not a CSV ({error})", rows.line_num) from None
     if not output.points:
@@ -107,7 +112,7 @@ def _wanted(head: list[str]) -> list[_Wanted]:
         if (entity, known[0]) in seen and known[0] not in SUMMED:
             entity += f".{(column['instance'] or '').partition(':')[0]}"  # another group of the same name
         seen.add((entity, known[0]))
-        found.append(_Wanted(at, entity, *known))
+        found.append(_Wanted(at, entity, *known, DISKS if column["group"] == ADAPTERS else ""))
     return found
 
 
@@ -128,7 +133,7 @@ def _entity(group: str, instance: str, guests: frozenset[str]) -> str | None:
     """`host.cpu`, `host.cpu3`, `host.vmnic0`, `guests.NAME`, `guests.NAME.ADAPTER`; None: left out."""
     if group == "Physical Cpu":
         return "host.cpu" if instance == "_Total" else f"host.cpu{instance}"
-    if group == "Physical Disk Adapter":
+    if group == ADAPTERS:
         return f"host.{instance}"
     if group == "Virtual Disk":
         return f"guests.{instance.replace(':', '.')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from virtlab.imported import esxtop, iperf2, iperf3, netperf, ping, psping, sysstat, vcenter, xentop
+from virtlab.imported import esxtop, iperf2, iperf3, jmeter, netperf, ping, psping, sysstat, vcenter, xentop
 from virtlab.imported.output import ToolOutput, UnreadableError
 
 Reader = Callable[[str], ToolOutput]
@@ -14,6 +14,7 @@ READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {
     "iperf3": (iperf3.mine, iperf3.read),
     "iperf2": (iperf2.mine, iperf2.read),
     "netperf": (netperf.mine, netperf.read),
+    "jmeter": (jmeter.mine, jmeter.read),
     "sar": (sysstat.mine_sar, sysstat.read_sar),
     "iostat": (sysstat.mine_iostat, sysstat.read_iostat),
     "xentop": (xentop.mine, xentop.read),

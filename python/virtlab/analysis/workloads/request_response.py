@@ -18,6 +18,7 @@ from virtlab.lazy import NDArray
 
 ANSWERED, REFUSED, LOST, BROKEN, OPEN, FAILED, BAD_GATEWAY = range(7)  # as `error` of response/1 says it
 NONE_DUE = "no request was due in the window"
+UNKNOWN_SERVERS = "nothing says which server took or answered a request"
 
 
 Rows = Mapping[str, "NDArray[Any]"]  # columns of response/1
@@ -68,7 +69,9 @@ def of_rows(out: Collector, rows: Rows, parameter: Callable[[str], Any]) -> None
     if clustered:
         found["bad_gateway_requests"] = BAD_GATEWAY
     shares = {metric: int((error == ending).sum()) for metric, ending in found.items()}
-    if clustered:
+    if clustered and count and not (rows["entry"] >= 0).any():
+        out.absent("forwarded_requests", UNKNOWN_SERVERS)
+    elif clustered:
         shares["forwarded_requests"] = int((answered & (rows["served_by"] != rows["entry"])).sum())
     deadline_ns = parameter("deadline_ns")
     if deadline_ns is None:

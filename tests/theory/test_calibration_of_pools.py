@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from virtlab.cli.main import app
 from virtlab.experiment import load_text
 from virtlab.metrics import MetricPath
 from virtlab.prediction.explain import explain
-from virtlab.prediction.pools import Pooled, of_dataset
+from virtlab.prediction.pools import MODEL_ERROR, Loads, Pooled, of_dataset
 from virtlab.prediction.simulate import simulate
 from virtlab.prediction.validation import validate
 from virtlab.results import Dataset
@@ -139,6 +140,22 @@ def test_a_cost_that_no_run_depends_on_is_named(tmp_path: Path) -> None:
     found = of_dataset(dataset, IDEAL_PROFILE, processors=4, name="fit").profile.parameters[CONTENTION]
     assert not found.identified
     assert found.why == "no run depends on it"
+
+
+def test_a_spin_as_long_as_a_kernels_is_told_from_nothing_by_no_number(tmp_path: Path) -> None:
+    """Decision 0187. A fifth of the work is under a lock; threads that wait for it sleep at once, or after 10 us."""
+    text = file_of().replace("threads:", "lock: 20 %, threads:")
+    dataset = measured(tmp_path, text, Simulator(TRUTH))
+    spinning = replace(TRUTH, parameters={**TRUTH.parameters, "pool.spin_ns": Parameter(10_000.0)})
+    loads = Loads.of(dataset.runs("ok"))
+    places = range(len(loads.runs))
+    by_cell: dict[tuple[int, MetricPath], list[float]] = {}
+    for at, slept, spun in zip(places, loads.play(places, TRUTH), loads.play(places, spinning), strict=True):
+        for path, value in slept.items():
+            by_cell.setdefault((loads.runs[at].point, path), []).append(spun[path] / value - 1)
+    changes = [abs(sum(each)) / len(each) for each in by_cell.values()]
+    assert len(changes) == 36
+    assert 0 < max(changes) < MODEL_ERROR
 
 
 def test_the_command_writes_a_profile_that_capacity_asks_and_names_the_pool(

@@ -193,10 +193,18 @@ class Folder:
             os.unlink(name, dir_fd=self._descriptor)
 
 
+def is_open_already(path: Path) -> bool:
+    """Whether a name is of something that is written to and never replaced: a pipe, a device, or a descriptor that this
+    process has, as '/dev/stdout', whatever it leads to."""
+    parent = str(path.absolute().parent)
+    of_descriptors = parent in {"/dev", "/dev/fd"} or (parent.startswith("/proc/") and parent.endswith("/fd"))
+    return of_descriptors or (path.exists() and not path.is_file())
+
+
 def put(path: Path, content: bytes) -> None:
     """Writes a file that the user named, whole or not at all, in its folder; what has its name is replaced, so no link
-    that somebody left there says where it goes. A pipe or a device that was named is written to. OSError."""
-    if path.exists() and not path.is_file():
+    that somebody left there says where it goes. A pipe, a device or a descriptor that was named is written to. OSError."""
+    if is_open_already(path):
         path.write_bytes(content)
         return
     with Folder.open(path.parent) as folder:

@@ -276,3 +276,19 @@ def test_a_picture_replaces_a_link_that_was_planted_under_its_name(tmp_path: Pat
     put(tmp_path / "pipe", b"through\n")  # a pipe that was named is written to
     assert os.read(reader, 100) == b"through\n"
     os.close(reader)
+
+
+@pytest.mark.process
+def test_a_descriptor_that_is_named_is_written_to_and_never_replaced(received: Path, tmp_path: Path) -> None:
+    for option, name in (
+        ("--junit", "/dev/stdout"),
+        ("--markdown", "/dev/fd/1"),
+        ("--junit", "/proc/self/fd/1"),
+    ):
+        (tmp_path / "out").unlink(missing_ok=True)
+        with (tmp_path / "out").open("wb") as out:
+            call = [str(VIRTLAB), "report", str(received), option, name, "--directory", str(tmp_path / "r")]
+            done = subprocess.run(call, stdout=out, stderr=subprocess.PIPE, check=False)
+        assert done.returncode in {0, 1}, done.stderr
+        assert (tmp_path / "out").stat().st_size > 0
+        assert Path("/dev/stdout").is_symlink()

@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any, Literal
 
 from virtlab.errors import ExperimentError
-from virtlab.folders import Folder
+from virtlab.folders import Folder, is_open_already
 from virtlab.lazy import duckdb, np
 from virtlab.plan.blocks import BLOCKS
 from virtlab.results.dataset import Dataset
@@ -115,10 +115,10 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: F
 @contextmanager
 def _place(path: Path | None) -> Iterator[str]:
     """The file that DuckDB writes: one that takes the name given when it is whole, so no link of that name says where it
-    goes; a pipe or a device that is named itself; or a pipe to standard output, which is not opened by its name: where it
-    is a file that would empty it of what was said before.
+    goes; a pipe, a device or a descriptor that is named; or a pipe to standard output, which is not opened by its name:
+    where it is a file that would empty it of what was said before.
     """
-    if path is not None and path.exists() and not path.is_file():
+    if path is not None and is_open_already(path):
         yield str(path)
         return
     if path is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import machine_world as machines
@@ -293,6 +294,27 @@ def test_a_machine_that_is_shut_down_boots_at_the_other_host_and_serves_again(
         counted = sink.counters("stop")["probe/server", "received_packets"]
         assert counted >= len(arrived), "before and after it was off"
     assert outcome.clocks["v"]["bound_ns"] > 0
+
+
+def test_who_is_shutting_down_cannot_be_told_not_to() -> None:
+    how = pytest.raises(GuestError, match=r"booting at h2|shutting down to go to h2")
+    with opened(mode="cold", downtime_limit_ns=None, timeout_ns=S // 2) as session, how:
+        session.run(Trial("t0", 1), worlds.MemorySink())
+    assert not qemus()
+
+
+def test_a_machine_whose_destination_died_before_its_boot_is_not_said_to_have_moved() -> None:
+    with opened(mode="cold", downtime_limit_ns=None) as session:
+        (victim,) = (
+            pid for pid in qemus() if b"-S" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        )
+        sink = worlds.ActingSink(lambda: os.kill(victim, signal.SIGKILL), at="go.started")
+        try:
+            reasons = session.run(Trial("t0", 1), sink).reasons
+        except GuestError as error:
+            reasons = (str(error),)
+    assert any(reason.startswith("guests.v: ") and "signal 9" in reason for reason in reasons), reasons
+    assert not [event for event in sink.events if event.what in {"go.finished", "go.resumed"}]
 
 
 def test_after_so_many_rounds_a_machine_is_paused_whatever_is_left() -> None:

@@ -20,7 +20,7 @@ from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.leader.channels import MACHINES
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.monitor import Monitor
-from virtlab.testbed.platforms.qemu.moving import LOOK_NS, Destination, hold_back, when
+from virtlab.testbed.platforms.qemu.moving import CURE, LOOK_NS, Destination, hold_back, when
 
 OFF = "shutdown"  # QEMU's word
 CHANNEL = MACHINES.each - 3  # the last of the leader inside, as it counts them
@@ -59,6 +59,9 @@ class ColdMove:
         """Switches it on at the destination once it is off; whether it was now."""
         if self.there or self.source.execute("query-status")["status"] != OFF:
             return False
+        if (how := control.ended(self.destination.process)) is not None:
+            what = f"it is shut down, and the machine at its destination ended with {how}"
+            raise GuestError(f"guests.{self.guest}", what, CURE)
         self.off_ns = when(self.source, "SHUTDOWN", self.guest) + now() - time.time_ns()
         control.call("hand_over", {"channel": self.agent})
         self.destination.monitor.execute("cont")

@@ -180,7 +180,7 @@ def _at(experiment: Experiment, point: int) -> DesignPoint:
 
 
 def _ideal_worlds(experiment: Experiment, point: int, path: MetricPath) -> list[World]:
-    """The worlds without costs, each with what it has more than the one before. ExperimentError when there are none."""
+    """The worlds without costs, each with what it has more than the one before. ExperimentError without any."""
     plan, role = plan_run(experiment, _at(experiment, point), 0), path.role
     entities = {f"guests.{guest}" for guest in moves(plan)}
     if role in entities or (path.metric in OF_CLIENTS and plan.roles[role].to in moves(plan)):

@@ -7,15 +7,6 @@ use crate::nouns::Peer;
 use std::collections::BTreeMap;
 use virtlab_wire::Nanos;
 
-/// What a peer turned out to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// It was silent for too long.
-    Lost(Peer),
-    /// It was lost, and speaks again.
-    Back(Peer),
-}
-
 /// Listens for peers.
 #[derive(Debug)]
 pub struct Detector {
@@ -34,34 +25,40 @@ impl Detector {
         Self { period, after, beat: now + period, heard }
     }
 
-    /// A peer speaks.
-    pub fn hears(&mut self, now: Nanos, from: Peer) -> Option<Sign> {
-        let (at, lost) = self.heard.get_mut(&from)?;
+    /// One that has just heard all of its peers again.
+    #[must_use]
+    pub fn again(self, now: Nanos) -> Self {
+        Self::new(now, self.heard.into_keys(), self.period, self.after)
+    }
+
+    /// A peer speaks; whether it was lost.
+    pub fn hears(&mut self, now: Nanos, from: Peer) -> bool {
+        let Some((at, lost)) = self.heard.get_mut(&from) else { return false };
         *at = now.max(*at);
-        std::mem::take(lost).then_some(Sign::Back(from))
+        std::mem::take(lost)
     }
 
     /// When it must be woken, at the latest.
     #[must_use]
-    pub fn next_event(&self) -> Option<Nanos> {
+    pub fn next_event(&self) -> Nanos {
         let silent = self.heard.values().filter(|(_, lost)| !lost).map(|&(at, _)| at + self.after).min();
-        silent.into_iter().chain([self.beat]).min()
+        silent.map_or(self.beat, |at| at.min(self.beat))
     }
 
     /// It is `now`: whether a sign of life is due, and who is lost from now on.
-    pub fn wake(&mut self, now: Nanos) -> (bool, Vec<Sign>) {
+    pub fn wake(&mut self, now: Nanos) -> (bool, Vec<Peer>) {
         let due = self.beat <= now;
         if due {
             self.beat = now + self.period;
         }
-        let mut signs = Vec::new();
+        let mut silent = Vec::new();
         for (&peer, (at, lost)) in &mut self.heard {
             if !*lost && *at + self.after <= now {
                 *lost = true;
-                signs.push(Sign::Lost(peer));
+                silent.push(peer);
             }
         }
-        (due, signs)
+        (due, silent)
     }
 
     /// Whether a peer is suspected.

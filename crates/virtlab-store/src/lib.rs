@@ -39,7 +39,7 @@ mod spread;
 
 pub use client::Client;
 pub use coordinator::Coordinator;
-pub use detector::{Detector, Sign};
+pub use detector::Detector;
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 pub use node::Node;
 pub use nouns::{Key, Object, Peer, Version};

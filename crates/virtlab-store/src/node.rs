@@ -4,6 +4,7 @@
 //! before: a crash takes nothing that was confirmed or read. Where it confirms from memory, the cache has a size; what does
 //! not fit waits until the disk has taken something.
 
+use crate::detector::Detector;
 use crate::message::{Attempt, Found, Message, Output, To};
 use crate::nouns::{Key, Object, Peer, Version};
 use crate::policy::{Ack, Policy};
@@ -78,6 +79,8 @@ pub struct Node {
     condition: Condition,
     recovery: Option<Recovery>,
     spread: Option<Spread>,
+    /// Of the other nodes.
+    detector: Option<Detector>,
     /// As a primary.
     leads: Proxy,
     outputs: VecDeque<Output>,
@@ -95,6 +98,7 @@ impl Node {
             condition: Condition { whole: true, incarnation: 0, rounds: 0, progress: Progress::default() },
             recovery: None,
             spread: None,
+            detector: None,
             leads: Proxy::new(policy),
             outputs: VecDeque::new(),
         }
@@ -137,6 +141,7 @@ impl Node {
         self.condition.incarnation += 1;
         self.condition.whole &= left == Left::Flushed && self.policy.ack == Ack::Disk;
         (self.recovery, self.spread) = (None, None);
+        self.detector = self.detector.take().map(|detector| detector.again(now));
         self.leads = Proxy::new(self.policy);
         self.outputs.clear();
         self.heal(now);
@@ -147,6 +152,19 @@ impl Node {
         self.condition.rounds += 1;
         let round = (u64::from(self.condition.incarnation) << 32) + self.condition.rounds;
         self.recovery = Some(Recovery::new(self.me, self.policy, round, now + self.policy.give_up));
+    }
+
+    /// From now on it tells the other nodes each period that it is there, and makes copies for one that is silent for
+    /// `after`; if several are, for the one that it lost last.
+    pub fn watch(&mut self, now: Nanos, period: Nanos, after: Nanos) {
+        let others = self.policy.peers().filter(|&one| one != self.me);
+        self.detector = Some(Detector::new(now, others, period, after));
+    }
+
+    /// Whether it suspects another node.
+    #[must_use]
+    pub fn suspects(&self, peer: Peer) -> bool {
+        self.detector.as_ref().is_some_and(|detector| detector.is_lost(peer))
     }
 
     /// Another node is gone: copies of what it held are made among those that are left.
@@ -165,6 +183,11 @@ impl Node {
 
     /// A message comes.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
+        let back = self.detector.as_mut().is_some_and(|detector| detector.hears(now, from));
+        if back {
+            // Copies that were made for it stay; no more are made.
+            self.spread.take_if(|spread| spread.lost() == from);
+        }
         match message {
             Message::Find { attempt, key, all, version } => self.find(from, attempt, key, all, version),
             Message::Fetch(attempt, key, version) => {
@@ -380,12 +403,21 @@ impl Node {
     pub fn next_event(&self) -> Option<Nanos> {
         let recovery = self.recovery.as_ref().and_then(Recovery::next_event);
         let spread = self.spread.as_ref().and_then(Spread::next_event);
-        recovery.into_iter().chain(spread).chain(self.leads.next_event()).min()
+        let detector = self.detector.as_ref().map(Detector::next_event);
+        recovery.into_iter().chain(spread).chain(detector).chain(self.leads.next_event()).min()
     }
 
     /// It is `now`.
     pub fn wake(&mut self, now: Nanos) {
         self.leads.wake(now);
+        let (due, lost) = self.detector.as_mut().map_or_else(Default::default, |one| one.wake(now));
+        let me = self.me;
+        for peer in self.policy.peers().filter(|&one| due && one != me) {
+            self.send(peer, Message::Beat);
+        }
+        for peer in lost {
+            self.spread(now, peer);
+        }
         if let Some(spread) = &mut self.spread {
             spread.wake(now, &self.shelf);
         }

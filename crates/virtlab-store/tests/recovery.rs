@@ -101,6 +101,31 @@ fn survivors_among_themselves_need_as_much_less_as_they_are_many() {
 }
 
 #[test]
+fn survivors_that_hear_nothing_of_a_node_make_its_copies_among_themselves() {
+    let lookup = Lookup::Ring { partitions: 1 << 12, zones: 6 };
+    let mut world = filled(policy(24, 3, lookup, streams(4)), Network::FAST, FAST_DISK, 2000, 1000);
+    let lost = world.node(LOST).objects().count() as u64;
+    let (period, after) = (Nanos(S), Nanos(5 * S));
+    world.watch(period, after);
+    world.until(world.now + Nanos(60 * S));
+    let survivors: Vec<Peer> = world.policy.peers().filter(|&one| one != LOST).collect();
+    let suspect = |world: &World| survivors.iter().filter(|&&one| world.node(one).suspects(LOST)).count();
+    assert_eq!(suspect(&world), 0);
+    let cut = world.now;
+    world.cut.insert(LOST);
+    world.until(cut + after.since(period));
+    assert_eq!(suspect(&world), 0, "it has spoken less than `after` ago");
+    world.until(cut + after + Nanos(MS));
+    assert_eq!(suspect(&world), 23, "all have heard it last at the same time");
+    world.until(cut + after + Nanos(S));
+    let made: u64 = survivors.iter().map(|&one| world.node(one).progress().made).sum();
+    assert_eq!(made, lost);
+    world.cut.clear();
+    world.until(world.now + period + Nanos(MS));
+    assert_eq!(suspect(&world), 0, "it speaks again");
+}
+
+#[test]
 fn a_wiped_node_gets_its_copies_from_stand_ins_where_holders_lost_theirs() {
     let form = Form { rate_byte_per_s: Some(10_000), ..streams(4) };
     let policy = Policy { give_up: Nanos(S), ..policy(6, 2, Lookup::ElasticHash, form) };

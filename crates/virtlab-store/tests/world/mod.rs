@@ -212,6 +212,12 @@ impl World {
         self.with_node(peer, |node, now| node.heal(now));
     }
 
+    pub fn watch(&mut self, period: Nanos, after: Nanos) {
+        for peer in self.policy.peers() {
+            self.with_node(peer, |node, now| node.watch(now, period, after));
+        }
+    }
+
     pub fn spread(&mut self, peer: Peer, lost: Peer) {
         self.with_node(peer, |node, now| node.spread(now, lost));
     }

@@ -17,6 +17,7 @@ from virtlab.lazy import NDArray, np
 from virtlab.metrics.migration import OF_CLIENTS
 
 NO_REPLY = "no reply came after the move"
+ANSWERED_ALONE = "this workload has no rows of requests without an answer"
 NONE_BEFORE = "no reply came before the move"
 NOT_OVER = "the guest did not move to its end"
 
@@ -42,7 +43,7 @@ def values(context: RoleContext) -> None:
     exchanges = _exchanges(context) if moves and context.role.to is not None else None
     if exchanges is None:
         return
-    due, answered = exchanges
+    due, answered, tells_lost = exchanges
     found = list(spans(context))
     if not found:
         for metric in OF_CLIENTS:
@@ -59,7 +60,10 @@ def values(context: RoleContext) -> None:
     out.add("blackout", "max", end - begin, int(answered.size))
     inside = (due > begin) & (due < end)
     out.add("blackout_late", "count", int((inside & (answered >= 0)).sum()), int(inside.sum()))
-    out.add("blackout_lost", "count", int((inside & (answered < 0)).sum()), int(inside.sum()))
+    if tells_lost:
+        out.add("blackout_lost", "count", int((inside & (answered < 0)).sum()), int(inside.sum()))
+    else:
+        out.absent("blackout_lost", ANSWERED_ALONE)
     open_ = np.zeros(due.size, dtype=bool)
     for move_begin, move_end in found:
         open_ |= (answered >= move_begin) & (due <= move_end)
@@ -85,8 +89,9 @@ def blackout(replies_ns: NDArray[Any], begin_ns: int, end_ns: int) -> tuple[int,
     return int(first[longest]), int(last[longest])
 
 
-def _exchanges(context: RoleContext) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """When each request was due, and when its answer was there (-1: never); None of a workload without requests."""
+def _exchanges(context: RoleContext) -> tuple[NDArray[Any], NDArray[Any], bool] | None:
+    """When each request was due, when its answer was there (-1: never), and whether those without an answer are among
+    them; None of a workload without requests."""
     record, name = context.record, context.name
     if context.has("rtt/1"):
         replies = record.samples(name, "rtt/1", ["seq", "flow", "intended_ns", "sent_ns", "rtt_ns"])
@@ -96,13 +101,13 @@ def _exchanges(context: RoleContext) -> tuple[NDArray[Any], NDArray[Any]] | None
             lost = ~np.isin(_key(sent), _key(replies))
             due = np.concatenate((due, sent["sent_ns"][lost]))
             answered = np.concatenate((answered, np.full(int(lost.sum()), -1)))
-        return due, answered
+        return due, answered, context.has("sent/1")
     if context.has("response/1"):
         rows = record.samples(name, "response/1", ["intended_ns", "finished_ns", "error"])
-        return rows["intended_ns"], np.where(rows["error"] == 0, rows["finished_ns"], -1)
+        return rows["intended_ns"], np.where(rows["error"] == 0, rows["finished_ns"], -1), True
     if context.has("transaction/1"):
         rows = record.samples(name, "transaction/1", ["started_ns", "finished_ns"])
-        return rows["started_ns"], rows["finished_ns"]
+        return rows["started_ns"], rows["finished_ns"], False
     return None
 
 

@@ -24,7 +24,8 @@ _CLIENTS = (
         "blackout", ("count",), "role", "late requests of the blackout",
     ),
     Metric(
-        "blackout_lost", "count", "lower", "Requests sent in a client's blackout that were never answered.",
+        "blackout_lost", "count", "lower",
+        "Requests sent in a client's blackout that were never answered; absent where only answers have rows.",
         "blackout", ("count",), "role", "lost requests of the blackout",
     ),
     Metric(

@@ -202,7 +202,7 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
 
 
 def _disk(spec: DiskSpec | None, platform: Platform) -> Disk | None:
-    """A disk of its host a guest has if it can have all of it."""
+    """A guest has its host's disk only if its platform can give all of it."""
     if spec is None or platform.lacks_of_disk(spec.said):
         return None
     return Disk(

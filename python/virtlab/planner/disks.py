@@ -62,7 +62,9 @@ def disk_mistakes(path: str, name: str, disk: Disk, platform: Platform, plan: Pl
             f"{disk.size_bytes}"
         )
         yield Refusal(
-            f"{path}.size_bytes", reason, f"write at least '{sum(files)} B', or put servers into guests"
+            f"{path}.size_bytes",
+            reason,
+            f"write at least '{sum(files)} B', or put some of the servers into another guest",
         )
 
 

@@ -97,3 +97,14 @@ def test_requests_that_failed_are_lost(tmp_path: Path) -> None:
 )
 def test_a_gap_counts_that_overlaps_the_move(begin: int, end: int, gap: tuple[int, int] | None) -> None:
     assert blackout(np.array([90, 0, 10, 40, 41, 50]), begin, end) == gap
+
+
+def test_a_workload_with_rows_of_answers_alone_tells_no_lost_requests(tmp_path: Path) -> None:
+    due = START + 10 * MS * np.arange(6, dtype=np.int64)
+    rows = {"flow": np.zeros(6, np.int32), "started_ns": due, "finished_ns": due + MS}
+    role = {"workload": "tcp_rr", "duration_ns": 10**9, "request_bytes": 64, "response_bytes": 64}
+    window = (START + 15 * MS, START + 45 * MS)
+    kept = record_of(tmp_path, moving(role), {("r", "transaction/1"): rows}, own=window)
+    assert values_of(kept)["blackout.max"] == 10 * MS
+    assert values_of(kept)["blackout_lost.count"] is None
+    assert "no rows of requests without an answer" in reason_of(kept, "r.blackout_lost.count")

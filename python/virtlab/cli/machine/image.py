@@ -61,7 +61,7 @@ def build(
     if packages and len(packages) != len(flavours):
         raise ExperimentError(
             "--package",
-            f"does not name one package for each kernel ({', '.join(flavours)}): a package holds one",
+            f"names {len(packages)} for {len(flavours)} kernels ({', '.join(flavours)}), and a package holds one",
             "name one for each, in this order, or say which kernel with --kernel",
         )
     if kernel is Flavour.XEN:

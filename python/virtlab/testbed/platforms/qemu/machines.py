@@ -466,7 +466,12 @@ class Machines(Running):
     def attend(self) -> Iterator[News]:
         """Looks how far each is, and how fast the others dirty their memory."""
         away = set(self.away())
-        self.dirtying.look({name: self.monitor(name) for name in self.machines if name not in away})
+        at_home = [
+            name
+            for name, machine in self.machines.items()
+            if name not in away and self.control.ended(machine.process) is None
+        ]
+        self.dirtying.look({name: self.monitor(name) for name in at_home})
         for move in self.moving.due():
             try:
                 state = move.look(self.control, self.now)

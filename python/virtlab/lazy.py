@@ -22,11 +22,12 @@ __all__ = [
 
 
 class _Unloaded(ModuleType):
-    """Imports the module at the first use of an attribute, and has all its attributes from then on."""
+    """Imports the module at the first use of an attribute, and has all its public ones from then on."""
 
     def __getattr__(self, name: str) -> Any:
         module = import_module(self.__name__)
-        vars(self).update((key, value) for key, value in vars(module).items() if key[:2] != "__")
+        # Not what begins with _: DuckDB cleans up when the last reference to such a name goes, which must not outlive it.
+        vars(self).update((key, value) for key, value in vars(module).items() if key[:1] != "_")
         return getattr(module, name)
 
 

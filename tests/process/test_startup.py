@@ -52,6 +52,16 @@ def test_a_library_that_is_loaded_late_is_the_library() -> None:
     assert ran(code) == "True True True"
 
 
+def test_a_library_that_is_loaded_late_cleans_up_what_is_its_own() -> None:
+    """Versions 1.4.5 to 1.5.6 of DuckDB end the process by SIGSEGV where a private name of theirs outlives them."""
+    code = (
+        "from virtlab.lazy import duckdb\n"
+        "db = duckdb.connect(); db.execute('select 1').fetchall()\n"
+        "print([name for name in vars(duckdb) if name[:1] == '_' and name[:2] != '__'])"
+    )
+    assert ran(code) == "[]"
+
+
 def test_check_loads_nothing_heavy() -> None:
     code = (
         "import sys; from virtlab.cli.startup import start\n"

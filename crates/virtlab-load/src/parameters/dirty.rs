@@ -27,7 +27,7 @@ impl Dirty {
     pub fn check(&self) -> Result<(), OutOfRange> {
         positive("working_set_bytes", self.working_set_bytes)?;
         if !self.working_set_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(OutOfRange::new("working_set_bytes", "is a whole number of pages of 4096 B"));
+            return Err(OutOfRange::new("working_set_bytes", "must be a whole number of pages of 4096 B"));
         }
         Ok(())
     }
@@ -47,6 +47,6 @@ mod tests {
         };
         assert_eq!(said(8192), Ok(()));
         assert_eq!(said(0).unwrap_err(), "working_set_bytes must be above 0");
-        assert_eq!(said(4097).unwrap_err(), "working_set_bytes is a whole number of pages of 4096 B");
+        assert_eq!(said(4097).unwrap_err(), "working_set_bytes must be a whole number of pages of 4096 B");
     }
 }

@@ -141,13 +141,15 @@ class Placed(TypedDict):
 
 @_open
 class ServedDisk(TypedDict):
-    """A disk as it is served, by its name."""
+    """A disk as it is served, by its name, and how often its server stood still since this was asked last."""
 
     name: Name
     size_bytes: Count
     rate_byte_per_s: Count | None
     latency_ns: Nanos
     write_cache_bytes: Count
+    standstills: Count
+    standstill_max_ns: Nanos
 
 
 @_open

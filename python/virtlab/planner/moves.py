@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.plan import Action, Guest, Plan, Refusal, Vnic
 
+BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
+DOWNTIME_LIMIT_NS = 300_000_000
 MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
 HOT, POST_COPY, COLD = "hot", "post_copy", "cold"  # the other modes
 NETWORK = "network"  # the copy crosses the links of the world
@@ -16,6 +19,43 @@ CONNECTIONS_MAX = 16
 def moves(plan: Plan) -> dict[str, Action]:
     """Guest -> the action by which it moves."""
     return {str(action.guest): action for action in plan.timeline if action.do == MIGRATE.name}
+
+
+def moving(plan: Plan) -> Iterator[tuple[str, Action]]:
+    """Every action by which a guest of the world moves, with its path."""
+    for action in plan.timeline:
+        if action.do == MIGRATE.name and action.guest in plan.world.guests:
+            yield f"timeline.{action.id}", action
+
+
+def moves_twice(plan: Plan) -> Iterator[Refusal]:
+    """Guests that move again in the same run."""
+    seen: set[str] = set()
+    for path, action in moving(plan):
+        guest = str(action.guest)
+        if guest in seen:
+            yield Refusal(f"{path}.guest", f"{guest} moves twice", "let a guest move once in a run")
+        seen.add(guest)
+
+
+def measured_by_its_clock(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
+    """Roles whose numbers come from a clock that a pause stops."""
+    for name, role in plan.roles.items():
+        workload = WORKLOADS.get(role.workload)
+        if workload is None or workload.moves:
+            continue
+        sends = "to" in workload.streams.values()
+        if guest == role.from_ or (guest == role.to and sends):
+            reason = f"'{name}' measures by its clock, which stands still while it is paused"
+            yield Refusal(f"{path}.guest", reason, "measure from a guest that stays, by rtt, say")
+
+
+def asked_otherwise(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
+    """Actions that ask something else of a guest that moves."""
+    for action in plan.timeline:
+        if action.guest == guest and action.do != MIGRATE.name:
+            reason = f"'{action.id}' asks something of it, too"
+            yield Refusal(f"{path}.guest", reason, "let that guest only move")
 
 
 def mode_of(action: Action) -> str:

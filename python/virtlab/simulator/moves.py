@@ -22,21 +22,27 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, WORKLOADS
+from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner.moves import (
+    BANDWIDTH_BYTE_PER_S,
     COLD,
+    DOWNTIME_LIMIT_NS,
     HOT,
     MODE,
     NETWORK,
     OVER,
     POST_COPY,
+    asked_otherwise,
     bound_to_its_port,
+    measured_by_its_clock,
     mode_of,
     moved,
     moves,
+    moves_twice,
+    moving,
     no_destination,
     not_of_its_mode,
     vswitch_there,
@@ -44,8 +50,6 @@ from virtlab.planner.moves import (
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.pools import sharing_processors, vcpus
 
-BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's own limits, where a Plan says none: max-bandwidth, downtime-limit
-DOWNTIME_LIMIT_NS = 300_000_000
 LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY
 MODES = (MODE, POST_COPY, HOT, COLD)
 S = 1e9
@@ -205,17 +209,13 @@ def switch_overs(plan: Plan, happened: Sequence[tuple[int, str]]) -> dict[str, d
 
 def refused(plan: Plan) -> Iterator[Refusal]:
     """Every reason why a guest of the timeline cannot move in the simulator."""
-    seen: set[str] = set()
-    for action in plan.timeline:
-        if action.do != MIGRATE.name or action.guest not in plan.world.guests:
-            continue
-        path = f"timeline.{action.id}"
-        if action.guest in seen:
-            yield Refusal(f"{path}.guest", f"{action.guest} moves twice", "let a guest move once in a run")
-        seen.add(action.guest)
+    yield from moves_twice(plan)
+    for path, action in moving(plan):
+        guest = str(action.guest)
         where = list(_where(path, action, plan))
         yield from where or _how(path, action, plan)
-        yield from _measured(path, action.guest, plan)
+        yield from measured_by_its_clock(path, guest, plan)
+        yield from asked_otherwise(path, guest, plan)
 
 
 def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
@@ -277,18 +277,3 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
             there = vswitch_there(guest, vnic.vswitch, str(to))
             yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
         yield from bound_to_its_port(own, vnic)
-
-
-def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
-    for name, role in plan.roles.items():
-        workload = WORKLOADS.get(role.workload)
-        if workload is None or workload.moves:
-            continue
-        sends = "to" in workload.streams.values()
-        if guest == role.from_ or (guest == role.to and sends):
-            reason = f"'{name}' measures by its clock, which stands still while it is paused"
-            yield Refusal(f"{path}.guest", reason, "measure from a guest that stays, by rtt, say")
-    for action in plan.timeline:
-        if action.guest == guest and action.do != MIGRATE.name:
-            reason = f"'{action.id}' asks something of it, too"
-            yield Refusal(f"{path}.guest", reason, "let that guest only move")

@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
-from virtlab.catalogue.actions import MIGRATE
 from virtlab.plan import Action, Plan, Refusal, Vnic
 from virtlab.planner.moves import (
     COLD,
     MODE,
     OVER,
     POST_COPY,
+    asked_otherwise,
     bound_to_its_port,
+    measured_by_its_clock,
     mode_of,
+    moves,
+    moves_twice,
+    moving,
     no_destination,
     not_of_its_mode,
     vswitch_there,
@@ -53,20 +57,17 @@ def userfaults_missing() -> str | None:
 
 def refused(plan: Plan) -> Iterator[Refusal]:
     """Every reason why a guest of the timeline cannot move."""
-    seen: set[str] = set()
-    for action in plan.timeline:
-        if action.do != MIGRATE.name or action.guest not in plan.world.guests:
-            continue
-        path = f"timeline.{action.id}"
-        if action.guest in seen:
-            yield Refusal(f"{path}.guest", f"{action.guest} moves twice", "let a guest move once in a run")
-        seen.add(action.guest)
+    yield from moves_twice(plan)
+    for path, action in moving(plan):
+        guest = str(action.guest)
         yield from _how(path, action, plan)
         yield from _where(path, action, plan)
-        yield from _measured(path, action.guest, plan)
+        yield from measured_by_its_clock(path, guest, plan)
+        yield from _served(path, guest, plan)
+        yield from asked_otherwise(path, guest, plan)
         if mode_of(action) == COLD:
-            yield from _ends_with_its_kernel(path, action.guest, plan)
-    if seen:
+            yield from _ends_with_its_kernel(path, guest, plan)
+    if moves(plan):
         yield from _collected(plan)
 
 
@@ -165,23 +166,11 @@ def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal
             yield Refusal(f"{path}.guest", reason, f"write 'mode: {MODE}', or measure by rtt")
 
 
-def _measured(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
-    for name, role in plan.roles.items():
-        workload = WORKLOADS.get(role.workload)
-        if workload is None or workload.moves:
-            continue
-        sends = "to" in workload.streams.values()
-        if guest == role.from_ or (guest == role.to and sends):
-            reason = f"'{name}' measures by its clock, which stands still while it is paused"
-            yield Refusal(f"{path}.guest", reason, "measure from a guest that stays, by rtt, say")
+def _served(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
     for name, service in plan.world.services.items():
         if guest in service.on:
             reason = f"it runs the service '{name}', which is out of our reach while it moves"
             yield Refusal(f"{path}.guest", reason, "take a role with a server of virtlab's own")
-    for action in plan.timeline:
-        if action.guest == guest and action.do != MIGRATE.name:
-            reason = f"'{action.id}' asks something of it, too"
-            yield Refusal(f"{path}.guest", reason, "let that guest only move")
 
 
 def _collected(plan: Plan) -> Iterator[Refusal]:

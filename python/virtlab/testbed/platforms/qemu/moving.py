@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action
-from virtlab.planner.moves import HOT, POST_COPY, mode_of
+from virtlab.planner.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_NS, HOT, POST_COPY, mode_of
 from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, Moved
 from virtlab.testbed.leader.control import Control
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from virtlab.testbed.platforms.qemu.cold import ColdMove
 
 PORT = 4444  # of the network of the guest's own processes, where nothing else listens
-BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
-DOWNTIME_LIMIT_NS = 300_000_000
 LOOK_NS = 50_000_000
 LOOK_CLOSELY_NS = 5_000_000  # where fixed entries have to be changed once it is there
 HELD_S = 5.0  # within which an agent reads what was sent to it

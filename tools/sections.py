@@ -102,23 +102,29 @@ class Types:
         return self._written(name, fields, schema.get("description", ""))
 
     def _written(self, name: str, fields: dict[str, str], told: str) -> str:
-        if any(keyword.iskeyword(key) or not key.isidentifier() for key in fields):
-            body = [f"    {{  # {told}" if told else "    {"]
-            body += [f"        {_quoted(key)}: {_quoted(kind)}," for key, kind in fields.items()]
-            text = "\n".join(
-                [f"{name} = TypedDict(", f"    {_quoted(name)},", *body, "    },", "    total=False,", ")"]
-            )
-        else:
-            doc = "\n    ".join(textwrap.wrap(f'"""{told or "Keys of a section."}"""', 100))
-            body = [f"    {key}: {kind}" for key, kind in fields.items()]
-            text = "\n".join([f"class {name}(TypedDict, total=False):", f"    {doc}", "", *body])
         number, plain = 1, name
         while self._forms.get(name, fields) != fields:  # another form of the same kind
             number += 1
-            text, name = text.replace(name, f"{plain}{number}"), f"{plain}{number}"
-        if name not in self._forms:
-            self._forms[name] = fields
-            self.lines += ["", text, ""]
+            name = f"{plain}{number}"
+        if name in self._forms:
+            return name
+        self._forms[name] = fields
+        if any(keyword.iskeyword(key) or not key.isidentifier() for key in fields):
+            body = [f"    {{  # {told}" if told else "    {"]
+            body += [f"        {_quoted(key)}: {_quoted(kind)}," for key, kind in fields.items()]
+            lines = [
+                f"{name} = TypedDict(",
+                f"    {_quoted(name)},",
+                *body,
+                "    },",
+                "    total=False,",
+                ")",
+            ]
+        else:
+            doc = "\n    ".join(textwrap.wrap(f'"""{told or "Keys of a section."}"""', 100))
+            body = [f"    {key}: {kind}" for key, kind in fields.items()]
+            lines = [f"class {name}(TypedDict, total=False):", f"    {doc}", "", *body]
+        self.lines += ["", "\n".join(lines), ""]
         return name
 
 

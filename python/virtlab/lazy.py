@@ -1,10 +1,9 @@
 """Libraries, and names of packages, that take long to import, loaded when one is first used.
 
 `virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports a library at its top,
-by `from virtlab.lazy import np`; type checkers see the library itself. A regular expression
-is a `pattern(...)` wherever `check` imports it and often has no use for it. A package has `__getattr__ = later(...)`. A
-table that names the modules of its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations,
-which nothing evaluates.
+by `from virtlab.lazy import np`; type checkers see the library itself. A regular expression is a `pattern(...)` in files
+that `check` imports and often has no use for. A package has `__getattr__ = later(...)`. A table that names the modules of
+its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations, which nothing evaluates.
 """
 
 from __future__ import annotations

@@ -43,9 +43,8 @@ def read(text: str) -> ToolOutput:
     csv.field_size_limit(1 << 20)
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, strict=True)
-    found: list[
-        tuple[int, int, int, int]
-    ] = []  # when it began in ms, time to connect in ns or -1, time in ns, error
+    # Of each when it began in ms, its time to connect in ns or -1, its time in ns, and its error.
+    found: list[tuple[int, int, int, int]] = []
     labels: Counter[str] = Counter()
     summed = failed = 0
     most_threads = 0

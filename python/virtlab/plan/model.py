@@ -140,9 +140,8 @@ class Guest(Noun):
     )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
-    balloon_bytes: int | None = Field(
-        default=None, ge=1
-    )  # what a machine gives back of its memory before the run; None = it has no balloon
+    # What a machine gives back of its memory before the run; None = it has no balloon.
+    balloon_bytes: int | None = Field(default=None, ge=1)
     image: str | None = (
         None  # a container's root file system or an appliance's recipe, by name; a machine's disk, by path
     )

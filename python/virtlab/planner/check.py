@@ -13,12 +13,12 @@ from virtlab.catalogue.actions import CALL, EXEC, SET, playable
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
-from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.clusters import active, entered, towards, ways
 from virtlab.planner.disks import disk_mistakes
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
+from virtlab.planner.moves import writers
 from virtlab.planner.ports import queues
 from virtlab.planner.wiring import Wiring
 
@@ -98,8 +98,7 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
 
 def _written(path: str, name: str, guest: Guest, plan: Plan) -> Iterator[Refusal]:
     """More memory is written to, over and over, than the guest has."""
-    writers = [role for role in plan.roles.values() if role.workload == DIRTY.name and role.from_ == name]
-    written = sum(int(role.parameters.get("working_set_bytes", 0)) for role in writers)
+    written = sum(int(role.parameters.get("working_set_bytes", 0)) for role in writers(plan, name))
     if guest.memory_bytes is not None and written > guest.memory_bytes:
         reason = f"its roles write to {written} B of memory, and it has {guest.memory_bytes} B"
         yield Refusal(f"{path}.memory_bytes", reason, "lower 'working_set', or give the guest more 'memory'")

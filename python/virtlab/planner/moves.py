@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
-from virtlab.plan import Action, Guest, Plan, Refusal, Vnic
+from virtlab.catalogue.workloads.dirty import DIRTY
+from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
 
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
 DOWNTIME_LIMIT_NS = 300_000_000
@@ -56,6 +57,11 @@ def asked_otherwise(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
         if action.guest == guest and action.do != MIGRATE.name:
             reason = f"'{action.id}' asks something of it, too"
             yield Refusal(f"{path}.guest", reason, "let that guest only move")
+
+
+def writers(plan: Plan, guest: str) -> list[Role]:
+    """Roles that write to a guest's memory, over and over."""
+    return [role for role in plan.roles.values() if role.workload == DIRTY.name and role.from_ == guest]
 
 
 def mode_of(action: Action) -> str:

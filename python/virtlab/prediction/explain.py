@@ -40,9 +40,8 @@ GROUPS = (
 
 
 OF_MOVES = ("moves: times beside memory", ("migration.",))
-World = tuple[
-    str, Profile, Callable[[Plan], Plan] | None
-]  # what it has more, its costs, what is changed in the Plan
+# What it has more than the one before, its costs, and what is changed in the Plan.
+World = tuple[str, Profile, Callable[[Plan], Plan] | None]
 
 
 @dataclass(frozen=True, slots=True)

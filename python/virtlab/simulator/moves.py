@@ -24,7 +24,6 @@ from typing import Any
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.actions import MIGRATE
-from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner.moves import (
     BANDWIDTH_BYTE_PER_S,
@@ -46,6 +45,7 @@ from virtlab.planner.moves import (
     no_destination,
     not_of_its_mode,
     vswitch_there,
+    writers,
 )
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.pools import sharing_processors, vcpus
@@ -83,7 +83,7 @@ def lowered_move(
 
 def dirtied(plan: Plan, guest: str) -> dict[str, float]:
     """How fast roles of a Plan dirty a guest's memory, and how much of it, all at once; nothing where none does."""
-    roles = [role for role in plan.roles.values() if role.workload == DIRTY.name and role.from_ == guest]
+    roles = writers(plan, guest)
     if not roles:
         return {}
     return {

@@ -119,7 +119,7 @@ class Duration:
 
 
 SECTOR_BYTES = 512  # of which a disk holds whole ones
-PAGE_BYTES = 4096  # of which a folder in memory does
+PAGE_BYTES = 4096  # of every processor that virtlab measures on
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,7 +6,7 @@ An interval counts if it begins in the window. Rates are per interval by the gue
 from __future__ import annotations
 
 from virtlab.analysis.context import RoleContext
-from virtlab.catalogue.workloads.dirty import PAGE_BYTES
+from virtlab.units import PAGE_BYTES
 
 NOTHING = "no interval was recorded in the window"
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.kinds import BYTE_RATE_OR_NONE, POSITIVE_SIZE
+from virtlab.units import PAGE_BYTES
 
-PAGE_BYTES = 4096  # of every processor that virtlab measures on: what a hypervisor copies
 INTERVAL_NS = 100_000_000
 PAGES = POSITIVE_SIZE._replace(name="size in whole pages", example="64 MiB")
 

@@ -26,10 +26,10 @@ from virtlab.planner.check import LIMITS, QUOTA_PERIOD_NS
 from virtlab.planner.weights import WEIGHT, weights
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies, memory_of
+from virtlab.units import PAGE_BYTES
 
 PERIOD_US = QUOTA_PERIOD_NS // 1000
 OWN = "own"  # below a guest's group in version 2, beside those of its services
-PAGE_BYTES = 4096
 SHARES_OF_WEIGHT = 10  # cpu.shares, 2 to 262144, for each 1 of cpu.weight, 1 to 10000
 Bandwidth = tuple[int, int]  # quota and period, us
 

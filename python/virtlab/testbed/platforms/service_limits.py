@@ -20,8 +20,9 @@ from virtlab.testbed.kinds.platform import Counted, Running
 from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.leader.groups import PAGE_BYTES, Bound, Bounds, ended, of_services, throttled
+from virtlab.testbed.leader.groups import Bound, Bounds, ended, of_services, throttled
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT
+from virtlab.units import PAGE_BYTES
 
 INSIDE = CGROUP_ROOT / "virtlab"  # of a machine's own kernel
 CURE_INSIDE = (

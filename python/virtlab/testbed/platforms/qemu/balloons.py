@@ -19,8 +19,8 @@ from virtlab.errors import GuestError
 from virtlab.plan import Guest, Observer
 from virtlab.testbed.platforms.qemu.command import BALLOON
 from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.units import PAGE_BYTES
 
-PAGE_BYTES = 4096
 FILL_TIMEOUT_S, TELL_TIMEOUT_S = 60.0, 5.0
 LOOK_S = 0.1
 ASK_S = 1  # QEMU's least period

@@ -72,9 +72,8 @@ class Machine:
     disk: Disk | None = None
     firmware: Firmware | None = None  # that starts the disk's boot loader; None: a PC's BIOS
     own_disk: OwnDisk | None = None  # beside what it boots
-    balloon: bool = (
-        False  # gives memory back, and takes it again before its kernel would end a process for want of it
-    )
+    # It gives memory back, and takes it again before its kernel would end a process for want of it.
+    balloon: bool = False
     moves: bool = False  # its memory is copied to another machine while it runs
     incoming: bool = False  # it waits for the memory of a machine that moves here
     held: bool = False  # its processors wait to be let go

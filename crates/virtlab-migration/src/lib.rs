@@ -18,6 +18,7 @@ mod moving;
 mod question;
 mod throttle;
 mod together;
+mod written;
 
 pub use course::{Course, End, Round};
 pub use least::{Least, least};

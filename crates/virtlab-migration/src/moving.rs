@@ -3,6 +3,7 @@
 use crate::course::{Course, End, Round};
 use crate::question::{Guest, Mode, Policy, Rule};
 use crate::throttle::Throttle;
+use crate::written::Written;
 
 /// More rounds than any hypervisor makes: pre-copy that needs them has no end.
 pub(crate) const MOST_ROUNDS: usize = 10_000;
@@ -44,6 +45,7 @@ pub struct Moving {
     behind_bytes: f64,
     paused_s: f64,
     throttle: Throttle,
+    written: Written,
     course: Course,
 }
 
@@ -61,6 +63,7 @@ impl Moving {
             behind_bytes: 0.0,
             paused_s: 0.0,
             throttle: Throttle::default(),
+            written: Written::default(),
             course: Course::new(begin_s),
         }
     }
@@ -88,11 +91,7 @@ impl Moving {
     #[must_use]
     pub fn dirty_byte_per_s(&self) -> f64 {
         self.course.rounds.last().map_or(0.0, |round| {
-            if round.seconds > 0.0 {
-                self.dirtied(round.seconds, self.throttle.left()) / round.seconds
-            } else {
-                0.0
-            }
+            if round.seconds > 0.0 { self.written.last_bytes / round.seconds } else { 0.0 }
         })
     }
 
@@ -102,15 +101,18 @@ impl Moving {
         if self.is_copied_while_it_runs() { self.throttle.percent() } else { 0 }
     }
 
-    /// Different bytes that it dirties in a time, of which its processors run for a share.
-    fn dirtied(&self, seconds: f64, share: f64) -> f64 {
-        self.guest.dirtied(seconds * share)
-    }
-
     /// From now on it dirties its memory so fast, and so much of it.
-    pub const fn dirty(&mut self, byte_per_s: f64, working_set_bytes: Option<f64>) {
+    pub fn dirty(&mut self, byte_per_s: f64, working_set_bytes: Option<f64>) {
+        if byte_per_s != self.guest.dirty_byte_per_s && self.is_copied_while_it_runs() {
+            self.written.change(&self.guest, self.throttle.leaves());
+        }
         self.guest.dirty_byte_per_s = byte_per_s;
         self.guest.working_set_bytes = working_set_bytes;
+    }
+
+    /// From now on nothing writes to its memory; what was written before is still to be sent.
+    pub fn rest(&mut self) {
+        self.dirty(0.0, self.guest.working_set_bytes);
     }
 
     /// What is known of its course so far.
@@ -141,6 +143,9 @@ impl Moving {
 
     /// Time passes, within its stage.
     pub fn pass(&mut self, seconds: f64, share: f64) {
+        if self.is_copied_while_it_runs() {
+            self.written.pass(seconds);
+        }
         if self.sends() {
             let sent = (share * seconds).min(self.left_bytes);
             self.left_bytes -= sent;
@@ -201,7 +206,7 @@ impl Moving {
             self.guest.writable_bytes().max(self.behind_bytes)
         };
         let before_bytes = bytes + self.behind_bytes;
-        let dirtied_bytes = self.dirtied(seconds, self.throttle.leaves());
+        let dirtied_bytes = self.written.end(&self.guest, seconds, self.throttle.leaves());
         let remaining_bytes = (self.behind_bytes + dirtied_bytes).min(most_bytes);
         if self.policy.auto_converge {
             self.throttle.read(now_s, self.course.bytes, dirtied_bytes);

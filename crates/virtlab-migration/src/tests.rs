@@ -229,3 +229,28 @@ proptest! {
         prop_assert!((first - smallest * sizes.len() as f64 / 1e8).abs() < 1e-6 * first);
     }
 }
+
+#[test]
+fn what_was_written_before_a_guest_rests_is_sent_all_the_same() {
+    let policy = Policy {
+        mode: Mode::PreCopy,
+        rule: Rule::Textbook,
+        downtime_limit_s: 0.3,
+        window_s: 0.1,
+        rounds_limit: None,
+        auto_converge: false,
+    };
+    let mut one = Moving::new(guest(1e9, 4e7), policy, 0.0);
+    one.turn(0.0, 1e8);
+    one.pass(4.0, 1e8); // of ten seconds
+    one.rest();
+    one.pass(6.0, 1e8);
+    one.turn(10.0, 1e8);
+    let round = &one.course().rounds[0];
+    assert_eq!((round.seconds, round.remaining_bytes), (10.0, 1.6e8), "four seconds of writing");
+    assert_eq!(one.dirty_byte_per_s(), 1.6e7);
+    one.pass(1.6, 1e8);
+    one.turn(11.6, 1e8);
+    assert!(one.is_paused(), "nothing is written any more");
+    assert_eq!(one.dirty_byte_per_s(), 0.0);
+}

@@ -20,8 +20,6 @@ const MOST_PERCENT: u32 = 99;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Throttle {
     percent: u32,
-    /// During the round before the last reading.
-    before_percent: u32,
     exceeded: u32,
     looked_s: f64,
     sent_bytes: f64,
@@ -39,14 +37,8 @@ impl Throttle {
         1.0 - f64::from(self.percent) / 100.0
     }
 
-    /// What was left of it in the last round.
-    pub(crate) fn left(self) -> f64 {
-        1.0 - f64::from(self.before_percent) / 100.0
-    }
-
     /// The bitmap is read: when, what had been sent by then in all, and what was dirtied since it was read before.
     pub(crate) fn read(&mut self, now_s: f64, sent_bytes: f64, dirtied_bytes: f64) {
-        self.before_percent = self.percent;
         self.dirtied_bytes += dirtied_bytes;
         if now_s <= self.looked_s + LOOKS_EVERY_S {
             return;

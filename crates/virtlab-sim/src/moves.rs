@@ -210,8 +210,10 @@ impl Moves {
         self.looked_ns = network.now_ns;
         for one in self.all.values_mut().filter(|one| !one.over) {
             one.machine.pass(seconds, one.share);
-            let (rate, working_set) = network.dirtied(one.guest).unwrap_or((0, 0));
-            one.machine.dirty(rate as f64, Some(working_set as f64));
+            match network.dirtied(one.guest) {
+                Some((rate, working_set)) => one.machine.dirty(rate as f64, Some(working_set as f64)),
+                None => one.machine.rest(),
+            }
             let sent_bytes = one.machine.course().bytes;
             for (pool, byte_ns) in &one.given.work {
                 network.servers.processors.charge(*pool, (sent_bytes - one.paid_bytes) * byte_ns);

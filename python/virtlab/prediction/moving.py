@@ -42,7 +42,7 @@ class Enough:
 
     def _enough(self) -> str:
         if self.least is None:
-            return "at any bandwidth it arrives"
+            return "it arrives at any bandwidth"
         return f"enough to arrive: {', or '.join(self._terms(self.least))}"
 
     def _terms(self, least: Least) -> list[str]:

@@ -231,7 +231,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.mode is not None and action.mode not in MODES:
         yield Refusal(f"{path}.mode", f"there is no mode '{action.mode}'", f"write {' | '.join(MODES)}")
     if action.mode == POST_COPY and action.on_timeout in {"cancel", "censor"}:
-        ends = "cannot be cancelled" if action.on_timeout == "cancel" else "is lost when its time is over"
+        ends = "cannot be cancelled" if action.on_timeout == "cancel" else "is lost when its time-out passes"
         reason = f"a guest that runs at the destination before its memory does {ends}"
         yield Refusal(f"{path}.on_timeout", reason, "write 'on_timeout: fail'")
     if action.over not in {None, OVER, NETWORK}:

@@ -163,7 +163,7 @@ class Move:
             if time.monotonic() > deadline:
                 raise GuestError(f"guests.{self.guest}", f"its move was {state} for {CANCELLED_S:g} s", CURE)
         if state == COMPLETED:
-            what = "its time was over as it arrived, and it runs at the destination"
+            what = "its time-out passed as it arrived, and it runs at the destination"
             raise GuestError(f"guests.{self.guest}", what, "give it more time")
         self.stay(control)
 

@@ -12,19 +12,14 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from virtlab.analysis.claims.nouns import NAME_CURE, NO_NAME, PublishedReference, is_table_name
 from virtlab.errors import ExperimentError
 from virtlab.folders import read_bounded
 from virtlab.lazy import csv
 from virtlab.units import SCALES, did_you_mean
 
-if TYPE_CHECKING:
-    from virtlab.analysis.claims import PublishedReference
-
 TABLE_MAX_BYTES = 4 << 20
-NO_NAME = "names no file in the folder of published tables"
-NAME_CURE = "write the plain name of a file that ends in .csv"
 
 _SPELLINGS = {
     "KB": "kB",
@@ -106,15 +101,6 @@ def _group(values: Sequence[PublishedValue], most: int | None) -> str:
     each = [f"{value.which} {value.value:g}".strip() for value in values]
     apart = "; " if any("," in one for one in each) else ", "
     return f"{f'{head}: ' if head else ''}{apart.join(each)} {tail}"
-
-
-def is_table_name(name: str) -> bool:
-    """Whether a name is that of a file in a folder of tables, and of no file elsewhere.
-
-    >>> is_table_name("study.csv"), is_table_name("../study.csv"), is_table_name("/etc/hosts"), is_table_name("a\\0.csv")
-    (True, False, False, False)
-    """
-    return name.endswith(".csv") and not name.startswith(".") and "/" not in name and name.isprintable()
 
 
 def read_table(folder: Path, name: str) -> tuple[dict[str, str], ...]:

@@ -7,11 +7,12 @@ nothing asks for.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
+
+from pydantic_core import from_json  # loaded at every start, which the standard reader is not
 
 from virtlab.catalogue.kinds import PACKET_SIZE, Kind
 from virtlab.units import Duration, PacketSize, Size
@@ -22,8 +23,8 @@ Pushback = Literal["uplink", "guest"]  # where frames wait for a host's wire by 
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 NOT_PLAYED = "nothing plays it there"
 SHARED: Final[Any] = object()  # a default of `defaults.json`, which the players of a Plan read, too
-_SHARED: dict[str, dict[str, Any]] = json.loads(
-    Path(__file__).with_name("workloads").joinpath("defaults.json").read_text()
+_SHARED: dict[str, dict[str, Any]] = from_json(
+    Path(__file__).with_name("workloads").joinpath("defaults.json").read_bytes()
 )
 
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from virtlab.catalogue.declaration import Values
 
 
-@dataclass(frozen=True, slots=True)
-class QosQueue:
+class QosQueue(NamedTuple):
     """A queue of a record: rates in bit/s; `priority`: the smallest borrows first."""
 
     minimum_bit_per_s: int

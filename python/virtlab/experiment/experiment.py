@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from virtlab.catalogue.declaration import Pushback
 from virtlab.errors import MachineError
@@ -45,8 +45,7 @@ class Until:
         return MetricPath.parse(self.metric, self.declared)
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(NamedTuple):
     """How often each point is run. `time_ns`: no further run begins after it; None: no such bound."""
 
     minimum: int = 3
@@ -81,11 +80,10 @@ class Claim:
             name=self.id,
             declared=self.declared,
         )
-        return replace(claim, title=self.title)
+        return claim._replace(title=self.title)
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
+class Study(NamedTuple):
     """One design point with all references replaced and everything typed, wired and addressed."""
 
     wiring: Wiring
@@ -99,8 +97,8 @@ class Study:
     collect: CollectSpec
     limits: LimitsSpec
     search: SearchFor | None = None
-    port_queues: Mapping[str, QueueSpec] = field(default_factory=dict)  # by host: at its ports towards guests
-    services: Mapping[str, ServiceSpec] = field(default_factory=dict)
+    port_queues: Mapping[str, QueueSpec] = {}  # by host: at its ports towards guests
+    services: Mapping[str, ServiceSpec] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,13 @@ statistic. This file knows neither samples nor experiments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Better = Literal["lower", "higher", "neither"]
 Unit = Literal["ns", "ratio", "bit/s", "byte/s", "1/s", "bytes", "count"]
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """One quantity: `unit` is the SI unit in which every value is kept; `statistics` are those that values are given for.
 
     A metric `of` a role is measured by the workloads that declare it; one of an entity (host, guest, link, switch)
@@ -37,8 +35,7 @@ class Metric:
         return self.label or self.key.replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Statistic:
+class Statistic(NamedTuple):
     """How samples of one run become one number. `quantile` is set for order statistics; `least_samples` is
     the number of samples under which the statistic is not given (p99 of fewer than 100 samples is their
     maximum)."""

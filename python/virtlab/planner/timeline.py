@@ -11,7 +11,6 @@ Actions are described here as the file describes them; `compose` makes the Plan'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from virtlab.catalogue import WORKLOADS
@@ -84,7 +83,7 @@ def _without_idle(action: ActionSpec, idle: set[str]) -> ActionSpec:
         )
     if action.id in idle:
         return ActionSpec(action.id, WAIT.name, after, {"for_ns": 0})
-    return replace(action, after=after)
+    return action._replace(after=after)
 
 
 def _real(event: str, idle: set[str]) -> str:

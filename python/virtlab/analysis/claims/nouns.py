@@ -9,10 +9,8 @@ class. Levels and factors are names here; which factors and levels exist is know
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
 
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from virtlab.analysis.claims.check import Mistake
 
 Comparator = Literal["<", "<=", ">", ">="]
+NO_NAME = "names no file in the folder of published tables"
+NAME_CURE = "write the plain name of a file that ends in .csv"
 
 
 class ClaimError(ExperimentError):
@@ -55,8 +55,7 @@ class Term(NamedTuple):
         return self.path.unit if self.over_path is None and self.over_value is None else "ratio"
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """Terms of one unit, added up per run."""
 
     terms: tuple[Term, ...]
@@ -232,14 +231,22 @@ class Condition(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedReference:
+def is_table_name(name: str) -> bool:
+    """Whether a name is that of a file in a folder of tables, and of no file elsewhere.
+
+    >>> is_table_name("study.csv"), is_table_name("../study.csv"), is_table_name("/etc/hosts"), is_table_name("a\\0.csv")
+    (True, False, False, False)
+    """
+    return name.endswith(".csv") and not name.startswith(".") and "/" not in name and name.isprintable()
+
+
+class PublishedReference(NamedTuple):
     """Which rows of a published table are shown beside a claim: `metric` and equal cells; `level_column` for
     orderings."""
 
     file: str
     metric: str
-    where: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, str] = {}
     level_column: str | None = None
 
     @classmethod
@@ -259,8 +266,7 @@ class PublishedReference:
         return cls(values["file"], values["metric"], where, values.get("level_column"))
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One statement to be judged; `text` as written, `line` and `column` its place in the file.
 
     `averaged`: factors over whose levels each repetition's values are averaged before anything is compared.

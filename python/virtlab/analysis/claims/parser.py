@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple, cast
 
 from virtlab.analysis.claims.lexer import Token, tokens
@@ -85,7 +84,7 @@ def parse_claim(
         )
     every = itertools.product(*(each.levels for each in first.lists))
     members = tuple(_Parser(text, line, column, declared, chosen).claim(published, name) for chosen in every)
-    return replace(claim, members=members)
+    return claim._replace(members=members)
 
 
 class _List(NamedTuple):

@@ -93,7 +93,7 @@ def with_brought(text: str, root: Node, folder: Path, name: str) -> str:
         ) from None
 
 
-def filled(at: Steps, values: dict[str, Any], brought: Brought, findings: Findings) -> None:
+def filled(at: Steps, values: Mapping[str, Any], brought: Brought, findings: Findings) -> None:
     """Puts digest and size of each file that parameters bring in place of its name; a mistake where none is known."""
     for place, entry in (values.get(FILES.name) or {}).items():
         if isinstance(entry, str):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ _NUMBER_UNIT = pattern(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*(.*?)\s*\Z
 Levels = Mapping[str, str]  # factor -> level as the file writes it
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(NamedTuple):
     """A factor with its levels: text as the file writes it -> the value it stands for."""
 
     name: str

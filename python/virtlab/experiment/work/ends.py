@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -99,7 +98,7 @@ def _outside(role: RoleSpec, named: re.Match[str], findings: Findings) -> RoleSp
         return role
     if role.family not in {None, f"ipv{address.version}"}:
         findings.add((*at, "family"), f"{address} is no {role.family} address", "remove 'family'")
-    return replace(role, target="", parameters={**_fit(role), "address": str(address), "port": port})
+    return role._replace(target="", parameters={**_fit(role), "address": str(address), "port": port})
 
 
 def _no_server(role: RoleSpec, findings: Findings) -> None:
@@ -160,7 +159,7 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
         values.setdefault(PASSIVE_SHARE.plan, 0.0)
     elif role.parameters.get(SERVICE_GUEST.plan) == ROUND_ROBIN and len(service.on) > 1:
         values[ROUND_ROBIN] = True
-    return replace(role, target=guest, service=service.name, parameters={**values, "port": port})
+    return role._replace(target=guest, service=service.name, parameters={**values, "port": port})
 
 
 def _server(role: RoleSpec, service: ServiceSpec, findings: Findings) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.declaration import Workload
@@ -22,8 +21,7 @@ RESERVED = ("settle", "drain")  # actions of a derived timeline, beside one per 
 COMMON = ("workload", "from", "to", "as", "meter", "family", "enabled")
 
 
-@dataclass(frozen=True, slots=True)
-class RoleSpec:
+class RoleSpec(NamedTuple):
     """A role of one design point; `parameters` carry their Plan names and SI values.
 
     `target` is empty if the workload sends no traffic, or sends it to an address outside.
@@ -34,7 +32,7 @@ class RoleSpec:
     source: str
     target: str
     part: Literal["measure", "load"]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = {}
     given: frozenset[str] = frozenset()  # parameters that the file states, by file name
     meter: str = "virtlab"
     family: str | None = None

@@ -214,7 +214,7 @@ def searched(role: RoleSpec, search: SearchFor) -> RoleSpec:
         parameters["duration_ns"] = search.longest_trial_ns
     elif search.tests is not None:
         parameters["duration_ns"] = max(search.own_trial_ns or 0, search.tests.longest_trial_ns)
-    return replace(role, parameters=parameters)
+    return role._replace(parameters=parameters)
 
 
 def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec]) -> Parameter | None:

@@ -7,9 +7,8 @@ other in a circle would never begin, which is found here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.declaration import ServiceKind
@@ -31,8 +30,7 @@ _WRITE = "write e.g. 'db: {kind: program, on: h2.g1, argv: [redis-server], ready
 _HTTP = pattern(r"/[!-~]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceSpec:
+class ServiceSpec(NamedTuple):
     """A service of one design point; `ready` and `parameters` carry their Plan names and SI values."""
 
     name: str
@@ -40,7 +38,7 @@ class ServiceSpec:
     on: tuple[str, ...]
     needs: tuple[str, ...] = ()
     ready: Mapping[str, Any] | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = {}
 
     @property
     def declaration(self) -> ServiceKind:

@@ -8,7 +8,6 @@ without cycles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from virtlab.catalogue.actions import ACTIONS, EVENTS, WAIT, playable
@@ -40,14 +39,13 @@ class TriggerSpec(NamedTuple):
         return ((self.event,) if self.event else ()) + self.any + self.all
 
 
-@dataclass(frozen=True, slots=True)
-class ActionSpec:
+class ActionSpec(NamedTuple):
     """One action of the timeline; fields as in the Plan."""
 
     id: str
     do: str
     after: TriggerSpec | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = {}
 
 
 def read_timeline(

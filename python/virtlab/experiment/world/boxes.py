@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from virtlab.experiment.read.model import GuestSpec, LinkSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Cable:
+class Cable(NamedTuple):
     """A link between two boxes; `ports` are the physical ports at its ends."""
 
     name: str
@@ -20,8 +19,7 @@ class Cable:
     vswitches: tuple[str | None, str | None] = (None, None)  # which one of a host that has several
 
 
-@dataclass(frozen=True, slots=True)
-class Station:
+class Station(NamedTuple):
     """A guest (or native stack, or router) with its vNICs: name -> what it stands on."""
 
     name: str
@@ -34,8 +32,7 @@ class Station:
     bridges: bool = False  # forwards frames: its vNICs have no IP address
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(NamedTuple):
     """What a vNIC stands on (a virtual switch, an uplink, an existing host's network), its broadcast domain, its cables."""
 
     vswitch: str | None
@@ -46,8 +43,7 @@ class Attachment:
     network: str | None = None  # of an existing host: own, vxlan
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
+class Bridge(NamedTuple):
     """A virtual switch with its uplinks."""
 
     kind: str
@@ -56,4 +52,4 @@ class Bridge:
     because: str
     learning: bool = True
     flooding: bool = True
-    parameters: dict[str, str] = field(default_factory=dict)  # of its kind alone
+    parameters: Mapping[str, str] = {}  # of its kind alone

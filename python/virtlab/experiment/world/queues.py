@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.kinds import LIMIT, choice, shown
@@ -17,17 +17,16 @@ CLASSED = ("classes", "match", "default")
 _BY = choice("auto", "kernel", "virtlab")
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSpec:
+class QueueSpec(NamedTuple):
     """A queue; `parameters` carry tc's names with a unit suffix, in SI units."""
 
     kind: str = FIFO.name
     by: str = "auto"
     limit_packets: int | None = PORT_PACKETS
     limit_bytes: int | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    classes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    match: list[dict[str, Any]] = field(default_factory=list)
+    parameters: Mapping[str, Any] = {}
+    classes: Mapping[str, dict[str, Any]] = {}
+    match: Sequence[dict[str, Any]] = ()
     default: str | None = None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from virtlab.analysis.published import NAME_CURE, NO_NAME, is_table_name
+from virtlab.analysis.claims.nouns import NAME_CURE, NO_NAME, is_table_name
 from virtlab.documents import read_table, read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from virtlab.cli.startup import lighten
 from virtlab.plan import Plan, Unobserved
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.machine import findings
@@ -233,6 +234,7 @@ if __name__ == "__main__":
     import json
 
     if sys.argv[1:2] == ["world"]:
+        lighten()  # as the command does
         print(*up_and_gone(int(sys.argv[2])))
     elif sys.argv[1:2] == ["empty"]:
         print(empties_gone(int(sys.argv[2])))

@@ -204,10 +204,13 @@ def test_small_networks_know_everybody() -> None:
 def test_batches_keep_the_order_and_fit_a_frame() -> None:
     steps = lower(big(1000)).steps
     cut = batches(steps)
-    assert [step for batch in cut for step in batch] == steps
+    assert [step for batch in cut for step in batch.steps] == steps
+    assert [operation for batch in cut for operation in batch.operations] == [
+        step.op.json() for step in steps
+    ]
     assert len(cut) > 1
     for batch in cut:
-        assert sum(len(str(step.op.json())) for step in batch) < BATCH_BYTES * 1.2
+        assert sum(len(str(operation)) for operation in batch.operations) < BATCH_BYTES * 1.2
 
 
 def test_long_names_become_interface_names_once_each() -> None:

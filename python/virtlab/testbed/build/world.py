@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
@@ -28,16 +28,25 @@ SMALL_PACKET_BYTES = 84
 FIFO_PRIORITY = 10
 
 
-def batches(steps: Sequence[Step]) -> list[list[Step]]:
+class Batch(NamedTuple):
+    """Steps that fit one frame, and their operations as the agent takes them."""
+
+    steps: list[Step]
+    operations: list[dict[str, Any]]
+
+
+def batches(steps: Sequence[Step]) -> list[Batch]:
     """Steps in order, cut so that each batch fits one frame."""
-    found: list[list[Step]] = [[]]
+    found = [Batch([], [])]
     size = 0
     for step in steps:
-        length = len(json.dumps(step.op.json())) + 2
-        if found[-1] and (len(found[-1]) >= BATCH_STEPS or size + length > BATCH_BYTES):
-            found.append([])
+        operation = step.op.json()
+        length = len(json.dumps(operation)) + 2
+        if found[-1].steps and (len(found[-1].steps) >= BATCH_STEPS or size + length > BATCH_BYTES):
+            found.append(Batch([], []))
             size = 0
-        found[-1].append(step)
+        found[-1].steps.append(step)
+        found[-1].operations.append(operation)
         size += length
     return found
 
@@ -51,7 +60,7 @@ class Sent:
 
 def send(control: Control, steps: Sequence[Step], *, channel: int) -> Sent:
     """Has the leader of a channel begin all Steps, while others do theirs."""
-    return Sent(tuple((_ask(control, batch, channel), batch) for batch in batches(steps)))
+    return Sent(tuple((_ask(control, batch, channel), batch.steps) for batch in batches(steps)))
 
 
 def finish(control: Control, sent: Sent) -> None:
@@ -67,14 +76,14 @@ def apply(control: Control, steps: Sequence[Step], observe: Observer, *, channel
     """Applies all Steps by the leader of a channel, none after a batch that failed. MachineError as of `finish`."""
     done = 0
     for batch in batches(steps):
-        finish(control, Sent(((_ask(control, batch, channel), batch),)))
-        done += len(batch)
+        finish(control, Sent(((_ask(control, batch, channel), batch.steps),)))
+        done += len(batch.steps)
         if channel == 0:
             observe.progress("build the world", done / len(steps))
 
 
-def _ask(control: Control, batch: Sequence[Step], channel: int) -> int:
-    return control.send("apply", {"batch": [step.op.json() for step in batch]}, channel=channel)
+def _ask(control: Control, batch: Batch, channel: int) -> int:
+    return control.send("apply", {"batch": batch.operations}, channel=channel)
 
 
 def _refused(batch: Sequence[Step], error: RefusedError) -> MachineError:
@@ -84,7 +93,7 @@ def _refused(batch: Sequence[Step], error: RefusedError) -> MachineError:
     if step is not None and isinstance(step.op, TapAdd):
         what = error.error.get("what")  # which device could not be opened
     where = step.because if step is not None else "world"
-    doing = f"{step.op.json()['op']}: " if step is not None else ""
+    doing = f"{step.op.op}: " if step is not None else ""
     return MachineError(where, f"{doing}{what}", "`virtlab doctor` lists what this machine can do")
 
 

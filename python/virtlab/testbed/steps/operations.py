@@ -6,6 +6,7 @@ the agent's `apply` (crates/virtlab-agent/src/leader/world/operation.rs).
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -23,10 +24,15 @@ class Operation:
         return {"op": self.op, **_fields(self)}
 
 
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))
+
+
 def _fields(value: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for entry in fields(value):
-        held = getattr(value, entry.name)
+    for name in _names(value.__class__):
+        held = getattr(value, name)
         if held is None:
             continue
         if isinstance(held, Discipline):
@@ -37,7 +43,7 @@ def _fields(value: Any) -> dict[str, Any]:
             held = [_fields(each) if is_dataclass(each) else _listed(each) for each in held]
         elif isinstance(held, dict):
             held = dict(held)
-        out[entry.name] = held
+        out[name] = held
     return out
 
 

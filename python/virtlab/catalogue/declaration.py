@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from pydantic_core import from_json  # loaded at every start, which the standard reader is not
 
@@ -22,6 +22,7 @@ Transport = Literal["icmp", "udp", "tcp", "ethernet"]
 Pushback = Literal["uplink", "guest"]  # where frames wait for a host's wire by default
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 NOT_PLAYED = "nothing plays it there"
+ALL_ARMS: Arms = {"testbed": None, "simulator": None}
 SHARED: Final[Any] = object()  # a default of `defaults.json`, which the players of a Plan read, too
 _SHARED: dict[str, dict[str, Any]] = from_json(
     Path(__file__).with_name("workloads").joinpath("defaults.json").read_bytes()
@@ -176,7 +177,7 @@ class Workload:
     stands_in: Mapping[str, str] = field(
         default_factory=dict
     )  # arm that does not run it -> the parameter by which it is played there all the same
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+    arms: Arms = field(default_factory=lambda: dict(ALL_ARMS))
 
     def __post_init__(self) -> None:
         known = [
@@ -208,8 +209,7 @@ class Workload:
         return {entry.plan: entry for entry in self.parameters if entry.tunable}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Features:
+class Features(NamedTuple):
     """What a platform is to those who choose one, as `virtlab platforms` prints it."""
 
     type: str  # where it sits: on the hardware, in an operating system, ...
@@ -220,8 +220,7 @@ class Features:
     licence: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reset:
+class Reset(NamedTuple):
     """What a reset of a guest is: as much of a device's reset as its platform has."""
 
     how: str
@@ -236,8 +235,7 @@ MODEL_DISK = ("size", "medium", "write_cache", "rate", "latency")  # takes the t
 FOLDER_DISK = ("size",)  # a folder in memory
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Platform:
+class Platform(NamedTuple):
     """How a guest exists. `guests_max` is per host; `vswitch` says whether its guests stand on a virtual switch."""
 
     name: str
@@ -269,7 +267,7 @@ class Platform:
     inside: bool = False  # a laboratory machine holds all that its guests need
     inside_bytes: int = 3 << 20  # memory of a laboratory machine that a guest with a probe takes
     pushback: Pushback = "uplink"  # where frames of its guests wait for the wire, if their host says nothing
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+    arms: Arms = ALL_ARMS
 
     @property
     def disk_is_folder(self) -> bool:
@@ -296,8 +294,7 @@ class Platform:
         return self.shares_kernel and self.shares_files
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VirtualSwitch:
+class VirtualSwitch(NamedTuple):
     """A kind of virtual switch inside a host."""
 
     name: str
@@ -311,15 +308,14 @@ class VirtualSwitch:
     inside_bytes: int = (
         0  # memory of a laboratory machine that the programs of each host with such switches take
     )
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+    arms: Arms = ALL_ARMS
 
     def unknown(self, given: Values) -> list[str]:
         """Names of a Plan's parameters that it does not have."""
         return sorted(given.keys() - {entry.plan for entry in self.parameters})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TimelineAction:
+class TimelineAction(NamedTuple):
     """A step that a timeline can take: what the file says of it, what it does to its role, and which events it
     reports.
 
@@ -332,7 +328,7 @@ class TimelineAction:
     keys: tuple[str, ...] = ()
     to_role: Literal["begins", "ends", "tunes"] | None = None
     open_ended: bool = False  # a run does not wait for its end
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+    arms: Arms = ALL_ARMS
 
     @property
     def played(self) -> bool:
@@ -377,7 +373,7 @@ class ServiceKind:
     active: str | None = (
         None  # parameter that names the guest of its active server, to which those of its other guests forward
     )
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+    arms: Arms = field(default_factory=lambda: dict(ALL_ARMS))
 
 
 def why_not(kind: ServiceKind | Workload, arm: str, values: Values) -> str | None:

@@ -7,7 +7,6 @@ kernel's, so a discipline lists them. The names are those of ovs-vswitchd.conf.d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from virtlab.catalogue.declaration import Values
@@ -36,15 +35,14 @@ class QosClasses(NamedTuple):
     least_is_mtu: bool = False  # a queue has at least its port's MTU each second, else a byte
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QosType:
+class QosType(NamedTuple):
     """A discipline as a QoS record of Open vSwitch."""
 
     name: str
     # Plan's parameter -> key of the record, and how many of the Plan's units one of the record's is (loss: percent).
-    said: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-    silent: Mapping[str, int] = field(default_factory=dict)  # what a record means that says nothing
-    unsaid: Mapping[str, bool] = field(default_factory=dict)  # what it has no word for and the kernel has
+    said: Mapping[str, tuple[str, float]] = {}
+    silent: Mapping[str, int] = {}  # what a record means that says nothing
+    unsaid: Mapping[str, bool] = {}  # what it has no word for and the kernel has
     # Values with those that the record has to say in full at a port of that MTU; None: it cannot.
     complete: Callable[[dict[str, Any], int], dict[str, Any] | None] = lambda values, _: values
     classes: QosClasses | None = None  # its classes are queues, and it says nothing else

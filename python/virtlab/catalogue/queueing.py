@@ -13,10 +13,9 @@ same where only Linux's own units lie between them (`by_units`); a discipline th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from virtlab.catalogue.declaration import Arms, Parameter, Values
+from virtlab.catalogue.declaration import ALL_ARMS, Arms, Parameter, Values
 from virtlab.catalogue.qos import QosType
 
 if TYPE_CHECKING:
@@ -107,8 +106,7 @@ class Kernel(NamedTuple):
     built_in: bool = False  # it is no module
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QueueDiscipline:
+class QueueDiscipline(NamedTuple):
     """A queue discipline; parameters carry their tc names. `limit` says whether a limit can be given, and in what."""
 
     name: str
@@ -118,7 +116,7 @@ class QueueDiscipline:
     classes: tuple[Parameter, ...] = ()  # of each class; empty: it has no classes
     tree: bool = False  # classes can have parents
     bare: bool = True  # it can also stand without classes
-    default: Mapping[str, int] = field(default_factory=dict)  # the limit where the file gives none
+    default: Mapping[str, int] = {}  # the limit where the file gives none
     ranked_by: str | None = None  # parameter that puts its classes in order
     guarantees: bool = (
         False  # classes have a rate and a ceiling, and no more together than the class above them
@@ -134,9 +132,9 @@ class QueueDiscipline:
         None  # what a file adds to it where its cost is measured; None: it has no cost of its own
     )
     calibrated_first: bool = False  # also where calibration has to be quick
-    kernel: Kernel = field(default_factory=Kernel)
+    kernel: Kernel = Kernel()
     qos: QosType | None = None  # in a record of Open vSwitch; None: it has no words for it
-    arms: Arms = field(default_factory=lambda: {"testbed": None, "simulator": None})
+    arms: Arms = ALL_ARMS
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that file name, or None."""

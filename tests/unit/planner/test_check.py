@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,7 +93,7 @@ def test_an_action_that_an_arm_does_not_play_is_refused_with_its_reason(
 ) -> None:
     name, why = "reset", "it has nothing to reset"
     monkeypatch.setitem(
-        ACTIONS, name, replace(ACTIONS[name], arms={"testbed": None, "simulator": None, arm: why})
+        ACTIONS, name, ACTIONS[name]._replace(arms={"testbed": None, "simulator": None, arm: why})
     )
     plan = changed(put("timeline/2/do", name))
     found = testbed.refusals(plan, HERE) if arm == "testbed" else simulator.refusals(plan)

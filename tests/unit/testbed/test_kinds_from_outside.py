@@ -105,8 +105,8 @@ def test_without_its_declaration_neither_can_be_named(monkeypatch: pytest.Monkey
 def test_what_is_declared_and_not_implemented_is_refused_with_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(PLATFORMS, "stop", replace(outside.PAUSE, name="stop"))
-    monkeypatch.setitem(VSWITCHES, "tee", replace(outside.HUB, name="tee"))
+    monkeypatch.setitem(PLATFORMS, "stop", outside.PAUSE._replace(name="stop"))
+    monkeypatch.setitem(VSWITCHES, "tee", outside.HUB._replace(name="tee"))
     paths = said(refusals(planned("stop", "tee"), HERE))
     assert paths.pop("vswitches.h.br.kind") == "'tee' cannot be built here"
     assert paths == {
@@ -151,7 +151,7 @@ def test_a_guest_is_reset_by_its_links_where_its_platform_says_nothing_else(
     plan = planned()
     plan = plan.model_copy(update={"timeline": (*plan.timeline, gone)})
     assert refusals(plan, HERE) == []
-    monkeypatch.setitem(PLATFORMS, "pause", replace(outside.PAUSE, reset=None))
+    monkeypatch.setitem(PLATFORMS, "pause", outside.PAUSE._replace(reset=None))
     assert list(said(refusals(plan, HERE))) == ["timeline.gone.guest"]
 
 
@@ -196,7 +196,7 @@ def test_an_action_is_played_where_something_plays_it_and_refused_elsewhere(
     assert refusals(plan, HERE) == []
     assert capabilities(HERE, {}).actions["nod"] is None
     assert said(not_simulated(plan)) == {"timeline.yes": "cannot nod: nobody nods in virtual time"}
-    monkeypatch.setitem(ACTIONS, "wink", replace(outside.NOD, name="wink"))
+    monkeypatch.setitem(ACTIONS, "wink", outside.NOD._replace(name="wink"))
     changed = [
         action.model_copy(update={"do": "wink"}) if action.id == "yes" else action for action in plan.timeline
     ]

@@ -7,8 +7,10 @@ from typing import Any
 import testbed_world as worlds
 
 from virtlab.plan import Plan
+from virtlab.planner.copying import addressed
 
 S = 1_000_000_000
+RATE_BIT_PER_S = 200_000_000
 
 
 def three_hosts(**memory: int) -> dict[str, Any]:
@@ -55,6 +57,25 @@ def moving_plan(
         limits={"run_ns": 120 * S},
     )
     return given if dirty is None else written_to(given, **dirty)
+
+
+def over_links(*, kind: str = "linux_bridge", counted: bool = False, **more: Any) -> Plan:
+    """The machine moves over links of a rate between two hosts, whose virtual switches are of a kind; `counted`: frames on
+    them as it begins and as it is there.
+    """
+    world = more.pop("world", None) or three_hosts(memory_bytes=128 << 20)
+    for link in world["links"].values():
+        link["rate_bit_per_s"] = RATE_BIT_PER_S
+    for name in ("h1.br", "h2.br"):
+        world["vswitches"][name]["kind"] = kind
+    given = {"rate_byte_per_s": 100_000_000, **more}
+    values = moving_plan(world=world, over="network", **given).model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
+    if counted:
+        values["windows"]["moving"] = {"from": "go.started", "to": "go.finished"}
+    values["collect"]["counters"] = ["links", "vnics"]
+    return addressed(Plan.model_validate(values))
 
 
 def written_to(plan: Plan, **parameters: int) -> Plan:

@@ -24,25 +24,6 @@ class Noun(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
 
-class Host(Noun):
-    """A machine in the experiment; `at` says where it is realised: local, or ssh where it exists already."""
-
-    at: str = "local"
-    address: str | None = None  # how ssh calls an existing host
-    interface: str | None = (
-        None  # of an existing host, that is measured through; None = the one that ssh reached
-    )
-    domain: str | None = None  # of libvirt, to be started first
-    hypervisor: str | None = None  # libvirt's URI of it
-    # Where frames wait that its guests send faster than its wire takes them: in one FIFO in front of the wire that all
-    # its guests share; each guest's at its own vNIC, which has the wire's rate; nowhere but in the link's own queue. Plans
-    # that an older virtlab wrote say nothing of it: there it was the guest's vNIC.
-    pushback: Literal["uplink", "guest", "none"] = "guest"
-    cpus: int | None = Field(
-        default=None, ge=1
-    )  # processors of its own; None = it shares the machine's with all other such hosts
-
-
 class QueueClass(Noun):
     """A class of a queue; `parameters` carry tc's names with a unit suffix."""
 
@@ -109,6 +90,26 @@ class Vnic(Noun):
         if self.vswitch is None and (self.queue is not None or self.port_rate_bit_per_s is not None):
             raise ValueError("a vNIC that is an uplink has no port of a virtual switch to queue at")
         return self
+
+
+class Host(Noun):
+    """A machine in the experiment; `at` says where it is realised: local, or ssh where it exists already."""
+
+    at: str = "local"
+    address: str | None = None  # how ssh calls an existing host
+    interface: str | None = (
+        None  # of an existing host, that is measured through; None = the one that ssh reached
+    )
+    domain: str | None = None  # of libvirt, to be started first
+    hypervisor: str | None = None  # libvirt's URI of it
+    # Where frames wait that its guests send faster than its wire takes them: in one FIFO in front of the wire that all
+    # its guests share; each guest's at its own vNIC, which has the wire's rate; nowhere but in the link's own queue. Plans
+    # that an older virtlab wrote say nothing of it: there it was the guest's vNIC.
+    pushback: Literal["uplink", "guest", "none"] = "guest"
+    cpus: int | None = Field(
+        default=None, ge=1
+    )  # processors of its own; None = it shares the machine's with all other such hosts
+    vnic: Vnic | None = None  # the host's own, by which guests are copied over links; None = it has none
 
 
 class Disk(Noun):

@@ -16,6 +16,7 @@ from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.clusters import active, entered, towards, ways
+from virtlab.planner.copying import host_mistakes
 from virtlab.planner.disks import disk_mistakes
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.moves import writers
@@ -32,7 +33,7 @@ QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min
 
 def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     """All of them, each with its path and its cure."""
-    for check in (_guests, _addresses, _pools, _vswitches, _routes):
+    for check in (_guests, _addresses, host_mistakes, _pools, _vswitches, _routes):
         yield from check(plan)
     yield from _roles(plan, arm)
     yield from _services(plan, arm)

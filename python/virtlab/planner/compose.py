@@ -47,6 +47,7 @@ from virtlab.plan import (
     World,
 )
 from virtlab.plan.seeds import run_seed
+from virtlab.planner.copying import addressed
 from virtlab.planner.default_pushback import default_pushback, pushback_of
 from virtlab.planner.routes import routes_of
 from virtlab.planner.timeline import Actions, length_ns, timeline_of, windows_of
@@ -60,7 +61,7 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
     actions = timeline_of(study)
     world = _world(study, default_pushback(experiment))
     roles = {name: _role(study, role) for name, role in study.roles.items() if role.active}
-    return Plan(
+    planned = Plan(
         point=dict(point.levels),
         repetition=repetition,
         seed=run_seed(experiment.seed, point.levels, repetition),
@@ -74,6 +75,7 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
         limits=_limits(study, actions),
         because=_because(study, actions, world),
     )
+    return addressed(planned)
 
 
 def _world(study: Study, pushback: str) -> World:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from virtlab.experiment.world.storms import Port, storm
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.plan import Guest, Plan, Refusal, Vnic
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,14 @@ class Edge:
     box: str
     far: str
     because: str
+
+
+OWN = "host"  # what the vNIC of a host is called beside those of its guests
+
+
+def host_port(host: str) -> str:
+    """The port of a host's own vNIC at its virtual switch; no guest's has a colon."""
+    return f"{OWN}:{host}"
 
 
 def vnic_box(guest: str, vnic: str) -> str:
@@ -164,6 +172,16 @@ class Wiring:
             if len(exits) == 1:
                 found[edge.box] = exits[0]
         return found
+
+    def stations(self, plan: Plan) -> Iterator[tuple[str, Vnic, dict[str, str]]]:
+        """Every vNIC, guests' and hosts' own: its path, and for each switching box the port through which it lies."""
+        for guest, entry in plan.world.guests.items():
+            for name, vnic in entry.vnics.items():
+                yield f"guests.{guest}.vnics.{name}", vnic, self.ports_towards_vnic(guest, name)
+        for host, each in plan.world.hosts.items():
+            if each.vnic is not None:
+                box = f"vswitch:{each.vnic.vswitch}"
+                yield f"hosts.{host}.vnic", each.vnic, {box: host_port(host), **self.ports_towards(box)}
 
     def ports_towards(self, box: str, first_port: str | None = None) -> dict[str, str]:
         """For every switching box in reach of `box` (through `first_port` alone), the port through which `box` lies."""

@@ -25,6 +25,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.plan import Action, Plan, Refusal
+from virtlab.planner.copying import unaddressed
 from virtlab.planner.moves import (
     BANDWIDTH_BYTE_PER_S,
     COLD,
@@ -128,11 +129,11 @@ def _line_from(plan: Plan, port: str) -> list[str]:
 def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
     """Links from a host to another, each with its direction; None where no way without a router leads there.
 
-    The copy begins at the first of the host's virtual switches that has an uplink.
+    The copy begins and ends at the virtual switches on which both hosts have vNICs of their own.
     """
     wiring, begins, ends = Wiring(plan), _switches(plan, source), _switches(plan, to)
     before: dict[str, tuple[str, list[str] | None]] = {}
-    waiting = deque(begins[:1])
+    waiting = deque(begins)
     while waiting:
         here = waiting.popleft()
         if here in ends:
@@ -142,7 +143,7 @@ def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
                 found += [] if line is None else [line]
             return found[::-1]
         for edge in wiring.edges[here]:
-            if edge.box not in before and edge.box not in begins[:1]:
+            if edge.box not in before and edge.box not in begins:
                 line = _line_from(plan, edge.port) if edge.because.startswith("links.") else None
                 before[edge.box] = here, line
                 waiting.append(edge.box)
@@ -150,9 +151,8 @@ def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
 
 
 def _switches(plan: Plan, host: str) -> list[str]:
-    return [
-        f"vswitch:{name}" for name, each in plan.world.vswitches.items() if each.host == host and each.uplinks
-    ]
+    own = plan.world.hosts[host].vnic
+    return [f"vswitch:{own.vswitch}"] if own is not None else []
 
 
 def timed(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
@@ -236,9 +236,8 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.on_timeout", reason, "write 'on_timeout: fail'")
     if action.over not in {None, OVER, NETWORK}:
         yield Refusal(f"{path}.over", f"nothing is '{action.over}'", f"write '{OVER}' or '{NETWORK}'")
-    if action.over == NETWORK and not way(plan, guest.host, str(action.to)):
-        reason = f"no links lead from {guest.host} to {action.to} without a router"
-        yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', or give both hosts uplinks")
+    if action.over == NETWORK and mode_of(action) != COLD:
+        yield from filter(None, [unaddressed(path, action, plan)])
     yield from not_of_its_mode(path, action)
     if action.compression is not None:
         reason = "the model knows how much memory a guest has and writes, and not how much of it compresses"

@@ -17,7 +17,6 @@ from virtlab.planner.disks import is_folder
 from virtlab.planner.ports import port_of
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.testbed.build import disks
-from virtlab.testbed.build.lower import OFFLOADS_OFF
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.leader.groups import of_services
@@ -25,7 +24,7 @@ from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, QUEUEING, check_operations
 from virtlab.testbed.queues.ovs import LEFT_ALONE
 from virtlab.testbed.queues.pacing import WAITING
-from virtlab.testbed.steps.operations import Operation, Rules
+from virtlab.testbed.steps.operations import OFFLOADS_OFF, Operation, Rules
 from virtlab.testbed.vswitches.ovs_ports import check_qos
 
 CURE_VNIC = {
@@ -52,7 +51,7 @@ def realise(
     """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
     objects: dict[str, RealisedObject] = {}
     done = queueing(lowered)
-    for path, entry in _vnics(plan, lowered, done, seen):
+    for path, entry in (*_vnics(plan, lowered, done, seen), *_of_hosts(plan, lowered, done, seen)):
         objects[path] = entry
     for name, guest in plan.world.guests.items():
         intended = guest.model_dump(mode="json", exclude={"vnics"})
@@ -195,20 +194,7 @@ def _vnics(
                 continue
             place = lowered.vnics[guest, name]
             link = _link(seen, place, path)
-            wanted = {
-                "up": True,
-                "mtu_bytes": vnic.mtu_bytes,
-                "mac": vnic.mac.lower(),
-                "addresses": sorted(str(ip_interface(text)) for text in vnic.ip),
-            }
-            has = {
-                **{key: link[key] for key in ("up", "mtu_bytes", "mac")},
-                "addresses": _own_addresses(link),
-            }
-            for key, value in wanted.items():
-                if has[key] != value:
-                    what = f"{key} is {has[key]} in the kernel, not {value} as planned"
-                    raise MachineError(path, what, CURE_VNIC.get(key, NOT_THERE))
+            _check_vnic(path, vnic, link)
             if vnic.offloads == "off":
                 off = set(OFFLOADS_OFF) - set(PLATFORMS[entry.platform].locked_offloads)
                 on = sorted(feature for feature in off if link["offloads"].get(feature))
@@ -244,6 +230,38 @@ def _vnics(
                 facts["port"] = _facts(at_port)
             by = "tap" if guest in lowered.machines else vnic.network or "veth"
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
+
+
+def _check_vnic(path: str, vnic: Vnic, link: Mapping[str, Any]) -> None:
+    """MachineError where the kernel has it otherwise than planned."""
+    wanted = {
+        "up": True,
+        "mtu_bytes": vnic.mtu_bytes,
+        "mac": vnic.mac.lower(),
+        "addresses": sorted(str(ip_interface(text)) for text in vnic.ip),
+    }
+    has = {**{key: link[key] for key in ("up", "mtu_bytes", "mac")}, "addresses": _own_addresses(link)}
+    for key, value in wanted.items():
+        if has[key] != value:
+            what = f"{key} is {has[key]} in the kernel, not {value} as planned"
+            raise MachineError(path, what, CURE_VNIC.get(key, NOT_THERE))
+
+
+def _of_hosts(
+    plan: Plan,
+    lowered: Lowered,
+    done: Mapping[tuple[str, str], list[Operation]],
+    seen: Mapping[str, Any],
+) -> Iterator[tuple[str, RealisedObject]]:
+    """vNICs of hosts, by which guests are copied."""
+    for host, place in lowered.hosts.items():
+        vnic, path = plan.world.hosts[host].vnic, f"hosts.{host}.vnic"
+        assert vnic is not None
+        link = _link(seen, place, path)
+        _check_vnic(path, vnic, link)
+        check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
+        applied = {"namespace": place.namespace, "interface": place.link}
+        yield path, RealisedObject(vnic.model_dump(mode="json"), applied, _facts(link), "veth")
 
 
 def _port_rules(

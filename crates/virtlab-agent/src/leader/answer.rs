@@ -93,6 +93,7 @@ impl Leader {
             Request::Exec {
                 channel,
                 namespace,
+                network,
                 argv,
                 environment,
                 terminal,
@@ -104,8 +105,9 @@ impl Leader {
                 folder,
             } => {
                 self.free(id, channel)?;
+                let fifo_priority = None;
                 let placement =
-                    Placement { namespace, cpus, fifo_priority: None, cgroups, confined, user, folder };
+                    Placement { namespace, network, cpus, fifo_priority, cgroups, confined, user, folder };
                 let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
                 let child =
                     Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;

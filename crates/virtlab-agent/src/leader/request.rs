@@ -61,6 +61,8 @@ pub enum Request {
     Exec {
         channel: u16,
         namespace: String,
+        /// The namespace whose network it has, under the name of the other; its own where absent.
+        network: Option<String>,
         argv: Vec<String>,
         #[serde(default)]
         environment: BTreeMap<String, String>,

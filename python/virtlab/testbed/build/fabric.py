@@ -87,11 +87,10 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
     }
     if world.arp == "static":
         forwarding: dict[str, dict[str, str]] = {}
-        for guest, entry in world.guests.items():
-            for name, vnic in entry.vnics.items():
-                for box, port in wiring.ports_towards_vnic(guest, name).items():
-                    if box.startswith("switch:"):
-                        forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
+        for _, vnic, towards in wiring.stations(plan):
+            for box, port in towards.items():
+                if box.startswith("switch:"):
+                    forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
         request["forwarding"] = forwarding
     return request
 

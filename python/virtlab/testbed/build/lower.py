@@ -17,7 +17,7 @@ from virtlab.plan import Plan, Vnic
 from virtlab.planner.moves import COLD, mode_of, moved, moves, vswitch_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
-from virtlab.testbed.build import fabric
+from virtlab.testbed.build import fabric, hosts
 from virtlab.testbed.build.ports import at_guest_port
 from virtlab.testbed.kinds.findings import USUAL, Machine
 from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
@@ -28,6 +28,7 @@ from virtlab.testbed.queues.pacing import in_front_of_wire, licence, pushback
 from virtlab.testbed.steps.names import FABRIC, guest_namespace, host_namespace, interface
 from virtlab.testbed.steps.neighbours import neighbours
 from virtlab.testbed.steps.operations import (
+    OFFLOADS_OFF,
     AddressAdd,
     BridgeAdd,
     BridgePortSet,
@@ -48,7 +49,6 @@ from virtlab.testbed.steps.operations import (
 )
 
 DEFAULT_MTU_BYTES = 1500  # that a device comes with
-OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
 QUIET_IPV6 = {
     "accept_ra": "0",
     "autoconf": "0",
@@ -83,6 +83,7 @@ def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
     _bridges(plan, mtus, machine, taken, out)
     _guest_ports(plan, taken, out)
     _ports_of_destinations(plan, taken, out)
+    hosts.ports(plan, taken, out)
     _uplinks(plan, wiring, mtus, taken, out)
     _in_front_of_wires(plan, out)
     if realised:
@@ -95,6 +96,7 @@ def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
         for port in sorted(out.fabric_ports.values()):
             out.add(f"links.{_link_of(plan, port, out)}", LinkSet(FABRIC, port, up=True))
     _guests(plan, machine, out)
+    hosts.configured(plan, out)
     if plan.world.arp == "static":
         _forwarding(plan, wiring, out)
         _moved(plan, wiring, out)
@@ -109,10 +111,9 @@ def _link_of(plan: Plan, port: str, out: Lowered) -> str:
 def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
     """Largest vNIC MTU that each switching box has to carry; 1500 where no vNIC is near."""
     largest: dict[str, int] = {}
-    for guest, entry in plan.world.guests.items():
-        for name, vnic in entry.vnics.items():
-            for box in wiring.ports_towards_vnic(guest, name):
-                largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
+    for _, vnic, ports in wiring.stations(plan):
+        for box in ports:
+            largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
     return {box: largest.get(box, 1500) for box in wiring.edges}
 
 
@@ -150,7 +151,7 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
             out.guests[name] = host_namespace(guest.host)
     for host in plan.world.hosts:
         namespace = host_namespace(host)
-        wanted = _has_ipv6(plan, natives.get(host, []))
+        wanted = _has_ipv6(plan, natives.get(host, [])) or hosts.has_ipv6(plan, host)
         out.add(f"hosts.{host}", NamespaceAdd(namespace), *_ipv6(namespace, wanted, plan, machine))
         for native in natives.get(host, []):
             out.add(f"guests.{native}", *_fragments(namespace, wanted, machine))
@@ -277,7 +278,9 @@ def _ports_of_destinations(plan: Plan, taken: dict[str, set[str]], out: Lowered)
     for guest, action in moves(plan).items():
         entry, host = plan.world.guests[guest], str(action.to)
         namespace = host_namespace(host)
-        out.add(f"timeline.{action.id}", LinkSet(out.guests[guest], "lo", up=True))  # which the copy crosses
+        out.machines[guest].copied = copied = hosts.copied(plan, guest, action, out)
+        if copied is None or copied.address == hosts.LOOPBACK:  # which the copy crosses
+            out.add(f"timeline.{action.id}", LinkSet(out.guests[guest], "lo", up=True))
         for name, vnic in entry.vnics.items():
             switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
@@ -476,26 +479,25 @@ def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
     entries: dict[str, list[Step]] = {f"vswitch:{name}": [] for name in plan.world.vswitches}
     claimed = [step.op for step in out.late if isinstance(step.op, Claim)]
     late = {Place(claim.namespace, claim.name) for claim in claimed}
-    for guest, entry in plan.world.guests.items():
-        for name, vnic in entry.vnics.items():
-            for box, port in wiring.ports_towards_vnic(guest, name).items():
-                if box.startswith("vswitch:"):
-                    place = out.ports.get(port) or out.uplinks[port]
-                    known = out.vswitches[box.removeprefix("vswitch:")].known(vnic.mac, place.link)
-                elif box.startswith("bridge:"):
-                    inside, _, inner = port.rpartition("/")
-                    place = out.vnics[inside, inner]
-                    known = ForwardingAdd(place.namespace, place.link, vnic.mac)
-                else:
-                    continue
-                if known is None:
-                    continue
-                step = Step(known, f"guests.{guest}.vnics.{name}")
-                if place in late:
-                    out.late.append(step)
-                elif box.startswith("bridge:") and inside in out.machines:
-                    out.machines[inside].steps.append(step)
-                else:
-                    entries.setdefault(box, []).append(step)
+    for path, vnic, ports in wiring.stations(plan):
+        for box, port in ports.items():
+            if box.startswith("vswitch:"):
+                place = out.ports.get(port) or out.uplinks[port]
+                known = out.vswitches[box.removeprefix("vswitch:")].known(vnic.mac, place.link)
+            elif box.startswith("bridge:"):
+                inside, _, inner = port.rpartition("/")
+                place = out.vnics[inside, inner]
+                known = ForwardingAdd(place.namespace, place.link, vnic.mac)
+            else:
+                continue
+            if known is None:
+                continue
+            step = Step(known, path)
+            if place in late:
+                out.late.append(step)
+            elif box.startswith("bridge:") and inside in out.machines:
+                out.machines[inside].steps.append(step)
+            else:
+                entries.setdefault(box, []).append(step)
     for steps in entries.values():
         out.steps.extend(steps)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.plan import Action, Plan, Refusal, Vnic
+from virtlab.planner.copying import unaddressed
 from virtlab.planner.moves import (
     COLD,
     MODE,
+    NETWORK,
     OVER,
     POST_COPY,
     asked_otherwise,
@@ -83,9 +85,8 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         reason = f"the mode '{action.mode}' is not played"
         yield Refusal(f"{path}.mode", reason, f"write 'mode: {' | '.join(modes)}'")
     yield from _copied(path, action)
-    if (action.over or OVER) != OVER:
-        reason = "the copy does not cross the links of the world: no host has an address of its own"
-        yield Refusal(f"{path}.over", reason, f"write 'over: {OVER}', which shares no wire with the clients")
+    if action.over not in {None, OVER, NETWORK}:
+        yield Refusal(f"{path}.over", f"nothing is '{action.over}'", f"write '{OVER}' or '{NETWORK}'")
     if action.timeout_ns is None or action.timeout_ns > LONGEST_NS:
         reason = f"a guest that moves is out of our reach, and for {LONGEST_NS // 10**9} s at most"
         yield Refusal(f"{path}.timeout", reason, "write 'timeout: 30 s' and 'on_timeout: cancel'")
@@ -113,6 +114,8 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if (nowhere := no_destination(path, action, plan)) is not None:
         yield nowhere
         return
+    if action.over == NETWORK and mode_of(action) != COLD:
+        yield from filter(None, [unaddressed(path, action, plan)])
     for name, vnic in guest.vnics.items():
         own = f"{path}.guest.{name}"
         if vnic.vswitch is None:

@@ -20,6 +20,25 @@ class Place:
     link: str
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """How a guest's memory goes: the networks of both machines that run it, and where the second one listens."""
+
+    source: str
+    destination: str
+    address: str
+    port: int
+
+    @property
+    def uri(self) -> str:
+        """As QEMU says it.
+
+        >>> Copied("host:h1", "host:h2", "fd00::2", 4444).uri
+        'tcp:[fd00::2]:4444'
+        """
+        return f"tcp:{f'[{self.address}]' if ':' in self.address else self.address}:{self.port}"
+
+
 @dataclass(slots=True)
 class Inside:
     """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
@@ -29,6 +48,7 @@ class Inside:
     there: dict[str, Place] = field(
         default_factory=dict
     )  # vNIC -> its tap where the guest will be, if it moves
+    copied: Copied | None = None  # if its memory is copied to another machine
     moved: list[Step] = field(default_factory=list)  # fixed entries of bridges that change then
     relocated: dict[str, dict[str, str]] = field(
         default_factory=dict
@@ -45,6 +65,7 @@ class Lowered:
     steps: list[Step] = field(default_factory=list)
     guests: dict[str, str] = field(default_factory=dict)  # guest -> namespace
     vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
+    hosts: dict[str, Place] = field(default_factory=dict)  # host -> its own vNIC, if it has one
     uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
     fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
     vswitches: dict[str, BuiltSwitch] = field(default_factory=dict)

@@ -112,6 +112,9 @@ class Entities:
             for (guest, vnic), place in lowered.vnics.items()
         }
         self._names |= {
+            f"{place.namespace}/{place.link}": f"hosts.{host}.vnic" for host, place in lowered.hosts.items()
+        }
+        self._names |= {
             f"{place.namespace}/{place.link}": f"vswitches.{name}"
             for name, place in lowered.vswitches.items()
         }

@@ -314,6 +314,9 @@ class SysctlSet(Operation):
     value: str
 
 
+OFFLOADS_OFF = {"tx": False, "sg": False, "tso": False, "gso": False}
+
+
 @dataclass(frozen=True, slots=True)
 class OffloadSet(AtLink):
     """Offloads of an interface: rx, tx, sg, tso, gso, gro."""

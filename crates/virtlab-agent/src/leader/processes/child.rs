@@ -33,6 +33,8 @@ pub struct Terminal {
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
     pub namespace: String,
+    /// The namespace whose network it has, under the name of the other; its own where absent.
+    pub network: Option<String>,
     /// CPUs it may use; empty = all.
     pub cpus: Vec<usize>,
     /// SCHED_FIFO priority, where root gave one.
@@ -304,8 +306,8 @@ fn own_environment(extra: &BTreeMap<String, String>) -> Vec<CString> {
 
 /// Forks, moves the child where it belongs, and executes. A failure before the execution comes back through a pipe.
 fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Result<Pid> {
-    let space = world.namespace(&placement.namespace)?;
-    let (network, mounts) = (space.raw_fd(), space.disk.as_ref().and_then(Folder::mounts));
+    let mounts = world.namespace(&placement.namespace)?.disk.as_ref().and_then(Folder::mounts);
+    let network = world.namespace(placement.network.as_ref().unwrap_or(&placement.namespace))?.raw_fd();
     let (report, their_report) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("no pipe")?;
     let leader = unistd::getpid();
     // SAFETY: other threads of the leader serve disks, and hold no lock but the allocator's, which `fork` hands on free. So

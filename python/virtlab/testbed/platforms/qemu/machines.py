@@ -225,7 +225,7 @@ class Machines(Running):
             destination.monitor.connect()
             action = moves(self.plan)[name]
             if mode_of(action) != COLD:
-                self.machines[name].read_back |= prepare(action, self.monitor(name), destination.monitor)
+                self.machines[name].read_back |= prepare(action, self.monitor(name), destination)
         for machine in self.machines.values():
             self._await_told(machine, observe)
             self._await_carriers(machine, observe)
@@ -384,6 +384,7 @@ class Machines(Running):
         self.machines[name] = machine
         self._by_channel[channel] = machine
         machine.began_ns = time.monotonic_ns()
+        copied = self.lowered.machines[name].copied
         try:
             machine.pid = self.control.execute(
                 channel,
@@ -391,6 +392,7 @@ class Machines(Running):
                 wanted.argv(),
                 descriptors=descriptors,
                 cgroups=list(self.tasks.get(name, ())),
+                network=copied.source if copied is not None else None,
             )
         except RefusedError as error:
             what = f"its virtual machine cannot be started: {error.what}"
@@ -426,12 +428,12 @@ class Machines(Running):
         ]
         self.control.listen(channel, machine.hear)
         there = Destination(channel, Monitor(self.control, channel + 1, f"guests.{name}", machine.tail))
+        placed: dict[str, Any] = {"descriptors": descriptors, "cgroups": list(self.tasks.get(name, ()))}
+        if (copied := self.lowered.machines[name].copied) is not None:
+            there.uri, placed["network"] = copied.uri, copied.destination
         self.moving.destinations[name] = there
-        groups = list(self.tasks.get(name, ()))
         try:
-            there.pid = self.control.execute(
-                channel, self.lowered.guests[name], wanted.argv(), descriptors=descriptors, cgroups=groups
-            )
+            there.pid = self.control.execute(channel, self.lowered.guests[name], wanted.argv(), **placed)
         except RefusedError as error:
             what = f"the machine at its destination cannot be started: {error.what}"
             raise GuestError(f"guests.{name}", what, CURE_START) from error
@@ -488,8 +490,8 @@ class Machines(Running):
                 yield move.action.id, None
             elif state in {"failed", "cancelled"}:
                 del self.moving.under_way[move.action.id]
-                self.moving.destinations.pop(move.guest)
                 move.stay(self.control)
+                self.moving.destinations.pop(move.guest)
                 what = f"guests.{move.guest}: its move {state}; it runs on at {self._host_of(move.guest)}"
                 yield move.action.id, what
         yield from self._boot_elsewhere()
@@ -522,8 +524,8 @@ class Machines(Running):
             cold.give_up(self.control)
         move = self.moving.under_way.pop(action, None)
         if move is not None:
-            self.moving.destinations.pop(move.guest)
             move.give_up(self.control)
+            self.moving.destinations.pop(move.guest)  # else it is closed with the others
 
     def away(self) -> Iterator[str]:
         """Those that move."""

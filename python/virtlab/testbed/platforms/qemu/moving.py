@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from virtlab.testbed.kinds.switch import RunningSwitches
     from virtlab.testbed.platforms.qemu.cold import ColdMove
 
-PORT = 4444  # of the network of the guest's own processes, where nothing else listens
 LOOK_NS = 50_000_000
 LOOK_CLOSELY_NS = 5_000_000  # where fixed entries have to be changed once it is there
 HELD_S = 5.0  # within which an agent reads what was sent to it
 RESUMED_S = 10.0
 CANCELLED_S = 10.0
+UNHEARD_S = 1.0  # within which QEMU cancels where its connections can be heard
+LOOK_S = 0.01
 COMPLETED = "completed"
 OVER = frozenset({COMPLETED, "failed", "cancelled"})
 ELSEWHERE = frozenset({COMPLETED, "postcopy-active"})  # it runs at the source no more
@@ -55,6 +56,7 @@ class Destination:
 
     process: int  # channel
     monitor: Monitor
+    uri: str = ""  # where it listens for its memory
     pid: int = 0
 
 
@@ -86,7 +88,7 @@ class Move:
         self.began_ns = now()
         if self.mode == HOT:
             self.source.execute("stop")
-        self.source.execute("migrate", {"uri": f"tcp:127.0.0.1:{PORT}"})
+        self.source.execute("migrate", {"uri": self.destination.uri})
         if self.mode == POST_COPY:
             self.source.execute("migrate-start-postcopy")
 
@@ -158,10 +160,16 @@ class Move:
             what = "its time-out passed while its memory was in two places, so the guest is lost"
             raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
         self.source.execute("migrate_cancel")
-        deadline = time.monotonic() + CANCELLED_S
+        began, broken = time.monotonic(), False
         while (state := str(self.source.execute("query-migrate").get("status"))) not in OVER:
-            if time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            if waited_s > CANCELLED_S:
                 raise GuestError(f"guests.{self.guest}", f"its move was {state} for {CANCELLED_S:g} s", CURE)
+            if waited_s > UNHEARD_S and not broken:
+                # Of several connections QEMU waits for those that no link carries any more, until they are broken.
+                broken = True
+                self.source.execute("yank", {"instances": [{"type": "migration"}]})
+            time.sleep(LOOK_S)
         if state == COMPLETED:
             what = "its time-out passed as it arrived, and it runs at the destination"
             raise GuestError(f"guests.{self.guest}", what, "give it more time")
@@ -196,9 +204,9 @@ def hold_back(control: Control, guest: str, agent: int) -> None:
             raise GuestError(f"guests.{guest}", f"its agent read nothing for {HELD_S:g} s", CURE)
 
 
-def prepare(action: Action, source: Monitor, destination: Monitor) -> dict[str, Any]:
+def prepare(action: Action, source: Monitor, there: Destination) -> dict[str, Any]:
     """Tells both ends how the guest will move, before the clock starts; the limits that were applied."""
-    for monitor in (source, destination):
+    for monitor in (source, there.monitor):
         monitor.execute("migrate-set-capabilities", {"capabilities": _capabilities(action)})
         if parameters := _of_both(action):
             monitor.execute("migrate-set-parameters", parameters)
@@ -207,7 +215,7 @@ def prepare(action: Action, source: Monitor, destination: Monitor) -> dict[str, 
         "downtime-limit": -(-(action.downtime_limit_ns or DOWNTIME_LIMIT_NS) // 1_000_000),  # ms
     }
     source.execute("migrate-set-parameters", limits | _post_copy_limits(action, limits))
-    destination.execute("migrate-incoming", {"uri": f"tcp:127.0.0.1:{PORT}"})
+    there.monitor.execute("migrate-incoming", {"uri": there.uri})
     found = source.execute("query-migrate-parameters")
     can = source.execute("query-migrate-capabilities")
     told = {str(each["capability"]).replace("-", "_"): True for each in can if each["state"]}

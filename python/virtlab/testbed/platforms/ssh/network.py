@@ -14,10 +14,10 @@ from typing import Any
 
 from virtlab.errors import GuestError
 from virtlab.plan import Plan, Vnic
-from virtlab.testbed.build.lower import OFFLOADS_OFF
 from virtlab.testbed.steps.names import guest_namespace
 from virtlab.testbed.steps.neighbours import neighbours
 from virtlab.testbed.steps.operations import (
+    OFFLOADS_OFF,
     AddressAdd,
     HomeAdd,
     LinkSet,

@@ -1,0 +1,92 @@
+"""What a host between which guests are copied has of its own: a port of its virtual switch, an address, whom it knows.
+
+Both ends of that port's veth are in the host's namespace: one is a port of its virtual switch, of whatever kind, the other
+has the address. The machine that is copied runs in that namespace, and connects by TCP to the other host's.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_interface
+
+from virtlab.plan import Action, Plan
+from virtlab.planner.moves import COLD, NETWORK, mode_of, moves
+from virtlab.planner.pushback import sharing
+from virtlab.planner.wiring import OWN, host_port
+from virtlab.testbed.kinds.lowered import Copied, Lowered, Place
+from virtlab.testbed.queues.pacing import pushback
+from virtlab.testbed.steps.names import host_namespace, interface
+from virtlab.testbed.steps.operations import (
+    OFFLOADS_OFF,
+    AddressAdd,
+    BridgePortSet,
+    End,
+    LinkSet,
+    NeighbourAdd,
+    OffloadSet,
+    SysctlSet,
+    VethAdd,
+)
+
+# Connecting over a link that is cut ends after 1 + 2 + 4 s, before QEMU is said to hang that shall cancel.
+CONNECTING_RETRIES = "2"
+LOOPBACK, PORT = "127.0.0.1", 4444
+
+
+def ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
+    """A veth for each."""
+    for host, entry in plan.world.hosts.items():
+        if (vnic := entry.vnic) is None:
+            continue
+        switch, path, namespace = out.vswitches[str(vnic.vswitch)], f"hosts.{host}.vnic", host_namespace(host)
+        names = taken.setdefault(namespace, set())
+        own, port = interface(OWN, names), interface(f"{OWN}.port", names)
+        switch.join_guest(host, OWN, vnic, port, out)
+        near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
+        out.add(path, VethAdd((near, End(namespace, own, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
+        out.hosts[host], out.ports[host_port(host)] = Place(namespace, own), Place(namespace, port)
+        if (rules := switch.rules()) is not None:
+            out.add(path, BridgePortSet(namespace, port, rules))
+        out.add(path, LinkSet(namespace, port, up=True))
+
+
+def configured(plan: Plan, out: Lowered) -> None:
+    """Its end of it, as a guest's vNIC is configured."""
+    shared = sharing(plan)
+    for host, place in out.hosts.items():
+        vnic, namespace, path = plan.world.hosts[host].vnic, place.namespace, f"hosts.{host}.vnic"
+        assert vnic is not None
+        # A bridge beside it, without an address, would answer for it, and take what is sent to it.
+        out.add(path, SysctlSet(namespace, "net/ipv4/conf/all/arp_ignore", "1"))
+        out.add(path, SysctlSet(namespace, "net/ipv4/tcp_syn_retries", CONNECTING_RETRIES))
+        if vnic.offloads == "off":
+            out.add(path, OffloadSet(namespace, place.link, OFFLOADS_OFF))
+        out.add(path, LinkSet(namespace, place.link, up=True))
+        out.add(path, *(AddressAdd(namespace, place.link, address) for address in vnic.ip))
+        out.add(path, *pushback(namespace, place.link, vnic, shared=vnic.vswitch in shared))
+        for other in out.hosts if plan.world.arp == "static" else ():
+            far = plan.world.hosts[other].vnic
+            if far is None or other == host:
+                continue
+            near = {ip_interface(text).network for text in vnic.ip}
+            for address in map(ip_interface, far.ip):
+                if address.network in near:
+                    out.add(path, NeighbourAdd(namespace, place.link, str(address.ip), far.mac))
+
+
+def copied(plan: Plan, guest: str, action: Action, out: Lowered) -> Copied | None:
+    """Where a guest's memory goes: between its hosts' addresses, or over the loopback of its own machines' network."""
+    if mode_of(action) == COLD:
+        return None
+    source, to = plan.world.guests[guest].host, str(action.to)
+    if action.over != NETWORK:
+        return Copied(out.guests[guest], out.guests[guest], LOOPBACK, PORT)
+    there = plan.world.hosts[to].vnic
+    assert there is not None
+    port = PORT + list(moves(plan)).index(guest)  # those that go to one host listen beside each other
+    return Copied(host_namespace(source), host_namespace(to), str(ip_interface(there.ip[0]).ip), port)
+
+
+def has_ipv6(plan: Plan, host: str) -> bool:
+    """Whether its own address is of IPv6."""
+    own = plan.world.hosts[host].vnic
+    return own is not None and any(":" in text for text in own.ip)

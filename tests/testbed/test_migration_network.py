@@ -1,0 +1,181 @@
+"""A machine is copied over the links of its clients: what crosses them is what was sent, and a link that is cut ends it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import machine_world as machines
+import numpy as np
+import process_world as processes
+import pytest
+import testbed_world as worlds
+from migration_world import RATE_BIT_PER_S, S, over_links, three_hosts
+
+from virtlab.errors import GuestError
+from virtlab.plan import Outcome, Plan, Trial
+from virtlab.planner.copying import addressed
+from virtlab.testbed import Testbed
+from virtlab.testbed.build.moves import userfaults_missing
+from virtlab.testbed.vswitches.ovs import missing as ovs_missing
+
+pytestmark = [
+    pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
+    pytest.mark.timeout(600),
+]
+WRITES = {"rate_byte_per_s": 4_000_000, "working_set_bytes": 16 << 20}
+SEGMENT_RATIO = 1538 / 1448  # octets of a line for those of memory, in full segments of TCP with time stamps
+
+
+def played(plan: Plan, sink: worlds.MemorySink | None = None) -> tuple[worlds.MemorySink, Outcome]:
+    assert Testbed().check(plan) == []
+    sink = sink or worlds.MemorySink()
+    with Testbed().open(plan, worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    return sink, outcome
+
+
+def crossed(sink: worlds.MemorySink, entity: str, counter: str) -> int:
+    """By how much a counter grew from the begin of the move until the guest was there."""
+    before, after = (sink.counters(f"go.{edge}") for edge in ("started", "finished"))
+    return after[entity, counter] - before.get((entity, counter), 0)
+
+
+def of_move(sink: worlds.MemorySink, metric: str) -> list[float]:
+    return [
+        float(value)
+        for stream, _, columns in sink.blocks
+        if stream == "migration"
+        for name, value in zip(columns["metric"], columns["value"], strict=True)
+        if name == metric
+    ]
+
+
+def answers(sink: worlds.MemorySink) -> tuple[Any, Any]:
+    """Numbers that were answered, in the order of the answers, and when each was there, in ns."""
+    kept = [columns for _, schema, columns in sink.blocks if schema == "rtt/1"]
+    numbers = np.concatenate([each["seq"] for each in kept])
+    at_ns = np.concatenate([each["sent_ns"] + each["rtt_ns"] for each in kept])
+    order = np.argsort(at_ns, kind="stable")
+    return numbers[order], at_ns[order]
+
+
+def check_it_is_there(sink: worlds.MemorySink, outcome: Outcome) -> None:
+    """One guest answers each number once, at the end from its destination."""
+    assert {name for name in outcome.marks if name.startswith("go.")} == {
+        "go.started",
+        "go.finished",
+        "go.done",
+    }
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    assert (at_ns > outcome.marks["go.finished"].t_ns).sum() > 50, "clients find it at the other host"
+    events = {event.what: event.t_ns for event in sink.events}
+    stood_still = (at_ns > events["go.paused"] + 10**7) & (at_ns < events["go.resumed"])
+    assert not stood_still.any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "arp", "connections"),
+    [
+        ("linux_bridge", "live", None),
+        ("linux_bridge", "static", 4),
+        pytest.param(
+            "ovs-netdev",
+            "static",
+            None,
+            marks=pytest.mark.skipif(ovs_missing() is not None, reason=str(ovs_missing())),
+        ),
+    ],
+)
+def test_what_a_move_says_it_sent_crossed_both_links_and_no_faster_than_they_are(
+    kind: str, arp: str, connections: int | None
+) -> None:
+    world = three_hosts(memory_bytes=128 << 20) | {"arp": arp}
+    more = {"connections": connections} if connections else {}
+    sink, outcome = played(over_links(kind=kind, counted=True, world=world, dirty=WRITES, **more))
+    check_it_is_there(sink, outcome)
+    (sent,), (total_ns,) = of_move(sink, "migration_sent"), of_move(sink, "migration_time")
+    assert sent > WRITES["working_set_bytes"]
+    # What a host's own vNIC sent, less headers, is the copy; all of it crossed the links of both hosts.
+    own = crossed(sink, "hosts.h1.vnic", "sent_bytes")
+    assert sent <= own <= sent * SEGMENT_RATIO * 1.1
+    for entity, counter in (
+        ("uplinks.h1.up", "sent_bytes"),
+        ("uplinks.h2.up", "received_bytes"),
+        ("links.l0.ab", "bytes"),
+        ("links.l1.ba", "bytes"),
+        ("hosts.h2.vnic", "received_bytes"),
+    ):
+        assert crossed(sink, entity, counter) >= sent, entity
+    assert total_ns / S > sent * 8 / RATE_BIT_PER_S, "no link is faster than its rate"
+    if kind == "linux_bridge":
+        told = crossed(sink, "vswitches.h2.br", "received_bytes")
+        assert told < 10_000, "a bridge beside the address takes nothing in its place"
+
+
+def test_two_machines_that_move_to_one_host_at_a_time_listen_beside_each_other() -> None:
+    world = three_hosts()
+    world["guests"]["w"] = {
+        "platform": "qemu",
+        "host": "h3",
+        "vnics": {"eth0": worlds.vnic(4, vswitch="h3.br")},
+    }
+    values = over_links(world=world).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["world"]["hosts"] = {name: {} for name in values["world"]["hosts"]}
+    go, settle = values["timeline"][1:3]
+    values["timeline"].append({**go, "id": "too", "guest": "w"})
+    settle["after"] = {"all": ["go.finished", "too.finished"]}
+    sink, outcome = played(addressed(Plan.model_validate(values)))
+    assert {"go.finished", "too.finished"} <= outcome.marks.keys()
+    assert len(of_move(sink, "migration_sent")) == 2
+    last = max(outcome.marks[name].t_ns for name in ("go.finished", "too.finished"))
+    assert sink.counters("end")["hosts.h2.vnic", "received_bytes"] > sum(of_move(sink, "migration_sent"))
+    assert (answers(sink)[1] > last).sum() > 50
+
+
+def cut() -> None:
+    """The wire of the destination's host carries nothing any more."""
+    (there,) = processes.named(b"-incoming")
+    enter = ["nsenter", "-t", str(there), "-n", "ip", "link", "set", "dev", "up", "down"]
+    subprocess.run(enter, check=True)
+
+
+@pytest.mark.parametrize(
+    ("when", "later_s", "connections"),
+    [("load.started", 0.3, None), ("go.started", 2.0, None), ("go.started", 2.0, 4)],
+)
+def test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays(
+    when: str, later_s: float, connections: int | None
+) -> None:
+    more = {"connections": connections} if connections else {}
+    plan = over_links(rate_byte_per_s=5_000_000, timeout_ns=6 * S, **more)
+    sink, outcome = played(plan, worlds.ActingSink(cut, at=when, later_s=later_s))
+    assert {name for name in outcome.marks if name.startswith("go.")} == {"go.started", "go.cancelled"}
+    assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    assert len(numbers) > 0.9 * (numbers.max() + 1), "it never stood still"
+    assert (at_ns > outcome.marks["go.cancelled"].t_ns).sum() > 50, "it runs on where it was"
+    assert not processes.named(b"qemu-system-x86_64")
+
+
+def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's own processes may ask for pages here")
+    if userfaults_missing() is not None:
+        # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
+        monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
+        monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
+    plan = over_links(
+        mode="post_copy",
+        downtime_limit_ns=None,
+        rate_byte_per_s=5_000_000,
+        timeout_ns=6 * S,
+        on_timeout="fail",
+    )
+    with Testbed().open(plan, worlds.Patient()) as session, pytest.raises(GuestError, match="guest is lost"):
+        session.run(Trial("t0", 1), worlds.ActingSink(cut, at="go.started", later_s=2.5))
+    assert not processes.named(b"qemu-system-x86_64")

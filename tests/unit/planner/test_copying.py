@@ -197,7 +197,7 @@ def test_open_vswitch_has_a_rule_for_the_host() -> None:
     switch, own = out.vswitches["h1.br"], plan.world.hosts["h1"].vnic
     assert isinstance(switch, OvsBridge)
     assert own is not None
-    assert switch.addresses[own.mac] == "host.port"
+    assert switch.addresses[own.mac] == "_host.port"
 
 
 def test_the_machines_of_a_copy_run_in_their_hosts_networks_and_listen_beside_each_other() -> None:

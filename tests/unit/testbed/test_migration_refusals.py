@@ -99,7 +99,7 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (move(connections=17), "timeline.go.connections", "a number from 2 to 16"),
         (move(compression="zstd"), "timeline.go.compression", "'connections: 2'"),
         (move(compression="xbzrle", connections=2), "timeline.go.compression", "remove 'connections'"),
-        (move(over="network"), "timeline.go.over", "no host has an address"),
+        (move(over="network"), "timeline.go.over", "no address of the guests' network is left for h1"),
         (move(timeout_ns=None), "timeline.go.timeout", "write 'timeout: 30 s'"),
         (move(timeout_ns=60 * 10**9), "timeline.go.timeout", "50 s at most"),
         (move(to="h1"), "timeline.go.to", "'h1' is not another host"),

@@ -12,7 +12,7 @@ from virtlab.plan import Action, Plan
 from virtlab.planner.moves import COLD, NETWORK, mode_of, moves
 from virtlab.planner.pushback import sharing
 from virtlab.planner.wiring import OWN, host_port
-from virtlab.testbed.kinds.lowered import Copied, Lowered, Place
+from virtlab.testbed.kinds.lowered import OWN_LINK, Copied, Lowered, Place
 from virtlab.testbed.queues.pacing import pushback
 from virtlab.testbed.steps.names import host_namespace, interface
 from virtlab.testbed.steps.operations import (
@@ -38,12 +38,11 @@ def ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
         if (vnic := entry.vnic) is None:
             continue
         switch, path, namespace = out.vswitches[str(vnic.vswitch)], f"hosts.{host}.vnic", host_namespace(host)
-        names = taken.setdefault(namespace, set())
-        own, port = interface(OWN, names), interface(f"{OWN}.port", names)
+        port = interface(f"{OWN_LINK}.port", taken.setdefault(namespace, set()))
         switch.join_guest(host, OWN, vnic, port, out)
         near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
-        out.add(path, VethAdd((near, End(namespace, own, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
-        out.hosts[host], out.ports[host_port(host)] = Place(namespace, own), Place(namespace, port)
+        out.add(path, VethAdd((near, End(namespace, OWN_LINK, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
+        out.ports[host_port(host)] = Place(namespace, port)
         if (rules := switch.rules()) is not None:
             out.add(path, BridgePortSet(namespace, port, rules))
         out.add(path, LinkSet(namespace, port, up=True))

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from virtlab.planner.wiring import OWN
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Operation, Step
 
 if TYPE_CHECKING:
     from virtlab.testbed.kinds.switch import BuiltSwitch
+
+
+OWN_LINK = "_host"  # no name of a Plan begins so
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,6 @@ class Lowered:
     steps: list[Step] = field(default_factory=list)
     guests: dict[str, str] = field(default_factory=dict)  # guest -> namespace
     vnics: dict[tuple[str, str], Place] = field(default_factory=dict)
-    hosts: dict[str, Place] = field(default_factory=dict)  # host -> its own vNIC, if it has one
     uplinks: dict[str, Place] = field(default_factory=dict)  # port -> interface on the host's side
     fabric_ports: dict[str, str] = field(default_factory=dict)  # port -> interface in `fabric`
     vswitches: dict[str, BuiltSwitch] = field(default_factory=dict)
@@ -79,6 +82,12 @@ class Lowered:
     late: list[Step] = field(
         default_factory=list
     )  # about ports that come with a hypervisor's guests, once they are there
+
+    @property
+    def hosts(self) -> dict[str, Place]:
+        """Host -> its own vNIC, if it has one: beside the port of its virtual switch."""
+        own = {name.partition(":"): place for name, place in self.ports.items() if name.startswith(f"{OWN}:")}
+        return {host: Place(place.namespace, OWN_LINK) for (_, _, host), place in own.items()}
 
     def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
         """Adds operations where a guest's network is: in the private world, or inside its own kernel."""

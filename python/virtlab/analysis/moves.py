@@ -15,6 +15,7 @@ from virtlab.analysis.context import RoleContext
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.lazy import NDArray, np
 from virtlab.metrics.migration import OF_CLIENTS
+from virtlab.results import RunRecord
 
 NO_REPLY = "no reply came after the move"
 ANSWERED_ALONE = "this workload has no rows of requests without an answer"
@@ -22,16 +23,15 @@ NONE_BEFORE = "no reply came before the move"
 NOT_OVER = "the guest did not move to its end"
 
 
-def spans(context: RoleContext) -> Iterator[tuple[int, int]]:
-    """Begin and end (ns) of each move of the guest at which a role ends; the end of one that stayed is when it gave up."""
-    marks = context.record.marks
-    for action in context.record.plan.timeline:
-        if action.do == MIGRATE.name and action.guest == context.role.to:
-            begin = marks.get(f"{action.id}.started")
-            ends = [marks[name].t_ns for event in ("finished", "cancelled", "failed", "timeout")
-                    if (name := f"{action.id}.{event}") in marks]  # fmt: skip
+def spans(record: RunRecord) -> Iterator[tuple[str, int, int]]:
+    """Guest, begin and end (ns) of each move of a run; the end of one that stayed is when it gave up."""
+    for action in record.plan.timeline:
+        if action.do == MIGRATE.name and action.guest is not None:
+            begin = record.marks.get(f"{action.id}.started")
+            ends = [record.marks[name].t_ns for event in ("finished", "cancelled", "failed", "timeout")
+                    if (name := f"{action.id}.{event}") in record.marks]  # fmt: skip
             if begin is not None and ends:
-                yield begin.t_ns, min(ends)
+                yield action.guest, begin.t_ns, min(ends)
 
 
 def values(context: RoleContext) -> None:
@@ -44,7 +44,7 @@ def values(context: RoleContext) -> None:
     if exchanges is None:
         return
     due, answered, tells_lost = exchanges
-    found = list(spans(context))
+    found = [(begin, end) for guest, begin, end in spans(context.record) if guest == context.role.to]
     if not found:
         for metric in OF_CLIENTS:
             context.out.absent(metric, NOT_OVER)

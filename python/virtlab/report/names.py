@@ -43,6 +43,11 @@ REALISATION = "links"  # the panel and column of the link realisation, where a d
 CORES_PLOT = "cpu-of-cores-during-tests"
 WRITES_PLOT = "writes-of-disks-by-load"
 MOVES_PLOT = "memory-left-of-moves-over-time"
+AROUND_MOVES_PLOTS = {
+    "response times": "response-times-around-moves",
+    "processors": "processors-around-moves",
+    "writes": "writes-around-moves",
+}
 CLASS_WAITS_PLOT = "waits-of-classes"
 CLASS_DROPS_PLOT = "drops-of-classes"
 CONDITIONS, READ_BACK = "conditions", "read-back"

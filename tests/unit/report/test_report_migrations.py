@@ -13,7 +13,7 @@ from virtlab.results import Dataset
 MS = 1_000_000
 
 
-def test_bytes_left_are_told_by_guest_from_the_beginning_of_its_move(tmp_path: Path) -> None:
+def test_bytes_left_are_told_by_guest_from_the_beginning_of_the_first_move(tmp_path: Path) -> None:
     at = START + MS * np.array([50, 100, 150, 60, 200])
     rows = {
         "t_ns": at,
@@ -27,7 +27,7 @@ def test_bytes_left_are_told_by_guest_from_the_beginning_of_its_move(tmp_path: P
         found = moves_of(db, dataset.runs(), {0: {"dirty": "2 MB/s"}})
     assert [(one.entity, one.x, one.y) for one in found] == [
         ("guests.v", (0.0, 0.05, 0.1), (9e6, 4e6, 0.0)),
-        ("guests.w", (0.0,), (7e6,)),
+        ("guests.w", (0.01,), (7e6,)),
     ]
     assert {tuple(one.point.items()) for one in found} == {(("dirty", "2 MB/s"),)}
 

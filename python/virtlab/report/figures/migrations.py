@@ -10,7 +10,7 @@ from virtlab.report.figures.panels import arrange
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.words import point_words
 
-GROUP = "health"
+GROUP = "moves"
 
 
 def migration_figures(data: Gathered) -> Iterator[Figure]:
@@ -26,9 +26,10 @@ def migration_figures(data: Gathered) -> Iterator[Figure]:
         for x, y in zip(one.x, one.y, strict=True)
     ]
     tooltip = tips(("entity", "of"), ("x", "s", ".4~g"), ("y", "left, B", ".4~s"), ("run", "run"))
-    x = amount("x", "seconds since the move began", scale={"nice": False})
+    x = amount("x", "seconds since the first move began", scale={"nice": False})
     y = amount("y", "bytes left", axis={"format": "~s"})
-    line = layer(rows, "line", "curve", x=x, y=y, color=name("entity", "", guests), tooltip=tooltip)
+    color = name("entity", "", guests)
+    line = layer(rows, "line", "curve", look={"strokeJoin": "round"}, x=x, y=y, color=color, tooltip=tooltip)
     yield Figure(
         name=names.MOVES_PLOT,
         title="Memory left to be copied of guests that move, over time",

@@ -155,5 +155,6 @@ def _alone(layer: Row) -> Row:
         if "field" in channels.get(channel, {}):
             legend = {**channels[channel].get("legend", {}), "offset": 34}
             channels[channel] = {**channels[channel], "legend": legend}
-    channels["y"] = {**channels["y"], "axis": {**channels["y"].get("axis", {}), **_ABOVE}}
+    if "y" in channels:  # a shade has the whole height
+        channels["y"] = {**channels["y"], "axis": {**channels["y"].get("axis", {}), **_ABOVE}}
     return {**layer, "encoding": channels}

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
+from virtlab.report.figures.around_moves import around_moves_figures
 from virtlab.report.figures.classes import class_figures
 from virtlab.report.figures.comparison import comparison_figures
 from virtlab.report.figures.cores import cores_figure
@@ -63,6 +64,7 @@ def figures_of(data: Gathered) -> list[Figure]:
         *([cores] if cores is not None else []),
         *processing_figures(data),
         *disk_figures(data),
+        *around_moves_figures(data),
         *migration_figures(data),
     ]
 

@@ -19,6 +19,7 @@ from virtlab.analysis.window import beside_of
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import Experiment, load_text
 from virtlab.report.gather import conditions, wire
+from virtlab.report.gather.around_moves import around_moves_of
 from virtlab.report.gather.distributions.curves import curves_of
 from virtlab.report.gather.distributions.histograms import histograms_of
 from virtlab.report.gather.distributions.over_time import over_time_of
@@ -122,6 +123,7 @@ def gather(
                 courses_of(db, used, settings),
                 over_time_of(db, results),
                 moves_of(db, used, settings),
+                around_moves_of(db, used, settings),
             )
             queued, classes = queues(db, used, settings)
             quality = conditions.link_quality(db, used)

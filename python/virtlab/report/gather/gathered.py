@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.analysis.effects import Effect
+from virtlab.report.gather.around_moves import Around
 from virtlab.report.gather.distributions.histograms import Histogram
 from virtlab.report.gather.distributions.over_time import OverTime
 from virtlab.report.gather.distributions.recurrence import Recurring
@@ -68,6 +69,7 @@ class Samples:
     processing: tuple[Course, ...] = ()
     over_time: tuple[OverTime, ...] = ()
     moves: tuple[MoveCourse, ...] = ()
+    around_moves: tuple[Around, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
-from virtlab.report.figures import classes, comparison, cores
+from virtlab.report.figures import classes, comparison, cores, migrations
 from virtlab.report.figures.figure import Figure
 from virtlab.report.gather.contrasts.comparison import worth_drawing
 from virtlab.report.gather.gathered import Gathered
@@ -56,6 +56,13 @@ class _Results:
             yield self._metrics(role, of_role)
         for role in self.data.searched_roles:
             yield self._search(role)
+        if moves := self._drawn(migrations.GROUP):
+            yield section(
+                "moves", "Guests that move", short="moves", figures=moves,
+                about="What clients see of guests and services, what processors and disks do, and what is left to be "
+                "copied, from the start of the first move of a run; before it, time is negative. Requests without a "
+                "reply have no response time: they are in the blackout.",
+            )  # fmt: skip
         if queues := self._drawn(classes.GROUP):
             yield section(
                 "queues", "Classes of queues", short="classes", figures=queues,

@@ -81,11 +81,13 @@ def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord])
         db.executemany("INSERT INTO role_windows VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def rows_of(source: Source) -> str:
-    """SQL of the samples of a role (one parameter) that count: run, point, link_realisation, t_ns, value."""
+def rows_of(source: Source, *, counted: bool = True) -> str:
+    """SQL of the samples of a role (one parameter): run, point, link_realisation, t_ns, value. `counted`: those that count;
+    else all of a run, without a warm-up.
+    """
+    counts = f" AND s.{source.instant} >= w.begin_ns AND s.{source.instant} < w.end_ns" if counted else ""
     return (
         f"SELECT s.run, s.point, s.link_realisation, s.{source.instant} AS t_ns, ({source.value}) AS value "
         f"FROM {source.view} s JOIN role_windows w ON w.run = s.run AND w.stream = s.stream "
-        f"WHERE s.stream = ? AND s.status = 'ok' AND ({source.counts}) "
-        f"AND s.{source.instant} >= w.begin_ns AND s.{source.instant} < w.end_ns"
+        f"WHERE s.stream = ? AND s.status = 'ok' AND ({source.counts}){counts}"
     )

@@ -4,6 +4,12 @@ The parameters of the model come from separate runs: V and R from guests that wr
 for the state of devices and the re-convergence from the same; and from one that is paused early how fast QEMU sends what
 is left, which it does not limit. D is what the writer counted before its guest moved. Each migration has a world of its
 own. On a machine that does other things meanwhile the figures say nothing: the load is told beside them.
+
+VIRTLAB_MOVES is how many guests move beside those of the parameters (24; the first 8 have every rate once). With
+VIRTLAB_MOVES_KEPT=FILE each move is a line of that file, and what is there is not moved again: an interrupted bench goes on.
+
+Before them, and without a testbed, the CPU time in which the simulator plays a guest of 14 GB whose copy crosses links of
+1 Gbit/s as a fluid.
 """
 
 from __future__ import annotations
@@ -13,8 +19,9 @@ import os
 import platform
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +35,11 @@ from _skipped import skipped
 from migration_world import S, moving_plan, three_hosts
 
 from virtlab.analysis.moves import blackout
+from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
+from virtlab.planner import plan_run
 from virtlab.prediction.migration import Fixed, Moved, Policy, courses
+from virtlab.simulator import Simulator
 from virtlab.testbed import Testbed
 
 MEMORY_BYTES = 256 << 20
@@ -38,7 +48,32 @@ PAGE_BYTES = 4096
 LIMIT_NS = 100_000_000
 EVERY_NS = 1_000_000  # of the client
 BANDWIDTHS = (60_000_000, 80_000_000, 100_000_000)
-RATES = (1_000_000, 5_000_000, 10_000_000, 15_000_000, 20_000_000, 25_000_000, 30_000_000, 40_000_000)
+RATES = (
+    1_000_000,
+    40_000_000,
+    20_000_000,
+    5_000_000,
+    30_000_000,
+    10_000_000,
+    25_000_000,
+    15_000_000,
+)  # first the ends
+MOVES = len(RATES) * len(BANDWIDTHS)
+FLUID_CPU_S_MAX = 2.0
+FLUID = """
+version: 1
+name: fluid
+hosts: {h1: {platform: qemu, memory: 14 GB}, h2: {}, h3: {}}
+topology: star
+link: {rate: 1 Gbit/s}
+network: {arp: live}
+roles: {client: {workload: rtt, from: h3.g1, to: h1.g1, interval: 100 ms, count: 100000}}
+timeline:
+  - {id: load, do: start, role: client}
+  - {id: go, do: migrate, guest: h1.g1, to: h2, over: network, timeout: 200 s, after: load.started + 1 s}
+  - {id: end, do: stop, role: client, after: go.finished + 1 s}
+windows: {measured: {from: load.started, to: end.done}}
+"""
 TOTAL_RATIO_MAX, PAUSE_RATIO_MAX, PAUSE_MAX_S = 0.1, 0.1, 0.01
 
 
@@ -54,15 +89,60 @@ class Measured:
     rounds: float
     dirty_byte_per_s: float
     blackout_s: float | None
+    load: float  # of the machine, afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Moves that were measured, by what was asked for; a line of `file` each."""
+
+    file: Path | None
+    found: dict[str, Measured]
+
+    @classmethod
+    def of(cls, name: str | None) -> Kept:
+        """Those of a file, or none yet."""
+        file = Path(name) if name else None
+        lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
+        rows = [json.loads(line) for line in lines]
+        return cls(file, {row["asked"]: Measured(**row["measured"]) for row in rows})
+
+    def move(self, bandwidth: int, dirty: int, again: int = 0, **more: int) -> Measured:
+        """Measured once; `again` tells those apart that are asked for several times."""
+        asked = json.dumps([bandwidth, dirty, again, more])
+        if asked not in self.found:
+            self.found[asked] = _move(bandwidth, dirty, **more)
+            if self.file is not None:
+                with self.file.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps({"asked": asked, "measured": asdict(self.found[asked])}) + "\n")
+        return self.found[asked]
+
+
+def pairs(count: int) -> list[tuple[int, int]]:
+    """Bandwidth and dirty rate of so many moves: every rate once at bandwidths in turn, then at the next ones.
+
+    >>> pairs(2)
+    [(60000000, 1000000), (80000000, 40000000)]
+    >>> len(set(pairs(24))), pairs(25)[24] == pairs(1)[0]
+    (24, True)
+    """
+    return [
+        (BANDWIDTHS[(at % len(RATES) + at // len(RATES)) % len(BANDWIDTHS)], RATES[at % len(RATES)])
+        for at in (one % MOVES for one in range(count))
+    ]
 
 
 def bench() -> Iterator[dict[str, Any]]:
-    """A line per migration, then how far the model is from all of them; or the reason that there are none."""
+    """The fluid, then a line per migration, and how far the model is from all of them; or the reason that there are none."""
+    yield _fluid()
     why = machines.missing()
     if why is not None:
         yield skipped("migration", why)
         return
-    still = {rate: _move(rate, 0) for rate in BANDWIDTHS}
+    chosen = pairs(int(os.environ.get("VIRTLAB_MOVES", MOVES)))
+    kept = Kept.of(os.environ.get("VIRTLAB_MOVES_KEPT"))
+    still = {rate: kept.move(rate, 0) for rate in sorted({rate for rate, _ in chosen})}
+    slowest = min(still)
     carried = {
         rate: one.sent_bytes / (one.total_s - one.setup_s - one.pause_s) for rate, one in still.items()
     }
@@ -73,8 +153,8 @@ def bench() -> Iterator[dict[str, Any]]:
         state_s,
         statistics.median(late_s) if late_s else 0.0,
     )
-    cut = _move(BANDWIDTHS[0], RATES[-1], rounds_limit=1, downtime_limit_ns=1_000_000)
-    left = cut.sent_bytes - carried[BANDWIDTHS[0]] * (cut.before_pause_s - cut.setup_s)
+    cut = kept.move(slowest, max(RATES), rounds_limit=1, downtime_limit_ns=1_000_000)
+    left = cut.sent_bytes - carried[slowest] * (cut.before_pause_s - cut.setup_s)
     in_pause = left / max(cut.pause_s - state_s, 1e-3)
     yield {
         "name": "migration.parameters", "value": in_pause, "unit": "byte/s", "ratio": None,
@@ -83,21 +163,20 @@ def bench() -> Iterator[dict[str, Any]]:
         "bandwidths_byte_per_s": carried,
     }  # fmt: skip
     totals, pauses, unexplained = [], [], []
-    for rate in BANDWIDTHS:
-        for dirty in RATES:
-            measured = _move(rate, dirty)
-            total_s, pause_s = _modelled(still[rate].sent_bytes, measured, carried[rate], fixed, in_pause)
-            totals.append(abs(total_s / measured.total_s - 1))
-            pauses.append((abs(pause_s / measured.pause_s - 1), abs(pause_s - measured.pause_s)))
-            explained_s = measured.pause_s + fixed.reconvergence_s
-            if measured.blackout_s is not None:
-                unexplained.append(measured.blackout_s - explained_s)
-            yield {
-                "name": "migration.one", "value": measured.total_s, "unit": "s", "ratio": total_s / measured.total_s,
-                "peer": "the model", "goal": None, "bandwidth_byte_per_s": rate,
-                "dirty_byte_per_s": measured.dirty_byte_per_s, "rounds": measured.rounds, "pause_s": measured.pause_s,
-                "modelled_pause_s": pause_s, "blackout_s": measured.blackout_s, "load": os.getloadavg()[0],
-            }  # fmt: skip
+    for at, (rate, dirty) in enumerate(chosen):
+        measured = kept.move(rate, dirty, at // MOVES)
+        total_s, pause_s = _modelled(still[rate].sent_bytes, measured, carried[rate], fixed, in_pause)
+        totals.append(abs(total_s / measured.total_s - 1))
+        pauses.append((abs(pause_s / measured.pause_s - 1), abs(pause_s - measured.pause_s)))
+        explained_s = measured.pause_s + fixed.reconvergence_s
+        if measured.blackout_s is not None:
+            unexplained.append(measured.blackout_s - explained_s)
+        yield {
+            "name": "migration.one", "value": measured.total_s, "unit": "s", "ratio": total_s / measured.total_s,
+            "peer": "the model", "goal": None, "bandwidth_byte_per_s": rate,
+            "dirty_byte_per_s": measured.dirty_byte_per_s, "rounds": measured.rounds, "pause_s": measured.pause_s,
+            "modelled_pause_s": pause_s, "blackout_s": measured.blackout_s, "load": measured.load,
+        }  # fmt: skip
     yield {
         "name": "migration.total_error", "value": statistics.median(totals), "unit": "ratio", "ratio": None,
         "peer": f"the model, median of {len(totals)}", "goal": f"<= {TOTAL_RATIO_MAX}",
@@ -112,6 +191,22 @@ def bench() -> Iterator[dict[str, Any]]:
             "name": "migration.blackout_unexplained", "value": statistics.median(unexplained), "unit": "s",
             "ratio": None, "peer": "pause and re-convergence of separate runs; a client every 1 ms", "goal": None,
         }  # fmt: skip
+
+
+def _fluid() -> dict[str, Any]:
+    """CPU seconds of this process to play the move of 14 GB, and how long it takes in virtual time."""
+    experiment = load_text(FLUID)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    sink = worlds.MemorySink()
+    begun = time.process_time()
+    with Simulator().open(plan, worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), sink)
+    cpu_s = time.process_time() - begun
+    took_ns = outcome.marks["go.finished"].t_ns - outcome.marks["go.started"].t_ns
+    return {
+        "name": "migration.fluid", "value": cpu_s, "unit": "cpu_s", "ratio": None, "peer": "14 GB at 1 Gbit/s, simulated",
+        "goal": f"<= {FLUID_CPU_S_MAX}", "virtual_s": took_ns / S,
+    }  # fmt: skip
 
 
 def _modelled(
@@ -154,7 +249,7 @@ def _move(bandwidth: int, dirty: int, **more: Any) -> Measured:
         total_s=found["migration_time"] / S, pause_s=found["pause"] / S, setup_s=found["migration_setup"] / S,
         sent_bytes=found["migration_sent"], before_pause_s=(paused - began) / S, rounds=found["migration_rounds"],
         dirty_byte_per_s=float(rows["written_pages"][before].sum()) * PAGE_BYTES / lasted_s,
-        blackout_s=(gap[1] - gap[0]) / S if gap is not None else None,
+        blackout_s=(gap[1] - gap[0]) / S if gap is not None else None, load=os.getloadavg()[0],
     )  # fmt: skip
 
 

@@ -86,6 +86,7 @@ def names_of_experiment(path: Path) -> dict[str, str]:
             found[names.processing(share, "by load")] = f"processors against the load, share {words}"
     if any(action.do == MIGRATE.name for action in study.timeline or ()):
         found[names.MOVES_PLOT] = "memory left to be copied of guests that move, over time"
+        found |= {plot: f"{what} from the start of a move" for what, plot in names.AROUND_MOVES_PLOTS.items()}
     sampled = study.collect.telemetry or {"guest.disk", "host.disk"} & set(study.collect.series)
     hosts = study.wiring.hosts.values()
     if sampled and any(one.disk for host in hosts for one in (host, *host.guests.values())):

@@ -157,6 +157,7 @@ class Move:
     def give_up(self, control: Control) -> None:
         """Has QEMU stop copying: the guest runs on where it is. GuestError when it is in two places, and lost."""
         if self.there:
+            self._end_destination(control)  # which nothing would hear from any more
             what = "its time-out passed while its memory was in two places, so the guest is lost"
             raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
         self.source.execute("migrate_cancel")
@@ -180,8 +181,7 @@ class Move:
 
         GuestError when it does not run there.
         """
-        with contextlib.suppress(AgentError):
-            control.call("kill", {"channel": self.destination.process, "signal": int(signal.SIGKILL)})
+        self._end_destination(control)
         if self.source.execute("query-status")["status"] != "running":
             self.source.execute("cont")
         if (state := self.source.execute("query-status")["status"]) != "running":
@@ -190,6 +190,10 @@ class Move:
             )
         control.call("hand_over", {"channel": self.agent, "held": False})
         self.destination.monitor.close()
+
+    def _end_destination(self, control: Control) -> None:
+        with contextlib.suppress(AgentError):
+            control.call("kill", {"channel": self.destination.process, "signal": int(signal.SIGKILL)})
 
 
 def hold_back(control: Control, guest: str, agent: int) -> None:

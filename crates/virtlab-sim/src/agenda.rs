@@ -45,7 +45,7 @@ pub enum Due {
     Disk(usize),
     /// A server may be done with a request.
     Serve(usize),
-    /// A role has something to forward.
+    /// A role has something to forward, or an answer.
     Call(usize),
     /// Guests that move, and what is copied of them.
     Copy,

@@ -108,6 +108,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         pools: Vec::new(),
         usage: Vec::new(),
         disk_usage: Vec::new(),
+        stores: Vec::new(),
         vnics: all()
             .map(|host| Vnic {
                 name: format!("h{host}"),

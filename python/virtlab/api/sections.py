@@ -909,6 +909,29 @@ ProgramRole = TypedDict(
 )
 
 
+ObjectsRole = TypedDict(
+    "ObjectsRole",
+    {  # operations on objects of a store, by threads in turns or at a rate
+        "workload": "Required[Literal[\"objects\"]]",
+        "from": "Required[str]",
+        "to": "Required[str]",
+        "as": "Literal[\"measure\", \"load\"] | str",
+        "meter": "Literal[\"virtlab\"] | str",
+        "family": "Literal[\"ipv4\", \"ipv6\"] | str",
+        "enabled": "bool | str",
+        "duration": "str",
+        "count": "int | str",
+        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\"] | Mapping[str, Any] | str]",
+        "size": "str",
+        "threads": "int | str",
+        "rate": "str",
+        "arrivals": "Literal[\"constant\", \"poisson\"] | str",
+        "folder": "str",
+    },
+    total=False,
+)
+
+
 class Role(TypedDict, total=False):
     """Keys of a section."""
 
@@ -1017,6 +1040,35 @@ class ProgramService(TypedDict, total=False):
     simulated_as: ProgramServiceSimulatedAs | str
     cpu: str
     memory: str
+
+
+class StoreServiceReady(TypedDict, total=False):
+    """at which port it listens, and for how long that is waited for"""
+
+    port: int | str
+    every: str
+    timeout: str
+
+
+class StoreService(TypedDict, total=False):
+    """a distributed store of objects on its guests, asked by objects"""
+
+    kind: Required[Literal["store"]]
+    on: Required[str | Sequence[str]]
+    needs: str | Sequence[str]
+    ready: StoreServiceReady
+    copies: int | str
+    lookup: Literal["multicast", "ring", "elastic_hash"] | str
+    partitions: int | str
+    zones: int | str
+    written_by: Literal["client", "proxy", "primary"] | str
+    proxies: str | Sequence[str]
+    write_quorum: int | str
+    read_quorum: int | str
+    ack: Literal["memory", "disk"] | str
+    cache: str
+    question: str
+    timeout: str
 
 
 class Brought(TypedDict, total=False):
@@ -1321,8 +1373,8 @@ class Sections(TypedDict, total=False):
     collect: Collect | str
     limits: Limits | str
     search: Search | str
-    roles: Required[Mapping[str, RttRole | BurstLoadRole | UdpStreamRole | TcpStreamRole | TcpRrRole | HttpGetRole | RequestResponseRole | PspingRole | RawStreamRole | RtTasksRole | DirtyRole | ProgramRole | Role | str]]
-    services: Mapping[str, DemandServerService | ProgramService]
+    roles: Required[Mapping[str, RttRole | BurstLoadRole | UdpStreamRole | TcpStreamRole | TcpRrRole | HttpGetRole | RequestResponseRole | PspingRole | RawStreamRole | RtTasksRole | DirtyRole | ProgramRole | ObjectsRole | Role | str]]
+    services: Mapping[str, DemandServerService | ProgramService | StoreService]
     traces: Mapping[str, str]
     brought: Mapping[str, Brought]
     timeline: Sequence[StartAction | StopAction | RunAction | SetAction | WaitAction | ExecAction | ResetAction | MigrateAction | CallAction]

@@ -105,6 +105,7 @@ class AtService:
         [Values], Mapping[str, str]
     ]  # parameters, by their names in the file, that such a role does not have -> why
     only: Callable[[Values], list[tuple[str, str]]]  # (parameter, why) of values that other roles cannot have
+    whole: bool = False  # it asks a service at all of its guests, never one of them
     places: bool = False  # its rows say at which server of the service each request entered
     does_not_fit: Callable[[Values, Values], list[str]] = (
         lambda _role, _service: []
@@ -373,6 +374,10 @@ class ServiceKind:
     active: str | None = (
         None  # parameter that names the guest of its active server, to which those of its other guests forward
     )
+    whole: str | None = (
+        None  # the workload that asks it, at all of its guests; None: roles end at one of them
+    )
+    beside: str | None = None  # parameter that names guests that it is on beside those of 'on'
     arms: Arms = field(default_factory=lambda: dict(ALL_ARMS))
 
 

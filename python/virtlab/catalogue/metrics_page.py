@@ -21,6 +21,7 @@ from virtlab.metrics.rates import RATES
 from virtlab.metrics.requests import REQUESTS
 from virtlab.metrics.searches import SEARCHES
 from virtlab.metrics.statistic import STATISTICS
+from virtlab.metrics.stores import STORES
 
 _HEAD = """\
     # Metrics
@@ -63,6 +64,7 @@ def page() -> str:
         ("Machines beside the load", MACHINES),
         ("Guests that move", MIGRATION),
         ("Programs of your own", PROGRAMS),
+        ("Clients of stores", STORES),
     ):
         parts.append(f"\n## {title}\n")
         parts.append(_table(metrics.values()))

@@ -13,6 +13,7 @@ from virtlab.metrics.programs import PROGRAMS
 from virtlab.metrics.rates import RATES
 from virtlab.metrics.requests import REQUESTS
 from virtlab.metrics.searches import SEARCHES
+from virtlab.metrics.stores import STORES
 
 METRICS: dict[str, Metric] = by_key(
     *NETWORK.values(),
@@ -25,5 +26,6 @@ METRICS: dict[str, Metric] = by_key(
     *MACHINES.values(),
     *MIGRATION.values(),
     *PROGRAMS.values(),
+    *STORES.values(),
 )
 """Every metric by key."""

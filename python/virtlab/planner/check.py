@@ -330,7 +330,10 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
             for key, text in declared.placed(service.parameters, service.on):
                 yield _refusal(f"{path}.{key}", text, "name one of its guests")
         yield from _share(path, service.parameters.get(LIMITS[0]))
-        for guest in service.on:
+        beside = (
+            service.parameters.get(declared.beside, ()) if declared is not None and declared.beside else ()
+        )
+        for guest in (*service.on, *beside):
             if guest not in plan.world.guests:
                 yield Refusal(f"{path}.on", f"there is no guest '{guest}'", "name guests of the Plan")
                 continue

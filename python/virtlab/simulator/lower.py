@@ -36,6 +36,7 @@ from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import deeds
 from virtlab.simulator.services import as_simulated, operation, server_of
 from virtlab.simulator.shares import processors, working
+from virtlab.simulator.stores import stores
 
 WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "port", "histogram_buckets", "histogram_edges_ns"}
@@ -59,7 +60,8 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     wiring = Wiring(plan)
     guests = {name: place for place, name in enumerate(world.guests)}
     vswitches = {name: place for place, name in enumerate(world.vswitches)}
-    paths = [vnic_path(guest, name) for guest, entry in world.guests.items() for name in entry.vnics]
+    members = [(guest, name) for guest, entry in world.guests.items() for name in entry.vnics]
+    paths = [vnic_path(*each) for each in members]
     vnics = {path: place for place, path in enumerate(paths)}
     roles = {name: place for place, name in enumerate(plan.roles)}
     tables: dict[str, dict[str, Any]] = {f"vswitch:{name}": {} for name in vswitches}
@@ -130,6 +132,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         **({"noise": noise(seed, world.vswitches)} if world.ipv6_noise else {}),
         "roles": [_role(plan, name, vnics, seed, (overrides or {}).get(name, {})) for name in plan.roles],
         **({"passive": passive} if (passive := _passive(plan, vnics)) else {}),
+        **stores(plan, {each: vnics[vnic_path(*each)] for each in members}, seed),
         "timeline": [
             {**_action(plan, action, roles, guests), "args": lowered_move(plan, action, vnics, vswitches)}
             if action.do == MIGRATE.name

@@ -17,6 +17,7 @@ from virtlab.catalogue.services.demand_server import DEMAND_SERVER, of_server
 from virtlab.catalogue.workloads.program import METERED
 from virtlab.catalogue.workloads.request_response import UDP, works
 from virtlab.plan import Action, Plan, Refusal, Role, Service
+from virtlab.simulator.stores import is_store
 
 OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
 
@@ -45,7 +46,7 @@ def refusals_of_services(plan: Plan) -> Iterator[Refusal]:
     for name, service in plan.world.services.items():
         declared = SERVICES.get(service.kind)
         played = declared is not None and why_not(declared, "simulator", service.parameters) is None
-        if played and server_of(service) is None:
+        if played and server_of(service) is None and not is_store(service):
             yield Refusal(
                 f"services.{name}.kind", f"'{service.kind}' is not modelled", "run the file on the testbed"
             )

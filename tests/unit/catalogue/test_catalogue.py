@@ -32,7 +32,7 @@ def defaults(workload: Workload) -> dict[str, object]:
         written = parameter.default if parameter.default is not None else None
         if written is None and parameter.required:
             written = parameter.kind.example
-            written = YAML(typ="safe").load(written) if written.startswith("[") else written
+            written = YAML(typ="safe").load(written) if written.startswith(("[", "{")) else written
         if written is not None:
             values |= parameter.plan_values(written)
     return values
@@ -74,6 +74,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
             "command",
             "port",
             "guest",
+            "name",
             "file beside the experiment file",
             "files",
             "user",

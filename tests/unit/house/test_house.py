@@ -21,7 +21,7 @@ MAY_USE = {
     "store": {"disk", "wire"},
     "tcp": set(),
     "timeline": set(),
-    "sim": {"disk", "fabric", "migration", "qdisc", "load", "tcp", "timeline", "wire"},
+    "sim": {"disk", "fabric", "migration", "qdisc", "load", "store", "tcp", "timeline", "wire"},
     "agent": {"wire", "disk", "load", "qdisc", "fabric"},
     "py": {"migration", "rt", "sim", "timeline", "wire"},
 }

@@ -104,11 +104,11 @@ def test_what_a_cost_cannot_stand_for_is_refused(
 
 
 def test_a_kind_that_nothing_here_serves_as_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SERVICES, "store", ServiceKind("store", "a kind that says it is played"))
-    world = {"hosts": {}, "guests": {}, "services": {"db": {"kind": "store", "on": ["a"]}}}
+    monkeypatch.setitem(SERVICES, "queue", ServiceKind("queue", "a kind that says it is played"))
+    world = {"hosts": {}, "guests": {}, "services": {"db": {"kind": "queue", "on": ["a"]}}}
     plan = Plan.model_validate({"world": world})
     (refusal,) = refusals_of_services(plan)
-    assert (refusal.path, refusal.reason) == ("services.db.kind", "'store' is not modelled")
+    assert (refusal.path, refusal.reason) == ("services.db.kind", "'queue' is not modelled")
 
 
 LOOP = "{workload: request_response, protocol: http, connections: 1, duration: 1 s, from: FROM, to: web, server: SERVER}"

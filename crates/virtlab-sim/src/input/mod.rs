@@ -3,10 +3,12 @@
 mod disks;
 mod migration;
 mod pools;
+mod stores;
 
 pub use disks::{DiskUsage, GuestDisk, Thresholds};
 pub use migration::{Migration, Station};
 pub use pools::{Pool, Sharing, Slicing, Usage, Used};
+pub use stores::Store;
 
 use crate::costs::Given;
 use core::net::IpAddr;
@@ -75,6 +77,9 @@ pub struct Input {
     /// Servers that forward to another.
     #[serde(default)]
     pub passive: Vec<Passive>,
+    /// Distributed stores.
+    #[serde(default)]
+    pub stores: Vec<Store>,
     /// Actions.
     pub timeline: Vec<Action>,
     /// Named intervals between events.

@@ -3,8 +3,8 @@
 pub mod readings;
 
 pub use virtlab_wire::rows::{
-    BurstRow, CounterRow, IntervalRow, MemoryRow, PacketRow, Record, RequestRow, ResponseRow, RtJobRow,
-    RtSupplyRow, RttRow, SentRow, SeriesRow, TransactionRow,
+    BurstRow, CounterRow, IntervalRow, MemoryRow, OperationRow, PacketRow, Record, RequestRow, ResponseRow,
+    RtJobRow, RtSupplyRow, RttRow, SentRow, SeriesRow, TransactionRow,
 };
 
 use virtlab_wire::block;

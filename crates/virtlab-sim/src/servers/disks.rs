@@ -10,10 +10,18 @@ use virtlab_wire::Nanos;
 /// A server, and its own number of what it wants.
 pub type Ticket = (usize, u64);
 
+/// What is done, and for whom: a server, or a role of the network.
+#[derive(Clone, Copy, Debug)]
+pub enum Stored {
+    Server(Ticket),
+    Role(Ticket),
+}
+
 /// Who waits for a request.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Server(Ticket),
+    Role(Ticket),
     Kernel(Purpose),
 }
 
@@ -91,6 +99,13 @@ impl Disks {
         }
     }
 
+    /// A role asks the disk of a guest.
+    pub fn ask_for(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
+        if let Some(own) = &mut self.of[guest] {
+            own.submit(now_ns, Asked::Role(ticket), request);
+        }
+    }
+
     /// A server writes to the kernel of its guest, for its disk.
     pub fn buffer(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
         let Some(own) = &mut self.of[guest] else { return };
@@ -135,7 +150,7 @@ impl Disks {
     }
 
     /// What is done by now and waited for; to be asked until there is nothing else, then for `plan`.
-    pub fn done(&mut self, guest: usize, now_ns: u64) -> Option<Ticket> {
+    pub fn done(&mut self, guest: usize, now_ns: u64) -> Option<Stored> {
         let own = self.of[guest].as_mut()?;
         own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
         own.take_to_disk(now_ns);
@@ -202,14 +217,15 @@ impl Own {
         }
     }
 
-    fn next_done(&mut self, now_ns: u64) -> Option<Ticket> {
+    fn next_done(&mut self, now_ns: u64) -> Option<Stored> {
         loop {
             if let Some(ticket) = self.pages.as_mut().and_then(PageCache::take_done) {
-                return Some(ticket);
+                return Some(Stored::Server(ticket));
             }
             let completion = self.disk.complete(Nanos(now_ns))?;
             match self.asked.remove(&completion.id) {
-                Some(Asked::Server(ticket)) => return Some(ticket),
+                Some(Asked::Server(ticket)) => return Some(Stored::Server(ticket)),
+                Some(Asked::Role(ticket)) => return Some(Stored::Role(ticket)),
                 Some(Asked::Kernel(purpose)) => {
                     if let Some(pages) = &mut self.pages {
                         pages.completed(now_ns, purpose);

@@ -10,9 +10,11 @@ mod disks;
 mod page_cache;
 mod passive;
 mod serving;
+pub mod stores;
 mod threads;
 mod writing;
 
+pub use disks::Stored;
 pub use passive::{Forwarded, Owner, Served, UNSERVED};
 
 use crate::input::{Guest, Input};
@@ -20,6 +22,7 @@ use crate::processors::Shared;
 use disks::Disks;
 use passive::Passive;
 use serving::{Beyond, Serving};
+use stores::Stores;
 use virtlab_disk::whole_sectors;
 use virtlab_load::forwards::{Bounds, Forwards};
 use virtlab_load::parameters::request_response::{Ending, RequestResponse as Parameters, WriteMode};
@@ -61,6 +64,7 @@ pub enum Look {
 pub struct Servers {
     pub processors: Shared,
     pub disks: Disks,
+    pub stores: Stores,
     all: Vec<Server>,
     /// Of each guest.
     beyond: Vec<Beyond>,
@@ -76,7 +80,8 @@ impl Servers {
                 beyond[*guest].spin = Nanos(pool.spin_ns);
             }
         }
-        Self { processors: Shared::new(input), disks: Disks::new(input), all: Vec::new(), beyond }
+        let (processors, disks) = (Shared::new(input), Disks::new(input));
+        Self { processors, disks, stores: Stores::default(), all: Vec::new(), beyond }
     }
 
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
@@ -266,14 +271,15 @@ impl Servers {
         Some(server)
     }
 
-    /// The server for which the disk of a guest has done something by now; to be asked until there is no other, then for
-    /// `looks`.
-    pub fn stored(&mut self, guest: usize, now_ns: u64) -> Option<usize> {
-        let (server, ticket) = self.disks.done(guest, now_ns)?;
-        if let Some(writing) = &mut self.all[server].serving.writing {
+    /// For whom the disk of a guest has done something by now; to be asked until there is no other, then for `looks`.
+    pub fn stored(&mut self, guest: usize, now_ns: u64) -> Option<Stored> {
+        let stored = self.disks.done(guest, now_ns)?;
+        if let Stored::Server((server, ticket)) = stored
+            && let Some(writing) = &mut self.all[server].serving.writing
+        {
             writing.completed(ticket, now_ns);
         }
-        Some(server)
+        Some(stored)
     }
 
     /// Servers that write without a request.

@@ -3,12 +3,14 @@
 pub mod burst_load;
 pub mod dirty;
 pub mod forwarding;
+pub mod objects;
 pub mod program;
 pub mod psping;
 pub mod request_response;
 pub mod rt_tasks;
 pub mod rtt;
 pub mod scatter;
+pub mod store;
 pub mod stream;
 pub mod tcp_rr;
 pub mod tcp_stream;
@@ -18,7 +20,7 @@ use crate::input::Finding;
 use workload::Kind;
 
 /// Those that a Plan can name.
-static KINDS: [Kind; 11] = [
+static KINDS: [Kind; 12] = [
     rtt::KIND,
     burst_load::KIND,
     stream::DATAGRAMS,
@@ -30,6 +32,7 @@ static KINDS: [Kind; 11] = [
     program::KIND,
     rt_tasks::KIND,
     dirty::KIND,
+    objects::KIND,
 ];
 
 static YARDSTICK: Kind = scatter::KIND;

@@ -39,9 +39,13 @@ pub trait Workload: Send {
     fn served(&mut self, served: Served, _network: &mut Network) {
         unreachable!("{served:?} is of no workload of this kind")
     }
+    /// The disk of a guest has done what this asked it for by that number.
+    fn stored(&mut self, id: u64, _network: &mut Network) {
+        unreachable!("nothing of this kind asks a disk, and {id} is done")
+    }
     /// A server of the world has failed: its ends of connections have no process any more.
     fn server_failed(&mut self, _server: usize, _network: &mut Network) {}
-    /// A server of it has something to do for it, at once.
+    /// Something that it asked has something for it, at once.
     fn called(&mut self, _network: &mut Network) {}
     /// The server that it has for itself.
     fn server(&self) -> Option<usize> {

@@ -4,15 +4,17 @@ mod moving;
 mod operations;
 
 use crate::agenda::Due;
-use crate::input::{Act, Action, Deed, Finding, Input, Passive, Pool, Role};
+use crate::input::{Act, Action, Deed, Finding, Input, Pool, Role};
 use crate::ip::Message;
 use crate::moves::Moves;
 use crate::network::{Landed, Network};
 use crate::samples::readings::{ENDED, Readings, STOPPED};
 use crate::samples::{Column, Table};
+use crate::servers::Stored;
 use crate::workloads::{
     self,
     forwarding::Forwarding,
+    store,
     workload::{Workload, finding},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +41,11 @@ struct Playing {
 impl Playing {
     fn of(role: &Role, workload: Box<dyn Workload>) -> Self {
         Self { name: role.name.clone(), kept: role.kept, workload, started: false, told: false }
+    }
+
+    /// One that has no action of its own: it is there from the beginning, and the run does not wait for its end.
+    fn beside(role: &Role, workload: Box<dyn Workload>) -> Self {
+        Self { started: true, told: true, ..Self::of(role, workload) }
     }
 }
 
@@ -125,19 +132,20 @@ impl World {
     /// Everything in the input that cannot be played.
     pub fn new(mut input: Input) -> Result<Self, Vec<Finding>> {
         let asking = input.roles.len();
-        input.roles.extend(input.passive.iter().map(Passive::role));
+        let beside = input.roles_beside();
+        input.roles.extend(beside);
         let mut network = Network::new(&input).map_err(|finding| vec![finding])?;
         let mut findings: Vec<Finding> = input.pools.iter().filter_map(Pool::finding).collect();
         let mut roles = Vec::new();
-        for (index, role) in input.roles.iter().enumerate() {
+        let of_stores = asking + input.passive.len();
+        let parts = store::parts(&input, of_stores, &mut network).unwrap_or_else(|finding| {
+            findings.push(finding);
+            Vec::new()
+        });
+        for (index, role) in input.roles[..of_stores].iter().enumerate() {
             if let Some(passive) = index.checked_sub(asking).map(|place| &input.passive[place]) {
                 match Forwarding::new(index, role, passive, &mut network) {
-                    // It has no action of its own: it is there from the beginning, and the run does not wait for its end.
-                    Ok(forwarding) => roles.push(Playing {
-                        started: true,
-                        told: true,
-                        ..Playing::of(role, Box::new(forwarding))
-                    }),
+                    Ok(forwarding) => roles.push(Playing::beside(role, Box::new(forwarding))),
                     Err(finding) => findings.push(finding),
                 }
                 continue;
@@ -171,6 +179,8 @@ impl World {
                 Err(finding) => findings.push(finding),
             }
         }
+        let of_parts = input.roles[of_stores..].iter().zip(parts);
+        roles.extend(of_parts.map(|(role, part)| Playing::beside(role, part)));
         let moves = Moves::new(&input, &mut network).map_err(|finding| findings.push(finding)).ok();
         if !findings.is_empty() {
             return Err(findings);
@@ -277,7 +287,10 @@ impl World {
                 Some(&Due::Sample(group)) => self.sample(group),
                 Some(&Due::Disk(guest)) => self.store(guest),
                 Some(&Due::Serve(server)) => self.serve(server),
-                Some(&Due::Call(role)) => self.roles[role].workload.called(&mut self.network),
+                Some(&Due::Call(role)) => {
+                    self.roles[role].workload.called(&mut self.network);
+                    self.look(role);
+                }
                 Some(&Due::Copy) => self.go_on_moving(),
                 Some(&Due::LookAfter(place)) => self.network.look_after(place),
                 Some(&Due::Tick { role, side, generation }) => {
@@ -314,8 +327,11 @@ impl World {
 
     /// Servers for which the disk of a guest has done something by now.
     fn store(&mut self, guest: usize) {
-        while let Some(server) = self.network.servers.stored(guest, self.network.now_ns) {
-            self.serve(server);
+        while let Some(stored) = self.network.servers.stored(guest, self.network.now_ns) {
+            match stored {
+                Stored::Server((server, _)) => self.serve(server),
+                Stored::Role((role, id)) => self.roles[role].workload.stored(id, &mut self.network),
+            }
         }
         if let Some(at_ns) = self.network.servers.disks.plan(guest, self.network.now_ns) {
             self.network.agenda.plan(at_ns, Due::Disk(guest));
@@ -636,7 +652,7 @@ impl World {
     #[must_use]
     pub fn outcome(mut self) -> Outcome {
         let mut tables = Vec::new();
-        for role in self.roles.iter().filter(|role| role.started) {
+        for (place, role) in self.roles.iter().enumerate().filter(|(_, role)| role.started) {
             let (samples, counters) = role.workload.report(&role.name);
             if role.kept {
                 tables.extend(samples);
@@ -645,6 +661,7 @@ impl World {
             server.extend(
                 role.workload.server().into_iter().flat_map(|own| self.network.servers.counters(own)),
             );
+            server.extend(self.network.servers.stores.counters(place));
             for (side, counters) in ["client", "server"].iter().zip(&[client, server]) {
                 self.readings.note(self.network.now_ns, STOPPED, &format!("{}/{side}", role.name), counters);
             }

@@ -4,6 +4,7 @@ from virtlab.catalogue.declaration import Workload
 from virtlab.catalogue.workloads.burst_load import BURST_LOAD
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.catalogue.workloads.http_get import HTTP_GET
+from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.catalogue.workloads.program import PROGRAM
 from virtlab.catalogue.workloads.psping import PSPING
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
@@ -29,6 +30,7 @@ WORKLOADS: dict[str, Workload] = {
         RT_TASKS,
         DIRTY,
         PROGRAM,
+        OBJECTS,
     )
 }
 

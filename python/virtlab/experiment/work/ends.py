@@ -132,6 +132,12 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
         what = f"'{service.name}' is a service, and {role.workload} measures guests"
         findings.add((*at, "to"), what, f"name its guest, {service.on[0]}")
         return role
+    wanted = service.declaration.whole
+    if wanted != (role.workload if traits.whole else None):
+        able = f"a service of kind {service.kind} is asked by {wanted}" if wanted else "it is no store"
+        cure = f"write 'workload: {wanted}'" if wanted else "name a service with 'kind: store'"
+        findings.add((*at, "to"), f"'{service.name}' is not what {role.workload} asks: {able}", cure)
+        return role
     guest = _server(role, service, findings)
     protocol = traits.speaks(role.parameters)
     if protocol not in service.declaration.speaks:
@@ -163,7 +169,9 @@ def _at_service(role: RoleSpec, service: ServiceSpec, findings: Findings) -> Rol
 
 
 def _server(role: RoleSpec, service: ServiceSpec, findings: Findings) -> str:
-    """The guest of the service that is asked."""
+    """The guest of the service that is asked; of one that is asked as a whole, the first."""
+    if service.declaration.whole is not None:
+        return service.on[0]
     at = ("roles", role.name)
     named = role.parameters.get(SERVICE_GUEST.plan)
     if service.active is not None:

@@ -142,6 +142,11 @@ def _service(
     ready = _ready((*at, "ready"), node.get("ready"), kind, findings)
     in_images = images is None or (bool(on) and images.keys() >= set(on))
     parameters = _parameters(at, node, kind, findings, in_images=in_images) if kind is not None else {}
+    beside = kind.beside if kind is not None else None
+    for guest in parameters.get(beside, ()) if beside is not None else ():
+        if guests is not None and guest not in guests:
+            cure = nearest(guest, guests) or f"name guests of the file, e.g. {', '.join(guests[:3])}"
+            findings.add((*at, beside or ""), f"there is no guest '{shown(guest)}'", cure)
     for key, text in kind.placed(parameters, on) if kind is not None and not watch.wrong else ():
         findings.add_text((*at, key), text)
     return None if kind is None or watch.wrong else ServiceSpec(name, kind.name, on, needs, ready, parameters)

@@ -11,7 +11,8 @@ from virtlab.report.gather.model import Quantity, Result
 
 PRIMARY = frozenset(
     {"ndr", "pdr", "limit_size", "limit_rate", "limit_packet_rate", "limit_request_rate", "limit_time", "limit_count",
-     "rtt", "loss", "goodput", "transaction_time", "transaction_rate", "response_time", "deadline_misses"}
+     "rtt", "loss", "goodput", "transaction_time", "transaction_rate", "response_time", "operation_time", "operation_rate",
+     "deadline_misses"}
 )  # fmt: skip
 AGAINST_LOAD = frozenset({"frame_loss", "tested_load"})
 LEADING = ("mean", "median", "p99")

@@ -83,6 +83,12 @@ impl Hosts {
         &self.all[guest].own
     }
 
+    /// A guest takes what is sent to a group, as what is sent to itself.
+    pub fn join_group(&mut self, guest: usize, group: IpAddr) {
+        let number = self.book.number(group);
+        self.all[guest].own.push(number);
+    }
+
     /// Whether a guest routes packets.
     pub fn is_router(&self, guest: usize) -> bool {
         self.all[guest].given.forwards

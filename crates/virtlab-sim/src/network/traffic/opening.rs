@@ -2,11 +2,11 @@
 
 use crate::ip::addresses::Number;
 use crate::network::frames::{Address, head};
-use crate::network::sockets::Socket;
+use crate::network::sockets::{SOCKET_BYTES, Socket};
 use crate::network::whole::Network;
 use crate::network::wire::ways::Way;
 use core::net::IpAddr;
-use virtlab_fabric::flow_hash;
+use virtlab_fabric::{Mac, flow_hash};
 use virtlab_load::Transport;
 use virtlab_load::size::IpVersion;
 
@@ -66,6 +66,34 @@ impl Network {
         }
         self.sockets.push(socket);
         Some(self.sockets.len() - 1)
+    }
+
+    /// Whether no router stands between a vNIC's guest and an address.
+    pub fn is_beside(&self, vnic: usize, to: IpAddr) -> bool {
+        let hosts = &self.guests.hosts;
+        let number = hosts.find(to);
+        let hop = number.and_then(|number| hosts.next_hop(self.guest_with(vnic), number));
+        hop.is_some_and(|(_, hop)| Some(hop) == number)
+    }
+
+    /// A socket of a vNIC to all that have joined a group (RFC 1112, 6.4; RFC 2464, 7).
+    pub fn group_socket(&mut self, nic: usize, from: IpAddr, group: IpAddr) -> usize {
+        let destination = match group {
+            IpAddr::V4(group) => {
+                let [_, high, middle, low] = group.octets();
+                Mac([0x01, 0x00, 0x5e, high & 0x7f, middle, low])
+            }
+            IpAddr::V6(group) => {
+                let [.., first, second, third, fourth] = group.octets();
+                Mac([0x33, 0x33, first, second, third, fourth])
+            }
+        };
+        let number = self.guests.hosts.number(group);
+        let flow = self.labels.flow_of(&head(from, group, 17, [SERVER_PORT; 2], false));
+        let source = self.edge.nics[nic].given.mac;
+        let socket = Socket::new(nic, source, (destination, Some(number)), [flow; 2], SOCKET_BYTES);
+        self.sockets.push(Socket { way: Way::Changing, ..socket });
+        self.sockets.len() - 1
     }
 
     /// Both sockets of a TCP connection; what they send holds the TCP header in its payload.

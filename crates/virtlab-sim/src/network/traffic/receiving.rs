@@ -23,7 +23,11 @@ impl Network {
         }
         let own = cargo.ip.is_some_and(|packet| hosts.addresses(guest).contains(&packet.to));
         let tapped = own && cargo.ip.is_some_and(|packet| packet.tapped);
-        if destination != port.given.mac && !tapped && !bridging {
+        let joined = own && destination.is_group();
+        if destination.is_group() && !joined && !bridging {
+            return None; // its vNIC takes no frames of groups that it has not joined
+        }
+        if destination != port.given.mac && !tapped && !joined && !bridging {
             port.traffic.strangers += 1;
             return None;
         }
@@ -39,7 +43,9 @@ impl Network {
                 self.learn(guest, &cargo.message);
                 return None;
             }
-            return whole.then_some(cargo.message);
+            // Of a group the message alone does not say who takes it.
+            let flow = if joined { guest as u32 } else { cargo.message.flow };
+            return whole.then_some(Message { flow, ..cargo.message });
         }
         if hosts.is_router(guest) && packet.hops_left > 1 {
             self.forward_packet(guest, packet, incoming);
@@ -52,6 +58,11 @@ impl Network {
     /// Whether a message's packet was marked on the way, asked once.
     pub fn was_marked(&mut self, message: &Message) -> bool {
         self.labels.was_marked(message)
+    }
+
+    /// A guest takes what is sent to a group.
+    pub fn join_group(&mut self, guest: usize, group: IpAddr) {
+        self.guests.hosts.join_group(guest, group);
     }
 
     /// Guest of a vNIC.

@@ -26,7 +26,7 @@ impl Network {
     /// Through a vNIC when its next hop is known, behind its queue discipline's back until then; when it leaves, or
     /// now.
     pub(super) fn put_resolved(&mut self, nic: usize, out: &Outgoing, ready_ns: u64) -> u64 {
-        let packet = out.cargo.ip.filter(|packet| !packet.tapped);
+        let packet = out.cargo.ip.filter(|packet| !packet.tapped && !out.destination.is_group());
         let (Some(neighbours), Some(packet)) = (&mut self.guests.neighbours, packet) else {
             return self.put(nic, out, ready_ns);
         };

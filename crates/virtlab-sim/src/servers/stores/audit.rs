@@ -1,0 +1,58 @@
+//! What a store holds at the end of what its clients know to be there.
+
+use super::folder::Folder;
+use std::collections::BTreeMap;
+use virtlab_store::{Key, Node};
+
+/// Objects and copies, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// Objects that are there, as far as clients know.
+    pub objects: u64,
+    /// Copies of them with the content that was written last.
+    pub copies: u64,
+    /// Objects without any copy.
+    pub lost: u64,
+    /// Objects with copies of other content alone.
+    pub stale: u64,
+    /// Copies that are missing of the others.
+    pub missing_copies: u64,
+    /// Objects whose last write or deletion was not answered.
+    pub in_doubt: u64,
+}
+
+impl Audit {
+    /// Of a folder on nodes that ought to have so many copies.
+    pub fn of<'a>(folder: &Folder, nodes: impl Iterator<Item = &'a Node>, copies: u32) -> Self {
+        let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
+        for node in nodes {
+            for (key, object) in node.objects().filter(|(_, object)| !object.deleted) {
+                held.entry(key).or_default().push(object.content);
+            }
+        }
+        let mut audit = Self { in_doubt: folder.in_doubt(), ..Self::default() };
+        for object in folder.there() {
+            audit.objects += 1;
+            let all = held.get(&object.key).map(Vec::as_slice).unwrap_or_default();
+            let good = all.iter().filter(|content| **content == object.content).count() as u64;
+            audit.copies += good;
+            match (good, all.len()) {
+                (0, 0) => audit.lost += 1,
+                (0, _) => audit.stale += 1,
+                _ => audit.missing_copies += u64::from(copies).saturating_sub(good),
+            }
+        }
+        audit
+    }
+
+    pub fn counters(&self) -> [(&'static str, u64); 6] {
+        [
+            ("objects", self.objects),
+            ("object_copies", self.copies),
+            ("lost_objects", self.lost),
+            ("stale_objects", self.stale),
+            ("missing_copies", self.missing_copies),
+            ("doubtful_objects", self.in_doubt),
+        ]
+    }
+}

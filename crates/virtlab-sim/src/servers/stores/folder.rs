@@ -1,0 +1,242 @@
+//! What clients know of the objects that they wrote: which there are, and with which content, so that every answer is
+//! verified.
+//!
+//! An object that is written or deleted is left alone by all others meanwhile, and so is one that is read, but by
+//! those that read it. So of each object it is known which content a read must give. Where a write or a deletion was not
+//! answered, it may have happened: the object is in doubt, and is not touched again.
+
+use virtlab_store::{Key, Outcome, Task};
+
+/// What a client does with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deed {
+    Create,
+    Read,
+    Overwrite,
+    Delete,
+    Stat,
+}
+
+/// What came of it; the codes of `operation/1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Done = 0,
+    /// Too few answers came in time.
+    TimedOut = 1,
+    /// The object is there, and the store says that it is not.
+    Missing = 2,
+    /// Other content than that which was written last.
+    Wrong = 3,
+}
+
+/// An object that something is done with.
+#[derive(Clone, Copy, Debug)]
+pub struct Pick {
+    pub deed: Deed,
+    pub key: Key,
+    pub task: Task,
+    object: usize,
+    content: u64,
+    bytes: u64,
+}
+
+impl Pick {
+    /// Bytes of the object.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Object {
+    pub key: Key,
+    pub content: u64,
+    pub bytes: u64,
+    readers: u32,
+    written: bool,
+    /// Among those that are there; absent: it is not, or in doubt.
+    place: Option<usize>,
+}
+
+/// Objects under one name.
+#[derive(Debug)]
+pub struct Folder {
+    pub name: String,
+    number: u64,
+    contents: u64,
+    objects: Vec<Object>,
+    there: Vec<usize>,
+    in_doubt: u64,
+}
+
+impl Folder {
+    pub fn new(name: &str, number: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            number,
+            contents: 0,
+            objects: Vec::new(),
+            there: Vec::new(),
+            in_doubt: 0,
+        }
+    }
+
+    /// Objects that are there, as far as is known.
+    pub(super) fn there(&self) -> impl Iterator<Item = &Object> {
+        self.there.iter().map(|object| &self.objects[*object])
+    }
+
+    /// Objects in doubt.
+    pub fn in_doubt(&self) -> u64 {
+        self.in_doubt
+    }
+
+    /// An object for a deed, chosen by a number; `None`: no object is free for it.
+    pub fn pick(&mut self, deed: Deed, chosen: u64, bytes: u64) -> Option<Pick> {
+        let object = if deed == Deed::Create { self.create(bytes) } else { self.free(deed, chosen)? };
+        let own = &mut self.objects[object];
+        let (content, bytes, task) = match deed {
+            Deed::Create | Deed::Overwrite => {
+                own.written = true;
+                self.contents += 1;
+                let content = (self.number << 48) + self.contents;
+                (content, bytes, Task::Write { bytes, content })
+            }
+            Deed::Read | Deed::Stat => {
+                own.readers += 1;
+                (own.content, own.bytes, if deed == Deed::Read { Task::Read } else { Task::Open })
+            }
+            Deed::Delete => {
+                own.written = true;
+                (own.content, own.bytes, Task::Delete)
+            }
+        };
+        Some(Pick { deed, key: self.objects[object].key, task, object, content, bytes })
+    }
+
+    fn create(&mut self, bytes: u64) -> usize {
+        let key = Key((self.number << 48) + self.objects.len() as u64);
+        let object = Object { key, content: 0, bytes, readers: 0, written: false, place: None };
+        self.objects.push(object);
+        self.objects.len() - 1
+    }
+
+    fn free(&self, deed: Deed, chosen: u64) -> Option<usize> {
+        let many = self.there.len();
+        let first = usize::try_from(chosen % (many as u64).max(1)).unwrap_or(0);
+        let reads = matches!(deed, Deed::Read | Deed::Stat);
+        let is_free = |own: &Object| !own.written && (reads || own.readers == 0);
+        (0..many).map(|step| self.there[(first + step) % many]).find(|object| is_free(&self.objects[*object]))
+    }
+
+    /// A deed has ended.
+    pub fn end(&mut self, pick: &Pick, outcome: Outcome) -> Found {
+        let found = match (pick.deed, outcome) {
+            (_, Outcome::Failed(_) | Outcome::Superseded(_)) => Found::TimedOut,
+            (_, Outcome::Missing) => Found::Missing,
+            (Deed::Read, Outcome::Done { content, bytes, .. })
+                if (content, bytes) != (pick.content, pick.bytes) =>
+            {
+                Found::Wrong
+            }
+            (Deed::Stat, Outcome::Done { content, .. }) if content != pick.content => Found::Wrong,
+            (_, Outcome::Done { .. }) => Found::Done,
+        };
+        let object = pick.object;
+        let own = &mut self.objects[object];
+        match pick.deed {
+            Deed::Read | Deed::Stat => own.readers -= 1,
+            Deed::Create | Deed::Overwrite | Deed::Delete => {
+                own.written = false;
+                if found == Found::Done && pick.deed != Deed::Delete {
+                    (own.content, own.bytes) = (pick.content, pick.bytes);
+                    self.appear(object);
+                } else {
+                    self.in_doubt += u64::from(found != Found::Done);
+                    self.vanish(object);
+                }
+            }
+        }
+        found
+    }
+
+    fn appear(&mut self, object: usize) {
+        if self.objects[object].place.is_none() {
+            self.objects[object].place = Some(self.there.len());
+            self.there.push(object);
+        }
+    }
+
+    fn vanish(&mut self, object: usize) {
+        let Some(place) = self.objects[object].place.take() else { return };
+        self.there.swap_remove(place);
+        if let Some(moved) = self.there.get(place) {
+            self.objects[*moved].place = Some(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use virtlab_store::{Failure, Version};
+
+    fn done(content: u64, bytes: u64) -> Outcome {
+        Outcome::Done { version: Version::default(), bytes, content }
+    }
+
+    fn with_one() -> (Folder, u64) {
+        let mut folder = Folder::new("a", 0);
+        let pick = folder.pick(Deed::Create, 0, 10).unwrap();
+        assert!(folder.pick(Deed::Read, 0, 10).is_none(), "it is not there before it is answered");
+        assert_eq!(folder.end(&pick, done(pick.content, 0)), Found::Done);
+        (folder, pick.content)
+    }
+
+    #[test]
+    fn a_read_must_give_what_was_written_last() {
+        let (mut folder, content) = with_one();
+        for (outcome, found) in [
+            (done(content, 10), Found::Done),
+            (done(content, 9), Found::Wrong),
+            (done(content + 1, 10), Found::Wrong),
+            (Outcome::Missing, Found::Missing),
+            (Outcome::Failed(Failure::TimedOut), Found::TimedOut),
+        ] {
+            let pick = folder.pick(Deed::Read, 7, 0).unwrap();
+            assert_eq!(folder.end(&pick, outcome), found);
+        }
+        let pick = folder.pick(Deed::Overwrite, 0, 20).unwrap();
+        assert!(folder.pick(Deed::Read, 0, 0).is_none(), "what is being written is not read");
+        folder.end(&pick, done(pick.content, 0));
+        let read = folder.pick(Deed::Read, 0, 0).unwrap();
+        assert!(folder.pick(Deed::Delete, 0, 0).is_none(), "what is being read is not deleted");
+        assert_eq!(folder.end(&read, done(content, 10)), Found::Wrong, "stale");
+    }
+
+    #[test]
+    fn a_write_without_an_answer_leaves_its_object_in_doubt() {
+        let (mut folder, _) = with_one();
+        let pick = folder.pick(Deed::Delete, 0, 0).unwrap();
+        folder.end(&pick, Outcome::Failed(Failure::TimedOut));
+        assert_eq!((folder.there().count(), folder.in_doubt()), (0, 1));
+        let pick = folder.pick(Deed::Create, 0, 5).unwrap();
+        folder.end(&pick, Outcome::Failed(Failure::TimedOut));
+        assert_eq!((folder.there().count(), folder.in_doubt()), (0, 2));
+    }
+
+    #[test]
+    fn what_is_left_can_be_picked_in_any_order_of_deletions() {
+        let mut folder = Folder::new("a", 3);
+        for _ in 0..5 {
+            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
+            folder.end(&pick, done(pick.content, 0));
+        }
+        for chosen in [3, 0, 1, 1, 0] {
+            let pick = folder.pick(Deed::Delete, chosen, 0).unwrap();
+            assert_eq!(folder.end(&pick, done(0, 0)), Found::Done);
+        }
+        assert_eq!((folder.there().count(), folder.in_doubt()), (0, 0));
+        assert!(folder.pick(Deed::Delete, 0, 0).is_none());
+    }
+}

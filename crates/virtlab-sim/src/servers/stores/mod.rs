@@ -1,0 +1,43 @@
+//! Distributed stores: the machines of `virtlab-store` in guests of a world, and what their clients know of objects.
+//!
+//! Nodes, proxies and clients are *peers*, in this order. A store knows what its peers want and nothing of the network: what
+//! they say waits in an outbox for each two of them until it is carried.
+
+mod audit;
+mod folder;
+mod peer;
+mod store;
+
+pub use folder::{Deed, Pick};
+pub use peer::Machine;
+pub use store::{Store, Want};
+
+/// All of a world.
+#[derive(Default)]
+pub struct Stores {
+    all: Vec<Store>,
+}
+
+impl Stores {
+    /// One more; its place.
+    pub fn add(&mut self, store: Store) -> usize {
+        self.all.push(store);
+        self.all.len() - 1
+    }
+
+    /// The one at a place.
+    pub fn at(&mut self, place: usize) -> &mut Store {
+        &mut self.all[place]
+    }
+
+    /// The place of the store that a role asks, and of its client among the peers.
+    pub fn of_client(&self, role: usize) -> Option<(usize, usize)> {
+        self.all.iter().enumerate().find_map(|(place, store)| Some((place, store.client_of(role)?)))
+    }
+
+    /// What came of what a role did, told at the end.
+    pub fn counters(&self, role: usize) -> Vec<(&'static str, u64)> {
+        let client = self.of_client(role);
+        client.map(|(place, peer)| self.all[place].counters(peer)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,103 @@
+//! A peer of a store: its machine, and where it is.
+
+use std::collections::VecDeque;
+use virtlab_store::{Client, Message, Node, Outcome, Output, Peer as Number, Proxy};
+use virtlab_wire::Nanos;
+
+/// What a peer is.
+pub enum Machine {
+    Node(Box<Node>),
+    Proxy(Box<Proxy>),
+    Client(Box<Client>),
+}
+
+impl Machine {
+    /// The peer that it is in a guest, as the client of that role, if of any.
+    pub fn within(self, guest: usize, role: Option<usize>) -> Peer {
+        Peer {
+            machine: self,
+            guest,
+            role,
+            group: None,
+            planned_ns: None,
+            answers: VecDeque::new(),
+            folder: None,
+            lookup: Said::default(),
+            all: Said::default(),
+            disk_offset: 0,
+        }
+    }
+
+    pub fn handle(&mut self, now: Nanos, from: Number, message: Message) {
+        match self {
+            Self::Node(node) => node.handle(now, from, message),
+            Self::Proxy(proxy) => proxy.handle(now, from, message),
+            Self::Client(client) => client.handle(now, from, message),
+        }
+    }
+
+    pub fn wake(&mut self, now: Nanos) {
+        match self {
+            Self::Node(node) => node.wake(now),
+            Self::Proxy(proxy) => proxy.wake(now),
+            Self::Client(client) => client.wake(now),
+        }
+    }
+
+    pub fn output(&mut self) -> Option<Output> {
+        match self {
+            Self::Node(node) => node.output(),
+            Self::Proxy(proxy) => proxy.output(),
+            Self::Client(client) => client.output(),
+        }
+    }
+
+    pub fn next_ns(&self) -> Option<u64> {
+        let at = match self {
+            Self::Node(node) => node.next_event(),
+            Self::Proxy(proxy) => proxy.next_event(),
+            Self::Client(client) => client.next_event(),
+        };
+        at.map(|at| at.0)
+    }
+}
+
+/// An operation that has ended: its number, how, and attempts beyond the first.
+pub type Answer = (u64, Outcome, u32);
+
+/// What was said for a client's attempts, by all peers: messages, and their bytes without the heads of the network. Of a
+/// question to all nodes there is one message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+impl Said {
+    pub fn add(&mut self, bytes: u64) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// A peer.
+pub struct Peer {
+    pub machine: Machine,
+    pub guest: usize,
+    /// Its role of the Plan, if it is a client.
+    pub role: Option<usize>,
+    /// To the group of all nodes.
+    pub group: Option<usize>,
+    /// For when a look at it is planned.
+    pub planned_ns: Option<u64>,
+    /// Of a client.
+    pub answers: VecDeque<Answer>,
+    /// Of a client: the place of the folder that it works in.
+    pub folder: Option<usize>,
+    /// Of a client: to find holders.
+    pub lookup: Said,
+    /// Of a client: all.
+    pub all: Said,
+    /// Of a node: where on its disk the next object lies.
+    pub disk_offset: u64,
+}

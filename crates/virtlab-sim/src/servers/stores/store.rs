@@ -1,0 +1,287 @@
+//! One store: what its peers say and want.
+
+use super::audit::Audit;
+use super::folder::Folder;
+use super::peer::{Answer, Machine, Peer};
+use std::collections::{BTreeMap, VecDeque};
+use virtlab_disk::{Kind, Request, SECTOR_BYTES};
+use virtlab_store::{Key, Lookup, Message, Output, Peer as Number, Policy, Task, To};
+use virtlab_wire::Nanos;
+
+/// A datagram that so many later ones have overtaken does not come any more.
+const OVERTAKEN: u64 = 1 << 16;
+
+/// What a peer wants of the world.
+#[derive(Clone, Copy, Debug)]
+pub enum Want {
+    /// That its role hears of an answer.
+    Role(usize),
+    /// That something is carried between two peers: their line.
+    Line(usize),
+    /// A question to all nodes: its number, and its bytes.
+    All(u64, u64),
+    /// Something of its disk, by that number.
+    Disk(u64, Kind, u64),
+}
+
+/// Datagrams under way, by number.
+#[derive(Default)]
+struct Thrown {
+    next: u64,
+    messages: BTreeMap<u64, Message>,
+}
+
+impl Thrown {
+    fn put(&mut self, message: Message) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        while let Some(old) = self.messages.first_entry().filter(|entry| *entry.key() + OVERTAKEN < number) {
+            old.remove();
+        }
+        self.messages.insert(number, message);
+        number
+    }
+}
+
+/// A store.
+pub struct Store {
+    /// The role of the network that its first peer is.
+    first: usize,
+    policy: Policy,
+    peers: Vec<Peer>,
+    /// By line: which end says what.
+    outbox: Vec<VecDeque<(usize, Message)>>,
+    thrown: Thrown,
+    folders: Vec<Folder>,
+}
+
+impl Store {
+    /// One of such peers, which are roles of the network from the first on.
+    pub fn new(first: usize, policy: Policy, peers: Vec<Peer>) -> Self {
+        let lines = peers.len() * (peers.len() - 1) / 2;
+        let outbox = vec![VecDeque::new(); lines];
+        Self { first, policy, peers, outbox, thrown: Thrown::default(), folders: Vec::new() }
+    }
+
+    /// The role of the network that a peer is.
+    pub fn role_of(&self, peer: usize) -> usize {
+        self.first + peer
+    }
+
+    /// The role of the network that the line of two peers is.
+    pub fn role_of_line(&self, line: usize) -> usize {
+        self.first + self.peers.len() + line
+    }
+
+    /// The place among the peers of a role's client.
+    pub fn client_of(&self, role: usize) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.role == Some(role))
+    }
+
+    /// The node or proxy in a guest.
+    pub fn in_guest(&self, guest: usize) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.role.is_none() && peer.guest == guest)
+    }
+
+    /// A peer.
+    pub fn peer(&mut self, peer: usize) -> &mut Peer {
+        &mut self.peers[peer]
+    }
+
+    /// The place of the folder of that name, which a client works in from now on.
+    pub fn enter(&mut self, peer: usize, name: &str) -> usize {
+        let known = self.folders.iter().position(|folder| folder.name == name);
+        let place = known.unwrap_or_else(|| {
+            self.folders.push(Folder::new(name, self.folders.len() as u64));
+            self.folders.len() - 1
+        });
+        self.peers[peer].folder = Some(place);
+        place
+    }
+
+    /// A folder that a client has entered.
+    pub fn folder(&mut self, place: usize) -> &mut Folder {
+        &mut self.folders[place]
+    }
+
+    /// A client begins an operation, by a number that no other of its has had.
+    pub fn begin(&mut self, now: Nanos, peer: usize, operation: u64, key: Key, task: Task) {
+        if let Machine::Client(client) = &mut self.peers[peer].machine {
+            client.request(now, operation, key, task);
+        }
+    }
+
+    /// An operation of a client that has ended.
+    pub fn answer(&mut self, peer: usize) -> Option<Answer> {
+        self.peers[peer].answers.pop_front()
+    }
+
+    /// A peer hears what another says.
+    pub fn hear(&mut self, now: Nanos, peer: usize, from: usize, message: Message) {
+        self.peers[peer].machine.handle(now, Number(from as u32), message);
+    }
+
+    /// The disk of a node has done something.
+    pub fn complete(&mut self, now: Nanos, peer: usize, id: u64) {
+        if let Machine::Node(node) = &mut self.peers[peer].machine {
+            node.complete(now, id);
+        }
+    }
+
+    /// What is said next along a line: by which end, and what.
+    pub fn said(&mut self, line: usize) -> Option<(usize, Message)> {
+        self.outbox[line].pop_front()
+    }
+
+    /// Whether a message goes in a datagram: answers to questions that all nodes were asked.
+    pub fn is_datagram(&self, message: &Message) -> bool {
+        self.policy.lookup == Lookup::Multicast && matches!(message, Message::Found(..))
+    }
+
+    /// A message goes in a datagram: its number.
+    pub fn throw(&mut self, message: Message) -> u64 {
+        self.thrown.put(message)
+    }
+
+    /// What came in a datagram to one peer.
+    pub fn caught(&mut self, number: u64) -> Option<Message> {
+        self.thrown.messages.remove(&number)
+    }
+
+    /// What came in a datagram to several.
+    pub fn overheard(&self, number: u64) -> Option<Message> {
+        self.thrown.messages.get(&number).cloned()
+    }
+
+    /// What a peer wants next; what it says to itself it hears at once.
+    pub fn want(&mut self, now: Nanos, peer: usize) -> Option<Want> {
+        while let Some(output) = self.peers[peer].machine.output() {
+            match output {
+                Output::Send(To::Peer(to), message) if to.0 as usize == peer => {
+                    self.peers[peer].machine.handle(now, to, message);
+                }
+                Output::Send(To::Peer(to), message) => {
+                    self.count(&message);
+                    let to = to.0 as usize;
+                    let line = line_of(peer, to);
+                    self.outbox[line].push_back((usize::from(peer < to), message));
+                    if self.outbox[line].len() == 1 {
+                        return Some(Want::Line(line));
+                    }
+                }
+                Output::Send(To::Nodes, message) => {
+                    self.count(&message);
+                    let bytes = message.bytes();
+                    let own = matches!(self.peers[peer].machine, Machine::Node(_)).then(|| message.clone());
+                    let number = self.thrown.put(message);
+                    if let Some(message) = own {
+                        self.peers[peer].machine.handle(now, Number(peer as u32), message);
+                    }
+                    return Some(Want::All(number, bytes));
+                }
+                Output::Disk { id, kind, bytes } => return Some(Want::Disk(id, kind, bytes)),
+                Output::Answer { operation, outcome, retries } => {
+                    let own = &mut self.peers[peer];
+                    own.answers.push_back((operation, outcome, retries));
+                    if let Some(role) = own.role.filter(|_| own.answers.len() == 1) {
+                        return Some(Want::Role(role));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// When to wake a peer, where nothing is planned before.
+    pub fn plan(&mut self, now: Nanos, peer: usize) -> Option<u64> {
+        let own = &mut self.peers[peer];
+        let at_ns = own.machine.next_ns()?;
+        if own.planned_ns.is_some_and(|planned_ns| planned_ns <= at_ns) {
+            return None;
+        }
+        own.planned_ns = Some(at_ns.max(now.0));
+        own.planned_ns
+    }
+
+    /// A planned instant of a peer has come.
+    pub fn wake(&mut self, now: Nanos, peer: usize) {
+        let own = &mut self.peers[peer];
+        own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now.0);
+        own.machine.wake(now);
+    }
+
+    /// What a node asks of a disk of that size: objects lie one behind the other, around and around.
+    pub fn request(&mut self, peer: usize, kind: Kind, bytes: u64, size_bytes: u64) -> Request {
+        let own = &mut self.peers[peer];
+        let bytes = bytes.min(size_bytes / SECTOR_BYTES * SECTOR_BYTES);
+        match kind {
+            Kind::Flush => Request::flush(),
+            Kind::Read => Request { kind, offset: 0, bytes },
+            Kind::Write => {
+                let offset = if own.disk_offset + bytes <= size_bytes { own.disk_offset } else { 0 };
+                own.disk_offset = offset + bytes;
+                Request { kind, offset, bytes }
+            }
+        }
+    }
+
+    /// Counters of a client: what was said for it, and what is left of what its folder holds.
+    pub fn counters(&self, peer: usize) -> Vec<(&'static str, u64)> {
+        let Peer { lookup, all, folder, .. } = &self.peers[peer];
+        let mut counters = vec![
+            ("lookup_messages", lookup.messages),
+            ("lookup_bytes", lookup.bytes),
+            ("messages", all.messages),
+            ("message_bytes", all.bytes),
+        ];
+        if let Some(folder) = folder {
+            let nodes = self.peers.iter().filter_map(|peer| match &peer.machine {
+                Machine::Node(node) => Some(&**node),
+                _ => None,
+            });
+            counters.extend(Audit::of(&self.folders[*folder], nodes, self.policy.copies).counters());
+        }
+        counters
+    }
+
+    /// For whose operation a message is, and whether it seeks holders.
+    fn count(&mut self, message: &Message) {
+        let (attempt, seeks) = match message {
+            Message::Find { attempt, .. } | Message::Found(attempt, _) => (attempt, true),
+            Message::Lead(attempt, ..)
+            | Message::Led(attempt, _)
+            | Message::Fetch(attempt, ..)
+            | Message::Content(attempt, _)
+            | Message::Put { attempt, .. }
+            | Message::Kept { attempt, .. }
+            | Message::Refused(attempt, _) => (attempt, false),
+            _ => return,
+        };
+        let bytes = message.bytes();
+        if let Some(client) = self.peers.get_mut(attempt.client.0 as usize) {
+            client.all.add(bytes);
+            if seeks {
+                client.lookup.add(bytes);
+            }
+        }
+    }
+}
+
+/// The line of two peers.
+const fn line_of(one: usize, other: usize) -> usize {
+    let (near, far) = if one > other { (one, other) } else { (other, one) };
+    near * (near - 1) / 2 + far
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pair_of_peers_has_a_line_of_its_own_in_their_order() {
+        let pairs = (1..60).flat_map(|near| (0..near).map(move |far| (near, far)));
+        for (line, (near, far)) in pairs.enumerate() {
+            assert_eq!((line_of(near, far), line_of(far, near)), (line, line));
+        }
+    }
+}

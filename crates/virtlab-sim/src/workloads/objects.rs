@@ -1,0 +1,249 @@
+//! `objects`: operations on objects of a distributed store, by threads in turns or at a rate; each answer is verified.
+//!
+//! An operation is drawn by its share, then an object that is free for it. Where no object is free, that is counted, and
+//! drawn again; a thread for which nothing can be done after so many draws ends. Operations count from when they were due, at
+//! a rate as in a closed loop; those that are under way when the time is over are waited for.
+
+use crate::agenda::Due;
+use crate::input::{Finding, Role};
+use crate::ip::Message;
+use crate::network::Network;
+use crate::samples::{OperationRow, Table};
+use crate::servers::stores::{Deed, Pick};
+use crate::workloads::store::settle;
+use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use virtlab_load::parameters;
+use virtlab_load::random::Stream;
+use virtlab_load::schedule::{Arrivals, Schedule};
+use virtlab_wire::Nanos;
+
+/// How a role of it is made.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    make: |index, role, network| Ok(Box::new(Objects::new(index, role, network)?)),
+    tags: false,
+};
+
+const NAME: &str = "objects";
+
+/// Draws in a row without an object, after which a thread ends.
+const DRAWS: u32 = 64;
+
+/// What a role says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    service: String,
+    duration_ns: Option<u64>,
+    count: Option<u64>,
+    /// Shares, which need not have any sum.
+    operations: BTreeMap<String, f64>,
+    object_bytes: u64,
+    threads: u32,
+    rate_per_s: Option<u64>,
+    #[serde(default)]
+    arrivals: Arrivals,
+    folder: Option<String>,
+}
+
+impl parameters::Role for Parameters {
+    const NAME: &str = NAME;
+}
+
+struct Open {
+    pick: Pick,
+    intended_ns: u64,
+    sent_ns: u64,
+}
+
+/// One role.
+pub struct Objects {
+    role: usize,
+    /// Of the world's stores, and its client among the peers of that.
+    client: (usize, usize),
+    folder: usize,
+    own: Parameters,
+    deeds: Vec<(f64, Deed)>,
+    draws: Stream,
+    schedule: Schedule,
+    start_ns: u64,
+    begun: u64,
+    open: BTreeMap<u64, Open>,
+    ended: Ended,
+}
+
+/// What came of a role so far.
+#[derive(Default)]
+struct Ended {
+    rows: Vec<OperationRow>,
+    without_object: u64,
+    retries: u64,
+    /// At a rate: operations that were due.
+    due: u64,
+    by_found: [u64; 4],
+    over: bool,
+}
+
+impl Objects {
+    fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
+        let own: Parameters = parse(role)?;
+        let mut sum = 0.0;
+        let mut deeds = Vec::new();
+        for (name, share) in &own.operations {
+            let deed = match name.as_str() {
+                "create" => Deed::Create,
+                "read" => Deed::Read,
+                "overwrite" => Deed::Overwrite,
+                "delete" => Deed::Delete,
+                "stat" => Deed::Stat,
+                other => return Err(finding(role, &format!("there is no operation '{other}'"))),
+            };
+            if share.is_finite() && *share > 0.0 {
+                sum += share;
+                deeds.push((sum, deed));
+            }
+        }
+        if deeds.is_empty() || (own.threads == 0 && own.rate_per_s.is_none()) || own.rate_per_s == Some(0) {
+            return Err(finding(role, "it asks for nothing"));
+        }
+        let Some(client) = network.servers.stores.of_client(index) else {
+            return Err(finding(role, &format!("there is no store '{}'", own.service)));
+        };
+        let name = own.folder.clone().unwrap_or_else(|| role.name.clone());
+        let folder = network.servers.stores.at(client.0).enter(client.1, &name);
+        let seed = role.ends[0].seed;
+        let rate_pps = own.rate_per_s.unwrap_or(1);
+        Ok(Self {
+            role: index,
+            client,
+            folder,
+            draws: Stream::new(seed, "operations"),
+            schedule: Schedule::PerSecond { rate_pps }.with(own.arrivals, seed),
+            own,
+            deeds,
+            start_ns: 0,
+            begun: 0,
+            open: BTreeMap::new(),
+            ended: Ended::default(),
+        })
+    }
+
+    fn is_enough(&self) -> bool {
+        self.ended.over || self.own.count.is_some_and(|count| self.begun >= count)
+    }
+
+    fn pick(&mut self, network: &mut Network) -> Option<Pick> {
+        let (store, folder, bytes) = (self.client.0, self.folder, self.own.object_bytes);
+        for _ in 0..DRAWS {
+            let all = self.deeds.last().map_or(0.0, |(sum, _)| *sum);
+            let drawn = self.draws.uniform() * all;
+            let deed = self.deeds.iter().find(|(sum, _)| drawn < *sum).map(|(_, deed)| *deed)?;
+            let chosen = self.draws.below(u64::MAX);
+            let pick = network.servers.stores.at(store).folder(folder).pick(deed, chosen, bytes);
+            if pick.is_some() {
+                return pick;
+            }
+            self.ended.without_object += 1;
+        }
+        None
+    }
+
+    fn begin(&mut self, intended_ns: u64, network: &mut Network) {
+        if self.is_enough() {
+            return;
+        }
+        let Some(pick) = self.pick(network) else { return };
+        let number = self.begun;
+        self.begun += 1;
+        self.open.insert(number, Open { pick, intended_ns, sent_ns: network.now_ns });
+        let (store, peer) = self.client;
+        let now = Nanos(network.now_ns);
+        network.servers.stores.at(store).begin(now, peer, number, pick.key, pick.task);
+        settle(store, peer, network);
+    }
+
+    /// At a rate: the next operation is due.
+    fn expect(&mut self, network: &mut Network) {
+        if !self.is_enough() {
+            let at_ns = self.start_ns.saturating_add(self.schedule.offset(self.ended.due).0);
+            network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 0, generation: 0 });
+        }
+    }
+}
+
+impl Workload for Objects {
+    fn start(&mut self, network: &mut Network) {
+        self.start_ns = network.now_ns;
+        if let Some(duration_ns) = self.own.duration_ns {
+            let until_ns = network.now_ns.saturating_add(duration_ns);
+            network.agenda.plan(until_ns, Due::Expire { role: self.role, side: 0 });
+        }
+        if self.own.rate_per_s.is_some() {
+            self.expect(network);
+            return;
+        }
+        for _ in 0..self.own.threads {
+            self.begin(network.now_ns, network);
+        }
+    }
+
+    fn tick(&mut self, _side: usize, _generation: u32, network: &mut Network) {
+        let due_ns = self.start_ns.saturating_add(self.schedule.offset(self.ended.due).0);
+        self.ended.due += 1;
+        self.begin(due_ns, network);
+        self.expect(network);
+    }
+
+    fn expire(&mut self, _side: usize, _network: &mut Network) {
+        self.ended.over = true;
+    }
+
+    fn called(&mut self, network: &mut Network) {
+        let (store, peer) = self.client;
+        while let Some((number, outcome, retries)) = network.servers.stores.at(store).answer(peer) {
+            let Some(Open { pick, intended_ns, sent_ns }) = self.open.remove(&number) else { continue };
+            let folder = self.folder;
+            let found = network.servers.stores.at(store).folder(folder).end(&pick, outcome);
+            self.ended.by_found[found as usize] += 1;
+            self.ended.retries += u64::from(retries);
+            self.ended.rows.push(OperationRow {
+                operation: pick.deed as i32,
+                outcome: found as i32,
+                intended_ns: intended_ns as i64,
+                sent_ns: sent_ns as i64,
+                finished_ns: network.now_ns as i64,
+                object_bytes: pick.bytes() as i64,
+                retries: retries as i32,
+            });
+            if self.own.rate_per_s.is_none() {
+                self.begin(network.now_ns, network);
+            }
+        }
+    }
+
+    fn take(&mut self, _message: Message, _network: &mut Network) {}
+
+    fn stop(&mut self, _network: &mut Network) {
+        self.ended.over = true;
+    }
+
+    fn finished(&self) -> bool {
+        self.open.is_empty() && (self.own.rate_per_s.is_none() || self.is_enough())
+    }
+
+    fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
+        let [done, timed_out, missing, wrong] = self.ended.by_found;
+        let client = vec![
+            ("operations", self.begun),
+            ("done_operations", done),
+            ("timed_out_operations", timed_out),
+            ("missing_operations", missing),
+            ("wrong_operations", wrong),
+            ("operation_retries", self.ended.retries),
+            ("without_object", self.ended.without_object),
+        ];
+        (Table::of(stream, &self.ended.rows).into_iter().collect(), [client, Vec::new()])
+    }
+}

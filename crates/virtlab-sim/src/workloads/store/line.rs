@@ -1,0 +1,156 @@
+//! What two peers of a store say to each other: a TCP connection that stays, and datagrams beside it.
+
+use super::settling::hear;
+use crate::input::{Finding, Role, unreachable};
+use crate::ip::Message as Packet;
+use crate::network::{Network, SOCKET_BYTES};
+use crate::samples::Table;
+use crate::tcp::{Flow, Wishes};
+use crate::workloads::workload::{Counters, Workload};
+use std::collections::VecDeque;
+use virtlab_load::Transport;
+use virtlab_store::Message;
+
+/// Of two peers: end 0 is the later one, and connects.
+pub struct Line {
+    /// Its store, and its number among the lines there.
+    place: (usize, usize),
+    peers: [usize; 2],
+    role: usize,
+    flow: Flow,
+    datagrams: [usize; 2],
+    connected: bool,
+    /// Of each end: octets that the other has when a message is whole, and the message.
+    sent: [VecDeque<(u64, Message)>; 2],
+    /// Of each end: octets of all messages so far, and of those that the connection has taken.
+    said_bytes: [u64; 2],
+    written_bytes: [u64; 2],
+}
+
+impl Line {
+    pub fn new(
+        place: (usize, usize),
+        peers: [usize; 2],
+        index: usize,
+        role: &Role,
+        network: &mut Network,
+    ) -> Result<Self, Finding> {
+        let flow = Flow::new(index, 0, role, Wishes { no_delay: true, ..Wishes::default() }, network)?;
+        let [near, far] = &role.ends;
+        let mut open = |from: usize, here, to| {
+            network
+                .socket(from, here, to, Transport::Udp, 10_000 + index as u16, SOCKET_BYTES)
+                .ok_or_else(|| unreachable(role))
+        };
+        let (Some(here), Some(there)) = (near.address, far.address) else { return Err(unreachable(role)) };
+        let datagrams = [open(near.vnic, here, there)?, open(far.vnic, there, here)?];
+        Ok(Self {
+            place,
+            peers,
+            role: index,
+            flow,
+            datagrams,
+            connected: false,
+            sent: Default::default(),
+            said_bytes: [0; 2],
+            written_bytes: [0; 2],
+        })
+    }
+
+    /// An end says something over the connection.
+    fn say(&mut self, side: usize, message: Message, network: &mut Network) {
+        self.said_bytes[side] += message.bytes();
+        self.sent[side].push_back((self.said_bytes[side], message));
+        if !self.connected {
+            self.connected = true;
+            self.flow.connect(network);
+        }
+        self.write(side, network);
+    }
+
+    /// An end says something in a datagram of that number.
+    fn throw(&self, side: usize, number: u64, bytes: u64, network: &mut Network) {
+        let packet = Packet {
+            role: self.role as u32,
+            origin: side as u8,
+            reply: true,
+            flow: 0,
+            seq: number,
+            sent_ns: network.now_ns,
+            payload_bytes: bytes as u32,
+        };
+        network.send_later(self.datagrams[side], packet);
+    }
+
+    /// What an end has said goes to its connection, once that is there.
+    fn write(&mut self, side: usize, network: &mut Network) {
+        let left = self.said_bytes[side] - self.written_bytes[side];
+        if left > 0 && self.flow.end(side).is_open() {
+            self.written_bytes[side] += left;
+            self.flow.write(side, left, network);
+        }
+    }
+
+    /// What an end has whole.
+    fn whole(&mut self, side: usize) -> Option<Message> {
+        let received = self.flow.end(side).received_bytes();
+        let sent = &mut self.sent[1 - side];
+        sent.front().filter(|(bytes, _)| *bytes <= received)?;
+        sent.pop_front().map(|(_, message)| message)
+    }
+}
+
+impl Workload for Line {
+    fn start(&mut self, _network: &mut Network) {}
+
+    /// Its peers have something to say.
+    fn called(&mut self, network: &mut Network) {
+        let (store, line) = self.place;
+        while let Some((side, message)) = network.servers.stores.at(store).said(line) {
+            let own = network.servers.stores.at(store);
+            if own.is_datagram(&message) {
+                let bytes = message.bytes();
+                let number = own.throw(message);
+                self.throw(side, number, bytes, network);
+            } else {
+                self.say(side, message, network);
+            }
+        }
+    }
+
+    fn tick(&mut self, side: usize, _generation: u32, network: &mut Network) {
+        self.flow.alarm(side, network);
+    }
+
+    fn take(&mut self, packet: Packet, network: &mut Network) {
+        let store = self.place.0;
+        if packet.reply {
+            let side = 1 - usize::from(packet.origin);
+            if let Some(message) = network.servers.stores.at(store).caught(packet.seq) {
+                hear(store, self.peers[side], self.peers[1 - side], message, network);
+            }
+            return;
+        }
+        let side = self.flow.take(packet, network);
+        self.write(side, network);
+        while let Some(message) = self.whole(side) {
+            hear(store, self.peers[side], self.peers[1 - side], message, network);
+        }
+        self.called(network);
+        self.flow.pump(side, network);
+    }
+
+    fn path_changed(&mut self, side: usize, network: &mut Network) {
+        self.flow.pump(side, network);
+    }
+
+    fn stop(&mut self, _network: &mut Network) {}
+
+    fn finished(&self) -> bool {
+        true
+    }
+
+    fn report(&self, _stream: &str) -> (Vec<Table>, Counters) {
+        Default::default()
+    }
+}

@@ -1,0 +1,134 @@
+//! What a distributed store is made of on the network: each peer, and the line of each two peers, is one more role.
+//!
+//! What one peer says to another goes over a TCP connection of the two, which begins with the first message and stays; a
+//! question to all nodes is one datagram to a group that all nodes have joined, and switches flood it; the answers to
+//! such a question are datagrams, too. What a peer says to itself takes no time. Disks are those of the guests; a node without
+//! one keeps objects in memory, in no time. A peer takes no processor time. No Plan names any of these roles.
+
+mod line;
+mod settling;
+
+pub use settling::settle;
+
+use crate::input::{self, Finding, Input, RoleEnd};
+use crate::ip::Message as Packet;
+use crate::network::Network;
+use crate::samples::Table;
+use crate::servers::stores::{Machine, Store};
+use crate::workloads::workload::{Counters, Workload};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use line::Line;
+use settling::hear;
+use virtlab_store::{Client, Lookup, Node, Peer as Number, Proxy};
+use virtlab_wire::Nanos;
+
+/// Makes the stores of a world, whose roles beside those of the Plan begin at that place; the roles, in order.
+pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<Box<dyn Workload>>, Finding> {
+    let asking = &input.roles[..beside - input.passive.len()];
+    let mut parts: Vec<Box<dyn Workload>> = Vec::new();
+    for given in &input.stores {
+        let policy = given.policy()?;
+        let first = beside + parts.len();
+        let ends: Vec<_> = given.peers(asking).collect();
+        let peers = ends.iter().enumerate().map(|(place, (end, role))| {
+            let number = Number(place as u32);
+            let machine = match role {
+                Some(_) => Machine::Client(Box::new(Client::new(number, policy))),
+                None if place < given.nodes.len() => Machine::Node(Box::new(Node::new(number, policy))),
+                None => Machine::Proxy(Box::new(Proxy::new(policy))),
+            };
+            machine.within(network.guest_with(end.vnic), *role)
+        });
+        let store = Store::new(first, policy, peers.collect());
+        let place = network.servers.stores.add(store);
+        if policy.lookup == Lookup::Multicast {
+            gather(given, &ends, place, network)?;
+        }
+        for peer in 0..ends.len() {
+            parts.push(Box::new(Peer { store: place, peer }));
+        }
+        let roles = given.roles(asking);
+        let pairs = (1..ends.len()).flat_map(|near| (0..near).map(move |far| [near, far]));
+        for (number, (pair, role)) in pairs.zip(&roles[ends.len()..]).enumerate() {
+            parts.push(Box::new(Line::new(
+                (place, number),
+                pair,
+                first + ends.len() + number,
+                role,
+                network,
+            )?));
+        }
+    }
+    Ok(parts)
+}
+
+/// All nodes join a group, and all peers may ask it.
+fn gather(
+    given: &input::Store,
+    ends: &[(&RoleEnd, Option<usize>)],
+    place: usize,
+    network: &mut Network,
+) -> Result<(), Finding> {
+    let number = place as u16 + 1;
+    let group = match ends[0].0.address {
+        Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, number)),
+        _ => IpAddr::V4(Ipv4Addr::new(239, 192, number.to_be_bytes()[0], number.to_be_bytes()[1])),
+    };
+    let nodes = given.nodes.len();
+    for (peer, (end, _)) in ends.iter().enumerate() {
+        let apart = |(node, _): &(&RoleEnd, Option<usize>)| {
+            node.address.is_some_and(|to| !network.is_beside(end.vnic, to))
+        };
+        if ends[..nodes].iter().any(apart) {
+            let reason =
+                "a router stands between a guest of it and one of its nodes, and forwards no multicast";
+            let cure = "put all on one network, or write 'lookup: ring'";
+            return Err(Finding::new(format!("services.{}.lookup", given.service), reason, cure));
+        }
+        let socket = end.address.map(|from| network.group_socket(end.vnic, from, group));
+        network.servers.stores.at(place).peer(peer).group = socket;
+        if peer < nodes {
+            network.join_group(network.guest_with(end.vnic), group);
+        }
+    }
+    Ok(())
+}
+
+/// A peer by itself.
+struct Peer {
+    store: usize,
+    peer: usize,
+}
+
+impl Workload for Peer {
+    fn start(&mut self, _network: &mut Network) {}
+
+    fn tick(&mut self, _side: usize, _generation: u32, network: &mut Network) {
+        network.servers.stores.at(self.store).wake(Nanos(network.now_ns), self.peer);
+        settle(self.store, self.peer, network);
+    }
+
+    fn stored(&mut self, id: u64, network: &mut Network) {
+        network.servers.stores.at(self.store).complete(Nanos(network.now_ns), self.peer, id);
+        settle(self.store, self.peer, network);
+    }
+
+    /// A node hears what this asked all of them; its guest is in the packet.
+    fn take(&mut self, packet: Packet, network: &mut Network) {
+        let store = network.servers.stores.at(self.store);
+        let (node, message) = (store.in_guest(packet.flow as usize), store.overheard(packet.seq));
+        if let (Some(node), Some(message)) = (node, message) {
+            hear(self.store, node, self.peer, message, network);
+        }
+    }
+
+    fn stop(&mut self, _network: &mut Network) {}
+
+    fn finished(&self) -> bool {
+        true
+    }
+
+    fn report(&self, _stream: &str) -> (Vec<Table>, Counters) {
+        Default::default()
+    }
+}

@@ -1,0 +1,64 @@
+//! What peers of a store want is done: said, asked of disks, and planned.
+
+use crate::agenda::Due;
+use crate::ip::Message as Packet;
+use crate::network::Network;
+use crate::servers::stores::Want;
+use virtlab_store::Message;
+use virtlab_wire::Nanos;
+
+/// Does what a peer of a store wants, then looks when it must be woken.
+pub fn settle(place: usize, peer: usize, network: &mut Network) {
+    let now = Nanos(network.now_ns);
+    while let Some(want) = network.servers.stores.at(place).want(now, peer) {
+        match want {
+            Want::Role(role) => network.agenda.plan(now.0, Due::Call(role)),
+            Want::Line(line) => {
+                let role = network.servers.stores.at(place).role_of_line(line);
+                network.agenda.plan(now.0, Due::Call(role));
+            }
+            Want::All(number, bytes) => ask_all(place, peer, number, bytes, network),
+            Want::Disk(id, kind, bytes) => {
+                let servers = &mut network.servers;
+                let store = servers.stores.at(place);
+                let (guest, role) = (store.peer(peer).guest, store.role_of(peer));
+                let Some(size_bytes) = servers.disks.model(guest).map(|model| model.size_bytes) else {
+                    store.complete(now, peer, id);
+                    continue;
+                };
+                let request = store.request(peer, kind, bytes, size_bytes);
+                servers.disks.ask_for(guest, now.0, (role, id), request);
+                if let Some(at_ns) = servers.disks.plan(guest, now.0) {
+                    network.agenda.plan(at_ns, Due::Disk(guest));
+                }
+            }
+        }
+    }
+    let store = network.servers.stores.at(place);
+    let role = store.role_of(peer);
+    if let Some(at_ns) = store.plan(now, peer) {
+        network.agenda.plan(at_ns, Due::Tick { role, side: 0, generation: 0 });
+    }
+}
+
+fn ask_all(place: usize, peer: usize, number: u64, bytes: u64, network: &mut Network) {
+    let store = network.servers.stores.at(place);
+    let role = store.role_of(peer) as u32;
+    let Some(socket) = store.peer(peer).group else { return };
+    let packet = Packet {
+        role,
+        origin: 0,
+        reply: false,
+        flow: 0,
+        seq: number,
+        sent_ns: network.now_ns,
+        payload_bytes: bytes as u32,
+    };
+    network.send_later(socket, packet);
+}
+
+/// A peer hears what another says.
+pub fn hear(place: usize, peer: usize, from: usize, message: Message, network: &mut Network) {
+    network.servers.stores.at(place).hear(Nanos(network.now_ns), peer, from, message);
+    settle(place, peer, network);
+}

@@ -1,0 +1,89 @@
+"""`objects`: times and rates of operations that were done and verified, all and by operation, and what came of the rest.
+
+Operations count in the window in which they were due. One that failed has no time: it is counted by what went wrong.
+What the store said to find nodes, and what it holds in the end, are of the role's whole time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from virtlab.analysis.context import RoleContext
+from virtlab.analysis.values import Collector
+from virtlab.analysis.workloads import health
+from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS, parts
+from virtlab.lazy import NDArray
+
+NONE_DUE = "no operation was due in the window"
+NONE_DONE = "no operation of the window was done"
+NO_OBJECT = "no object is there in the end"
+PER_OPERATION = {
+    "lookup_messages": "lookup_messages", "lookup_bytes": "lookup_bytes", "store_messages": "messages",
+    "store_bytes": "message_bytes",
+}  # fmt: skip
+
+
+def values(context: RoleContext) -> None:
+    """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
+    out, role = context.out, context.name
+    rows = context.samples("operation/1", "intended_ns")
+    of_rows(out, rows)
+    try:
+        for name in parts(context.role.parameters):
+            out.role = f"{role}.{name}"
+            mine = rows["operation"] == OPERATIONS.index(name)
+            of_rows(out, {key: column[mine] for key, column in rows.items()})
+    finally:
+        out.role = role
+    _counted(context)
+
+
+def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]]) -> None:
+    """What the rows of operations alone say."""
+    due, ended, count = rows["intended_ns"], rows["outcome"], int(rows["outcome"].size)
+    done = ended == ENDINGS.index("done")
+    finished = rows["finished_ns"][done]
+    if finished.size:
+        out.distribution("operation_time", finished - due[done])
+    else:
+        out.absent("operation_time", NONE_DONE if count else NONE_DUE)
+    took_ns = float(finished.max() - due.min()) if finished.size else 0.0
+    rate = finished.size / took_ns * 1e9 if took_ns > 0 else None
+    out.add("operation_rate", "mean", rate, int(finished.size), NONE_DONE if count else NONE_DUE)
+    for ending in ENDINGS[1:]:
+        number = int((ended == ENDINGS.index(ending)).sum())
+        _share(out, f"{ending}_operations", number, count)
+    _share(out, "operation_retries", int(rows["retries"].sum()), count)
+
+
+def _share(out: Collector, metric: str, number: int, count: int) -> None:
+    out.add(metric, "ratio", number / count if count else None, count, NONE_DUE)
+    out.add(metric, "count", number if count else None, count, NONE_DUE)
+
+
+def _counted(context: RoleContext) -> None:
+    out, counters = context.out, context.counters
+    if "operations" not in counters or "objects" not in counters:
+        for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects"):
+            out.absent(metric, health.NOT_COUNTED)
+        for metric in ("missing_copies", "lost_objects", "stale_objects"):
+            out.absent(metric, health.NOT_COUNTED)
+        return
+    operations, objects = counters["operations"], counters["objects"]
+    for metric, name in PER_OPERATION.items():
+        number = counters[name]
+        out.add(metric, "mean", number / operations if operations else None, operations, NONE_DUE)
+        out.add(metric, "total", number, operations)
+    out.add("without_object", "total", counters["without_object"], operations)
+    copies, missing = counters["object_copies"], counters["missing_copies"]
+    out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)
+    out.add("object_copies", "total", copies, objects)
+    for metric, number, of in (
+        ("missing_copies", missing, copies + missing),
+        ("lost_objects", counters["lost_objects"], objects),
+        ("stale_objects", counters["stale_objects"], objects),
+    ):
+        out.add(metric, "ratio", number / of if of else None, of, NO_OBJECT)
+        out.add(metric, "count", number, of)
+    out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)

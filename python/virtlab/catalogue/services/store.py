@@ -1,0 +1,151 @@
+"""`store`: a distributed store of whole objects: virtlab's own reference store, a study object.
+
+Its guests are its nodes, in the order of `on`. How a client finds the nodes that hold an object, who sends the copies, how
+many stand before an answer, and where a confirmed copy lies are parameters of their own, so that each can be varied alone.
+Source of the three lookups: the published study of distributed storage (multicast; Swift's ring; Gluster's elastic hash).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from virtlab.catalogue.declaration import Parameter, ServiceKind, Values
+from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION, POSITIVE_SIZE, Kind, choice, shown
+from virtlab.catalogue.workloads.objects import OBJECTS
+
+MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
+PROXY, MEMORY, DISK = "proxy", "memory", "disk"
+PROXIES = "proxies"
+PARTITIONS_MAX = 1 << 24
+PEERS_MAX = 256  # any two of them may have a connection
+
+
+def _guests(value: Any) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"'{shown(value)}' names no guests; write e.g. [h1.p1, h2.p2]")
+    if len(set(names)) < len(names):
+        raise ValueError("a guest is named twice; write each once")
+    return tuple(names)
+
+
+GUESTS = Kind(
+    "guests",
+    _guests,
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]},
+    "[h1.p1, h2.p2]",
+)
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    found = []
+    copies = int(values["copies"])
+    for key in ("write_quorum", "read_quorum"):
+        if int(values.get(key, 1)) > copies:
+            found.append((key, f"there are {copies} copies of an object; write at most {copies}"))
+    for key in ("partitions", "zones"):
+        if values.get(key) is not None and values["lookup"] != RING:
+            found.append((key, f"it is of a ring; write 'lookup: {RING}', or remove it"))
+    if values["lookup"] == RING and values.get("partitions") is None:
+        found.append(("lookup", "a ring has partitions; write e.g. 'partitions: 262144'"))
+    if int(values.get("partitions", 1)) > PARTITIONS_MAX:
+        found.append(("partitions", f"they are more than a table holds; write at most {PARTITIONS_MAX}"))
+    by_proxy = values["written_by"] == PROXY
+    if by_proxy and not values.get(PROXIES):
+        found.append(("written_by", f"no guest is a proxy; name some in '{PROXIES}'"))
+    if values.get(PROXIES) and not by_proxy:
+        found.append((PROXIES, f"clients write themselves; write 'written_by: {PROXY}', or remove it"))
+    if values["ack"] == DISK and values.get("cache_bytes") is not None:
+        found.append(("cache", f"copies are confirmed from the disk; write 'ack: {MEMORY}', or remove it"))
+    if values["ack"] == MEMORY and values.get("cache_bytes") is None:
+        found.append(("ack", "copies are confirmed from a cache; write its size, e.g. 'cache: 1 GiB'"))
+    if int(values["question_ns"]) > int(values["timeout_ns"]):
+        found.append(("question", "it is longer than an operation may take; write less than 'timeout'"))
+    return found
+
+
+def complete(values: Values) -> dict[str, Any]:
+    """A Plan's values, and the usual ones of what it leaves out."""
+    usual = [each.plan_values(each.default) for each in STORE.parameters if each.default is not None]
+    return {key: value for one in usual for key, value in one.items()} | dict(values)
+
+
+def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
+    values = complete(values)
+    nodes, copies = len(on), int(values["copies"])
+    both = [guest for guest in values.get(PROXIES, ()) if guest in on]
+    if both:
+        return [(PROXIES, f"{both[0]} is a node; name another guest")]
+    if nodes + len(values.get(PROXIES, ())) > PEERS_MAX:
+        return [("on", f"nodes and proxies are more than {PEERS_MAX}; name fewer")]
+    if copies > nodes:
+        return [("copies", f"there are {nodes} nodes; write at most {nodes}, or name more in 'on'")]
+    heard = nodes - int(values.get("write_quorum") or copies // 2 + 1) + 1
+    if values["lookup"] == MULTICAST and heard < copies:
+        what = f"by multicast the nodes of a new object are chosen once {heard} of {nodes} have answered"
+        cure = f"name at least {nodes + copies - heard} nodes, write 'write_quorum: 1', or another lookup"
+        return [("on", f"{what}, fewer than {copies} copies; {cure}")]
+    zones = int(values.get("zones", nodes))
+    if values["lookup"] == RING and not copies <= zones <= nodes:
+        return [("zones", f"each copy has a zone, and each zone a node; write {copies} to {nodes}")]
+    if values["lookup"] == RING and int(values.get("partitions", 0)) < nodes:
+        return [("partitions", f"each node has some; write at least {nodes}")]
+    if values["lookup"] == ELASTIC_HASH and nodes % copies:
+        what = f"{nodes} nodes are no whole number of groups of {copies}"
+        return [("copies", f"{what}; write a number that divides {nodes}, or name other nodes")]
+    return []
+
+
+STORE = ServiceKind(
+    name="store",
+    meaning="a distributed store of objects on its guests, asked by objects",
+    parameters=(
+        Parameter("copies", COUNT, "copies", "of each object, on as many nodes", 3),
+        Parameter(
+            "lookup",
+            choice(MULTICAST, RING, ELASTIC_HASH),
+            "lookup",
+            "how the nodes that hold an object are found: all are asked at once, a table of partitions says it, or a hash",
+            MULTICAST,
+        ),
+        Parameter("partitions", COUNT, "partitions", "of a ring"),
+        Parameter("zones", COUNT, "zones", "of a ring: copies lie in different ones; absent: each node is one"),
+        Parameter(
+            "written_by",
+            choice("client", PROXY, "primary"),
+            "written_by",
+            "who sends the copies: the client each, a proxy that also reads for it, or a node that has the object already",
+            "client",
+        ),
+        Parameter(PROXIES, GUESTS, PROXIES, "guests that send and read for clients, which take turns"),
+        Parameter(
+            "write_quorum", COUNT, "write_quorum",
+            "copies that stand before a write is answered; absent: more than half of them",
+        ),
+        Parameter(
+            "read_quorum", COUNT, "read_quorum",
+            "nodes with a copy that have answered before a read is; absent: so many that one has the last answered write",
+        ),
+        Parameter(
+            "ack", choice(MEMORY, DISK), "ack",
+            "where a copy is when its node confirms it: in its cache, or written and flushed", DISK,
+        ),
+        Parameter("cache", POSITIVE_SIZE, "cache_bytes", "of each node: what the disk has yet to take, at most"),
+        Parameter(
+            "question", POSITIVE_DURATION, "question_ns", "a question without enough answers is asked again after it",
+            "50 ms",
+        ),
+        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "an operation that is not done by then has failed", "10 s"),
+    ),
+    speaks=frozenset({OBJECTS.name}),
+    port=7100,
+    check=_check,
+    placed=_placed,
+    whole=OBJECTS.name,
+    beside=PROXIES,
+    arms={
+        "testbed": "no agent keeps objects yet; run the file with '--backend simulator'",
+        "simulator": None,
+    },
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""Metrics of clients of a distributed store: what its operations take, what came of them, and what is left in the end.
+
+Only an operation that the store answered, and whose content is that which was written last, is done. All else is
+counted by what went wrong, and enters no time and no rate.
+"""
+
+from __future__ import annotations
+
+from virtlab.metrics.metric import Metric, by_key
+from virtlab.metrics.statistic import DISTRIBUTION
+
+_SHARE = ("ratio", "count")
+_PER_OPERATION = ("mean", "total")
+_COUNTED = "counted by the store over the role's whole time"
+_AUDITED = "nodes compared with what clients know, when the run ends"
+
+STORES = by_key(
+    Metric(
+        "operation_time", "ns", "lower",
+        "Time from when an operation was due until its verified answer, of those that are done.",
+        "intended and finished instants", DISTRIBUTION, "role", "time of an operation",
+    ),
+    Metric(
+        "operation_rate", "1/s", "higher",
+        "Operations done and verified per second, from the first that was due to the last that was done.",
+        "answers over their time", ("mean",), "role", "operations per second",
+    ),
+    Metric(
+        "timed_out_operations", "ratio", "lower", "Operations that too few nodes answered in time.",
+        "the client's time-out", _SHARE, "role", "operations without an answer",
+    ),
+    Metric(
+        "missing_operations", "ratio", "lower", "Operations on an object that is there, and that the store did not find.",
+        "the answer against what was written", _SHARE, "role", "objects not found",
+    ),
+    Metric(
+        "wrong_operations", "ratio", "lower", "Reads with other content, or another length, than was written last.",
+        "the answer against what was written", _SHARE, "role", "wrong content",
+    ),
+    Metric(
+        "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",
+        "counted by the client over its whole time", _SHARE, "role", "retries of operations",
+    ),
+    Metric(
+        "without_object", "count", "neither",
+        "Draws of an operation for which there was no object that no other operation had; another was drawn instead.",
+        "counted by the client over its whole time", ("total",), "role", "draws without an object",
+    ),
+    Metric(
+        "lookup_messages", "count", "lower",
+        "Messages that find the nodes of an object, questions and answers, per operation. A question to all nodes is one.",
+        _COUNTED, _PER_OPERATION, "role", "messages of lookup",
+    ),
+    Metric(
+        "lookup_bytes", "bytes", "lower",
+        "Their length without heads of the network, per operation. A question to all nodes counts once, on links it is "
+        "counted on each.", _COUNTED, _PER_OPERATION, "role", "bytes of lookup",
+    ),
+    Metric(
+        "store_messages", "count", "lower", "Messages of all kinds per operation, of clients, proxies and nodes together.",
+        _COUNTED, _PER_OPERATION, "role", "messages",
+    ),
+    Metric(
+        "store_bytes", "bytes", "lower", "Their length without heads of the network, per operation.", _COUNTED,
+        _PER_OPERATION, "role", "bytes of messages",
+    ),
+    Metric(
+        "object_copies", "count", "neither",
+        "Copies with the content that was written last, per object of the role's folder.", _AUDITED, _PER_OPERATION,
+        "role", "copies of an object",
+    ),
+    Metric(
+        "missing_copies", "ratio", "lower",
+        "Copies that are missing of objects that are there, per copy that there ought to be.", _AUDITED, _SHARE, "role",
+        "missing copies",
+    ),
+    Metric(
+        "lost_objects", "ratio", "lower", "Objects whose write was answered, and of which no node has a copy.", _AUDITED,
+        _SHARE, "role", "lost objects",
+    ),
+    Metric(
+        "stale_objects", "ratio", "lower", "Objects of which nodes have copies, and none of what was written last.",
+        _AUDITED, _SHARE, "role", "stale objects",
+    ),
+    Metric(
+        "doubtful_objects", "count", "lower",
+        "Objects whose last write or deletion was not answered: it may have happened. They are left alone.",
+        "counted by the clients", ("count",), "role", "objects in doubt",
+    ),
+)  # fmt: skip

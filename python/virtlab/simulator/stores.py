@@ -1,0 +1,106 @@
+"""Distributed stores in the simulator: where their nodes and proxies are, and which of them cannot be played.
+
+A store that no role asks has nothing to do, and is left out. Its peers speak under the addresses under which a client
+reaches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from virtlab.catalogue import SERVICES
+from virtlab.catalogue.services.store import DISK, MULTICAST, PROXIES, STORE, complete
+from virtlab.plan import Plan, Refusal, Role, Service
+from virtlab.plan.seeds import service_seed
+from virtlab.planner.clusters import towards
+from virtlab.planner.ends import RoleEnd, role_ends
+
+
+def is_store(service: Service | None) -> bool:
+    """Whether roles ask it as a whole, as a store is."""
+    return service is not None and service.kind == STORE.name
+
+
+def guests_of(service: Service) -> tuple[str, ...]:
+    """Its nodes, then its proxies."""
+    return (*service.on, *service.parameters.get(PROXIES, ()))
+
+
+def _known(plan: Plan, guests: Iterable[str]) -> list[str]:
+    return [guest for guest in guests if guest in plan.world.guests]
+
+
+def asking(plan: Plan, name: str) -> dict[str, Role]:
+    """Roles that ask a service."""
+    return {
+        each: role
+        for each, role in plan.roles.items()
+        if role.workload == SERVICES[STORE.name].whole and role.parameters.get("service") == name
+    }
+
+
+def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
+    """The core's words for stores; nothing of a Plan without. `places`: of vNICs, by guest and name."""
+    found = []
+    for name, service in plan.world.services.items():
+        role = next(iter(asking(plan, name).values()), None)
+        if is_store(service) and role is not None:
+            ends = [
+                _end(end, places, service_seed(seed, name, guest))
+                for guest in guests_of(service)
+                if (end := _peer(plan, role, guest)) is not None
+            ]
+            own = {key: value for key, value in complete(service.parameters).items() if key != PROXIES}
+            nodes = len(service.on)
+            found.append({"service": name, "nodes": ends[:nodes], "proxies": ends[nodes:], "parameters": own})
+    return {"stores": found} if found else {}
+
+
+def _peer(plan: Plan, role: Role, guest: str) -> RoleEnd | None:
+    pair = role_ends(plan, towards(role, guest))
+    return None if pair is None else pair[1]
+
+
+def _end(end: RoleEnd, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
+    address = None if end.address is None else str(end.address.ip)
+    return {"vnic": places[end.guest, end.vnic], "address": address, "seed": seed}
+
+
+def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
+    """What keeps a store from being played."""
+    for name, service in plan.world.services.items():
+        if not is_store(service):
+            continue
+        path, roles, said = f"services.{name}", asking(plan, name), complete(service.parameters)
+        for guest in _known(plan, guests_of(service)):
+            for each, role in roles.items():
+                if role.from_ == guest:
+                    reason = f"{guest} is part of the store '{name}', so no link is crossed"
+                    yield Refusal(f"roles.{each}.from", reason, "name another guest")
+                elif _peer(plan, role, guest) is None:
+                    reason = f"{guest} and {role.from_} have no address of one IP version"
+                    yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
+        if said["ack"] == DISK:
+            for guest in _known(plan, service.on):
+                if plan.world.guests[guest].disk is None:
+                    reason = f"{guest} has no disk, and confirms copies that its disk has"
+                    yield Refusal(
+                        f"{path}.ack", reason, "give it a 'disk', or write 'ack: memory' with a 'cache'"
+                    )
+        if said["lookup"] == MULTICAST:
+            clients = [str(role.from_) for role in roles.values()]
+            yield from _not_heard(path, plan, _known(plan, [*guests_of(service), *clients]))
+
+
+def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:
+    """Ports that frames to a group do not reach."""
+    for guest in dict.fromkeys(guests):
+        for vnic in plan.world.guests[guest].vnics.values():
+            vswitch = plan.world.vswitches.get(vnic.vswitch or "")
+            if vnic.isolated:
+                reason = f"{guest} is isolated on {vnic.vswitch}, which keeps questions to all nodes from it"
+                yield Refusal(f"{path}.lookup", reason, "write 'isolate: false' there, or 'lookup: ring'")
+            elif vswitch is not None and not vswitch.flooding:
+                reason = f"{vnic.vswitch} floods nothing, and questions to all nodes are flooded"
+                yield Refusal(f"{path}.lookup", reason, "let it flood, or write 'lookup: ring'")

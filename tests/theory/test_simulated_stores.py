@@ -1,0 +1,258 @@
+"""Distributed stores in the simulator, against sums of what one operation takes, and against what must be conserved.
+
+On an idle network of one switch an operation of one client is a chain: each message crosses two links of rate R, then a
+disk takes what it holds. A message of up to a segment is one frame; what comes back is another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.theory.simulated import Values, counters, parsed, simulated, values_of
+
+from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
+from virtlab.simulator.refusals import refusals
+
+MS = 1_000_000
+LINK_BIT_PER_S = 1_000_000_000
+DISK_BYTE_PER_S, LATENCY_NS = 100_000_000, MS
+DISK = {"size_bytes": 1 << 30, "rate_byte_per_s": DISK_BYTE_PER_S, "latency_ns": LATENCY_NS}
+HEAD_BYTES, OBJECT_BYTES, RECORD_BYTES, SECTOR_BYTES = (
+    64,
+    48,
+    512,
+    512,
+)  # of messages, and on disks: virtlab-store
+FRAME_BYTES = 8 + 14 + 4  # preamble, header, FCS
+TCP_BYTES, UDP_BYTES = FRAME_BYTES + 20 + 32, FRAME_BYTES + 20 + 8
+LOOKUPS: dict[str, Values] = {
+    "multicast": {},
+    "ring": {"lookup": "ring", "partitions": 1024},
+    "elastic_hash": {"lookup": "elastic_hash"},
+}
+
+
+def world(nodes: int, store: Values | None = None, proxies: int = 0, **role: Any) -> Values:
+    """One client of a store on guests behind one virtual switch; the role creates objects one by one."""
+    values = values_of(switches=1)
+    guests = values["world"]["guests"]
+    far = guests.pop("b")
+    names = [*(f"n{number}" for number in range(nodes)), *(f"p{number}" for number in range(proxies))]
+    for number, name in enumerate(names, 10):
+        vnic = far["vnics"]["eth0"] | {"mac": f"02:00:00:00:01:{number:02x}", "ip": [f"10.0.0.{number}/24"]}
+        disk = {} if name.startswith("p") else {"disk": DISK}
+        guests[name] = far | {"platform": "qemu", "vnics": {"eth0": vnic}, **disk}
+    own = {
+        "copies": 1, "lookup": "multicast", "written_by": "client", "ack": "disk", "question_ns": 50 * MS,
+        "timeout_ns": 10_000 * MS, **({"proxies": names[nodes:]} if proxies else {}),
+    }  # fmt: skip
+    values["world"]["services"] = {
+        "depot": {"kind": "store", "on": names[:nodes], "ready": {"port": 7100}, **own, **(store or {})}
+    }
+    asked = {
+        "operations": {"create": 1.0},
+        "object_bytes": 1000,
+        "threads": 1,
+        "count": 40,
+        "duration_ns": 10**11,
+    }
+    end = {"workload": "objects", "from": "a", "to": "n0", "service": "depot", "port": 7100}
+    values["roles"]["probe"] = end | asked | role
+    for link in values["world"]["links"].values():
+        link["rate_bit_per_s"] = LINK_BIT_PER_S
+    values["collect"]["counters"] = ["links", "vnics", "disks"]
+    return values
+
+
+def then(values: Values, **role: Any) -> Values:
+    """With a second role on the same objects, when the first has finished."""
+    first = values["roles"]["probe"]
+    values["roles"]["probe"] = first | {"folder": "same"}
+    values["roles"]["next"] = first | {"folder": "same"} | role
+    values["timeline"] = [
+        {"id": "measure", "do": "run", "role": "probe"},
+        {"id": "next", "do": "run", "role": "next", "after": {"event": "measure.finished"}},
+        {"id": "drain", "do": "wait", "for_ns": 2_000 * MS, "after": {"event": "next.finished"}},
+    ]
+    values["collect"]["packets"] = ["probe", "next"]
+    return values
+
+
+def played(values: Values, role: str = "probe", seed: int = 1) -> tuple[dict[str, Any], dict[str, int], Any]:
+    """Rows of a role, its counters, and all others at the end."""
+    outcome, kept = simulated(values, seed)
+    assert outcome.status == "ok", outcome.reasons
+    blocks = kept.blocks.get((role, "operation/1"), [])
+    rows = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    ends = (f"{role}/client", f"{role}/server")
+    own = {key: value for (entity, key), value in counters(kept, "stop").items() if entity in ends}
+    return rows, own, counters(kept, "end")
+
+
+def on_wire_ns(frame_bytes: int) -> int:
+    """Over both links, each of which has it whole before the switch sends it on."""
+    return 2 * frame_bytes * 8 * 10**9 // LINK_BIT_PER_S
+
+
+def on_disk_ns(size_bytes: int) -> int:
+    sectors = -(-(size_bytes + RECORD_BYTES) // SECTOR_BYTES)
+    return sectors * SECTOR_BYTES * 10**9 // DISK_BYTE_PER_S + LATENCY_NS
+
+
+def took(rows: dict[str, Any]) -> Any:
+    return rows["finished_ns"] - rows["intended_ns"]
+
+
+def test_a_write_of_one_copy_is_its_way_its_disk_and_the_confirmation() -> None:
+    """Without a lookup. The first operation begins the connection, and what confirms that goes before the second."""
+    rows, _, _ = played(world(1, LOOKUPS["elastic_hash"]))
+    way_ns = on_wire_ns(TCP_BYTES + HEAD_BYTES + OBJECT_BYTES + 1000) + on_wire_ns(TCP_BYTES + HEAD_BYTES)
+    assert set(took(rows)[2:]) == {way_ns + on_disk_ns(1000)}
+    assert took(rows)[0] > way_ns + on_disk_ns(1000)
+
+
+def test_a_multicast_lookup_adds_a_question_and_an_answer_in_datagrams() -> None:
+    rows, own, _ = played(world(1))
+    ask_ns = on_wire_ns(UDP_BYTES + HEAD_BYTES) * 2
+    way_ns = on_wire_ns(TCP_BYTES + HEAD_BYTES + OBJECT_BYTES + 1000) + on_wire_ns(TCP_BYTES + HEAD_BYTES)
+    assert set(took(rows)[2:]) == {ask_ns + way_ns + on_disk_ns(1000)}
+    assert (own["lookup_messages"], own["lookup_bytes"]) == (2 * 40, 2 * 40 * HEAD_BYTES)
+
+
+def test_stat_and_read_take_their_messages_and_a_read_its_disk_too() -> None:
+    asks_ns = on_wire_ns(TCP_BYTES + HEAD_BYTES) + on_wire_ns(TCP_BYTES + HEAD_BYTES + OBJECT_BYTES)
+    rows, _, _ = played(then(world(1, LOOKUPS["elastic_hash"]), operations={"stat": 1.0}), "next")
+    assert set(took(rows)[2:]) == {asks_ns}
+    rows, _, _ = played(then(world(1, LOOKUPS["elastic_hash"]), operations={"read": 1.0}), "next")
+    content_ns = on_wire_ns(TCP_BYTES + HEAD_BYTES) + on_wire_ns(TCP_BYTES + HEAD_BYTES + OBJECT_BYTES + 1000)
+    assert set(took(rows)[2:]) == {asks_ns + content_ns + on_disk_ns(1000)}
+
+
+def test_an_answer_from_the_cache_waits_for_no_disk() -> None:
+    memory = {"ack": "memory", "cache_bytes": 1 << 30} | LOOKUPS["elastic_hash"]
+    rows, _, ends = played(world(1, memory))
+    way_ns = on_wire_ns(TCP_BYTES + HEAD_BYTES + OBJECT_BYTES + 1000) + on_wire_ns(TCP_BYTES + HEAD_BYTES)
+    assert set(took(rows)[2:]) == {way_ns}
+    assert ends["guests.n0.disk", "disk_written_bytes"] == 40 * 3 * SECTOR_BYTES, (
+        "the disk has it all the same"
+    )
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+@pytest.mark.parametrize("written_by", ["client", "proxy", "primary"])
+def test_what_was_acknowledged_is_held_in_as_many_copies_and_nothing_else(
+    lookup: str, written_by: str
+) -> None:
+    store = {"copies": 3, "written_by": written_by, **LOOKUPS[lookup]}
+    proxies = 2 if written_by == "proxy" else 0
+    values = then(world(6, store, proxies, threads=8, count=120), operations={"read": 2.0, "overwrite": 1.0})
+    rows, own, ends = played(values, "next")
+    written = 120 + int((rows["operation"] == OPERATIONS.index("overwrite")).sum())
+    assert set(rows["outcome"]) == {ENDINGS.index("done")}
+    assert (own["objects"], own["object_copies"]) == (120, 360)
+    assert not any(
+        own[key] for key in ("lost_objects", "stale_objects", "missing_copies", "doubtful_objects")
+    )
+    disks = sum(value for (_, key), value in ends.items() if key == "disk_written_bytes")
+    assert disks == 3 * written * 3 * SECTOR_BYTES, "1,000 B and the record are three sectors, of each copy"
+
+
+def test_deletions_end_by_themselves_and_leave_nothing() -> None:
+    rows, own, _ = played(
+        then(world(4, {"copies": 2}), operations={"delete": 1.0}, count=1000, threads=3), "next"
+    )
+    assert rows["operation"].size == 40, "a thread ends where there is no object for it"
+    assert (own["objects"], own["object_copies"], own["wrong_operations"]) == (0, 0, 0)
+
+
+def test_a_question_to_all_nodes_is_on_every_port_and_one_to_holders_is_not() -> None:
+    def received(lookup: str) -> tuple[list[int], int]:
+        values = then(
+            world(6, {"copies": 2, **LOOKUPS[lookup]}, count=1), operations={"stat": 1.0}, count=500
+        )
+        _, own, ends = played(values, "next")
+        each = [
+            value for (entity, key), value in ends.items() if key == "received_packets" and ".n" in entity
+        ]
+        return sorted(each), own["lookup_messages"]
+
+    multicast, messages = received("multicast")
+    assert multicast[0] > 500, "nodes without the object hear each question, too"
+    assert messages == 500 * (1 + 2)
+    hashed, messages = received("elastic_hash")
+    assert hashed[:4] == [0] * 4
+    assert messages == 500 * (2 + 2)
+
+
+def test_lost_packets_cost_time_and_no_object() -> None:
+    values = then(
+        world(4, {"copies": 3, "question_ns": 5 * MS}, count=60), operations={"read": 1.0, "overwrite": 1.0}
+    )
+    for link in values["world"]["links"].values():
+        link["queue"] = {
+            way: {"kind": "netem", "limit_packets": 1000, "parameters": {"loss_ratio": 0.03}}
+            for way in ("ab", "ba")
+        }
+    rows, own, _ = played(values, "next")
+    done = rows["outcome"] == ENDINGS.index("done")
+    assert done.sum() >= 0.9 * done.size
+    assert took(rows)[done].max() > 5 * MS, "a question without enough answers was asked again"
+    assert not any(
+        own[key] for key in ("wrong_operations", "missing_operations", "lost_objects", "stale_objects")
+    )
+
+
+def test_operations_at_a_rate_are_due_by_their_schedule_whatever_has_ended() -> None:
+    rows, _, _ = played(world(1, rate_per_s=2000, threads=1, count=300))
+    assert set(np.diff(rows["intended_ns"])) == {500_000}
+    waits = took(rows)
+    assert waits[-1] > waits[0] or waits[-1] >= on_disk_ns(1000)
+    assert (rows["sent_ns"] == rows["intended_ns"]).all()
+
+
+def test_equal_seeds_give_equal_operations_and_other_seeds_others() -> None:
+    def mixed(seed: int) -> dict[str, Any]:
+        mix = {"create": 1.0, "read": 1.0, "delete": 0.5, "stat": 1.0}
+        return played(world(5, {"copies": 3}, operations=mix, threads=7, count=300), seed=seed)[0]
+
+    first, again, other = mixed(1), mixed(1), mixed(2)
+    assert all((first[name] == again[name]).all() for name in first)
+    assert any((first[name] != other[name]).any() for name in first)
+
+
+def refused(values: Values) -> list[str]:
+    return [f"{each.path}: {each.reason}; {each.cure}" for each in refusals(parsed(values))]
+
+
+def test_what_cannot_be_played_is_refused_with_the_cure() -> None:
+    values = world(3)
+    del values["world"]["guests"]["n1"]["disk"]
+    (line,) = refused(values)
+    assert line.startswith(
+        "services.depot.ack: n1 has no disk, and confirms copies that its disk has; give it a 'disk'"
+    )
+    values = world(3)
+    values["world"]["guests"]["n1"]["vnics"]["eth0"]["isolated"] = True
+    (line,) = refused(values)
+    assert line.startswith("services.depot.lookup: n1 is isolated on h2.br")
+    values["world"]["services"]["depot"] |= LOOKUPS["ring"]
+    assert refused(values) == []
+    values = world(3)
+    values["world"]["services"]["depot"]["copies"] = 3
+    (line,) = refused(values)
+    assert line.startswith("services.depot.on: by multicast the nodes of a new object are chosen once 2 of 3")
+    values = world(3)
+    values["roles"]["probe"]["from"] = "n2"
+    assert any(
+        line.startswith("roles.probe.from: n2 is part of the store 'depot'") for line in refused(values)
+    )
+
+
+def test_what_a_plan_leaves_out_of_a_store_is_as_in_a_file() -> None:
+    values = world(4)
+    on = [f"n{number}" for number in range(4)]
+    values["world"]["services"]["depot"] = {"kind": "store", "on": on, "ready": {"port": 7100}}
+    _, own, _ = played(values)
+    assert (own["objects"], own["object_copies"]) == (40, 120)

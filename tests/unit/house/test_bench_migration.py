@@ -1,0 +1,63 @@
+"""The bench of migrations has every dirty rate among its first moves, and does not repeat a move that a file keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHES = Path(__file__).parents[3] / "benches"
+
+
+@pytest.fixture
+def migration(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(BENCHES)
+    before, path = set(sys.modules), list(sys.path)
+    import migration as module
+
+    yield module
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent in {
+            BENCHES,
+            BENCHES.parent / "tests" / "testbed",
+        }:
+            del sys.modules[name]
+
+
+def test_the_first_moves_have_every_rate_and_all_of_them_every_pair(migration: ModuleType) -> None:
+    assert {rate for _, rate in migration.pairs(8)} == set(migration.RATES)
+    assert len(set(migration.pairs(24))) == 24
+    assert migration.pairs(30)[24:] == migration.pairs(6)
+
+
+def test_a_move_that_a_file_keeps_is_not_made_again(
+    migration: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, int]] = []
+
+    def move(bandwidth: int, dirty: int, **more: int) -> object:
+        made.append((bandwidth, dirty))
+        return migration.Measured(2.0, 0.02, 0.1, 1e8, 1.9, 3.0, float(dirty), None, 0.5)
+
+    monkeypatch.setattr(migration, "_move", move)
+    file = str(tmp_path / "moves.jsonl")
+    first = migration.Kept.of(file)
+    one = first.move(60_000_000, 5_000_000)
+    first.move(60_000_000, 5_000_000, 1)
+    first.move(60_000_000, 5_000_000, rounds_limit=1)
+    assert len(made) == 3, "another time and another limit are other moves"
+    resumed = migration.Kept.of(file)
+    assert resumed.move(60_000_000, 5_000_000) == one
+    assert len(made) == 3
+    resumed.move(80_000_000, 5_000_000)
+    assert made[3:] == [(80_000_000, 5_000_000)]
+
+
+def test_the_simulated_copy_of_fourteen_gigabytes_takes_as_long_as_the_line(migration: ModuleType) -> None:
+    figure = migration._fluid()
+    assert figure["virtual_s"] == pytest.approx(14e9 / (125e6 * 1448 / 1538), rel=0.01)
+    assert figure["value"] > 0

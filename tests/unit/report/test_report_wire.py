@@ -93,6 +93,36 @@ def test_a_request_of_several_packets_does_not_leave_the_wire_idle() -> None:
         assert idle(more=', response: "${answer}"', rest=levels) is is_idle, "at every design point"
 
 
+SEVERAL = """
+version: 1
+name: several
+hosts: {{h1: {{guests: 1}}, h2: {{guests: {{n1: {{disk: {{size: 1 GB}}}}, web: {{}}}}}}}}
+host: {{platform: qemu}}
+topology: {{shape: line, switches: 1}}
+link: {{rate: 100 Mbit/s}}
+services:
+  depot: {{kind: store, on: [h2.n1], copies: 1, lookup: elastic_hash}}
+  shop: {{kind: demand_server, on: h2.web}}
+roles:
+  asks: {role}
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "is_idle"),
+    [
+        ("{workload: request_response, from: h1.g1, to: shop, connections: 1}", True),
+        ("{workload: request_response, from: h1.g1, to: shop, connections: 2}", False),
+        ("{workload: objects, from: h1.g1, to: depot, operations: create, threads: 2}", False),
+        ("{workload: objects, from: h1.g1, to: depot, operations: create}", False),
+    ],
+)
+def test_several_requests_at_once_do_not_leave_the_wire_idle(role: str, is_idle: bool) -> None:
+    experiment = load_text(SEVERAL.format(role=role))
+    said = wire.facts([plan_run(experiment, experiment.points()[0], 0)])
+    assert ("wire stands idle" in said.get("asks", "")) is is_idle
+
+
 TIMELINE = """
 timeline:
   - {{id: load, do: start, role: other, after: {load}}}

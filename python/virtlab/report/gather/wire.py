@@ -94,7 +94,11 @@ def slowest_bit_per_s(plan: Plan, role: Role) -> int | None:
 
 
 def _one_at_a_time(role: Role) -> bool:
-    return WORKLOADS[role.workload].turns(role.parameters)
+    """Whether at most one request of it is under way: a store is several servers, which are asked together."""
+    declared = WORKLOADS[role.workload]
+    values = declared.complete(role.parameters)
+    lines = max(int(values.get(key) or 1) for key in ("connections", "threads"))
+    return declared.turns(values) and lines == 1 and not (declared.at_service and declared.at_service.whole)
 
 
 def _in_one_packet(plan: Plan, role: Role) -> bool:

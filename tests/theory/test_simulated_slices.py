@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.theory.simulated import parsed
+from tests.contract.test_backend_contract import Kept, Watcher
+from tests.theory.simulated import counters, parsed
 from tests.theory.test_simulated_pools import RESPONSE_NS, played, world
 from tests.theory.test_simulated_requests import MS, times
 
+from virtlab.plan import Trial
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile
 
@@ -20,7 +22,13 @@ from virtlab.simulator.profile import Parameter, Profile
 def profile(**of_pool: float) -> Profile:
     """In which nothing costs anything, but pools are as said."""
     free = dict.fromkeys(
-        ("platform.namespace.send_ns", "vswitch.linux_bridge.packet_ns", "links.departure_ns"), 0.0
+        (
+            "platform.namespace.send_ns",
+            "platform.qemu.send_ns",
+            "vswitch.linux_bridge.packet_ns",
+            "links.departure_ns",
+        ),
+        0.0,
     )
     pools = {f"pool.{name}": value for name, value in of_pool.items()}
     return Profile("turns", 64, {name: Parameter(value) for name, value in (free | pools).items()})
@@ -173,3 +181,44 @@ def test_where_no_guest_shares_processors_nothing_spins() -> None:
     del values["world"]["hosts"]["h2"]["cpus"]
     found = [played(values, profile(spin_ns=spin_ms * MS))[0][0]["finished_ns"] for spin_ms in (0, 100)]
     assert (found[0] == found[1]).all()
+
+
+HOLDS_NS, WRITE_NS = 0.5 * MS, 2 * MS
+
+
+def writes_beside(busy: bool, **of_pool: float) -> tuple[float, float]:
+    """How long a server's write and its disk's take in the mean, on one processor beside a guest that is busy or not."""
+    closed = {"connections": 1, "threads": 1, "duration_ns": 2_000 * MS, "demand_distribution": "constant"}
+    values = world(
+        2, {}, cpus=1, host=16, platform="qemu", vcpus=1, disk={"size_bytes": 1 << 20, "latency_ns": WRITE_NS}
+    )
+    writer, other = values["roles"].values()
+    del writer["arrivals"], other["arrivals"]
+    writer |= closed | {"demand_ns": MS, "write_bytes": 4096, "write_mode": "fsync"}
+    other |= closed | {"demand_ns": 10 * MS, "connections": 2} if busy else closed | {"demand_ns": 1}
+    values["collect"]["counters"] = ["disks"]
+    kept = Kept()
+    with Simulator(profile(**of_pool)).open(parsed(values), Watcher()) as session:
+        assert session.run(Trial("t0", 1), kept).status == "ok"
+    server, disk = counters(kept, "stop"), counters(kept, "end")
+    of = "to-b0/server", "guests.b0.disk"
+    return (
+        server[of[0], "write_ns"] / server[of[0], "writes"],
+        disk[of[1], "disk_write_ns"] / disk[of[1], "disk_writes"],
+    )
+
+
+@pytest.mark.parametrize(("busy", "takes_ns"), [(False, HOLDS_NS), (True, 2 * HOLDS_NS)])
+def test_a_write_is_complete_when_a_vcpu_has_done_the_work_of_it(busy: bool, takes_ns: float) -> None:
+    """A closed form: beside a vCPU that is always busy, on one processor, it goes on at half of the speed."""
+    written, on_disk = writes_beside(busy, completion_ns=HOLDS_NS)
+    assert on_disk == pytest.approx(WRITE_NS, abs=1)
+    assert written == pytest.approx(WRITE_NS + takes_ns, rel=0.01)
+    assert writes_beside(busy)[0] == pytest.approx(WRITE_NS, abs=1), "without a cost it is the disk alone"
+
+
+def test_a_completed_write_waits_for_the_end_of_anothers_slice() -> None:
+    """A bound: fair shares do not displace the vCPU that is on the processor before its slice is over."""
+    alone, beside = (writes_beside(busy, completion_ns=1000, slice_ns=8 * MS)[0] for busy in (False, True))
+    assert alone == pytest.approx(WRITE_NS, rel=0.01)
+    assert WRITE_NS + MS < beside <= WRITE_NS + 8 * MS + 1000

@@ -27,7 +27,7 @@ IDLE = "platform.{}.idle_vcpu_ratio"
 REQUEST = "platform.{}.request_ns"
 SLICE, SWITCH, CREDIT = "pool.slice_ns", "pool.switch_ns", "pool.credit_ns"
 GROUPING = "pool.grouping_ratio"
-SPIN = "pool.spin_ns"
+SPIN, COMPLETION = "pool.spin_ns", "pool.completion_ns"
 OF_GUESTS, OF_HOSTS = "guest.cpu", "host.cpu"
 
 
@@ -171,8 +171,12 @@ def supplied(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], floa
             if (count := plan.world.guests[name].vcpus or working_on.get(name))
         )
         turns = _turns(plan, each, value)
-        spins = {"spin_ns": spin_ns} if (spin_ns := round(value(SPIN))) else {}
-        given.append({**pool, "idle": idle, "contention": min(1.0, value(CONTENTION)), **spins, **turns})
+        beside = {
+            key: cost_ns
+            for key, name in (("spin_ns", SPIN), ("completion_ns", COMPLETION))
+            if (cost_ns := round(value(name)))
+        }
+        given.append({**pool, "idle": idle, "contention": min(1.0, value(CONTENTION)), **beside, **turns})
     return {**lowered, "pools": given}
 
 

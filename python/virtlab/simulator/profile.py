@@ -38,6 +38,7 @@ The parameters, and where a world pays them:
 | `pool.credit_ns` | how often turns by credit have it handed out; absent: fair shares |
 | `pool.grouping_ratio` | 0: vCPUs that take turns have alike; 1: guests have alike |
 | `pool.spin_ns` | how long a thread of a server in a pool spins for a lock, on its vCPU, before it sleeps |
+| `pool.completion_ns` | by a vCPU of a pool for each request that its guest's disk has done, before a server knows |
 | `busy.crossing_ns` | as much more by a frame at a crossing of a vNIC while every processor has work |
 
 While every processor has work a process wakes by the table `wakeup.busy` where there is one, whatever its guest's own.

@@ -199,7 +199,11 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
     for each, one in zip(sharing_processors(plan), given, strict=True):
         turns = {key: value for key, value in one.get("slices", {}).items() if key != "shares"}
         supply = (
-            {key: one[key] for key in ("processors", "idle", "contention", "spin_ns") if key in one}
+            {
+                key: one[key]
+                for key in ("processors", "idle", "contention", "spin_ns", "completion_ns")
+                if key in one
+            }
             | turns
             | unheeded(each.path)
         )

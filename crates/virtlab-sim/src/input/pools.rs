@@ -22,6 +22,9 @@ pub struct Pool {
     /// How long a thread of their servers spins for a lock before it sleeps.
     #[serde(default)]
     pub spin_ns: u64,
+    /// What a vCPU works when a disk has done a request of its guest, before that knows.
+    #[serde(default)]
+    pub completion_ns: u64,
     /// How they take turns; absent: all at once, each as fast as is left for it.
     #[serde(default)]
     pub slices: Option<Slicing>,

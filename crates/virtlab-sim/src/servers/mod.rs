@@ -29,6 +29,9 @@ use virtlab_load::parameters::request_response::{Ending, RequestResponse as Para
 use virtlab_wire::Nanos;
 use writing::Writing;
 
+/// Where the numbers of completed writes begin among what a server works on.
+const COMPLETIONS: u64 = 1 << 63;
+
 /// One server.
 struct Server {
     guest: usize,
@@ -78,6 +81,7 @@ impl Servers {
         for pool in &input.pools {
             for guest in &pool.guests {
                 beyond[*guest].spin = Nanos(pool.spin_ns);
+                beyond[*guest].completion = Nanos(pool.completion_ns);
             }
         }
         let (processors, disks) = (Shared::new(input), Disks::new(input));
@@ -267,16 +271,22 @@ impl Servers {
     /// The server whose work in a pool is done by now, in part; to be asked until there is no other, then for `look`.
     pub fn worked(&mut self, pool: usize, now_ns: u64) -> Option<usize> {
         let (server, number) = self.processors.done(pool, now_ns)?;
-        self.all[server].serving.threads.worked(number);
+        let serving = &mut self.all[server].serving;
+        match (number.checked_sub(COMPLETIONS), &mut serving.writing) {
+            (Some(ticket), Some(writing)) => writing.completed(ticket, now_ns),
+            _ => serving.threads.worked(number),
+        }
         Some(server)
     }
 
     /// For whom the disk of a guest has done something by now; to be asked until there is no other, then for `looks`.
     pub fn stored(&mut self, guest: usize, now_ns: u64) -> Option<Stored> {
         let stored = self.disks.done(guest, now_ns)?;
-        if let Stored::Server((server, ticket)) = stored
-            && let Some(writing) = &mut self.all[server].serving.writing
-        {
+        let Stored::Server((server, ticket)) = stored else { return Some(stored) };
+        let completion = self.beyond[guest].completion;
+        if completion > Nanos::ZERO && self.processors.has(guest) {
+            self.all[server].serving.threads.want(COMPLETIONS + ticket, completion, now_ns);
+        } else if let Some(writing) = &mut self.all[server].serving.writing {
             writing.completed(ticket, now_ns);
         }
         Some(stored)

@@ -36,6 +36,8 @@ pub struct Beyond {
     pub request: Nanos,
     /// How long a thread spins for a lock before it sleeps.
     pub spin: Nanos,
+    /// Work when a disk has done a request, before the server knows.
+    pub completion: Nanos,
 }
 
 /// Threads, and what waits for them.

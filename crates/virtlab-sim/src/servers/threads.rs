@@ -34,6 +34,16 @@ struct Shared<T> {
     paused: Option<Vec<(u64, Rest)>>,
 }
 
+impl<T> Shared<T> {
+    fn want(&mut self, rest: (u64, Rest), pauses: bool) {
+        if pauses {
+            self.paused.get_or_insert_default().push(rest);
+        } else {
+            self.wanted.push(rest);
+        }
+    }
+}
+
 impl<T: Ord + Copy> Threads<T> {
     /// Of a server in a guest that shares its processors, or does not.
     pub fn new(shares: bool) -> Self {
@@ -93,13 +103,16 @@ impl<T: Ord + Copy> Threads<T> {
             return number;
         };
         shared.under_way.insert(number, what);
-        let rest = (number, Rest::of(work.0));
-        if pauses {
-            shared.paused.get_or_insert_default().push(rest);
-        } else {
-            shared.wanted.push(rest);
-        }
+        shared.want((number, Rest::of(work.0)), pauses);
         number
+    }
+
+    /// Their guest has something else to do than they have, on the processors that they share; it has that number.
+    pub fn want(&mut self, number: u64, work: Nanos, now_ns: u64) {
+        let pauses = self.pauses(now_ns);
+        if let Some(shared) = &mut self.shared {
+            shared.want((number, Rest::of(work.0)), pauses);
+        }
     }
 
     /// One of them does something else, where it is, than what has that number.

@@ -13,6 +13,8 @@ import pytest
 from tests.theory.simulated import Values, counters, parsed, simulated, values_of
 
 from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
 from virtlab.simulator.refusals import refusals
 
 MS = 1_000_000
@@ -256,3 +258,36 @@ def test_what_a_plan_leaves_out_of_a_store_is_as_in_a_file() -> None:
     values["world"]["services"]["depot"] = {"kind": "store", "on": on, "ready": {"port": 7100}}
     _, own, _ = played(values)
     assert (own["objects"], own["object_copies"]) == (40, 120)
+
+
+FILE = """
+version: 1
+name: proxied
+hosts:
+  h1: {guests: {client: {}, p1: {}, p2: {}, p3: {}}}
+  h2: {guests: {n1: {}, n2: {}, n3: {}, n4: {}}}
+host: {platform: qemu, disk: {size: 1 GB, rate: 100 MB/s}}
+topology: star
+link: {rate: 1 Gbit/s}
+services:
+  depot: {kind: store, on: [h2.n1, h2.n2, h2.n3, h2.n4], copies: 2, written_by: proxy, proxies: PROXIES}
+roles:
+  fill: {workload: objects, from: h1.client, to: depot, operations: create, count: 30}
+"""
+
+
+@pytest.mark.parametrize("proxies", [["h1.p1"], ["h1.p1", "h1.p2"], ["h1.p1", "h1.p2", "h1.p3"]])
+def test_a_file_names_as_many_proxies_as_it_likes_and_a_client_stays_at_one(proxies: list[str]) -> None:
+    experiment = load_text(FILE.replace("PROXIES", f"[{', '.join(proxies)}]"))
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    assert list(plan.world.services["depot"].parameters["proxies"]) == proxies
+    values = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["collect"] = {"counters": ["vnics"], "packets": ["fill"]}
+    rows, own, ends = played(values, "fill")
+    assert set(rows["outcome"]) == {ENDINGS.index("done")}
+    assert (own["objects"], own["object_copies"]) == (30, 60)
+    busy = [
+        name for name in ("h1.p1", "h1.p2", "h1.p3") if ends[f"guests.{name}.vnics.eth0", "sent_packets"] > 60
+    ]
+    assert len(busy) == 1
+    assert busy[0] in proxies

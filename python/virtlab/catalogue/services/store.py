@@ -21,13 +21,13 @@ PARTITIONS_MAX = 1 << 24
 PEERS_MAX = 256  # any two of them may have a connection
 
 
-def _guests(value: Any) -> tuple[str, ...]:
+def _guests(value: Any) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"'{shown(value)}' names no guests; write e.g. [h1.p1, h2.p2]")
     if len(set(names)) < len(names):
         raise ValueError("a guest is named twice; write each once")
-    return tuple(names)
+    return names
 
 
 GUESTS = Kind(
@@ -55,7 +55,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if by_proxy and not values.get(PROXIES):
         found.append(("written_by", f"no guest is a proxy; name some in '{PROXIES}'"))
     if values.get(PROXIES) and not by_proxy:
-        found.append((PROXIES, f"clients write themselves; write 'written_by: {PROXY}', or remove it"))
+        found.append((PROXIES, f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
     if values["ack"] == DISK and values.get("cache_bytes") is not None:
         found.append(("cache", f"copies are confirmed from the disk; write 'ack: {MEMORY}', or remove it"))
     if values["ack"] == MEMORY and values.get("cache_bytes") is None:
@@ -118,7 +118,10 @@ STORE = ServiceKind(
             "who sends the copies: the client each, a proxy that also reads for it, or a node that has the object already",
             "client",
         ),
-        Parameter(PROXIES, GUESTS, PROXIES, "guests that send and read for clients, which take turns"),
+        Parameter(
+            PROXIES, GUESTS, PROXIES,
+            "guests that send and read for clients: each begins at one, and takes the next where an attempt fails",
+        ),
         Parameter(
             "write_quorum", COUNT, "write_quorum",
             "copies that stand before a write is answered; absent: more than half of them",

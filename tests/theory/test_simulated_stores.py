@@ -13,6 +13,7 @@ import pytest
 from tests.theory.simulated import Values, counters, parsed, simulated, values_of
 
 from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
+from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.simulator.refusals import refusals
@@ -252,6 +253,45 @@ def test_what_cannot_be_played_is_refused_with_the_cure() -> None:
     )
 
 
+def test_what_a_store_would_be_played_wrongly_with_is_refused() -> None:
+    values = world(4)
+    values["roles"]["probe"]["object_bytes"] = DISK["size_bytes"] - RECORD_BYTES
+    assert refused(values) == []
+    values["roles"]["probe"]["object_bytes"] += 1
+    (line,) = refused(values)
+    assert line.startswith(
+        "roles.probe.size: an object of 1073741313 B and its record of 512 B do not fit on the disk of"
+    )
+    values = world(4)
+    values["timeline"] = [
+        {"id": "measure", "do": "run", "role": "probe"},
+        {"id": "off", "do": "reset", "guest": "n1", "after": {"event": "measure.finished"}},
+    ]
+    (line,) = refused(values)
+    assert line.startswith("timeline[1].guest: n1 is part of a store, whose nodes keep all that they hold")
+
+
+def test_all_roles_reach_a_peer_at_one_address() -> None:
+    values = world(4)
+    for number, guest in enumerate(values["world"]["guests"].values(), 1):
+        guest["vnics"]["eth0"]["ip"].append(f"fd00::{number:x}/64")
+    probe = values["roles"]["probe"]
+    values["roles"] = {"probe": probe | {"family": "ipv4"}, "other": probe | {"family": "ipv4"}}
+    assert refused(values) == []
+    values["roles"]["other"]["family"] = "ipv6"
+    found = refused(values)
+    assert len(found) == 4
+    assert found[0].startswith("roles.other.to: it reaches n0 at another address than probe does")
+
+
+def test_more_peers_than_can_be_connected_are_refused() -> None:
+    values = world(4)
+    probe = values["roles"].pop("probe")
+    values["roles"] = {f"r{number}": probe for number in range(253)}
+    (line,) = (one for one in refused(values) if one.startswith("services.depot"))
+    assert line.startswith("services.depot.on: 257 nodes, proxies and clients are more than the 256")
+
+
 def test_what_a_plan_leaves_out_of_a_store_is_as_in_a_file() -> None:
     values = world(4)
     on = [f"n{number}" for number in range(4)]
@@ -274,6 +314,14 @@ services:
 roles:
   fill: {workload: objects, from: h1.client, to: depot, operations: create, count: 30}
 """
+
+
+def test_threads_of_operations_at_a_rate_are_a_mistake() -> None:
+    text = FILE.replace("PROXIES", "[h1.p1]").replace("count: 30", "rate: 10 request/s, threads: 2")
+    with pytest.raises(
+        ExperimentError, match="operations at a rate wait for no thread; remove one of the two"
+    ):
+        load_text(text)
 
 
 @pytest.mark.parametrize("proxies", [["h1.p1"], ["h1.p1", "h1.p2"], ["h1.p1", "h1.p2", "h1.p3"]])

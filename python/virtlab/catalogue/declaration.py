@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from pydantic_core import from_json  # loaded at every start, which the standard reader is not
@@ -22,7 +23,7 @@ Transport = Literal["icmp", "udp", "tcp", "ethernet"]
 Pushback = Literal["uplink", "guest"]  # where frames wait for a host's wire by default
 Arms = Mapping[str, str | None]  # arm -> None when it plays this, else why not
 NOT_PLAYED = "nothing plays it there"
-ALL_ARMS: Arms = {"testbed": None, "simulator": None}
+ALL_ARMS: Arms = MappingProxyType({"testbed": None, "simulator": None})
 SHARED: Final[Any] = object()  # a default of `defaults.json`, which the players of a Plan read, too
 _SHARED: dict[str, dict[str, Any]] = from_json(
     Path(__file__).with_name("workloads").joinpath("defaults.json").read_bytes()

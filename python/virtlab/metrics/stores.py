@@ -34,16 +34,18 @@ STORES = by_key(
         "the answer against what was written", _SHARE, "role", "objects not found",
     ),
     Metric(
-        "wrong_operations", "ratio", "lower", "Reads with other content, or another length, than was written last.",
+        "wrong_operations", "ratio", "lower",
+        "Operations answered with other content, or another length, than was written last.",
         "the answer against what was written", _SHARE, "role", "wrong content",
     ),
     Metric(
         "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",
-        "counted by the client over its whole time", _SHARE, "role", "retries of operations",
+        "the client's attempts", _SHARE, "role", "retries of operations",
     ),
     Metric(
         "without_object", "count", "neither",
-        "Draws of an operation for which there was no object that no other operation had; another was drawn instead.",
+        "Draws of an operation for which there was no object that no other operation had. Another is drawn instead; after "
+        "64 in a row a thread ends, and one that was due at a rate is left out.",
         "counted by the client over its whole time", ("total",), "role", "draws without an object",
     ),
     Metric(
@@ -84,7 +86,8 @@ STORES = by_key(
     ),
     Metric(
         "doubtful_objects", "count", "lower",
-        "Objects whose last write or deletion was not answered: it may have happened. They are left alone.",
+        "Objects whose last write or deletion was not answered, or answered with 'missing'. They are left alone, and not "
+        "looked for in the end.",
         "counted by the clients", ("count",), "role", "objects in doubt",
     ),
 )  # fmt: skip

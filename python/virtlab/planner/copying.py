@@ -125,6 +125,7 @@ def _vnic(plan: Plan, hosts: dict[str, Host], wiring: Wiring, host: str, vswitch
         mac=mac,
         ip=(address,),
         mtu_bytes=min(vnic.mtu_bytes for vnic in around),
+        offloads="off" if any(vnic.offloads == "off" for vnic in around) else "default",
         pushback_bit_per_s=_rate(plan, vswitch) if hosts[host].pushback == "guest" else None,
     )
 

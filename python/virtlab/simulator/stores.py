@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from virtlab.catalogue import SERVICES
-from virtlab.catalogue.services.store import DISK, MULTICAST, PROXIES, STORE, complete
+from virtlab.catalogue.actions.reset import RESET
+from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE, complete
 from virtlab.plan import Plan, Refusal, Role, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.clusters import towards
 from virtlab.planner.ends import RoleEnd, role_ends
+
+RECORD_BYTES = 512  # of an object on a disk, beside its content (crates/virtlab-store)
 
 
 def is_store(service: Service | None) -> bool:
@@ -73,14 +76,23 @@ def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
         if not is_store(service):
             continue
         path, roles, said = f"services.{name}", asking(plan, name), complete(service.parameters)
+        ends: dict[str, tuple[str, RoleEnd]] = {}
+        yield from _too_many(path, service, roles)
+        yield from _too_large(plan, service, roles)
+        yield from _reset(plan, service)
         for guest in _known(plan, guests_of(service)):
             for each, role in roles.items():
                 if role.from_ == guest:
                     reason = f"{guest} is part of the store '{name}', so no link is crossed"
                     yield Refusal(f"roles.{each}.from", reason, "name another guest")
-                elif _peer(plan, role, guest) is None:
+                elif (end := _peer(plan, role, guest)) is None:
                     reason = f"{guest} and {role.from_} have no address of one IP version"
                     yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
+                elif (other := ends.setdefault(guest, (each, end)))[1] != end:
+                    reason = f"it reaches {guest} at another address than {other[0]} does, and a peer has one"
+                    yield Refusal(
+                        f"roles.{each}.to", reason, "write the same 'family', and one network, for both"
+                    )
         if said["ack"] == DISK:
             for guest in _known(plan, service.on):
                 if plan.world.guests[guest].disk is None:
@@ -91,6 +103,34 @@ def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
         if said["lookup"] == MULTICAST:
             clients = [str(role.from_) for role in roles.values()]
             yield from _not_heard(path, plan, _known(plan, [*guests_of(service), *clients]))
+
+
+def _too_many(path: str, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
+    peers = len(guests_of(service)) + len(roles)
+    if peers > PEERS_MAX:
+        reason = f"{peers} nodes, proxies and clients are more than the {PEERS_MAX} that any two of can be connected"
+        yield Refusal(f"{path}.on", reason, "let fewer roles ask it, each with more 'threads'")
+
+
+def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
+    """Objects that no node's disk has room for: what is there already is not asked."""
+    disks = [(guest, plan.world.guests[guest].disk) for guest in _known(plan, service.on)]
+    room = min(((disk.size_bytes, guest) for guest, disk in disks if disk is not None), default=None)
+    for each, role in roles.items():
+        size_bytes = int(role.parameters.get("object_bytes", 0))
+        if room is not None and size_bytes + RECORD_BYTES > room[0]:
+            reason = f"an object of {size_bytes} B and its record of {RECORD_BYTES} B do not fit on the disk of {room[1]}"
+            yield Refusal(
+                f"roles.{each}.size", reason, f"write at most '{room[0] - RECORD_BYTES} B', or a larger disk"
+            )
+
+
+def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
+    """A guest that is reset loses what its memory held, which no node is played to do."""
+    for position, action in enumerate(plan.timeline):
+        if action.do == RESET.name and action.guest in guests_of(service):
+            reason = f"{action.guest} is part of a store, whose nodes keep all that they hold"
+            yield Refusal(f"timeline[{position}].guest", reason, "reset another guest, or cut a link of it")
 
 
 def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:

@@ -6,7 +6,7 @@ left at their default, a bridge's own address) is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_interface
 from typing import Any
 
@@ -195,11 +195,7 @@ def _vnics(
             place = lowered.vnics[guest, name]
             link = _link(seen, place, path)
             _check_vnic(path, vnic, link)
-            if vnic.offloads == "off":
-                off = set(OFFLOADS_OFF) - set(PLATFORMS[entry.platform].locked_offloads)
-                on = sorted(feature for feature in off if link["offloads"].get(feature))
-                if on:
-                    raise MachineError(path, f"offloads stayed on: {', '.join(on)}", CURE_OFFLOADS)
+            _check_offloads(path, vnic, link, PLATFORMS[entry.platform].locked_offloads)
             rates = [qdisc.get("rate_bit_per_s") for qdisc in link["qdiscs"] if qdisc.get("rate_bit_per_s")]
             if vnic.pushback_bit_per_s is not None and rates != [vnic.pushback_bit_per_s // 8 * 8]:
                 what = f"pushback is {rates} bit/s in the kernel, not {vnic.pushback_bit_per_s}"
@@ -247,6 +243,12 @@ def _check_vnic(path: str, vnic: Vnic, link: Mapping[str, Any]) -> None:
             raise MachineError(path, what, CURE_VNIC.get(key, NOT_THERE))
 
 
+def _check_offloads(path: str, vnic: Vnic, link: Mapping[str, Any], locked: Sequence[str] = ()) -> None:
+    on = sorted(feature for feature in set(OFFLOADS_OFF) - set(locked) if link["offloads"].get(feature))
+    if vnic.offloads == "off" and on:
+        raise MachineError(path, f"offloads stayed on: {', '.join(on)}", CURE_OFFLOADS)
+
+
 def _of_hosts(
     plan: Plan,
     lowered: Lowered,
@@ -259,6 +261,7 @@ def _of_hosts(
         assert vnic is not None
         link = _link(seen, place, path)
         _check_vnic(path, vnic, link)
+        _check_offloads(path, vnic, link)
         check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
         applied = {"namespace": place.namespace, "interface": place.link}
         yield path, RealisedObject(vnic.model_dump(mode="json"), applied, _facts(link), "veth")

@@ -98,6 +98,12 @@ def test_a_host_is_held_back_at_its_wires_rate_where_its_guests_are() -> None:
     assert rates == [None, 10**8]
 
 
+def test_a_hosts_offloads_are_those_of_the_guests_around() -> None:
+    assert [host.vnic.offloads for host in planned().world.hosts.values() if host.vnic] == ["off", "off"]
+    kept = planned(text=FILE.replace("network: {", "network: {offloads: default, "))
+    assert [host.vnic.offloads for host in kept.world.hosts.values() if host.vnic] == ["default", "default"]
+
+
 @pytest.mark.parametrize("move", ["over: machine", "bandwidth: 10 MB/s", "mode: cold, over: network"])
 def test_what_crosses_no_link_gives_no_host_an_address(move: str) -> None:
     plan = planned(move)

@@ -33,8 +33,11 @@ SERIES = [  # ms after the start, of, metric, value
 ]  # fmt: skip
 
 
-def around(folder: Path, plan: Any) -> tuple[Around, ...]:
-    """A move from 3 to 5 s after the start; replies every 10 ms from the start on, the third takes 7 ms."""
+def around(folder: Path, plan: Any, **more: Any) -> tuple[Around, ...]:
+    """A move from 3 to 5 s after the start; replies every 10 ms from the start on, the third takes 7 ms.
+
+    `more`: blocks of other roles, by their names.
+    """
     at, of, metric, value = zip(*SERIES, strict=True)
     rows = {
         "t_ns": START + MS * np.array(at),
@@ -43,6 +46,7 @@ def around(folder: Path, plan: Any) -> tuple[Around, ...]:
         "value": np.array(value),
     }
     blocks = {("r", "rtt/1"): replies([0, 1, 2], [MS, 2 * MS, 7 * MS]), ("telemetry", "series/1"): rows}
+    blocks |= {(role, "transaction/1"): block for role, block in more.items()}
     record_of(
         folder, plan, blocks, window=(START, START + 10_000 * MS), own=(START + 3000 * MS, START + 5000 * MS)
     )
@@ -67,6 +71,19 @@ def test_times_are_from_the_start_of_the_move(tmp_path: Path) -> None:
     assert {line.of: line.guest for line in one.lines} == {
         "b": "b", "guests.b": "b", "guests.b.disk": "b", "hosts.h1": "", "hosts.h2.disks": "",
     }  # fmt: skip
+
+
+def test_two_kinds_of_times_of_one_guest_are_two_lines(tmp_path: Path) -> None:
+    plan = moving(RTT)
+    asks = plan.roles["r"].model_copy(update={"workload": "tcp_rr", "parameters": {"duration_ns": 10**9}})
+    begun = START + MS * np.array([0, 10])
+    block = {"flow": np.zeros(2, np.int32), "started_ns": begun, "finished_ns": begun + 40 * MS}
+    (one,) = around(tmp_path, plan.model_copy(update={"roles": {**plan.roles, "t": asks}}), t=block)
+    times = {
+        line.of: line.y for line in one.lines if line.what == "response times" and line.statistic == MEDIAN
+    }
+    assert sorted(y for y, *_ in times.values()) == [2.0 * MS, 40.0 * MS]
+    assert all(of.startswith("b, ") for of in times)
 
 
 def test_a_run_without_a_move_has_nothing_around_it(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ roles:
     ("role", "is_idle"),
     [
         ("{workload: request_response, from: h1.g1, to: shop, connections: 1}", True),
+        ("{workload: request_response, from: h1.g1, to: h2.web, connections: 1, threads: 4}", True),
         ("{workload: request_response, from: h1.g1, to: shop, connections: 2}", False),
         ("{workload: objects, from: h1.g1, to: depot, operations: create, threads: 2}", False),
         ("{workload: objects, from: h1.g1, to: depot, operations: create}", False),

@@ -15,9 +15,9 @@ from virtlab.analysis.workloads import health
 from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS, parts
 from virtlab.lazy import NDArray
 
-NONE_DUE = "no operation was due in the window"
+NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
-NO_OBJECT = "no object is there in the end"
+NO_OBJECT = "no object that can be looked for is there in the end"
 PER_OPERATION = {
     "lookup_messages": "lookup_messages", "lookup_bytes": "lookup_bytes", "store_messages": "messages",
     "store_bytes": "message_bytes",

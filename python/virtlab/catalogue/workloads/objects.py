@@ -81,6 +81,8 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("threads", f"they are more than one client has; write at most {THREADS_MAX}"))
     if int(values["object_bytes"]) > OBJECT_MAX_BYTES:
         found.append(("size", "an object is at most 1 GiB; write less, e.g. '1 MB'"))
+    if int(values["threads"]) > 1 and values.get("rate_per_s") is not None:
+        found.append(("threads", "operations at a rate wait for no thread; remove one of the two"))
     if values.get("arrivals") is not None and values.get("rate_per_s") is None:
         what = "without a rate each operation follows the one before"
         found.append(("arrivals", f"{what}; write a rate, or remove it"))

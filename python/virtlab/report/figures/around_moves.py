@@ -70,7 +70,7 @@ def _figure(what: What, title: str, found: Sequence[tuple[Around, Sequence[Line]
     return Figure(
         name=names.AROUND_MOVES_PLOTS[what],
         title=title,
-        subtitle=f"{said} of each {widths}, one run each of the shortest, a middle and the longest move, which is shaded"
+        subtitle=f"{said} of each {widths}, {_runs_in_words(len(found))}, which is shaded"
         + (f"; {more} more are left out" if more else ""),
         alt=f"{title}, of {', '.join(called.values())}, in {len(labels)} exemplar runs: "
         + "; ".join(f"{label}, {_moves_in_words(one)}" for (one, _), label in zip(found, labels, strict=True))
@@ -79,6 +79,15 @@ def _figure(what: What, title: str, found: Sequence[tuple[Around, Sequence[Line]
         group=GROUP,
         statistic=what,
     )
+
+
+def _runs_in_words(count: int) -> str:
+    if count == 1:
+        return "of one run around its move"
+    named = (
+        "the shortest and the longest move" if count == 2 else "the shortest, a middle and the longest move"
+    )
+    return f"one run each of {named}"
 
 
 def _shown(what: What, largest: Sequence[float]) -> Display:

@@ -15,6 +15,7 @@ from typing import Literal
 from virtlab.analysis.moves import spans
 from virtlab.analysis.window import MEASURED
 from virtlab.lazy import duckdb
+from virtlab.metrics import METRICS
 from virtlab.report.gather.distributions.samples import SAMPLED, rows_of
 from virtlab.report.gather.migrations import moved_runs
 from virtlab.report.gather.selection import PRIMARY
@@ -93,6 +94,7 @@ def _times(db: duckdb.DuckDBPyConnection, record: RunRecord, zero_ns: int, width
     for role, entry in record.plan.roles.items():
         if entry.to is not None:
             asked.setdefault((str(entry.parameters.get("service", entry.to)), entry.to), []).append(role)
+    found = []
     for ((of, guest), roles), metric in ((one, metric) for one in asked.items() for metric in TIMES):
         every = " UNION ALL ".join([rows_of(SAMPLED[metric], counted=False)] * len(roles))
         rows = db.execute(
@@ -101,10 +103,14 @@ def _times(db: duckdb.DuckDBPyConnection, record: RunRecord, zero_ns: int, width
             [*roles, record.name, zero_ns, float(width_ns)],
         ).fetchall()
         if rows:
-            begins, medians, largest = zip(*rows, strict=True)
-            x = tuple((begin - zero_ns) / 1e9 for begin in begins)
-            yield Line("response times", of, guest, MEDIAN, x, tuple(map(float, medians)))
-            yield Line("response times", of, guest, LARGEST, x, tuple(map(float, largest)))
+            found.append((of, guest, metric, rows))
+    for of, guest, metric, rows in found:
+        alone = sum(each[:2] == (of, guest) for each in found) == 1
+        called = of if alone else f"{of}, {METRICS[metric].title()}"
+        begins, medians, largest = zip(*rows, strict=True)
+        x = tuple((begin - zero_ns) / 1e9 for begin in begins)
+        yield Line("response times", called, guest, MEDIAN, x, tuple(map(float, medians)))
+        yield Line("response times", called, guest, LARGEST, x, tuple(map(float, largest)))
 
 
 def _sampled(

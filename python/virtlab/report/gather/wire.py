@@ -97,8 +97,8 @@ def _one_at_a_time(role: Role) -> bool:
     """Whether at most one request of it is under way: a store is several servers, which are asked together."""
     declared = WORKLOADS[role.workload]
     values = declared.complete(role.parameters)
-    lines = max(int(values.get(key) or 1) for key in ("connections", "threads"))
-    return declared.turns(values) and lines == 1 and not (declared.at_service and declared.at_service.whole)
+    whole = declared.at_service is not None and declared.at_service.whole
+    return declared.turns(values) and int(values.get("connections") or 1) == 1 and not whole
 
 
 def _in_one_packet(plan: Plan, role: Role) -> bool:

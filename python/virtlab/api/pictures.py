@@ -11,7 +11,7 @@ from virtlab.errors import ExperimentError
 from virtlab.folders import put
 
 if TYPE_CHECKING:
-    from virtlab.report.figures.figure import Figure
+    from virtlab.report.figures.grammar.figure import Figure
 
 
 HEIGHT = 480  # of the frame around a plot in a notebook, CSS pixels: the tallest plots scroll
@@ -28,13 +28,13 @@ class Picture:
 
     def svg(self) -> str:
         """The picture as SVG; MachineError without the extra `virtlab[pictures]`."""
-        from virtlab.report.figures import vega
+        from virtlab.report.figures.grammar import vega
 
         return vega.svg(self._figure, titled=True)
 
     def save(self, path: str | Path) -> None:
         """Writes `.html`, which opens offline, or `.svg` or `.png`, which need the extra `virtlab[pictures]`."""
-        from virtlab.report.figures import vega
+        from virtlab.report.figures.grammar import vega
 
         file = Path(path)
         if file.suffix not in {".html", ".svg", ".png"}:
@@ -48,7 +48,7 @@ class Picture:
     def _repr_html_(self) -> str:
         """SVG where it can be drawn; else a page inside the page, whose own script draws it."""
         from virtlab import drawing
-        from virtlab.report.figures import vega
+        from virtlab.report.figures.grammar import vega
 
         if drawing.can_draw():
             return self.svg()

@@ -14,7 +14,7 @@ from virtlab.units import did_you_mean
 
 if TYPE_CHECKING:
     from virtlab.campaign import Ending
-    from virtlab.report.figures.figure import Figure
+    from virtlab.report.figures.grammar.figure import Figure
     from virtlab.report.gather.gathered import Gathered
     from virtlab.report.gather.model import Verdict
     from virtlab.results import Dataset

@@ -16,8 +16,8 @@ from virtlab.cli.dataset.export import app as export_app
 from virtlab.cli.dataset.report import app as report_app
 from virtlab.cli.experiment.check import app as check_app
 from virtlab.metrics import METRICS
+from virtlab.report.figures.grammar.vega import SUBTITLE_COLUMNS, TITLE_COLUMNS, svg
 from virtlab.report.figures.plots import figures_of
-from virtlab.report.figures.vega import SUBTITLE_COLUMNS, TITLE_COLUMNS, svg
 from virtlab.report.gather.dataset import gather
 from virtlab.report.page.terminal import as_json
 from virtlab.report.tables import benchmarks

@@ -14,7 +14,7 @@ from tests.unit.analysis.test_analysis_values import RTT, START, plan_with, reco
 from tests.unit.analysis.test_what_clients_notice_of_a_move import MS, moving
 
 from virtlab.report import names
-from virtlab.report.figures.around_moves import LINES, around_moves_figures
+from virtlab.report.figures.machines.around_moves import LINES, around_moves_figures
 from virtlab.report.gather.around_moves import LARGEST, MEDIAN, Around, Line, Span, around_moves_of
 from virtlab.report.gather.distributions.samples import declare_windows
 from virtlab.results import Dataset

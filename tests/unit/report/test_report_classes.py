@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from virtlab.report.figures.classes import class_figures
+from virtlab.report.figures.machines.classes import class_figures
 from virtlab.report.gather.model import ClassSeen
 
 

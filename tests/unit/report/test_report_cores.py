@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from virtlab.report.figures.cores import cores_figure
+from virtlab.report.figures.machines.cores import cores_figure
 from virtlab.report.gather.model import Cell, Factor, Quantity, Result, RunValue
 
 FACTOR = Factor("pin", ("none", "one"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.report.figures.histograms import histogram_figure
+from virtlab.report.figures.samples.histograms import histogram_figure
 from virtlab.report.gather.distributions.histograms import Histogram, Wish, buckets_of, edges_between
 from virtlab.report.gather.distributions.samples import SAMPLED
 from virtlab.report.gather.model import Factor

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from virtlab.plan import Plan
-from virtlab.report.figures import theme, topology
-from virtlab.report.figures.courses import course_figure
-from virtlab.report.figures.distributions import distribution_figure
-from virtlab.report.figures.intervals import interval_figure
-from virtlab.report.figures.panels import panel_labels
+from virtlab.report.figures import topology
+from virtlab.report.figures.grammar import theme
+from virtlab.report.figures.grammar.panels import panel_labels
+from virtlab.report.figures.samples.courses import course_figure
+from virtlab.report.figures.samples.distributions import distribution_figure
+from virtlab.report.figures.samples.intervals import interval_figure
 from virtlab.report.figures.verdicts import picture
 from virtlab.report.gather.model import Cell, Curve, Factor, Quantity, Result, RunValue, Sampled, Verdict
 from virtlab.stats import Estimate

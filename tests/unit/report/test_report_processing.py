@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from virtlab.report.figures.processing import processing_figures
+from virtlab.report.figures.machines.processing import processing_figures
 from virtlab.report.gather.model import Cell, Factor, Quantity, Result, RunValue
 from virtlab.report.gather.processing import LINES, busiest, courses_of
 

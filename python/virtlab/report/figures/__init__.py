@@ -1,1 +1,4 @@
-"""One file per kind of picture; `figure` is what they share, `plots` has all of a report, `vega` draws them."""
+"""One file per kind of picture: `samples` of values, `machines` of what computes; `grammar` is what they share.
+
+`plots` has all pictures of a report.
+"""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure, Row, amount, far_apart, layer, name, tips
-from virtlab.report.figures.panels import Panels, described
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, far_apart, layer, name, tips
+from virtlab.report.figures.grammar.panels import Panels, described
 from virtlab.report.gather.model import Factor
 from virtlab.report.gather.searches import KINDS, Searched, goals_beside
 from virtlab.report.words import point_words

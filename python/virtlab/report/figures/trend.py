@@ -7,8 +7,17 @@ from itertools import pairwise
 from virtlab.changes import Series
 from virtlab.changes.differences import words
 from virtlab.report import names
-from virtlab.report.figures.figure import NUMBERS, Figure, Row, amount, layer, name, one_colour, scale_of_one
-from virtlab.report.figures.panels import arrange
+from virtlab.report.figures.grammar.figure import (
+    NUMBERS,
+    Figure,
+    Row,
+    amount,
+    layer,
+    name,
+    one_colour,
+    scale_of_one,
+)
+from virtlab.report.figures.grammar.panels import arrange
 from virtlab.units import display
 
 

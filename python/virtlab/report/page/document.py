@@ -13,8 +13,9 @@ from typing import Any
 
 from virtlab import __version__, drawing
 from virtlab.drawing import embedded
-from virtlab.report.figures import theme, topology, vega
-from virtlab.report.figures.figure import Figure
+from virtlab.report.figures import topology
+from virtlab.report.figures.grammar import theme, vega
+from virtlab.report.figures.grammar.figure import Figure
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.names import CONDITIONS, READ_BACK
 from virtlab.report.page import design, results, verdicts

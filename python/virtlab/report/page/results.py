@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from virtlab.metrics import METRICS
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.report import names
-from virtlab.report.figures import classes, comparison, cores, migrations
-from virtlab.report.figures.figure import Figure
+from virtlab.report.figures.grammar.figure import Figure
+from virtlab.report.figures.machines import classes, cores, migrations
+from virtlab.report.figures.samples import comparison
 from virtlab.report.gather.contrasts.comparison import worth_drawing
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from virtlab.report.figures import theme
-from virtlab.report.figures.figure import Figure
+from virtlab.report.figures.grammar import theme
+from virtlab.report.figures.grammar.figure import Figure
 from virtlab.report.tables.table import Block
 
 Pictures = Mapping[str, str]  # SVGs by the name of their plot

@@ -12,7 +12,7 @@ from virtlab import __version__, drawing
 from virtlab.changes import Series, Step
 from virtlab.changes.differences import words
 from virtlab.changes.steps import LEAST
-from virtlab.report.figures import vega
+from virtlab.report.figures.grammar import vega
 from virtlab.report.figures.trend import trend_figure
 from virtlab.report.page.document import TEMPLATES, environment, style
 from virtlab.report.tables.table import Block, Column, number, table

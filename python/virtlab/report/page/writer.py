@@ -16,8 +16,8 @@ from virtlab import drawing
 from virtlab.analysis.published import TABLE_MAX_BYTES
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.folders import Folder, read_bounded
-from virtlab.report.figures import vega
-from virtlab.report.figures.figure import Figure
+from virtlab.report.figures.grammar import vega
+from virtlab.report.figures.grammar.figure import Figure
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import PUBLISHED, SOURCE, gather
 from virtlab.report.gather.gathered import Gathered

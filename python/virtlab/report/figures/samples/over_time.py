@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips, title_of
-from virtlab.report.figures.panels import arrange
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, name, tips, title_of
+from virtlab.report.figures.grammar.panels import arrange
 from virtlab.report.gather.distributions.over_time import OverTime
 from virtlab.report.words import point_words
 from virtlab.units import Duration, display

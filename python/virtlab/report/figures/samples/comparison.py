@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure
-from virtlab.report.figures.intervals import interval_figure
-from virtlab.report.figures.panels import main_factor
+from virtlab.report.figures.grammar.figure import Figure
+from virtlab.report.figures.grammar.panels import main_factor
+from virtlab.report.figures.samples.intervals import interval_figure
 from virtlab.report.gather.contrasts.comparison import source_factor, worth_drawing
 from virtlab.report.gather.gathered import Gathered
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from virtlab.report import names
-from virtlab.report.figures.figure import (
+from virtlab.report.figures.grammar.figure import (
     NUMBERS,
     Figure,
     Row,
@@ -22,7 +22,7 @@ from virtlab.report.figures.figure import (
     tips,
     title_of,
 )
-from virtlab.report.figures.panels import Panels, described, main_factor
+from virtlab.report.figures.grammar.panels import Panels, described, main_factor
 from virtlab.report.gather.model import Factor, Sampled
 from virtlab.report.words import point_words
 from virtlab.units import Display, display, numeric_levels, show_count

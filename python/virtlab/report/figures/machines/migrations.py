@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
-from virtlab.report.figures.panels import arrange
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, name, tips
+from virtlab.report.figures.grammar.panels import arrange
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.words import point_words
 

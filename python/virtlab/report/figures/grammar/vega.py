@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from virtlab import drawing
-from virtlab.report.figures import theme
-from virtlab.report.figures.figure import Figure
+from virtlab.report.figures.grammar import theme
+from virtlab.report.figures.grammar.figure import Figure
 
 PNG_SCALE = 2.0
 TITLE_COLUMNS = 96  # letters that stand above a plot side by side

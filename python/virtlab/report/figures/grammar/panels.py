@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from virtlab.drawing import SCHEMA
-from virtlab.report.figures.figure import Row
+from virtlab.report.figures.grammar.figure import Row
 from virtlab.report.gather.model import Factor, Setting
 from virtlab.report.names import REALISATION
 from virtlab.units import numeric_levels

@@ -13,8 +13,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure, Row, amount, far_apart, layer, name, one_colour, tips
-from virtlab.report.figures.panels import Panels, main_factor
+from virtlab.report.figures.grammar.figure import (
+    Figure,
+    Row,
+    amount,
+    far_apart,
+    layer,
+    name,
+    one_colour,
+    tips,
+)
+from virtlab.report.figures.grammar.panels import Panels, main_factor
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Factor, Result
 from virtlab.units import Display, display

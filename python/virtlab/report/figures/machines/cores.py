@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from virtlab.report import names
-from virtlab.report.figures import theme
-from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
-from virtlab.report.figures.panels import Panels
+from virtlab.report.figures.grammar import theme
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, name, tips
+from virtlab.report.figures.grammar.panels import Panels
 from virtlab.report.gather.gathered import Gathered
 
 _CORE = re.compile(r"(?P<test>.+)\.host\.cpu(?P<core>[0-9]+)\Z")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from virtlab.report.figures.figure import (
+from virtlab.report.figures.grammar.figure import (
     NUMBERS,
     Figure,
     Row,
@@ -24,7 +24,7 @@ from virtlab.report.figures.figure import (
     tips,
     title_of,
 )
-from virtlab.report.figures.panels import Panels
+from virtlab.report.figures.grammar.panels import Panels
 from virtlab.report.gather.model import Cell, Factor, Result
 from virtlab.report.words import point_words
 from virtlab.units import Display, display, interval, numeric_levels

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.report import names
-from virtlab.report.figures.against_load import Against, against_load
-from virtlab.report.figures.figure import Figure
+from virtlab.report.figures.grammar.figure import Figure
+from virtlab.report.figures.machines.against_load import Against, against_load
 from virtlab.report.gather.gathered import Gathered
 
 METRIC = "disk_written"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from virtlab.report import names
-from virtlab.report.figures.figure import NUMBERS, Figure, amount, layer, one_colour, tips, title_of
-from virtlab.report.figures.panels import Panels, described
+from virtlab.report.figures.grammar.figure import NUMBERS, Figure, amount, layer, one_colour, tips, title_of
+from virtlab.report.figures.grammar.panels import Panels, described
 from virtlab.report.gather.distributions.histograms import Buckets, Histogram
 from virtlab.report.gather.model import Factor
 from virtlab.units import display

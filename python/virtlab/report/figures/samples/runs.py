@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure, Row, amount, layer, one_colour, tips, title_of
-from virtlab.report.figures.panels import Panels, described
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, one_colour, tips, title_of
+from virtlab.report.figures.grammar.panels import Panels, described
 from virtlab.report.gather.distributions.recurrence import Recurring
 from virtlab.report.gather.model import Factor
 from virtlab.units import display

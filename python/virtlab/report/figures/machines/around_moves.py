@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from virtlab.report import names
-from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
-from virtlab.report.figures.migrations import GROUP
-from virtlab.report.figures.panels import arrange
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, name, tips
+from virtlab.report.figures.grammar.panels import arrange
+from virtlab.report.figures.machines.migrations import GROUP
 from virtlab.report.gather.around_moves import LARGEST, MEDIAN, Around, Line, What
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.words import point_words

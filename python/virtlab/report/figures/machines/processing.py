@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from virtlab.report import names
-from virtlab.report.figures.against_load import Against, against_load
-from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
-from virtlab.report.figures.panels import arrange
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, name, tips
+from virtlab.report.figures.grammar.panels import arrange
+from virtlab.report.figures.machines.against_load import Against, against_load
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.processing import HOST, SHARES, Course, busiest
 from virtlab.report.words import point_words

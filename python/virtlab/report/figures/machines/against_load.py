@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from virtlab.report.figures.figure import Figure, Row, amount, layer, name, tips
-from virtlab.report.figures.panels import Panels, main_factor
+from virtlab.report.figures.grammar.figure import Figure, Row, amount, layer, name, tips
+from virtlab.report.figures.grammar.panels import Panels, main_factor
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Result
 from virtlab.report.gather.processing import busiest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from virtlab.report import names
-from virtlab.report.figures.figure import (
+from virtlab.report.figures.grammar.figure import (
     NUMBERS,
     Figure,
     Row,
@@ -14,7 +14,7 @@ from virtlab.report.figures.figure import (
     tips,
     title_of,
 )
-from virtlab.report.figures.panels import arrange
+from virtlab.report.figures.grammar.panels import arrange
 from virtlab.report.gather.model import Sampled
 from virtlab.report.words import point_words
 from virtlab.units import display

@@ -1,0 +1,1 @@
+"""Figures of what machines do: processors, disks, queues, guests that move."""

@@ -1,0 +1,1 @@
+"""Figures of values and samples: intervals, distributions, courses over time."""

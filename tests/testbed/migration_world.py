@@ -90,3 +90,14 @@ def written_to(plan: Plan, **parameters: int) -> Plan:
     values["collect"]["packets"] = ["probe", "memory"]
     values["collect"]["series"] = [{"source": "guest.dirty_rate", "every_ns": S}]
     return Plan.model_validate(values)
+
+
+def of_migration(sink: worlds.MemorySink, metric: str) -> list[float]:
+    """Values of a metric of the move."""
+    return [
+        float(value)
+        for stream, _, columns in sink.blocks
+        if stream == "migration"
+        for name, value in zip(columns["metric"], columns["value"], strict=True)
+        if name == metric
+    ]

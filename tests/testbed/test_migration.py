@@ -12,7 +12,7 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import S, moving_plan, three_hosts
+from migration_world import S, moving_plan, of_migration, three_hosts
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Plan, Trial
@@ -47,17 +47,6 @@ def marks(outcome: Outcome) -> set[str]:
 def answered_ns(sink: worlds.MemorySink) -> Any:
     columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
     return np.sort(columns["sent_ns"] + columns["rtt_ns"])
-
-
-def of_migration(sink: worlds.MemorySink, metric: str) -> list[float]:
-    """Values of a metric of the move."""
-    return [
-        float(value)
-        for stream, _, columns in sink.blocks
-        if stream == "migration"
-        for name, value in zip(columns["metric"], columns["value"], strict=True)
-        if name == metric
-    ]
 
 
 def test_a_machine_moves_while_a_client_talks_to_it_and_is_found_where_it_went() -> None:

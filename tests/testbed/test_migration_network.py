@@ -12,7 +12,7 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import RATE_BIT_PER_S, S, over_links, three_hosts
+from migration_world import RATE_BIT_PER_S, S, of_migration, over_links, three_hosts
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Plan, Trial
@@ -42,16 +42,6 @@ def crossed(sink: worlds.MemorySink, entity: str, counter: str) -> int:
     """By how much a counter grew from the begin of the move until the guest was there."""
     before, after = (sink.counters(f"go.{edge}") for edge in ("started", "finished"))
     return after[entity, counter] - before.get((entity, counter), 0)
-
-
-def of_move(sink: worlds.MemorySink, metric: str) -> list[float]:
-    return [
-        float(value)
-        for stream, _, columns in sink.blocks
-        if stream == "migration"
-        for name, value in zip(columns["metric"], columns["value"], strict=True)
-        if name == metric
-    ]
 
 
 def answers(sink: worlds.MemorySink) -> tuple[Any, Any]:
@@ -98,7 +88,7 @@ def test_what_a_move_says_it_sent_crossed_both_links_and_no_faster_than_they_are
     more = {"connections": connections} if connections else {}
     sink, outcome = played(over_links(kind=kind, counted=True, world=world, dirty=WRITES, **more))
     check_it_is_there(sink, outcome)
-    (sent,), (total_ns,) = of_move(sink, "migration_sent"), of_move(sink, "migration_time")
+    (sent,), (total_ns,) = of_migration(sink, "migration_sent"), of_migration(sink, "migration_time")
     assert sent > WRITES["working_set_bytes"]
     # What a host's own vNIC sent, less headers, is the copy; all of it crossed the links of both hosts.
     own = crossed(sink, "hosts.h1.vnic", "sent_bytes")
@@ -131,9 +121,9 @@ def test_two_machines_that_move_to_one_host_at_a_time_listen_beside_each_other()
     settle["after"] = {"all": ["go.finished", "too.finished"]}
     sink, outcome = played(addressed(Plan.model_validate(values)))
     assert {"go.finished", "too.finished"} <= outcome.marks.keys()
-    assert len(of_move(sink, "migration_sent")) == 2
+    assert len(of_migration(sink, "migration_sent")) == 2
     last = max(outcome.marks[name].t_ns for name in ("go.finished", "too.finished"))
-    assert sink.counters("end")["hosts.h2.vnic", "received_bytes"] > sum(of_move(sink, "migration_sent"))
+    assert sink.counters("end")["hosts.h2.vnic", "received_bytes"] > sum(of_migration(sink, "migration_sent"))
     assert (answers(sink)[1] > last).sum() > 50
 
 

@@ -97,6 +97,11 @@ class Parameter:
         return {self.plan: value}
 
 
+def _completed(parameters: Iterable[Parameter], values: Values) -> dict[str, Any]:
+    usual = [entry.plan_values(entry.default) for entry in parameters if entry.default is not None]
+    return {key: value for one in usual for key, value in one.items()} | dict(values)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AtService:
     """How a role may end at a service instead of a server of virtlab's own."""
@@ -196,8 +201,7 @@ class Workload:
 
     def complete(self, values: Values) -> dict[str, Any]:
         """A Plan's values, and the usual ones of what it leaves out."""
-        usual = [entry.plan_values(entry.default) for entry in self.parameters if entry.default is not None]
-        return {key: value for one in usual for key, value in one.items()} | dict(values)
+        return _completed(self.parameters, values)
 
     def fills(self, values: Values) -> bool:
         """Whether it takes all of a link that it can get."""
@@ -380,6 +384,10 @@ class ServiceKind:
     )
     beside: str | None = None  # parameter that names guests that it is on beside those of 'on'
     arms: Arms = field(default_factory=lambda: dict(ALL_ARMS))
+
+    def complete(self, values: Values) -> dict[str, Any]:
+        """A Plan's values, and the usual ones of what it leaves out."""
+        return _completed(self.parameters, values)
 
 
 def why_not(kind: ServiceKind | Workload, arm: str, values: Values) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions.reset import RESET
-from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE, complete
+from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE
 from virtlab.plan import Plan, Refusal, Role, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.clusters import towards
@@ -54,7 +54,7 @@ def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict
                 for guest in guests_of(service)
                 if (end := _peer(plan, role, guest)) is not None
             ]
-            own = {key: value for key, value in complete(service.parameters).items() if key != PROXIES}
+            own = {key: value for key, value in STORE.complete(service.parameters).items() if key != PROXIES}
             nodes = len(service.on)
             found.append({"service": name, "nodes": ends[:nodes], "proxies": ends[nodes:], "parameters": own})
     return {"stores": found} if found else {}
@@ -75,7 +75,7 @@ def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
     for name, service in plan.world.services.items():
         if not is_store(service):
             continue
-        path, roles, said = f"services.{name}", asking(plan, name), complete(service.parameters)
+        path, roles, said = f"services.{name}", asking(plan, name), STORE.complete(service.parameters)
         ends: dict[str, tuple[str, RoleEnd]] = {}
         yield from _too_many(path, service, roles)
         yield from _too_large(plan, service, roles)

@@ -65,14 +65,8 @@ def _check(values: Values) -> list[tuple[str, str]]:
     return found
 
 
-def complete(values: Values) -> dict[str, Any]:
-    """A Plan's values, and the usual ones of what it leaves out."""
-    usual = [each.plan_values(each.default) for each in STORE.parameters if each.default is not None]
-    return {key: value for one in usual for key, value in one.items()} | dict(values)
-
-
 def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
-    values = complete(values)
+    values = STORE.complete(values)
     nodes, copies = len(on), int(values["copies"])
     both = [guest for guest in values.get(PROXIES, ()) if guest in on]
     if both:

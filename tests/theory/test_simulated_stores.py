@@ -289,7 +289,7 @@ def test_more_peers_than_can_be_connected_are_refused() -> None:
     probe = values["roles"].pop("probe")
     values["roles"] = {f"r{number}": probe for number in range(253)}
     (line,) = (one for one in refused(values) if one.startswith("services.depot"))
-    assert line.startswith("services.depot.on: 257 nodes, proxies and clients are more than the 256")
+    assert line.startswith("services.depot.on: 257 nodes, proxies and clients are too many: at most 256")
 
 
 def test_what_a_plan_leaves_out_of_a_store_is_as_in_a_file() -> None:

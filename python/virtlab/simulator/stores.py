@@ -89,7 +89,7 @@ def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
                     reason = f"{guest} and {role.from_} have no address of one IP version"
                     yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
                 elif (other := ends.setdefault(guest, (each, end)))[1] != end:
-                    reason = f"it reaches {guest} at another address than {other[0]} does, and a peer has one"
+                    reason = f"it reaches {guest} at another address than {other[0]} does, and a peer has one address"
                     yield Refusal(
                         f"roles.{each}.to", reason, "write the same 'family', and one network, for both"
                     )
@@ -108,12 +108,12 @@ def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
 def _too_many(path: str, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
     peers = len(guests_of(service)) + len(roles)
     if peers > PEERS_MAX:
-        reason = f"{peers} nodes, proxies and clients are more than the {PEERS_MAX} that any two of can be connected"
+        reason = f"{peers} nodes, proxies and clients are too many: at most {PEERS_MAX} connect to each other"
         yield Refusal(f"{path}.on", reason, "let fewer roles ask it, each with more 'threads'")
 
 
 def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
-    """Objects that no node's disk has room for: what is there already is not asked."""
+    """Objects that are larger than the smallest disk of a node; what lies on it already is not counted."""
     disks = [(guest, plan.world.guests[guest].disk) for guest in _known(plan, service.on)]
     room = min(((disk.size_bytes, guest) for guest, disk in disks if disk is not None), default=None)
     for each, role in roles.items():
@@ -126,7 +126,7 @@ def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Itera
 
 
 def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
-    """A guest that is reset loses what its memory held, which no node is played to do."""
+    """A guest that is reset loses what its memory held, and no node is played so."""
     for position, action in enumerate(plan.timeline):
         if action.do == RESET.name and action.guest in guests_of(service):
             reason = f"{action.guest} is part of a store, whose nodes keep all that they hold"

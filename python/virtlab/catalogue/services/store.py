@@ -46,11 +46,11 @@ def _check(values: Values) -> list[tuple[str, str]]:
             found.append((key, f"there are {copies} copies of an object; write at most {copies}"))
     for key in ("partitions", "zones"):
         if values.get(key) is not None and values["lookup"] != RING:
-            found.append((key, f"it is of a ring; write 'lookup: {RING}', or remove it"))
+            found.append((key, f"only a ring has {key}; write 'lookup: {RING}', or remove it"))
     if values["lookup"] == RING and values.get("partitions") is None:
         found.append(("lookup", "a ring has partitions; write e.g. 'partitions: 262144'"))
     if int(values.get("partitions", 1)) > PARTITIONS_MAX:
-        found.append(("partitions", f"they are more than a table holds; write at most {PARTITIONS_MAX}"))
+        found.append(("partitions", f"a table holds fewer partitions; write at most {PARTITIONS_MAX}"))
     by_proxy = values["written_by"] == PROXY
     if by_proxy and not values.get(PROXIES):
         found.append(("written_by", f"no guest is a proxy; name some in '{PROXIES}'"))
@@ -61,7 +61,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if values["ack"] == MEMORY and values.get("cache_bytes") is None:
         found.append(("ack", "copies are confirmed from a cache; write its size, e.g. 'cache: 1 GiB'"))
     if int(values["question_ns"]) > int(values["timeout_ns"]):
-        found.append(("question", "it is longer than an operation may take; write less than 'timeout'"))
+        found.append(
+            ("question", "the operation ends before the question is asked again; write less than 'timeout'")
+        )
     return found
 
 
@@ -82,7 +84,9 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
         return [("on", f"{what}, fewer than {copies} copies; {cure}")]
     zones = int(values.get("zones", nodes))
     if values["lookup"] == RING and not copies <= zones <= nodes:
-        return [("zones", f"each copy has a zone, and each zone a node; write {copies} to {nodes}")]
+        return [
+            ("zones", f"each copy has a zone of its own, and each zone has a node; write {copies} to {nodes}")
+        ]
     if values["lookup"] == RING and int(values.get("partitions", 0)) < nodes:
         return [("partitions", f"each node has some; write at least {nodes}")]
     if values["lookup"] == ELASTIC_HASH and nodes % copies:

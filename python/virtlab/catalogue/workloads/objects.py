@@ -78,7 +78,7 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 def _check(values: Values) -> list[tuple[str, str]]:
     found = []
     if int(values["threads"]) > THREADS_MAX:
-        found.append(("threads", f"they are more than one client has; write at most {THREADS_MAX}"))
+        found.append(("threads", f"one client has fewer threads; write at most {THREADS_MAX}"))
     if int(values["object_bytes"]) > OBJECT_MAX_BYTES:
         found.append(("size", "an object is at most 1 GiB; write less, e.g. '1 MB'"))
     if int(values["threads"]) > 1 and values.get("rate_per_s") is not None:

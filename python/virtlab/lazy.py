@@ -21,12 +21,14 @@ __all__ = [
 
 
 class _Unloaded(ModuleType):
-    """Imports the module at the first use of an attribute, and has all its public ones from then on."""
+    """Imports the module at the first use of an attribute; from then on it is a plain module with all its public ones."""
 
     def __getattr__(self, name: str) -> Any:
-        module = import_module(self.__name__)
+        module, of = import_module(self.__name__), self.__name__
         # Not what begins with _: DuckDB cleans up when the last reference to such a name goes, which must not outlive it.
         vars(self).update((key, value) for key, value in vars(module).items() if key[:1] != "_")
+        vars(self)["__getattr__"] = lambda missing: getattr(import_module(of), missing)
+        self.__class__ = ModuleType  # type: ignore[assignment]  # Python finds attributes of no other class as fast
         return getattr(module, name)
 
 

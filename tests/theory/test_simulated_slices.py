@@ -195,7 +195,8 @@ def writes_beside(busy: bool, **of_pool: float) -> tuple[float, float]:
     writer, other = values["roles"].values()
     del writer["arrivals"], other["arrivals"]
     writer |= closed | {"demand_ns": MS, "write_bytes": 4096, "write_mode": "fsync"}
-    other |= closed | {"demand_ns": 10 * MS, "connections": 2} if busy else closed | {"demand_ns": 1}
+    idle = {"demand_ns": 1, "think_ns": 100 * MS}
+    other |= closed | ({"demand_ns": 10 * MS, "connections": 2} if busy else idle)
     values["collect"]["counters"] = ["disks"]
     kept = Kept()
     with Simulator(profile(**of_pool)).open(parsed(values), Watcher()) as session:

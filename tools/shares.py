@@ -3,6 +3,7 @@
 pytest-xdist collects every test in each of its processes and sends three reports per test; for thousands of tests of
 milliseconds that is a third of all work. Here each process collects its own files, and nothing is sent. Files are dealt
 out by how long they took last time, the longest first, each to the share that has least; a new file counts by its size.
+What tests write lies in memory: a disk that each of thousands of `fsync` waits for takes longer than many of the tests.
 
     python -m tools.shares -m "not slow" tests/unit python
 """
@@ -25,6 +26,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SECONDS = ROOT / ".pytest_cache" / "seconds_of_files.json"
 OWN = "VIRTLAB_SHARE"  # where a share notes how long its files took; beside it lies the list of them
+MEMORY = Path("/dev/shm")
 BYTES_PER_SECOND = 100_000  # of a file that was not timed yet
 PROMPT = ">>>"
 
@@ -56,14 +58,15 @@ def main(arguments: Sequence[str]) -> int:
     """Runs pytest with these arguments, its paths dealt out; the exit code is that of the first share that failed."""
     places = [word for word in arguments if (ROOT / word).exists()]
     dealt = shares(files_of(map(Path, places)), remembered(), len(os.sched_getaffinity(0)))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
         notes = [Path(folder) / f"{number}.json" for number in range(len(dealt))]
         started = []
         for share, note in zip(dealt, notes, strict=True):
             note.with_suffix(".files").write_text("\n".join(str(path.resolve()) for path in share))
+            written = f"--basetemp={note.with_suffix('')}"
             started.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "tools.shares", *arguments],
+                    [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "tools.shares", written, *arguments],
                     env=os.environ | {OWN: str(note)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 )
             )  # fmt: skip

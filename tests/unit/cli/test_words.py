@@ -106,6 +106,8 @@ def said(expression: ast.expr, names: dict[str, ast.expr]) -> str:
 
 WHAT_TAINTS = ROOT / "python" / "virtlab" / "testbed" / "play" / "taints.py"  # its functions return taints
 
+MENTIONED = r"taint|disturbed|_doubtful"  # in each file that taints: what is looked for below
+
 
 def taints_of_python() -> list[str]:
     """Every text by which Python taints a run: added to a list of taints, or the reason of an outcome."""
@@ -114,7 +116,8 @@ def taints_of_python() -> list[str]:
         one.name for one in ast.parse(WHAT_TAINTS.read_text()).body if isinstance(one, ast.FunctionDef)
     }
     for path in sorted((ROOT / "python" / "virtlab").rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        for function in ast.walk(ast.parse(source)) if re.search(MENTIONED, source) else ():
             if not isinstance(function, ast.FunctionDef):
                 continue
             names = {

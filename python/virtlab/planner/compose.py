@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, Platform
+from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
@@ -195,7 +195,7 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         else None,
         firmware=_said(spec.firmware, host and host.firmware, None) if platform.disks else None,
         vcpus=_said(spec.vcpus, host and host.vcpus, None) if "vcpus" in platform.limits else None,
-        disk=_disk(_said(spec.disk, host and host.disk, None), platform),
+        disk=_disk(_said(spec.disk, host and host.disk, None)),
         idle=_said(spec.idle, host and host.idle, "sleep"),
         pin=study.wiring.routers[station.name].pin if station.name in study.wiring.routers else "none",
         pool=_pool(station, host),
@@ -203,9 +203,8 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
     )
 
 
-def _disk(spec: DiskSpec | None, platform: Platform) -> Disk | None:
-    """A guest has its host's disk only if its platform can give all of it."""
-    if spec is None or platform.lacks_of_disk(spec.said):
+def _disk(spec: DiskSpec | None) -> Disk | None:
+    if spec is None:
         return None
     return Disk(
         size_bytes=spec.size,

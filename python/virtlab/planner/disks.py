@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue.disks import disk_faults
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER
 from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Disk, Guest, Plan, Refusal
-from virtlab.units import PAGE_BYTES
 
 MOST_BYTES = 64 << 20  # of a server's file, before it is overwritten from its beginning
 _KEYS = {
@@ -22,6 +22,7 @@ _KEYS = {
     "rate_byte_per_s": "rate",
     "latency_ns": "latency",
 }  # of a Plan, and of a file
+_OWN = {key: own for own, key in _KEYS.items()} | {"size": "size_bytes"}
 
 
 def is_folder(guest: Guest) -> bool:
@@ -39,22 +40,11 @@ def counted(plan: Plan) -> list[str]:
 
 def disk_mistakes(path: str, name: str, disk: Disk, platform: Platform, plan: Plan) -> Iterator[Refusal]:
     """Every one of a guest's disk, at `path`."""
-    if not platform.disk:
-        able = " | ".join(one for one, each in PLATFORMS.items() if each.disk)
-        reason = f"guests of platform {platform.name} have no disk of their own"
-        yield Refusal(path, reason, f"remove it, or write 'platform: {able}'")
-        return
-    for own, key in _KEYS.items():
-        if getattr(disk, own) != type(disk).model_fields[own].default and platform.lacks_of_disk([key]):
-            able = " | ".join(one for one, each in PLATFORMS.items() if key in each.disk)
-            reason = f"a disk of platform {platform.name} is a folder in memory: it has a size, and no more"
-            yield Refusal(f"{path}.{own}", reason, f"remove it, or write 'platform: {able}'")
+    said = [key for own, key in _KEYS.items() if getattr(disk, own) != type(disk).model_fields[own].default]
+    for fault in disk_faults(platform, said, disk.size_bytes):
+        yield Refusal(f"{path}.{_OWN[fault.key]}" if fault.key else path, fault.what, fault.cure)
     if not platform.disk_is_folder:
         return
-    if disk.size_bytes % PAGE_BYTES:
-        reason = f"a folder in memory of {disk.size_bytes} B is no whole number of pages of {PAGE_BYTES} B"
-        whole_bytes = -(-disk.size_bytes // PAGE_BYTES) * PAGE_BYTES
-        yield Refusal(f"{path}.size_bytes", reason, f"write e.g. '{whole_bytes} B'")
     files = [max(min(MOST_BYTES, disk.size_bytes), each) for each in _writes(plan, name)]
     if sum(files) > disk.size_bytes:
         reason = (

@@ -90,7 +90,7 @@ def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
 
 
 def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
-    """Guests that have their memory from the start, and together more than a machine has."""
+    """Guests that have their memory from the start, with what starts them, and together more than a machine has."""
     wanted = {
         name: memory_of(guest)
         for name, guest in plan.world.guests.items()
@@ -102,7 +102,7 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
     wanted |= {f"{name}, at its destination": wanted[name] for name in planned_moves(plan) if name in wanted}
     if (together := sum(wanted.values())) > has_bytes:
         largest = max(wanted, key=lambda name: wanted[name])
-        reason = f"guests have {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
+        reason = f"guests take {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"
         cure = "use fewer guests, or give them less memory"
         in_memory = [
             guest for guest in plan.world.guests.values() if guest.disk and guest.disk.medium == "memory"
@@ -136,8 +136,8 @@ def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[
         if sum(machines) > pool_bytes:
             mib = 2**20
             reason = (
-                f"{len(machines)} machines have {sum(machines) / mib:.4g} MiB from the start, and their pool "
-                f"{pool_bytes / mib:.4g} MiB without swap: the kernel would end one"
+                f"{len(machines)} machines take {sum(machines) / mib:.4g} MiB from the start, with what runs them, and "
+                f"their pool has {pool_bytes / mib:.4g} MiB without swap: the kernel would end one"
             )
             cure = "give the pool more, or the machines less, or a larger 'balloon'"
             yield Refusal(f"pools.{name}.memory_bytes", reason, cure)

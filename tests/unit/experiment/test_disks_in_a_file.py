@@ -38,14 +38,24 @@ def test_a_disk_is_in_the_plan_in_si_units() -> None:
     assert (found["h2.a"].disk, found["h2.b"].disk, found["h1.g1"].disk) == (wanted, None, None)
 
 
-def test_guests_have_the_disk_of_their_host_where_they_can_and_say_nothing_else() -> None:
+def test_guests_have_the_disk_of_their_host_where_they_say_nothing_else() -> None:
     host = "{platform: qemu, disk: {size: 1 MiB}, guests: {a: {}, b: {disk: {size: 2 MiB}}, c: {platform: namespace}}}"
     found = plan(host).world.guests
     assert found["h2.a"].disk == Disk(size_bytes=MIB)
     assert found["h2.b"].disk == Disk(size_bytes=2 * MIB)
     assert found["h2.c"].disk == Disk(size_bytes=MIB)
-    fast = plan(host.replace("size: 1 MiB", "size: 1 MiB, latency: 1 ms")).world.guests
-    assert (fast["h2.a"].disk, fast["h2.c"].disk) == (Disk(size_bytes=MIB, latency_ns=1_000_000), None)
+
+
+def test_a_guest_with_a_disk_of_its_own_does_not_need_that_of_its_host() -> None:
+    host = (
+        "{platform: qemu, disk: {size: 1 MiB, latency: 1 ms}, "
+        "guests: {a: {}, c: {platform: namespace, disk: {size: 2 MiB}}}}"
+    )
+    found = plan(host).world.guests
+    assert (found["h2.a"].disk, found["h2.c"].disk) == (
+        Disk(size_bytes=MIB, latency_ns=1_000_000),
+        Disk(size_bytes=2 * MIB),
+    )
 
 
 def test_a_file_without_disks_has_the_plan_that_it_had() -> None:
@@ -62,6 +72,12 @@ def test_a_file_without_disks_has_the_plan_that_it_had() -> None:
         ("{guests: [a], disk: {size: 1 MiB, medium: file}}", "hosts.h2.disk.medium", "namespace are folders in memory"),
         ("{guests: [a], disk: {size: 512 B}}", "hosts.h2.disk.size", "no whole number of pages of 4096 B"),
         ("{platform: qemu, guests: [a], disk: {size: 1000 B}}", "hosts.h2.disk.size", "no whole number of sectors"),
+        ("{disk: {size: 1 MiB, latency: 1 ms}, guests: {a: {platform: qemu}, c: {}, d: {}}}",
+         "hosts.h2.disk.latency", "have no latency, and 'c' and 'd' would have this one from the host"),
+        ("{platform: qemu, disk: {size: 1 MiB}, guests: {a: {}, c: {platform: appliance, image: router}}}",
+         "hosts.h2.disk", "platform appliance have no disk of their own, and 'c' would have this one from the host"),
+        ("{platform: qemu, disk: {size: 512 B}, guests: {a: {}, c: {platform: namespace}}}",
+         "hosts.h2.disk.size", "no whole number of pages of 4096 B, and 'c' would"),
         ("{platform: qemu, guests: [a], disk: {medium: file}}", "hosts.h2.disk", "size"),
         ("{platform: qemu, guests: [a], disk: {size: 1 MiB, rate: 20 Mbit/s}}", "hosts.h2.disk.rate", "Mbit/s"),
         ("{platform: qemu, guests: [a], disk: {size: 1 MiB, medium: tape}}", "hosts.h2.disk.medium", "tape"),

@@ -10,6 +10,7 @@ from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.plan import Disk, Guest, Host, Plan, World
 from virtlab.testbed.platforms.qemu import disks
+from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.platforms.qemu.command import OwnDisk
 from virtlab.testbed.platforms.qemu.platform import IMPLEMENTATION, machine_refusals
 from virtlab.testbed.refusals import memory_refusals
@@ -53,7 +54,8 @@ def test_the_leader_is_told_the_model_and_where_the_bytes_are() -> None:
     assert disks.served_disk(name, on_file)["disk"]["folder"] == disks.FOLDER
 
 
-def test_disks_in_memory_count_as_memory_of_their_machines() -> None:
+def test_disks_in_memory_count_as_memory_of_their_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FORCED, "kvm")
     plan = planned(
         Disk(size_bytes=1 << 30), Disk(size_bytes=1 << 30, medium="file"), Disk(size_bytes=3 << 30)
     )

@@ -13,6 +13,7 @@ import pytest
 from virtlab.plan import Plan
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused
+from virtlab.testbed.platforms.qemu.acceleration import own_bytes
 from virtlab.testbed.platforms.qemu.command import Machine
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.refusals import memory_refusals
@@ -282,9 +283,9 @@ def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:
 
 
 def test_memory_is_needed_at_both_ends() -> None:
-    ninety_six = 96 << 20
-    assert list(memory_refusals(plan(), 2 * ninety_six)) == []
-    (found,) = memory_refusals(plan(), 2 * ninety_six - 1)
+    one = (96 << 20) + own_bytes()
+    assert list(memory_refusals(plan(), 2 * one)) == []
+    (found,) = memory_refusals(plan(), 2 * one - 1)
     assert found.path == "guests.v.memory_bytes"
 
 

@@ -16,6 +16,7 @@ from virtlab.planner.wiring import Wiring
 from virtlab.simulator.refusals import refusals as of_simulator
 from virtlab.testbed.leader.groups import of_pools, pool_above
 from virtlab.testbed.leader.memory_accounts import memory_of
+from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.platforms.qemu.platform import machine_refusals
 from virtlab.testbed.refusals import pool_memory_refusals
 
@@ -27,6 +28,12 @@ hosts: {h1: {pools: {cores: {cpus: 1, memory: POOL}}, guests: {app: {count: 3, G
 topology: none
 roles: {probe: {workload: rtt, from: h1.app1, to: h1.app2, count: 2}}
 """
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this machine can."""
+    monkeypatch.setenv(FORCED, "tcg")
 
 
 def plan_of(pool: str = "64 MiB", guest: str = "memory: 32 MiB") -> Plan:
@@ -53,13 +60,20 @@ def test_limits_of_guests_may_add_up_to_more_than_their_pool_has() -> None:
 
 
 def test_machines_that_have_more_from_the_start_than_their_pool_are_refused() -> None:
-    plan = plan_of("512 MiB", "platform: qemu, memory: 256 MiB")
-    [refusal] = pool_memory_refusals(plan, 1 << 30, root=True)
+    guest = "platform: qemu, memory: 256 MiB"
+    [refusal] = pool_memory_refusals(plan_of("512 MiB", guest), 1 << 30, root=True)
     assert refusal.path == "pools.h1.cores.memory_bytes"
-    assert "3 machines have 768 MiB from the start, and their pool 512 MiB" in refusal.reason
-    assert not list(
-        pool_memory_refusals(plan_of("768 MiB", "platform: qemu, memory: 256 MiB"), 1 << 30, root=True)
-    )
+    assert "3 machines take 960 MiB from the start, with what runs them, and their pool" in refusal.reason
+    [tight] = pool_memory_refusals(plan_of("959 MiB", guest), 1 << 30, root=True)
+    assert tight.path == refusal.path
+    assert not list(pool_memory_refusals(plan_of("960 MiB", guest), 1 << 30, root=True))
+
+
+def test_of_machines_that_the_hardware_runs_nothing_more_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FORCED, "kvm")
+    guest = "platform: qemu, memory: 256 MiB"
+    assert not list(pool_memory_refusals(plan_of("768 MiB", guest), 1 << 30, root=True))
+    assert list(pool_memory_refusals(plan_of("767 MiB", guest), 1 << 30, root=True))
 
 
 @pytest.mark.parametrize(
@@ -109,9 +123,9 @@ def test_what_a_group_counts_is_read_of_both_versions(tmp_path: Path) -> None:
 
 def test_a_balloon_makes_room_for_machines_that_have_more_together_than_their_pool() -> None:
     guest = "platform: qemu, memory: 256 MiB, balloon: {} MiB"
-    assert not list(pool_memory_refusals(plan_of("512 MiB", guest.format(96)), 1 << 30, root=True))
-    [refusal] = pool_memory_refusals(plan_of("512 MiB", guest.format(80)), 1 << 30, root=True)
-    assert "3 machines have 528 MiB" in refusal.reason
+    assert not list(pool_memory_refusals(plan_of("512 MiB", guest.format(150)), 1 << 30, root=True))
+    [refusal] = pool_memory_refusals(plan_of("512 MiB", guest.format(144)), 1 << 30, root=True)
+    assert "3 machines take 528 MiB" in refusal.reason
     assert "a larger 'balloon'" in refusal.cure
 
 

@@ -14,6 +14,7 @@ import pytest
 from virtlab.plan import Plan
 from virtlab.planner.timeline import plan_length_ns
 from virtlab.testbed.kinds.findings import Findings
+from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.play.taints import clock_taint, switch_taints
 from virtlab.testbed.refusals import capabilities, memory_refusals, refusals
 
@@ -248,8 +249,11 @@ def with_memory(*guests_bytes: int | None) -> Plan:
     return Plan.model_validate({"world": {"hosts": {"h": {}}, "guests": guests}})
 
 
-def test_virtual_machines_with_more_memory_together_than_the_machine_has_are_refused() -> None:
+def test_virtual_machines_with_more_memory_together_than_the_machine_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(FORCED, "tcg")
     (only,) = memory_refusals(with_memory(1 << 30, 2 << 30, None), 3 << 30)
     assert only.path == "guests.g1.memory_bytes"
-    assert only.reason == "guests have 3.094 GiB of memory together, and this machine has 3"
+    assert only.reason == "guests take 3.281 GiB of memory together, and this machine has 3"
     assert list(memory_refusals(with_memory(1 << 30, 2 << 30, None), 4 << 30)) == []

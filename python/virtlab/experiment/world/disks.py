@@ -1,44 +1,44 @@
-"""Disks of guests: which guests can have one, what of it, and of which size."""
+"""Disks of guests: which guests have that of their host, and what no guest of theirs can have."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from virtlab.catalogue import PLATFORMS
-from virtlab.catalogue.declaration import Platform
+from virtlab.catalogue import Platform
+from virtlab.catalogue.disks import disk_faults
 from virtlab.experiment.read.findings import Findings, Steps
-from virtlab.experiment.read.model import GuestSpec
-from virtlab.units import PAGE_BYTES, SECTOR_BYTES, Size
+from virtlab.experiment.read.model import DiskSpec, HostSpec
 
 
-def check_disk(at: Steps, platforms: Sequence[Platform], spec: GuestSpec, findings: Findings) -> None:
-    """Adds every mistake about the disk that a guest has, or that guests of these platforms have from their host."""
-    if spec.disk is None:
+def check_disks(
+    at: Steps, host: HostSpec, own: Platform, of_guests: Mapping[str, Platform], findings: Findings
+) -> None:
+    """Adds every mistake about the disks of a host's guests, each where the disk is said.
+
+    `own` is the host's platform, and `of_guests` are those of its guests. A guest that says nothing else has the disk
+    of its host, and has to be able to have all of it: else it would be without, in silence.
+    """
+    for name, guest in host.guests.items():
+        if guest.disk is not None:
+            _check((*at, "guests", name, "disk"), guest.disk, of_guests[name], findings)
+    if host.disk is None:
         return
-    named = " and ".join(platform.name for platform in platforms)
-    able = [platform for platform in platforms if not platform.lacks_of_disk(spec.disk.said)]
-    if not any(platform.disk for platform in platforms):
-        what = f"guests of platform {named} have no disk of their own"
-        findings.add((*at, "disk"), what, f"remove it, or write 'platform: {_all_with([])}'", key=True)
-    elif not able:
-        lacking = [key for key in spec.disk.said if not any(key in platform.disk for platform in platforms)]
-        for key in lacking:
-            what = f"disks of platform {named} are folders in memory, and have no {key.replace('_', ' ')}"
-            cure = f"remove it, or write 'platform: {_all_with([key])}'"
-            if key == "medium":
-                what, cure = (
-                    f"disks of platform {named} are folders in memory",
-                    f"write 'memory', or {cure[11:]}",
-                )
-            findings.add((*at, "disk", key), what, cure, key=True)
-    whole_bytes = PAGE_BYTES if able and all(one.disk_is_folder for one in able) else SECTOR_BYTES
-    if spec.disk.size % whole_bytes:
-        whole = Size(-(-spec.disk.size // whole_bytes) * whole_bytes)
-        unit = "pages" if whole_bytes == PAGE_BYTES else "sectors"
-        what = f"a disk of {Size(spec.disk.size)} is no whole number of {unit} of {whole_bytes} B"
-        findings.add((*at, "disk", "size"), what, f"write e.g. '{whole.size_bytes} B'")
+    takers = {name: of_guests[name] for name, guest in host.guests.items() if guest.disk is None}
+    platforms = {platform.name: platform for platform in takers.values()}
+    if len(platforms) < 2:
+        _check((*at, "disk"), host.disk, next(iter(platforms.values()), own), findings)
+        return
+    for each in platforms.values():
+        alike = " and ".join(f"'{name}'" for name, platform in takers.items() if platform is each)
+        _check((*at, "disk"), host.disk, each, findings, takers=alike)
 
 
-def _all_with(keys: Sequence[str]) -> str:
-    """Platforms whose guests can have such a disk."""
-    return " | ".join(name for name, each in PLATFORMS.items() if each.disk and not each.lacks_of_disk(keys))
+def _check(at: Steps, spec: DiskSpec, platform: Platform, findings: Findings, takers: str = "") -> None:
+    """`takers`: the guests that have it from their host beside guests of other platforms."""
+    for fault in disk_faults(platform, spec.said, spec.size):
+        steps = (*at, fault.key) if fault.key else at
+        what, cure = fault.what, fault.cure
+        if takers:
+            what += f", and {takers} would have this one from the host"
+            cure = "say 'disk' at each guest that can have it, instead of at their host"
+        findings.add(steps, what, cure, key=fault.key != "size")

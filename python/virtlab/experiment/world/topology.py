@@ -24,7 +24,7 @@ from virtlab.experiment.read.model import (
     TopologySpec,
 )
 from virtlab.experiment.world.boxes import Attachment, Bridge, Cable, Station
-from virtlab.experiment.world.disks import check_disk
+from virtlab.experiment.world.disks import check_disks
 from virtlab.experiment.world.existing import check_existing, existing_station, refuse_existing
 from virtlab.experiment.world.places import (
     bridged,
@@ -346,6 +346,7 @@ def _check_machines(at: Steps, host: HostSpec, findings: Findings) -> None:
     _check_machine(at, all_of_them or [PLATFORMS[host.platform]], host, findings)
     for name, guest in host.guests.items():
         _check_machine((*at, "guests", name), [of_guests[name]], guest, findings)
+    check_disks(at, host, PLATFORMS[host.platform], of_guests, findings)
 
 
 def takes_image(platform: Platform, image: str) -> bool:
@@ -379,7 +380,6 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
     if spec.balloon is not None and not any("balloon" in platform.limits for platform in platforms):
         what = f"guests of platform {named} have no balloon to give memory back by"
         findings.add((*at, "balloon"), what, "remove it, or write 'platform: qemu'", key=True)
-    check_disk(at, platforms, spec, findings)
     if spec.image is not None and not any(takes_image(platform, spec.image) for platform in platforms):
         if leaves.is_disk(spec.image):
             what, cure = (

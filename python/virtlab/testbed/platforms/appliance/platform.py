@@ -12,6 +12,7 @@ from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import tun_missing
 from virtlab.testbed.platforms.appliance import recipe
+from virtlab.testbed.platforms.qemu.acceleration import own_bytes
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 if TYPE_CHECKING:
@@ -75,13 +76,13 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
 
 
 def memory_of(guest: Guest) -> int:
-    """The memory of an appliance: what the file says, or its recipe; a recipe that cannot be read is refused anyhow."""
+    """What an appliance takes: what the file says, or its recipe (one that cannot be read is refused anyhow); QEMU's own."""
     if guest.memory_bytes is not None or guest.image is None:
-        return guest.memory_bytes or recipe.MEMORY_BYTES
+        return (guest.memory_bytes or recipe.MEMORY_BYTES) + own_bytes()
     try:
-        return recipe.load(guest.image).memory_bytes
+        return recipe.load(guest.image).memory_bytes + own_bytes()
     except MachineError:
-        return recipe.MEMORY_BYTES
+        return recipe.MEMORY_BYTES + own_bytes()
 
 
 IMPLEMENTATION = GuestPlatform(

@@ -16,6 +16,7 @@ from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
+from virtlab.testbed.platforms.qemu.acceleration import own_bytes
 from virtlab.testbed.platforms.qemu.command import BALLOON_DRIVER, DISK_MEMORY_BYTES, MEMORY_BYTES, PROGRAM
 from virtlab.testbed.platforms.qemu.disks import disk_refusals
 
@@ -136,10 +137,10 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
 
 
 def memory_of(guest: Guest) -> int:
-    """The memory of a virtual machine: what the file says, or as much as what it boots needs; and of its disk in memory."""
+    """What a machine takes: what the file says, or as much as what it boots needs; its disk in memory; QEMU's own."""
     in_memory = guest.disk.size_bytes if guest.disk is not None and guest.disk.medium == "memory" else 0
     default = MEMORY_BYTES[flavour_of(guest)] if guest.image is None else DISK_MEMORY_BYTES
-    return (guest.memory_bytes or default) + in_memory
+    return (guest.memory_bytes or default) + in_memory + own_bytes()
 
 
 IMPLEMENTATION = GuestPlatform(lambda _: machines_missing(), machine_refusals, _running, memory_of)

@@ -5,10 +5,9 @@ whole, so that no packet at its edge is cut by the time that the report of an ev
 or after counts by the part inside. Where there is no such window, or the role was not active in it, its own
 time from started to finished counts.
 
-A load beside several measuring roles is another load for each: beside a stream that takes what it can get it
-loses more than beside a probe. Of those that ran while it did, it counts while the first ran that is no
-stream as fast as possible (the first of all where each is one), so its values speak of one state of the
-network.
+A load may run during several measuring roles, and loses more during an unlimited stream than during a probe. Its
+values come from the first of those roles that is not an unlimited stream (from the first of all where each is one),
+so that they describe one state of the network.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ MOST_BYTES = 32 << 20  # of all polls of a program
 POLL_BYTES = (
     32  # of them for each, however empty: an agent that polls without a pause takes no memory without end
 )
-SOURCES_MAX = 8
 _PAGE = pattern(r"http://(?P<host>[^/\s]+)(/[!-~]*)?\Z")
 _HOST = pattern(r"(\{[\w.-]+\}|[0-9.]+|\[[0-9A-Fa-f:.]+\])(:(\{[\w.-]+\}|[0-9]{1,5}))?\Z")
 _EXAMPLE = "write e.g. 'http://{web.address}:9100/metrics'"

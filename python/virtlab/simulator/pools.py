@@ -80,7 +80,7 @@ def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
 
 
 def refusals_of_turns(plan: Plan, value: Callable[[str], float], profile: str) -> Iterator[Refusal]:
-    """What is of vCPUs that take turns, by a profile that does not say for how long each: its other words, and weights."""
+    """Options of vCPUs that take turns, where the profile has no `pool.slice_ns`: its other parameters, and weights."""
     if value(SLICE):
         return
     said = [name for name in (SWITCH, CREDIT, GROUPING) if value(name)]

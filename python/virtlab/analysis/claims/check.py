@@ -150,7 +150,7 @@ def _place_mistakes(place: Place, factors: Factors) -> list[Mistake]:
 
 
 def _worst_mistakes(claim: Claim, place: Place) -> list[Mistake]:
-    """What is worst is known of a metric with a better direction, by itself."""
+    """`worst` needs a single metric, and one that has a better direction."""
     terms = claim.expression.terms
     if len(terms) == 1 and terms[0].over_path is None and terms[0].path.declaration.better != "neither":
         return []

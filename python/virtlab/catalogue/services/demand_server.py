@@ -91,5 +91,5 @@ def forwarding(values: Values) -> dict[str, object]:
 
 
 def of_server(values: Values) -> dict[str, object]:
-    """Of a service's parameters in a Plan those of each server by itself."""
+    """The parameters of a service in a Plan that apply to each server separately."""
     return {key: value for key, value in values.items() if key not in {ACTIVE, *OF_PASSIVE.values()}}

@@ -163,7 +163,7 @@ def _body_bytes(values: Mapping[str, Any]) -> int | None:
 def _bursts(
     name: str, values: Mapping[str, Any], sizes: Iterable[int], mtus: tuple[int, int], ahead: list[Hop], back: list[Hop]
 ) -> Iterator[Flow]:  # fmt: skip
-    """The largest of the sizes that a burst may have; the shortest frame is one of any."""
+    """The largest of the sizes that a burst may have; the shortest frame may belong to a burst of any size."""
     streams, per_s = int(values.get("streams") or 1), NS / values["period_ns"]
     shares = {share for size in sizes for share in (size // streams, -(-size // streams))}
     most = max(shares)

@@ -233,7 +233,7 @@ class Guests:
         return str(_agentless(whose, ending(exited))) if whose is not None and breach else None
 
     def deaths(self) -> list[VirtlabError]:
-        """Of guests and daemons that ended, also where the news was passed over with what else had come by then."""
+        """Of guests and daemons that ended, including those whose notice was discarded with other messages."""
         self.control.pump()
         found: list[VirtlabError] = [death for platform in self.running for death in platform.deaths()]
         told = {death.where for death in found}

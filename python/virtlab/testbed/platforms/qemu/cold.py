@@ -76,6 +76,6 @@ class ColdMove:
         )
 
     def give_up(self, _: Control) -> None:
-        """Raises GuestError: who is shutting down cannot be told not to."""
+        """Raises GuestError: a shutdown cannot be cancelled."""
         what = f"it was {'booting at' if self.there else 'shutting down to go to'} {self.action.to} when its time-out passed"
         raise GuestError(f"guests.{self.guest}", what, "give it more time")

@@ -559,7 +559,7 @@ class Machines(Running):
         return tuple(changed)
 
     def _settle(self, move: Move, moved: Moved) -> None:
-        """The guest runs at its destination, and is told by its clock again."""
+        """The guest runs at its destination, and its clock is read again."""
         machine = self.machines[move.guest]
         del self.moving.under_way[move.action.id]
         self._replace(move.guest, move.source)

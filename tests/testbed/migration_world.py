@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import testbed_world as worlds
@@ -101,3 +102,25 @@ def of_migration(sink: worlds.MemorySink, metric: str) -> list[float]:
         for name, value in zip(columns["metric"], columns["value"], strict=True)
         if name == metric
     ]
+
+
+def on_and_on(*hosts: str, stays_ns: int = S, modes: Mapping[int, str] | None = None, **more: Any) -> Plan:
+    """The machine moves to h2, and so long after each arrival to the next of these hosts: by `go`, `go1`, `go2`, and so on.
+
+    `modes`: by the number of the move, where that is no `pre_copy`.
+    """
+    values = moving_plan(**more).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    go, settle = values["timeline"][1:3]
+    before, found = "go", []
+    for number, host in enumerate(hosts, start=1):
+        after = {"event": f"{before}.finished", "plus_ns": stays_ns}
+        before = f"go{number}"
+        found.append({**go, "id": before, "to": host, "after": after})
+    for number, action in enumerate((go, *found)):
+        if (mode := (modes or {}).get(number)) is not None:
+            action["mode"] = mode
+            del action["downtime_limit_ns"]
+    values["timeline"][2:2] = found
+    settle["after"] = {"event": f"{before}.finished"}
+    values["limits"]["run_ns"] = 600 * S
+    return Plan.model_validate(values)

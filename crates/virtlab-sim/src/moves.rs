@@ -352,9 +352,14 @@ impl Moves {
     }
 
     /// Guests whose processors are stopped for a part of the time, or were, each with how much of it, in percent.
-    pub fn slowed(&self) -> Vec<(usize, u32)> {
-        let own = self.all.values().filter(|one| one.given.policy.auto_converge);
-        own.map(|one| (one.guest, if one.over { 0 } else { one.machine.throttled_percent() })).collect()
+    pub fn slowed(&self) -> BTreeMap<usize, u32> {
+        let mut found = BTreeMap::new();
+        for one in self.all.values().filter(|one| one.given.policy.auto_converge) {
+            let percent = if one.over { 0 } else { one.machine.throttled_percent() };
+            let known = found.entry(one.guest).or_insert(0);
+            *known = percent.max(*known);
+        }
+        found
     }
 
     /// Those to which all tables lead from now on.

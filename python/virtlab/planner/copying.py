@@ -15,7 +15,7 @@ from itertools import islice
 
 from virtlab.experiment.world.addresses import mac_of
 from virtlab.plan import Action, Host, Plan, Refusal, Vnic
-from virtlab.planner.moves import COLD, NETWORK, OVER, mode_of, moving
+from virtlab.planner.moves import COLD, NETWORK, OVER, mode_of, moving, source_of
 from virtlab.planner.wiring import OWN, Wiring
 
 LOOKED_AT = 1 << 17  # addresses of a network, until none is said to be free
@@ -35,7 +35,7 @@ def addressed(plan: Plan) -> Plan:
         return plan
     wiring, hosts, because = Wiring(plan), dict(plan.world.hosts), dict(plan.because)
     for path, action in actions:
-        source, to = plan.world.guests[str(action.guest)].host, str(action.to)
+        source, to = source_of(plan, action), str(action.to)
         pair = _switches(plan, hosts, wiring, source, to)
         for host, vswitch in zip((source, to), pair, strict=False):
             if hosts[host].vnic is None and (vnic := _vnic(plan, hosts, wiring, host, vswitch)) is not None:
@@ -47,7 +47,7 @@ def addressed(plan: Plan) -> Plan:
 
 def unaddressed(path: str, action: Action, plan: Plan) -> Refusal | None:
     """Why a guest cannot be copied from its host to another one over links; None where it can."""
-    hosts, source, to = plan.world.hosts, plan.world.guests[str(action.guest)].host, str(action.to)
+    hosts, source, to = plan.world.hosts, source_of(plan, action), str(action.to)
     cure = f"write 'over: {OVER}'"
     wiring = Wiring(plan)
     if not _switches(plan, hosts, wiring, source, to):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
@@ -15,11 +16,16 @@ MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
 HOT, POST_COPY, COLD = "hot", "post_copy", "cold"  # the other modes
 NETWORK = "network"  # the copy crosses the links of the world
 CONNECTIONS_MAX = 16
+BEGINS = frozenset({"started", "paused", "resumed"})  # events of an action that is not over
 
 
-def moves(plan: Plan) -> dict[str, Action]:
-    """Guest -> the action by which it moves."""
-    return {str(action.guest): action for action in plan.timeline if action.do == MIGRATE.name}
+def moves(plan: Plan) -> dict[str, list[Action]]:
+    """Guest -> the actions by which it moves, in the order in which it does."""
+    found: dict[str, list[Action]] = {}
+    for action in plan.timeline:
+        if action.do == MIGRATE.name:
+            found.setdefault(str(action.guest), []).append(action)
+    return found
 
 
 def moving(plan: Plan) -> Iterator[tuple[str, Action]]:
@@ -29,14 +35,57 @@ def moving(plan: Plan) -> Iterator[tuple[str, Action]]:
             yield f"timeline.{action.id}", action
 
 
-def moves_twice(plan: Plan) -> Iterator[Refusal]:
-    """Guests that move again in the same run."""
-    seen: set[str] = set()
-    for path, action in moving(plan):
-        guest = str(action.guest)
-        if guest in seen:
-            yield Refusal(f"{path}.guest", f"{guest} moves twice", "let a guest move once in a run")
-        seen.add(guest)
+def source_of(plan: Plan, action: Action) -> str:
+    """The host that a guest leaves by an action: where the one before brought it, or where it began."""
+    source = plan.world.guests[str(action.guest)].host
+    for before in moves(plan)[str(action.guest)]:
+        if before.id == action.id:
+            break
+        source = str(before.to)
+    return source
+
+
+def come(plan: Plan, host: str) -> list[str]:
+    """Guests that are at a host at some time and do not begin there."""
+    guests = plan.world.guests
+    return [
+        guest
+        for guest, own in moves(plan).items()
+        if guests[guest].host != host and any(action.to == host for action in own)
+    ]
+
+
+def copies(plan: Plan, guest: str) -> bool:
+    """Whether a guest's memory is copied while it moves, by any of its actions."""
+    return any(mode_of(action) != COLD for action in moves(plan).get(guest, ()))
+
+
+def moves_out_of_turn(plan: Plan) -> Iterator[Refusal]:
+    """Guests that move again while an earlier move may still be under way."""
+    actions = {action.id: action for action in plan.timeline}
+    over: dict[str, set[str]] = {}
+    for guest, own in moves(plan).items():
+        for before, action in pairwise(own):
+            if before.id not in _over_before(action, actions, over):
+                reason = f"{guest} may still be on its way by '{before.id}' when it moves again"
+                cure = f"write 'after: {before.id}.finished', or what comes after that"
+                yield Refusal(f"timeline.{action.id}.after", reason, cure)
+
+
+def _over_before(action: Action, actions: Mapping[str, Action], known: dict[str, set[str]]) -> set[str]:
+    """Actions that are over whenever one begins; `known`: those of others, where they were looked for before."""
+    if action.id in known or action.after is None:
+        return known.get(action.id, set())
+    known[action.id] = set()  # what waits for itself never begins
+    each = []
+    for event in action.after.events():
+        name, _, what = event.rpartition(".")
+        over = {name} if what not in BEGINS else set()
+        if name in actions:
+            over |= _over_before(actions[name], actions, known)
+        each.append(over)
+    known[action.id] = set.intersection(*each) if action.after.any else set.union(*each)
+    return known[action.id]
 
 
 def measured_by_its_clock(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
@@ -90,10 +139,10 @@ def moved(plan: Plan, name: str, to: str) -> Plan:
 
 def no_destination(path: str, action: Action, plan: Plan) -> Refusal | None:
     """Why an action moves its guest nowhere; None where it names another host."""
-    guest, to = plan.world.guests[str(action.guest)], action.to
-    if to in plan.world.hosts and to != guest.host:
+    source, to = source_of(plan, action), action.to
+    if to in plan.world.hosts and to != source:
         return None
-    others = [name for name in plan.world.hosts if name != guest.host]
+    others = [name for name in plan.world.hosts if name != source]
     reason = f"'{to}' is not another host" if to is not None else "no host is named"
     cure = f"write 'to' with one of {', '.join(others)}" if others else "add a second host"
     return Refusal(f"{path}.to", reason, cure)

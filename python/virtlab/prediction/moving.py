@@ -65,7 +65,7 @@ def enough(plan: Plan, profile: Profile) -> list[Enough]:
     lowered = timed(supplied(lower(plan, 0), plan, profile.value), plan, profile.value)
     by_id = {each["id"]: each["args"] for each in lowered["timeline"]}
     found = []
-    for guest, action in moves(plan).items():
+    for guest, action in ((guest, one) for guest, own in moves(plan).items() for one in own):
         given = by_id[action.id]
         rates = [plan.world.links[link].rate_bit_per_s / 8 * PAYLOAD_SHARE for link, _ in given["way"]]
         bandwidth = min([given["bandwidth_byte_per_s"], *rates])

@@ -12,7 +12,7 @@ from typing import Any
 from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
 from virtlab.plan import Plan
 from virtlab.planner.disks import counted, is_folder
-from virtlab.planner.moves import moves
+from virtlab.planner.moves import come
 from virtlab.simulator.services import as_simulated
 
 BUFFERED = "buffered"
@@ -73,20 +73,14 @@ def disk_usage(plan: Plan) -> dict[str, Any]:
 
 
 def _of_guests(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    moving = moves(plan)
     for name in counted(plan):
-        own = [places[name]]
-        yield {"entity": disk_of(name), "guests": own, **({"arrivals": own} if name in moving else {})}
+        yield {"entity": disk_of(name), "guests": [places[name]]}
 
 
 def _of_hosts(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    for host in plan.world.hosts:
+    for number, host in enumerate(plan.world.hosts):
         mine = [places[name] for name in counted(plan) if plan.world.guests[name].host == host]
-        come = [
-            places[name]
-            for name, action in moves(plan).items()
-            if action.to == host and name in counted(plan)
-        ]
-        if mine or come:
-            arrivals = {"arrivals": come} if come else {}
-            yield {"entity": disks_of(host), "guests": mine, **arrivals}
+        coming = [places[name] for name in come(plan, host) if name in counted(plan)]
+        if mine or coming:
+            arrivals = {"arrivals": coming} if coming else {}
+            yield {"entity": disks_of(host), "guests": mine, "host": number, **arrivals}

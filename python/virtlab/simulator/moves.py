@@ -41,10 +41,11 @@ from virtlab.planner.moves import (
     mode_of,
     moved,
     moves,
-    moves_twice,
+    moves_out_of_turn,
     moving,
     no_destination,
     not_of_its_mode,
+    source_of,
     vswitch_there,
     writers,
 )
@@ -73,7 +74,8 @@ def lowered_move(
         },
         **({"connections": action.connections} if action.connections is not None else {}),
         "bandwidth_byte_per_s": float(action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S),
-        "way": way(plan, guest.host, to) or [] if action.over == NETWORK else [],
+        "host": list(plan.world.hosts).index(to),
+        "way": way(plan, source_of(plan, action), to) or [] if action.over == NETWORK else [],
         "plugs": [
             [vnics[f"guests.{name}.vnics.{own}"], vswitches[vswitch_there(guest, str(vnic.vswitch), to)]]
             for own, vnic in guest.vnics.items()
@@ -180,11 +182,12 @@ def _timed(
         "boot_s": (value("migration.boot_ns") or PLATFORMS[guest.platform].start_ns) / S,
     }
     places = {each.path: place for place, each in enumerate(sharing_processors(plan))}
+    arrives = places.get(f"hosts.{action.to}")
     lowered_pools = bool(vcpus(plan))
     work = [
         [places[path], byte_ns]
         for path, byte_ns in (
-            (f"hosts.{guest.host}", value("migration.send_byte_ns")),
+            (f"hosts.{source_of(plan, action)}", value("migration.send_byte_ns")),
             (f"hosts.{action.to}", value("migration.receive_byte_ns")),
         )
         if byte_ns and path in places and lowered_pools
@@ -192,14 +195,15 @@ def _timed(
     # What is written to is never zero.
     most = max(sent, dirtied(plan, str(action.guest)).get("working_set_bytes", 0.0))
     own = {**given["guest"], "memory_bytes": max(most, 1.0), "fixed": fixed}
-    return {**given, "guest": own, "work": work}
+    pool = {"pool": arrives} if arrives is not None and lowered_pools else {}
+    return {**given, "guest": own, "work": work, **pool}
 
 
 def switch_overs(plan: Plan, happened: Sequence[tuple[int, str]]) -> dict[str, dict[str, Any]]:
     """What is known of each pause of a guest that moves, by its events."""
     at = {what: t_ns for t_ns, what in happened}
     found: dict[str, dict[str, Any]] = {}
-    for guest, action in moves(plan).items():
+    for guest, action in ((guest, one) for guest, own in moves(plan).items() for one in own):
         paused, resumed = f"{action.id}.paused", f"{action.id}.resumed"
         found[paused] = {"guest": guest}
         if resumed in at:
@@ -209,7 +213,7 @@ def switch_overs(plan: Plan, happened: Sequence[tuple[int, str]]) -> dict[str, d
 
 def refused(plan: Plan) -> Iterator[Refusal]:
     """Every reason why a guest of the timeline cannot move in the simulator."""
-    yield from moves_twice(plan)
+    yield from moves_out_of_turn(plan)
     for path, action in moving(plan):
         guest = str(action.guest)
         where = list(_where(path, action, plan))
@@ -248,7 +252,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if guest.pool is not None:
         reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
         yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")
-    cpus = [plan.world.hosts[host].cpus is None for host in (guest.host, str(action.to))]
+    cpus = [plan.world.hosts[host].cpus is None for host in (source_of(plan, action), str(action.to))]
     if cpus[0] != cpus[1]:
         reason = "one of both hosts has processors of its own and the other has not"
         yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")

@@ -17,7 +17,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
-from virtlab.planner.moves import moves
+from virtlab.planner.moves import come, moves
 from virtlab.planner.weights import WEIGHT, weights
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import processors, quota
@@ -58,7 +58,7 @@ def _outside(plan: Plan) -> Iterator[Shared]:
         guests = tuple(
             guest for guest, each in plan.world.guests.items() if each.host == name and each.pool is None
         )
-        arrivals = tuple(guest for guest, action in moves(plan).items() if action.to == name)
+        arrivals = tuple(come(plan, name))
         if host.cpus is not None and (guests or arrivals):
             given = sum(pool.cpus for pool in plan.world.pools.values() if pool.host == name)
             yield Shared(f"hosts.{name}", name, host.cpus - given, guests, arrivals)

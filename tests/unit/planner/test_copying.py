@@ -116,7 +116,7 @@ def test_a_copy_over_ipv6_goes_where_guests_have_no_ipv4() -> None:
     plan = planned(**{"{arp: live}": "{arp: live, ipv4: none, ipv6: 'fd00::/48'}"})
     there = plan.world.hosts["h2"].vnic
     assert there is not None
-    copied = lower(plan).machines["h1.g1"].copied
+    copied = lower(plan).machines["h1.g1"].legs["go"].copied
     assert copied is not None
     assert copied.uri == f"tcp:[{ip_interface(there.ip[0]).ip}]:4444"
 
@@ -211,7 +211,7 @@ def test_the_machines_of_a_copy_run_in_their_hosts_networks_and_listen_beside_ea
     more = f"  - {{id: too, do: migrate, {too}, after: go.started}}\n"
     plan = planned(**{"{platform: qemu": "{guests: 2, platform: qemu", "windows:": f"{more}windows:"})
     out = lower(plan)
-    copied = [out.machines[guest].copied for guest in ("h1.g1", "h1.g2")]
+    copied = [out.machines[guest].legs[move].copied for guest, move in (("h1.g1", "go"), ("h1.g2", "too"))]
     assert [(each.source, each.destination, each.port) for each in copied if each is not None] == [
         ("host:h1", "host:h2", 4444),
         ("host:h1", "host:h2", 4445),
@@ -221,6 +221,6 @@ def test_the_machines_of_a_copy_run_in_their_hosts_networks_and_listen_beside_ea
         for step in out.steps
         if isinstance(step.op, LinkSet) and step.op.namespace.startswith("guest:h1")
     ]
-    here = lower(planned("over: machine")).machines["h1.g1"].copied
+    here = lower(planned("over: machine")).machines["h1.g1"].legs["go"].copied
     assert here is not None
     assert (here.source, here.destination, here.uri) == ("guest:h1.g1", "guest:h1.g1", "tcp:127.0.0.1:4444")

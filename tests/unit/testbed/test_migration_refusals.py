@@ -80,9 +80,17 @@ def more(**action: Any) -> Change:
     return lambda values: values["timeline"].append({"id": "more", "guest": "v", **action})
 
 
+def again(**action: Any) -> Change:
+    """It moves on, or back."""
+    fields = {"to": "h1", "timeout_ns": 10**9, "after": {"event": "settle.done"}, **action}
+    return more(do="migrate", **fields)
+
+
 def test_the_plan_as_it_is_played_is_not_refused() -> None:
     assert list(refused(plan())) == []
     assert list(refused(plan(move(mode=None, over=None)))) == []
+    assert list(refused(plan(again()))) == []
+    assert list(refused(plan(again(to="h3")))) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +124,19 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
             "timeline.go.guest",
             "which stands still",
         ),
-        (more(do="migrate", to="h3", timeout_ns=10**9), "timeline.more.guest", "moves twice"),
+        (more(do="migrate", to="h3", timeout_ns=10**9), "timeline.more.after", "write 'after: go.finished'"),
+        (
+            more(do="migrate", to="h3", timeout_ns=10**9, after={"event": "go.started"}),
+            "timeline.more.after",
+            "may still be on its way by 'go'",
+        ),
+        (
+            more(do="migrate", to="h3", timeout_ns=10**9, after={"any": ["go.finished", "load.started"]}),
+            "timeline.more.after",
+            "may still be on its way by 'go'",
+        ),
+        (again(to="h2"), "timeline.more.to", "write 'to' with one of h1, h3"),
+        (again(over="network"), "timeline.more.over", "write 'over: machine'"),
         (more(do="exec", argv=["true"]), "timeline.go.guest", "'more' asks something of it"),
         (collect(series=[{"source": "memory", "every_ns": 10**8}]), "collect.series.memory", "take it out"),
         (collect(counters=["guests"]), "collect.counters.guests", "take it out"),
@@ -207,20 +227,20 @@ def test_a_guest_may_write_to_its_memory_while_it_moves() -> None:
 
 def test_fixed_entries_change_when_the_guest_is_there() -> None:
     lowered = lower(plan(world(arp="static")))
-    inside = lowered.machines["v"]
+    leg = lowered.machines["v"].legs["go"]
     changed = [
         (step.op.namespace, step.op.link, step.op.mac)
-        for step in inside.moved
+        for step in leg.moved
         if isinstance(step.op, ForwardingAdd)
     ]
     mac = plan().world.guests["v"].vnics["eth0"].mac
-    tap = inside.there["eth0"]
+    tap = leg.there["eth0"]
     assert sorted(changed) == sorted(
         [("host:h1", lowered.uplinks["h1.up"].link, mac), (tap.namespace, tap.link, mac)]
     )
     before = (lowered.soft_switch or {})["forwarding"]
-    assert inside.relocated.keys() == before.keys()
-    for switch, entries in inside.relocated.items():
+    assert leg.relocated.keys() == before.keys()
+    for switch, entries in leg.relocated.items():
         assert list(entries) == [mac]
         assert entries[mac] != before[switch][mac]
 
@@ -238,19 +258,20 @@ def test_rules_of_open_vswitch_change_when_the_guest_is_there() -> None:
     inside, mac = lowered.machines["v"], wanted.world.guests["v"].vnics["eth0"].mac
     before = lowered.vswitches["h1.br"], lowered.vswitches["h2.br"]
     assert all(isinstance(each, OvsBridge) for each in before)
-    tap = inside.there["eth0"].link
-    assert inside.told["h2.br"] == {mac: tap}
-    (towards,) = inside.told["h1.br"].values()
+    leg = inside.legs["go"]
+    tap = leg.there["eth0"].link
+    assert leg.told["h2.br"] == {mac: tap}
+    (towards,) = leg.told["h1.br"].values()
     source, destination = (each for each in before if isinstance(each, OvsBridge))
     assert destination.port(tap).isolated
     assert source.addresses[mac] == inside.taps["eth0"].link, "until it has moved"
     assert towards != source.addresses[mac]
-    assert not inside.moved
+    assert not leg.moved
 
 
 def test_a_port_is_isolated_at_the_destination_too() -> None:
     lowered = lower(plan(vnic(isolated=True)))
-    there = lowered.machines["v"].there["eth0"]
+    there = lowered.machines["v"].legs["go"].there["eth0"]
     rules = [step.op for step in lowered.steps if isinstance(step.op, BridgePortSet)]
     (found,) = [op for op in rules if (op.namespace, op.link) == (there.namespace, there.link)]
     assert found.rules.isolated
@@ -294,7 +315,7 @@ def test_the_destination_is_built_with_the_world() -> None:
     steps = [step for step in lowered.steps if step.because == "timeline.go"]
     taps = [step.op for step in steps if isinstance(step.op, TapAdd)]
     assert [(tap.namespace, tap.master) for tap in taps] == [("host:h2", "br")]
-    assert lowered.machines["v"].there["eth0"].link == taps[0].name
+    assert lowered.machines["v"].legs["go"].there["eth0"].link == taps[0].name
     ups = [(step.op.namespace, step.op.link) for step in steps if isinstance(step.op, LinkSet)]
     assert ups == [("guest:v", "lo"), ("host:h2", taps[0].name)]
     assert not [step for step in lower(without_move()).steps if step.because.startswith("timeline")]

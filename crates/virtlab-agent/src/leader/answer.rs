@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::leader::disk::Served;
+use crate::leader::kernel::tap;
 use crate::leader::machine::facts::facts;
 use crate::leader::machine::placement;
 use crate::leader::machine::sharing::Sharings;
@@ -191,7 +192,9 @@ impl Leader {
         let mut theirs = Vec::new();
         for descriptor in wanted {
             if let Descriptor::Tap { namespace, link } = descriptor {
-                theirs.push(self.world.tap(namespace, link)?);
+                let end = self.world.tap(namespace, link)?;
+                tap::forget(&end);
+                theirs.push(end);
             } else if let Descriptor::Users { namespace } = descriptor {
                 theirs.push(self.world.users_of(namespace)?);
             } else if let Descriptor::Disk { disk } = descriptor {

@@ -42,6 +42,9 @@ pub struct DiskUsage {
 pub struct OfDisks {
     /// Its name in samples.
     pub entity: String,
+    /// The place of the host; absent: these are a guest's disks, wherever it is.
+    #[serde(default)]
+    pub host: Option<usize>,
     /// Places of the guests whose disks are part of it, as long as they have not moved.
     pub guests: Vec<usize>,
     /// Places of guests whose disks are part of it once they have moved.

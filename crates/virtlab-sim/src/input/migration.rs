@@ -23,6 +23,11 @@ pub struct Migration {
     /// Connections of TCP, each of which has a share of its own on a line.
     #[serde(default = "one")]
     pub connections: u32,
+    /// The place of the host to which it goes.
+    pub host: usize,
+    /// The place of the processors there, where guests share them.
+    #[serde(default)]
+    pub pool: Option<usize>,
     /// Places of its vNICs, and of the virtual switch at the destination at which each is plugged in.
     pub plugs: Vec<(usize, usize)>,
     /// Which way frames to its addresses go then.

@@ -47,7 +47,7 @@ pub struct Shared {
     places: Vec<Option<(usize, usize)>>,
     /// Where guests begin, and where those that move arrive.
     homes: Vec<Option<(usize, usize)>>,
-    arrivals: BTreeMap<usize, (usize, usize)>,
+    arrivals: BTreeMap<usize, Vec<(usize, usize)>>,
     /// By pool, what worked beside its guests so far, in ns.
     beside_ns: Vec<f64>,
     series: Vec<Series>,
@@ -58,7 +58,7 @@ impl Shared {
     #[must_use]
     pub fn new(input: &Input) -> Self {
         let mut places = vec![None; input.guests.len()];
-        let mut arrivals = BTreeMap::new();
+        let mut arrivals: BTreeMap<usize, Vec<_>> = BTreeMap::new();
         let mut pools = Vec::new();
         for (place, pool) in input.pools.iter().enumerate() {
             let mut vcpus = Vec::new();
@@ -67,7 +67,7 @@ impl Shared {
                 vcpus.push(input.guests[*guest].processors.unwrap_or(pool.processors));
             }
             for guest in &pool.arrivals {
-                arrivals.insert(*guest, (place, vcpus.len()));
+                arrivals.entry(*guest).or_default().push((place, vcpus.len()));
                 vcpus.push(input.guests[*guest].processors.unwrap_or(pool.processors));
             }
             pools.push(Scheduler::of(pool, &vcpus));
@@ -82,10 +82,11 @@ impl Shared {
         Self { beside_ns: vec![0.0; pools.len()], pools, homes: places.clone(), places, arrivals, series }
     }
 
-    /// A guest has moved: what works in it from now on is work for the processors there. Nothing of it is under way.
-    pub fn arrive(&mut self, guest: usize) {
-        if let Some(place) = self.arrivals.get(&guest) {
-            self.places[guest] = Some(*place);
+    /// A guest has moved: what works in it from now on is work for the processors of that pool. Nothing of it is under way.
+    pub fn arrive(&mut self, guest: usize, pool: usize) {
+        let come = self.arrivals.get(&guest).into_iter().flatten().copied();
+        if let Some(place) = self.homes[guest].into_iter().chain(come).find(|(at, _)| *at == pool) {
+            self.places[guest] = Some(place);
         }
     }
 
@@ -147,7 +148,13 @@ impl Shared {
             let used = &series.of()[entity];
             let idle: f64 = used.pools.iter().map(|pool| either!(&pools[*pool], own => own.idle())).sum();
             let beside: f64 = used.pools.iter().map(|pool| beside_ns[*pool]).sum();
-            let come = used.arrivals.iter().filter_map(|guest| arrivals.get(guest).copied());
+            let come = used
+                .arrivals
+                .iter()
+                .filter_map(|guest| arrivals.get(guest))
+                .flatten()
+                .copied()
+                .filter(|(pool, _)| used.pools.is_empty() || used.pools.contains(pool));
             let places = used.guests.iter().filter_map(|guest| homes[*guest]).chain(come);
             let working: f64 = places
                 .map(|(pool, place)| either!(&mut pools[pool], own => own.used_ns(now_ns, place)))

@@ -55,8 +55,8 @@ struct Series {
 #[derive(Debug)]
 pub struct Disks {
     of: Vec<Option<Own>>,
-    /// Guests that have moved to another host, whose disks are that host's now.
-    moved: BTreeSet<usize>,
+    /// Guests that have moved, each with the place of the host whose its disk is now.
+    moved: BTreeMap<usize, usize>,
     series: Vec<Series>,
 }
 
@@ -82,7 +82,7 @@ impl Disks {
         };
         Self {
             of: input.guests.iter().map(own).collect(),
-            moved: BTreeSet::new(),
+            moved: BTreeMap::new(),
             series: input.disk_usage.iter().map(series).collect(),
         }
     }
@@ -176,9 +176,9 @@ impl Disks {
             .filter_map(move |own| Some((own.name.as_deref()?, own.disk.usage(Nanos(now_ns)).counters())))
     }
 
-    /// A guest has moved: what its disk does is done at another host.
-    pub fn arrive(&mut self, guest: usize) {
-        self.moved.insert(guest);
+    /// A guest has moved: what its disk does is done at another host, which has this place.
+    pub fn arrive(&mut self, guest: usize, host: usize) {
+        self.moved.insert(guest, host);
     }
 
     /// Takes samples of those that are sampled as often.
@@ -191,8 +191,12 @@ impl Disks {
             .map(|own| own.as_ref().map(|own| own.disk.usage(Nanos(now_ns))).unwrap_or_default())
             .collect();
         for (entity, each) in given.of.iter().enumerate() {
-            let stay = each.guests.iter().filter(|guest| !moved.contains(guest));
-            let come = each.arrivals.iter().filter(|guest| moved.contains(guest));
+            let there = |guest: &usize| moved.get(guest).copied();
+            let stay = each
+                .guests
+                .iter()
+                .filter(|guest| each.host.is_none() || there(guest).is_none_or(|at| Some(at) == each.host));
+            let come = each.arrivals.iter().filter(|guest| there(guest).is_some_and(|at| Some(at) == each.host));
             let mine: Vec<usize> = stay.chain(come).copied().collect();
             let sum = |of: &[Usage]| mine.iter().map(|guest| of[*guest]).sum::<Usage>();
             for (metric, value) in sum(&now).rates(&sum(before), elapsed, mine.len()) {

@@ -18,7 +18,7 @@ impl World {
         self.under_way.moves.pass(&mut self.network);
         let Some(one) = self.under_way.moves.give_up(action) else { return };
         if one.is_paused() {
-            self.network.thaw(one.guest, &[]);
+            self.network.thaw(one.guest, None);
         }
         self.go_on_moving();
     }
@@ -58,7 +58,7 @@ impl World {
             }
             Turn::Resumes => {
                 self.happened.push((now_ns, format!("{id}.resumed")));
-                self.network.thaw(guest, &one.given.plugs);
+                self.network.thaw(guest, Some(&one.given));
                 if cold {
                     self.boot(guest);
                 }

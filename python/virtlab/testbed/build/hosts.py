@@ -9,7 +9,7 @@ from __future__ import annotations
 from ipaddress import ip_interface
 
 from virtlab.plan import Action, Plan
-from virtlab.planner.moves import COLD, NETWORK, mode_of, moves
+from virtlab.planner.moves import COLD, NETWORK, mode_of, moves, source_of
 from virtlab.planner.pushback import sharing
 from virtlab.planner.wiring import OWN, host_port
 from virtlab.testbed.kinds.lowered import OWN_LINK, Copied, Lowered, Place
@@ -76,7 +76,7 @@ def copied(plan: Plan, guest: str, action: Action, out: Lowered) -> Copied | Non
     """Where a guest's memory goes: between its hosts' addresses, or over the loopback of its own machines' network."""
     if mode_of(action) == COLD:
         return None
-    source, to = plan.world.guests[guest].host, str(action.to)
+    source, to = source_of(plan, action), str(action.to)
     if action.over != NETWORK:
         return Copied(out.guests[guest], out.guests[guest], LOOPBACK, PORT)
     there = plan.world.hosts[to].vnic

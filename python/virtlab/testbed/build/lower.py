@@ -13,14 +13,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
-from virtlab.plan import Plan, Vnic
+from virtlab.plan import Action, Plan, Vnic
 from virtlab.planner.moves import COLD, mode_of, moved, moves, vswitch_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric, hosts
 from virtlab.testbed.build.ports import at_guest_port
 from virtlab.testbed.kinds.findings import USUAL, Machine
-from virtlab.testbed.kinds.lowered import Inside, Lowered, Place
+from virtlab.testbed.kinds.lowered import Inside, Leg, Lowered, Place
 from virtlab.testbed.kinds.registry import vswitches
 from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.kinds.user_namespaces import users_of
@@ -275,21 +275,45 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
 
 def _ports_of_destinations(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
     """Taps of guests that will move, on the virtual switches of the hosts that they move to."""
-    for guest, action in moves(plan).items():
-        entry, host = plan.world.guests[guest], str(action.to)
-        namespace = host_namespace(host)
-        out.machines[guest].copied = copied = hosts.copied(plan, guest, action, out)
-        if copied is None or copied.address == hosts.LOOPBACK:  # which the copy crosses
-            out.add(f"timeline.{action.id}", LinkSet(out.guests[guest], "lo", up=True))
-        for name, vnic in entry.vnics.items():
-            switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
-            port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
-            path, offloads = f"timeline.{action.id}", vnic.offloads == "default"
-            switch.join_guest(guest, name, vnic, port, out)
-            out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
-            out.machines[guest].there[name] = Place(namespace, port)
-            for _, up in _port_ups(switch, path, vnic, port):
-                out.add(path, up)
+    for guest, actions in moves(plan).items():
+        inside, looped = out.machines[guest], False
+        taps = {plan.world.guests[guest].host: dict(inside.taps)}
+        for action in actions:
+            host, path = str(action.to), f"timeline.{action.id}"
+            inside.legs[action.id] = leg = Leg(copied=hosts.copied(plan, guest, action, out))
+            if not looped and (leg.copied is None or leg.copied.address == hosts.LOOPBACK):
+                looped = True  # which the copy crosses
+                out.add(path, LinkSet(out.guests[guest], "lo", up=True))
+            if host not in taps:
+                taps[host] = _taps_at(host, guest, path, plan, taken, out)
+            leg.there = taps[host]
+        _networks_of_machines(inside)
+
+
+def _taps_at(
+    host: str, guest: str, path: str, plan: Plan, taken: dict[str, set[str]], out: Lowered
+) -> dict[str, Place]:
+    """One for each vNIC of a guest, on the virtual switches of a host to which it moves."""
+    entry, namespace, found = plan.world.guests[guest], host_namespace(host), {}
+    for name, vnic in entry.vnics.items():
+        switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
+        port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
+        offloads = vnic.offloads == "default"
+        switch.join_guest(guest, name, vnic, port, out)
+        out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
+        found[name] = Place(namespace, port)
+        for _, up in _port_ups(switch, path, vnic, port):
+            out.add(path, up)
+    return found
+
+
+def _networks_of_machines(inside: Inside) -> None:
+    """Each machine listens where the copy to it arrives, and connects from there for the next."""
+    legs = list(inside.legs.values())
+    sources = [leg.copied.source if leg.copied is not None else None for leg in legs]
+    inside.network = sources[0]
+    for leg, onwards in zip(legs, [*sources[1:], None], strict=True):
+        leg.network = leg.copied.destination if leg.copied is not None else onwards
 
 
 def back_end_mac(mac: str) -> str:
@@ -409,8 +433,8 @@ def _announced(plan: Plan, guest: str, namespace: str, link: str) -> Iterator[Op
     """Has the kernel of a guest that boots at another host say where it is, as its link comes up: it may serve alone, and
     switches that learn would still send to where it was.
     """
-    action = moves(plan).get(guest)
-    if action is not None and mode_of(action) == COLD and plan.world.arp == "live":
+    boots = any(mode_of(action) == COLD for action in moves(plan).get(guest, ()))
+    if boots and plan.world.arp == "live":
         yield SysctlSet(namespace, f"net/ipv4/conf/{link}/arp_notify", "1")
         if _has_ipv6(plan, [guest]):
             yield SysctlSet(namespace, f"net/ipv6/conf/{link}/ndisc_notify", "1")
@@ -451,27 +475,36 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
 
 def _moved(plan: Plan, wiring: Wiring, out: Lowered) -> None:
     """Entries that change when a guest moves: those of a world in which it is at its destination from the start."""
-    for guest, action in moves(plan).items():
-        there, inside = Wiring(moved(plan, guest, str(action.to))), out.machines[guest]
-        for name, vnic in plan.world.guests[guest].vnics.items():
-            before = wiring.ports_towards_vnic(guest, name)
-            for box, port in there.ports_towards_vnic(guest, name).items():
-                if before.get(box) == port:
-                    continue
-                kind, _, switch = box.partition(":")
-                if kind == "switch":
-                    inside.relocated.setdefault(switch, {})[vnic.mac] = port
-                elif kind == "vswitch":
-                    own = (
-                        box
-                        == f"vswitch:{vswitch_there(plan.world.guests[guest], str(vnic.vswitch), str(action.to))}"
-                    )
-                    place = inside.there[name] if own else out.uplinks[port]
-                    relocated = out.vswitches[switch].relocated(vnic.mac, place.link)
-                    if relocated is None:
-                        inside.told.setdefault(switch, {})[vnic.mac] = place.link
-                    else:
-                        inside.moved.append(Step(relocated, f"timeline.{action.id}"))
+    for guest, actions in moves(plan).items():
+        here = wiring
+        for action in actions:
+            there = Wiring(moved(plan, guest, str(action.to)))
+            _entries_of_leg(guest, action, (here, there), plan, out)
+            here = there
+
+
+def _entries_of_leg(
+    guest: str, action: Action, worlds: tuple[Wiring, Wiring], plan: Plan, out: Lowered
+) -> None:
+    """`worlds`: before and after."""
+    entry, leg = plan.world.guests[guest], out.machines[guest].legs[action.id]
+    before, after = worlds
+    for name, vnic in entry.vnics.items():
+        known = before.ports_towards_vnic(guest, name)
+        for box, port in after.ports_towards_vnic(guest, name).items():
+            if known.get(box) == port:
+                continue
+            kind, _, switch = box.partition(":")
+            if kind == "switch":
+                leg.relocated.setdefault(switch, {})[vnic.mac] = port
+            elif kind == "vswitch":
+                own = switch == vswitch_there(entry, str(vnic.vswitch), str(action.to))
+                place = leg.there[name] if own else out.uplinks[port]
+                relocated = out.vswitches[switch].relocated(vnic.mac, place.link)
+                if relocated is None:
+                    leg.told.setdefault(switch, {})[vnic.mac] = place.link
+                else:
+                    leg.moved.append(Step(relocated, f"timeline.{action.id}"))
 
 
 def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:

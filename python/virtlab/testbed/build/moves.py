@@ -7,6 +7,7 @@ second machine that waits for its memory. Refused is what this testbed does not 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
@@ -23,7 +24,7 @@ from virtlab.planner.moves import (
     measured_by_its_clock,
     mode_of,
     moves,
-    moves_twice,
+    moves_out_of_turn,
     moving,
     no_destination,
     not_of_its_mode,
@@ -59,7 +60,7 @@ def userfaults_missing() -> str | None:
 
 def refused(plan: Plan) -> Iterator[Refusal]:
     """Every reason why a guest of the timeline cannot move."""
-    yield from moves_twice(plan)
+    yield from moves_out_of_turn(plan)
     for path, action in moving(plan):
         guest = str(action.guest)
         yield from _how(path, action, plan)
@@ -70,6 +71,7 @@ def refused(plan: Plan) -> Iterator[Refusal]:
         if mode_of(action) == COLD:
             yield from _ends_with_its_kernel(path, guest, plan)
     if moves(plan):
+        yield from _over_both(plan)
         yield from _collected(plan)
 
 
@@ -93,6 +95,16 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if guest.image is not None or guest.disk is not None:
         reason = "its disk would have to be shared with the destination, or mirrored"
         yield Refusal(f"{path}.guest", reason, "take a guest without 'image' and 'disk'")
+
+
+def _over_both(plan: Plan) -> Iterator[Refusal]:
+    """Guests that are copied over links from where they were copied to over the machine, or the other way round."""
+    for guest, own in moves(plan).items():
+        for before, action in pairwise(own):
+            ways = [each.over or OVER for each in (before, action) if mode_of(each) != COLD]
+            if len(ways) == 2 and ways[0] != ways[1]:
+                reason = f"{guest} is copied over the {ways[0]} before, and its machine is in one network"
+                yield Refusal(f"timeline.{action.id}.over", reason, f"write 'over: {ways[0]}'")
 
 
 def _copied(path: str, action: Action) -> Iterator[Refusal]:

@@ -44,22 +44,34 @@ class Copied:
 
 
 @dataclass(slots=True)
-class Inside:
-    """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
+class Leg:
+    """One move of a guest: where it is reached then, how its memory goes, and which fixed entries change."""
 
-    taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
-    steps: list[Step] = field(default_factory=list)
-    there: dict[str, Place] = field(
-        default_factory=dict
-    )  # vNIC -> its tap where the guest will be, if it moves
-    copied: Copied | None = None  # if its memory is copied to another machine
-    moved: list[Step] = field(default_factory=list)  # fixed entries of bridges that change then
+    there: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap at the destination
+    copied: Copied | None = None  # None: nothing is copied
+    network: str | None = None  # of the machine at the destination; None: the guest's own
+    moved: list[Step] = field(default_factory=list)  # fixed entries of bridges
     relocated: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # and of the soft switch: switch -> MAC -> port
     told: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # and of virtual switches that are programs: switch -> MAC -> interface
+
+    @property
+    def changes(self) -> bool:
+        """Whether fixed entries do."""
+        return bool(self.moved or self.relocated or self.told)
+
+
+@dataclass(slots=True)
+class Inside:
+    """A guest with a kernel of its own: its taps, in the order of its vNICs, and the Steps for the leader inside."""
+
+    taps: dict[str, Place] = field(default_factory=dict)  # vNIC -> its tap
+    steps: list[Step] = field(default_factory=list)
+    network: str | None = None  # of its machine at first; None: the guest's own
+    legs: dict[str, Leg] = field(default_factory=dict)  # action -> the move by it, in their order
 
 
 @dataclass(slots=True)

@@ -6,12 +6,29 @@
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd;
 use std::fs::OpenOptions;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 const DEVICE: &str = "/dev/net/tun";
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETIFINDEX: libc::c_ulong = 0x4004_54da;
+
+/// Frames that a tap keeps at most for who does not read them, several times over.
+const MOST_KEPT: u32 = 10_000;
+
+/// Drops the frames that came while nothing read them: who is born with a tap hears none from before.
+pub fn forget(tap: &OwnedFd) {
+    let mut head = [0; 64];
+    for _ in 0..MOST_KEPT {
+        let mut polled = [PollFd::new(tap.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut polled, PollTimeout::ZERO) != Ok(1) {
+            return;
+        }
+        let _ = unistd::read(tap, &mut head); // the rest of the frame is dropped with it
+    }
+}
 
 /// Makes a tap in the network namespace that the caller is in. With `offloads` every frame is preceded by a header
 /// that says what its receiver still has to do (checksum, segmentation).

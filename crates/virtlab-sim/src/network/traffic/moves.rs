@@ -4,7 +4,7 @@
 //! memory. From when it runs again its vNICs are at the other host's virtual switches; frames still go to where it was, and
 //! are lost, until every table has been told. In a world where that can happen every frame has its events.
 
-use crate::input::{Station, Way};
+use crate::input::{Migration, Station, Way};
 use crate::network::edge::vnics::Presence;
 use crate::network::frames::{Outgoing, Place};
 use crate::network::whole::Network;
@@ -24,20 +24,22 @@ impl Network {
         }
     }
 
-    /// A guest runs again, its vNICs at these virtual switches; without any it has stayed.
-    pub fn thaw(&mut self, guest: usize, plugs: &[(usize, usize)]) {
-        let presence = if plugs.is_empty() { Presence::Here } else { Presence::Unreached };
+    /// A guest runs again: at its destination, or where it stood still.
+    pub fn thaw(&mut self, guest: usize, there: Option<&Migration>) {
+        let presence = if there.is_none() { Presence::Here } else { Presence::Unreached };
         for nic in self.edge.of_guest(guest) {
             self.edge.nics[nic].presence = presence;
         }
         self.guests.memory.stand(guest, false, self.now_ns);
-        for &(nic, bridge) in plugs {
-            self.edge.bridges.plug(nic, self.edge.nics[nic].bridge, bridge);
-            self.edge.nics[nic].bridge = Some(bridge);
-        }
-        if !plugs.is_empty() {
-            self.servers.processors.arrive(guest);
-            self.servers.disks.arrive(guest);
+        if let Some(given) = there {
+            for &(nic, bridge) in &given.plugs {
+                self.edge.bridges.plug(nic, self.edge.nics[nic].bridge, bridge);
+                self.edge.nics[nic].bridge = Some(bridge);
+            }
+            if let Some(pool) = given.pool {
+                self.servers.processors.arrive(guest, pool);
+            }
+            self.servers.disks.arrive(guest, given.host);
         }
         for server in self.servers.in_guest(guest) {
             self.servers.thaw(server, self.now_ns);
@@ -82,7 +84,10 @@ impl Network {
             }
         }
         for nic in self.edge.of_guest(guest) {
-            self.edge.nics[nic].presence = Presence::Here;
+            let presence = &mut self.edge.nics[nic].presence;
+            if *presence == Presence::Unreached {
+                *presence = Presence::Here; // else it stands still again already
+            }
         }
     }
 

@@ -22,7 +22,7 @@ from virtlab.catalogue.actions import MIGRATE
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
-from virtlab.planner.moves import COLD, mode_of, moves
+from virtlab.planner.moves import COLD, copies, mode_of, moves
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image import Image, boot_image, find, firmware
@@ -42,6 +42,7 @@ from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
 from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
+from virtlab.testbed.platforms.qemu.itinerary import Itinerary
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.moving import (
     COMPLETED,
@@ -66,7 +67,6 @@ CURE_CARRIER = "see in its console whether its kernel has that port's driver; on
 CURE_START = "see whether qemu-system-x86_64 runs here by hand (Debian: apt install qemu-system-x86)"
 CURE_BUILD = "put this one into its image: `virtlab image agent`"
 CURE_UNLIKE = "see its console, or ask for what it has, with 'vcpus' and 'memory'"
-CURE_MOVED = "let no guest move where a search plays several trials in one world"
 CURE_DISK = (
     "put our agent into its image and have it started at boot: `virtlab image agent`; or see its console"
 )
@@ -211,8 +211,10 @@ class Machines(Running):
                 image = boot_image(flavour)
                 images[flavour] = image, accelerator(image.kernel.image)
             self._begin(name, channel, *images[flavour])
-        for number, name in enumerate(name for name in names if name in moves(self.plan)):
-            self._begin_destination(self.machines[name], MACHINES.at(len(names) + number))
+        for number, (name, actions) in enumerate(self._moving().items()):
+            home, spare = self.plan.world.guests[name].host, MACHINES.at(len(names) + number)
+            self.moving.itineraries[name] = Itinerary(name, home, actions, spare)
+            self._begin_destination(self.machines[name], spare, actions[0])
         for machine in self.machines.values():
             self._greet(machine)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
@@ -223,9 +225,7 @@ class Machines(Running):
             self._ask_monitor(machine)  # while the agents do their work
         for name, destination in self.moving.destinations.items():
             destination.monitor.connect()
-            action = moves(self.plan)[name]
-            if mode_of(action) != COLD:
-                self.machines[name].read_back |= prepare(action, self.monitor(name), destination)
+            self.machines[name].read_back |= self._instruct(name, destination)
         for machine in self.machines.values():
             self._await_told(machine, observe)
             self._await_carriers(machine, observe)
@@ -375,7 +375,7 @@ class Machines(Running):
             if guest.disk is not None
             else None,
             balloon=guest.balloon_bytes is not None,
-            moves=name in moves(self.plan) and mode_of(moves(self.plan)[name]) != COLD,
+            moves=copies(self.plan, name),
             account=confinement.account(channel),
         )
         machine.wanted = wanted
@@ -384,7 +384,6 @@ class Machines(Running):
         self.machines[name] = machine
         self._by_channel[channel] = machine
         machine.began_ns = time.monotonic_ns()
-        copied = self.lowered.machines[name].copied
         try:
             machine.pid = self.control.execute(
                 channel,
@@ -392,7 +391,7 @@ class Machines(Running):
                 wanted.argv(),
                 descriptors=descriptors,
                 cgroups=list(self.tasks.get(name, ())),
-                network=copied.source if copied is not None else None,
+                network=self.lowered.machines[name].network,
             )
         except RefusedError as error:
             what = f"its virtual machine cannot be started: {error.what}"
@@ -415,11 +414,16 @@ class Machines(Running):
             machine.applied |= started.facts()
         self._reaches[name] = machine.reach
 
-    def _begin_destination(self, machine: Started, channel: int) -> None:
+    def _moving(self) -> dict[str, list[Action]]:
+        """Those that move, in the order in which they were started."""
+        every = moves(self.plan)
+        return {name: every[name] for name in self.names if name in every}
+
+    def _begin_destination(self, machine: Started, channel: int, action: Action) -> None:
         """Starts the machine in which a guest will run, without its memory. It is heard as the guest itself."""
         assert machine.wanted is not None
-        name, taps = machine.name, self.lowered.machines[machine.name].there
-        cold = mode_of(moves(self.plan)[name]) == COLD
+        name, leg = machine.name, self.lowered.machines[machine.name].legs[action.id]
+        taps, cold = leg.there, mode_of(action) == COLD
         wanted = replace(machine.wanted, incoming=not cold, held=cold, account=confinement.account(channel))
         descriptors: list[dict[str, Any]] = [
             {"kind": "heir", "channel": machine.leader},
@@ -427,10 +431,13 @@ class Machines(Running):
             *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
         ]
         self.control.listen(channel, machine.hear)
-        there = Destination(channel, Monitor(self.control, channel + 1, f"guests.{name}", machine.tail))
+        there = Destination(
+            action, channel, Monitor(self.control, channel + 1, f"guests.{name}", machine.tail)
+        )
         placed: dict[str, Any] = {"descriptors": descriptors, "cgroups": list(self.tasks.get(name, ()))}
-        if (copied := self.lowered.machines[name].copied) is not None:
-            there.uri, placed["network"] = copied.uri, copied.destination
+        if leg.network is not None:
+            placed["network"] = leg.network
+        there.uri = leg.copied.uri if leg.copied is not None else ""
         self.moving.destinations[name] = there
         try:
             there.pid = self.control.execute(channel, self.lowered.guests[name], wanted.argv(), **placed)
@@ -440,15 +447,51 @@ class Machines(Running):
 
     # Moving
 
+    def renew(self, observe: Observer) -> None:
+        """A machine waits for each guest that is where it began."""
+        for name, itinerary in self.moving.itineraries.items():
+            if not itinerary.begin_again():
+                continue
+            deadline = time.monotonic() + CARRIER_TIMEOUT_S
+            while not self._prepared(name):
+                if observe.cancelled() or time.monotonic() > deadline:
+                    raise GuestError(f"guests.{name}", "no machine waits at its destination", CURE_START)
+                self.control.await_news(LOOK_S)
+
+    def _instruct(self, name: str, there: Destination) -> dict[str, Any]:
+        """Both machines of a guest are told how it will move; what was applied."""
+        there.ready = True
+        return {} if mode_of(there.action) == COLD else prepare(there.action, self.monitor(name), there)
+
+    def _prepared(self, name: str) -> bool:
+        """Goes on building the machine to which a guest will move next; whether it waits, or none is wanted."""
+        itinerary, there = self.moving.itineraries[name], self.moving.destinations.get(name)
+        if there is None:
+            if (action := itinerary.next()) is None:
+                return True
+            if itinerary.free(self.control):
+                self._begin_destination(self.machines[name], itinerary.spare, action)
+            return False
+        if not there.ready and there.monitor.connected():
+            self._instruct(name, there)
+        return there.ready
+
     def call(self, action: Action) -> None:
         """A guest begins to move."""
         guest = str(action.guest)
         if action.do != MIGRATE.name or guest not in self.machines:
             return
-        machine, there = self.machines[guest], self.moving.destinations.get(guest)
-        if there is None:
-            raise GuestError(f"guests.{guest}", "has moved before, and nothing waits for it", CURE_MOVED)
-        inside = self.lowered.machines[guest]
+        self.moving.itineraries[guest].check(action)
+        there = self.moving.destinations.get(guest)
+        if there is None or not there.ready:
+            self.moving.waiting[action.id] = action, self.now()
+        else:
+            self._depart(action, there, 0)
+
+    def _depart(self, action: Action, there: Destination, waited_ns: int) -> None:
+        """A guest leaves for a machine that waits for it."""
+        guest = str(action.guest)
+        machine = self.machines[guest]
         if mode_of(action) == COLD:
             network = self.lowered.guests[guest]
             self.moving.cold[action.id] = ColdMove(
@@ -456,14 +499,14 @@ class Machines(Running):
             )
             self.moving.cold[action.id].begin(self.control, self.now)
             return
-        look_ns = LOOK_CLOSELY_NS if inside.moved or inside.told or inside.relocated else LOOK_NS
-        move = Move(guest, action, self.monitor(guest), there, machine.leader, look_ns)
+        look_ns = LOOK_CLOSELY_NS if self.lowered.machines[guest].legs[action.id].changes else LOOK_NS
+        move = Move(guest, action, self.monitor(guest), there, machine.leader, look_ns, waited_ns)
         self.moving.under_way[action.id] = move
         move.begin(self.control, self.now)
 
     def busy(self) -> bool:
-        """Whether one moves."""
-        return bool(self.moving.under_way or self.moving.cold)
+        """Whether one moves, or is about to."""
+        return bool(self.moving.under_way or self.moving.cold or self.moving.waiting)
 
     def attend(self) -> Iterator[News]:
         """Looks how far each is, and how fast the others dirty their memory."""
@@ -491,10 +534,18 @@ class Machines(Running):
             elif state in {"failed", "cancelled"}:
                 del self.moving.under_way[move.action.id]
                 move.stay(self.control)
-                self.moving.destinations.pop(move.guest)
+                self._stays(move)
                 what = f"guests.{move.guest}: its move {state}; it runs on at {self._host_of(move.guest)}"
                 yield move.action.id, what
         yield from self._boot_elsewhere()
+        for name in self.moving.itineraries.keys() - set(self.away()):
+            if self.control.ended(self.machines[name].process) is None:
+                self._prepared(name)
+        for action, since_ns in list(self.moving.waiting.values()):
+            there = self.moving.destinations.get(str(action.guest))
+            if there is not None and there.ready:
+                del self.moving.waiting[action.id]
+                self._depart(action, there, self.now() - since_ns)
 
     def _boot_elsewhere(self) -> Iterator[News]:
         """Looks after those that are shut down here and boot there."""
@@ -520,12 +571,14 @@ class Machines(Running):
 
     def give_up(self, action: str) -> None:
         """A move took too long: the guest stays."""
+        if (waiting := self.moving.waiting.pop(action, None)) is not None:
+            self.moving.itineraries[str(waiting[0].guest)].over += 1
         if (cold := self.moving.cold.pop(action, None)) is not None:
             cold.give_up(self.control)
         move = self.moving.under_way.pop(action, None)
         if move is not None:
             move.give_up(self.control)
-            self.moving.destinations.pop(move.guest)  # else it is closed with the others
+            self._stays(move)  # else it is closed with the others
 
     def away(self) -> Iterator[str]:
         """Those that move."""
@@ -536,25 +589,28 @@ class Machines(Running):
         """What is known of a move that is over."""
         return self.moving.moved.get(action)
 
+    def _stays(self, move: Move) -> None:
+        """A guest is where it was, and the machine at its destination is ending."""
+        there = self.moving.destinations.pop(move.guest)
+        self.moving.itineraries[move.guest].stayed(there.process)
+
     def _host_of(self, guest: str) -> str:
-        return self.plan.world.guests[guest].host
+        return self.moving.itineraries[guest].at
 
     def _relocate(self, move: Move | ColdMove) -> tuple[tuple[int, str], ...]:
         """Fixed entries name the ports behind which the guest is now: when each was changed, by our clock."""
-        inside, changed = self.lowered.machines[move.guest], []
-        if inside.moved:
-            self.control.call("apply", {"batch": [step.op.json() for step in inside.moved]})
-            changed += [(self.now(), f"{step.op.namespace} {step.op.link}") for step in inside.moved]  # type: ignore[attr-defined]
-        for switch, ports in inside.told.items():
+        leg, changed = self.lowered.machines[move.guest].legs[move.action.id], []
+        if leg.moved:
+            self.control.call("apply", {"batch": [step.op.json() for step in leg.moved]})
+            changed += [(self.now(), f"{step.op.namespace} {step.op.link}") for step in leg.moved]  # type: ignore[attr-defined]
+        for switch, ports in leg.told.items():
             self.moving.switches[switch].relocate(switch, ports)
             at_ns, namespace = self.now(), self.lowered.vswitches[switch].namespace
             changed += [(at_ns, f"{namespace} {link}") for link in ports.values()]
-        if inside.relocated:
-            reply = self.control.call("move", {"forwarding": inside.relocated}, channel=SWITCH)
+        if leg.relocated:
+            reply = self.control.call("move", {"forwarding": leg.relocated}, channel=SWITCH)
             changed += [
-                (int(reply["t_ns"]), port)
-                for entries in inside.relocated.values()
-                for port in entries.values()
+                (int(reply["t_ns"]), port) for entries in leg.relocated.values() for port in entries.values()
             ]
         return tuple(changed)
 
@@ -575,6 +631,7 @@ class Machines(Running):
         machine.monitor = there.monitor
         self.dirtying.forget(guest)
         self.control.call("kill", {"channel": left, "signal": int(signal.SIGKILL)})
+        self.moving.itineraries[guest].arrived(left)
 
     def _read_clock(self, machine: Started) -> Reading:
         return read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now)

@@ -23,6 +23,7 @@ CALL_TIMEOUT_S = 30.0
 CURE = "see its console; where this machine is busy, start fewer guests at once"
 MOST_WAITING_BYTES = 4 << 20  # of events that were not read yet; QEMU sends a few hundred bytes each
 _CHUNK = 1 << 16
+_GLANCE_S = 0.002
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class Monitor:
         self._ours.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self._waiting = bytearray()
         self._flooded = False
+        self._greeting: asyncio.Task[None] | None = None
         self._client = QMPClient(where)
         # From the start: a machine greets as soon as it runs.
         control.listen(channel, self._from_machine)
@@ -47,6 +49,18 @@ class Monitor:
     def connect(self) -> None:
         """Exchanges greetings. GuestError when the machine does not."""
         self._run(self._client.connect(self._theirs), "greeting", CALL_TIMEOUT_S)
+
+    def connected(self) -> bool:
+        """Goes on exchanging greetings and waits for nothing; whether that is over. GuestError when it failed."""
+        return self._run(self._greet(), "greeting", CALL_TIMEOUT_S)
+
+    async def _greet(self) -> bool:
+        if self._greeting is None:
+            self._greeting = asyncio.ensure_future(self._client.connect(self._theirs))
+        done, _ = await asyncio.wait({self._greeting}, timeout=_GLANCE_S)
+        if done:
+            await self._greeting
+        return bool(done)
 
     def execute(
         self,
@@ -74,11 +88,18 @@ class Monitor:
     def close(self) -> None:
         """Takes leave; the machine runs on."""
         with contextlib.suppress(GuestError, EOFError):
-            self._run(self._client.disconnect(), "disconnect", 1.0, heeds=False)
+            self._run(self._leave(), "disconnect", 1.0, heeds=False)
         self._theirs.close()
         self._control.listen(self._channel, None)
         self._ours.close()
         self._loop.close()
+
+    async def _leave(self) -> None:
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, QMPError, OSError):
+                await self._greeting
+        await self._client.disconnect()
 
     def _run(self, awaitable: Awaitable[T], what: str, timeout_s: float, *, heeds: bool = True) -> T:
         """`heeds`: whether it is over when the machine ends, or what carries it."""

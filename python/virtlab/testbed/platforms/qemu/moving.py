@@ -29,6 +29,7 @@ from virtlab.planner.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_NS, HOT, 
 from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, Moved
 from virtlab.testbed.leader.control import Control
+from virtlab.testbed.platforms.qemu.itinerary import Itinerary
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -54,10 +55,12 @@ _NS_PER_US = 1000
 class Destination:
     """The QEMU in which a guest will run."""
 
+    action: Action  # by which the guest comes
     process: int  # channel
     monitor: Monitor
     uri: str = ""  # where it listens for its memory
     pid: int = 0
+    ready: bool = False  # it has been told how the guest comes
 
 
 @dataclass(slots=True)
@@ -70,6 +73,7 @@ class Move:
     destination: Destination
     agent: int  # channel of the leader inside
     look_ns: int = LOOK_NS
+    waited_ns: int = 0  # for the machine at the destination
     began_ns: int = 0
     next_look_ns: int = 0
     looks: list[Look] = field(default_factory=list)
@@ -142,15 +146,15 @@ class Move:
         to_ours = now() - realtime()
         paused = when(self.source, "STOP", self.guest) + to_ours
         resumed = when(self.destination.monitor, "RESUME", self.guest) + to_ours
-        memory = said["ram"]
+        memory, waited_ns = said["ram"], self.waited_ns
         return Moved(
-            self.began_ns,
+            self.began_ns - waited_ns,
             paused,
             resumed,
-            int(said["total-time"]) * 1_000_000,
+            int(said["total-time"]) * 1_000_000 + waited_ns,
             int(memory["transferred"]),
             int(memory["dirty-sync-count"]),
-            int(said.get("setup-time", 0)) * 1_000_000,
+            int(said.get("setup-time", 0)) * 1_000_000 + waited_ns,
             tuple(self.looks),
         )
 
@@ -209,9 +213,10 @@ def hold_back(control: Control, guest: str, agent: int) -> None:
 
 
 def prepare(action: Action, source: Monitor, there: Destination) -> dict[str, Any]:
-    """Tells both ends how the guest will move, before the clock starts; the limits that were applied."""
+    """Tells both ends how the guest will move; the limits that were applied. GuestError where QEMU has others."""
     for monitor in (source, there.monitor):
-        monitor.execute("migrate-set-capabilities", {"capabilities": _capabilities(action)})
+        capabilities = _capabilities(action) + _of_the_move_before(action, monitor)
+        monitor.execute("migrate-set-capabilities", {"capabilities": capabilities})
         if parameters := _of_both(action):
             monitor.execute("migrate-set-parameters", parameters)
     limits = {
@@ -221,9 +226,22 @@ def prepare(action: Action, source: Monitor, there: Destination) -> dict[str, An
     source.execute("migrate-set-parameters", limits | _post_copy_limits(action, limits))
     there.monitor.execute("migrate-incoming", {"uri": there.uri})
     found = source.execute("query-migrate-parameters")
-    can = source.execute("query-migrate-capabilities")
-    told = {str(each["capability"]).replace("-", "_"): True for each in can if each["state"]}
-    return {key.replace("-", "_"): int(found[key]) for key in limits} | told
+    has = {key: int(found[key]) for key in limits}
+    if has != limits:
+        raise GuestError(f"guests.{action.guest}", f"QEMU has the limits {has}, not {limits}", CURE)
+    told = {name.replace("-", "_"): True for name in _enabled(source)}
+    return {key.replace("-", "_"): value for key, value in has.items()} | told
+
+
+def _enabled(monitor: Monitor) -> list[str]:
+    can = monitor.execute("query-migrate-capabilities")
+    return [str(each["capability"]) for each in can if each["state"]]
+
+
+def _of_the_move_before(action: Action, monitor: Monitor) -> list[dict[str, object]]:
+    """What a machine did as the guest came to it, and does not as it leaves."""
+    wanted = {each["capability"] for each in _capabilities(action)}
+    return [{"capability": name, "state": False} for name in _enabled(monitor) if name not in wanted]
 
 
 def _capabilities(action: Action) -> list[dict[str, object]]:
@@ -269,6 +287,8 @@ class Moving:
     under_way: dict[str, Move] = field(default_factory=dict)  # by action
     cold: dict[str, ColdMove] = field(default_factory=dict)  # by action: those that are not copied
     moved: dict[str, Moved] = field(default_factory=dict)  # by action
+    waiting: dict[str, tuple[Action, int]] = field(default_factory=dict)  # for their machine, since when
+    itineraries: dict[str, Itinerary] = field(default_factory=dict)  # by guest
     switches: Mapping[str, RunningSwitches] = field(default_factory=dict)  # those that are programs
 
     def ended(self, channel: int) -> str | None:

@@ -12,8 +12,8 @@ AGENT := python/virtlab/_bin/virtlab-agent
 TRIPLE := $(shell uname -m)-unknown-linux-gnu
 PREFIX ?= $(HOME)/.local
 HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
-# The crates that know no clock and do no I/O: all but these two programs.
-PURE := --workspace --exclude virtlab-agent --exclude virtlab-py
+# The crates that know no clock and do no I/O: all but the two programs, and two parts of the agent.
+PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
 .PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
@@ -69,7 +69,7 @@ $(VENV)/.installed: requirements-dev.lock $(VENV)/.needed
 agent: $(AGENT)
 
 $(AGENT): $(PY_SOURCES)
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
+	RUSTFLAGS="-C target-feature=+crt-static -C force-unwind-tables=no" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
 	mkdir -p $(@D)
 	@# what debuggers read is four fifths of it, and stays in a file beside
 	objcopy --only-keep-debug target/$(TRIPLE)/release/virtlab-agent $(@D)/virtlab-agent.debug

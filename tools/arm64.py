@@ -40,7 +40,8 @@ OWN_AGENT = ROOT / "python" / "virtlab" / "_bin" / "virtlab-agent"
 BINARIES = Path(sys.executable).parent
 PLATFORM = "manylinux_2_28"
 PROGRAMS = ("virtlab-agent", "virtlab-py")
-PURE = ("--workspace", *(f"--exclude={name}" for name in PROGRAMS))  # all crates but the programs
+IMPURE = (*PROGRAMS, "virtlab-leader", "virtlab-system")  # programs, and parts of the agent
+PURE = ("--workspace", *(f"--exclude={name}" for name in IMPURE))
 PACKAGES = ("rustc-web:amd64", "libstd-rust-web-dev:amd64", "libstd-rust-web-dev:arm64")
 EMULATOR = "qemu-aarch64-static"
 GCC = "aarch64-linux-gnu-gcc"
@@ -140,7 +141,7 @@ def built_by(static: bool) -> dict[str, str]:
     own = {"CARGO_TARGET_DIR": str(BUILT), **compiler()}
     if static:
         own |= {f"{prefix}_LINKER": GCC, f"{prefix}_RUNNER": EMULATOR}
-        own[f"{prefix}_RUSTFLAGS"] = "-C target-feature=+crt-static"
+        own[f"{prefix}_RUSTFLAGS"] = "-C target-feature=+crt-static -C force-unwind-tables=no"
     return {**os.environ, **own, "PATH": f"{BINARIES}:{os.environ['PATH']}"}
 
 

@@ -135,6 +135,8 @@ def tests() -> None:
         "--target",
         arm64.TARGET,
         "--package=virtlab-agent",
+        "--package=virtlab-leader",
+        "--package=virtlab-system",
         "--lib",
     ]
     done = subprocess.run(

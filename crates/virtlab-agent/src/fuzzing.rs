@@ -3,8 +3,9 @@
 //! An agent does what it is asked, so who asks is trusted; but what was damaged on its way, or comes from another version,
 //! is refused and not stumbled over.
 
-use crate::transport::understood;
-use crate::{leader, probe, switch};
+use crate::{probe, switch};
+use virtlab_leader as leader;
+use virtlab_system::transport::understood;
 use virtlab_wire::frame::{Decoder, Kind, encode};
 
 /// Any bytes, alone and as frames, are a request of each role or are refused in words.
@@ -21,7 +22,6 @@ pub fn requests(bytes: &[u8]) {
 
 fn read(body: &[u8]) {
     let told = [
-        understood::<leader::request::Request>(body).map(|_| ()),
         understood::<probe::control::Request>(body).map(|_| ()),
         understood::<switch::request::Request>(body).map(|(_, request)| {
             if let switch::request::Request::Configure(configure) = request {
@@ -29,7 +29,7 @@ fn read(body: &[u8]) {
             }
         }),
     ];
-    for (id, why) in told.into_iter().filter_map(Result::err) {
+    for (id, why) in told.into_iter().filter_map(Result::err).chain(leader::refused(body)) {
         let mut out = Vec::new();
         let refusal = serde_json::json!({"re": id, "error": {"what": why}}).to_string();
         encode(0, Kind::Control, refusal.as_bytes(), &mut out).expect("a refusal fits a frame");

@@ -1,4 +1,4 @@
-//! `virtlab-agent`: leader, probe and soft switch in one static binary.
+//! `virtlab-agent`: leader, probe and soft switch in one static binary. The leader is a crate of its own.
 //!
 //! Python decides, the agent does. Every role speaks the same framed protocol over a byte stream it is handed as an
 //! open descriptor; none listens on a port.
@@ -6,21 +6,19 @@
 
 mod answers;
 mod bring;
-mod clock;
 mod console;
 pub mod fuzzing;
-mod leader;
-mod offload;
 mod polled;
 mod probe;
 mod rt;
-mod standstill;
 mod switch;
-mod transport;
-mod work;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use virtlab_leader as leader;
+
+/// What the leader says of this agent.
+const BUILD: leader::Build = leader::Build { name: env!("VIRTLAB_BUILD"), workloads: &probe::WORKLOADS };
 
 #[derive(Parser)]
 #[command(version, about = "The data plane of virtlab; started by virtlab, not by hand")]
@@ -42,7 +40,7 @@ enum Role {
     /// Passes frames on between a descriptor and the terminal that is a guest's console.
     Console(console::Options),
     /// Gives a root file system to the users of a user namespace.
-    Shift(leader::world::shift::Options),
+    Shift(leader::shift::Options),
     /// Makes and measures traffic inside a guest.
     Probe(probe::Options),
     /// Plays the physical switches and links of a testbed on real packets.
@@ -63,12 +61,12 @@ enum Role {
 #[must_use]
 pub fn main() -> ExitCode {
     let outcome = match Arguments::parse().role {
-        Role::Leader(options) => leader::main(options),
-        Role::Inside(options) => leader::inside::main(&options),
-        Role::Remote(options) => leader::remote::main(&options),
+        Role::Leader(options) => leader::main(options, BUILD),
+        Role::Inside(options) => leader::inside::main(&options, BUILD),
+        Role::Remote(options) => leader::remote::main(&options, BUILD),
         Role::Rejoin(options) => leader::remote::rejoin(&options),
         Role::Console(options) => console::main(&options),
-        Role::Shift(options) => leader::world::shift::main(&options),
+        Role::Shift(options) => leader::shift::main(&options),
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
         Role::Serve(options) => probe::serve(&options),

@@ -64,7 +64,11 @@ def test_every_metric_statistic_kind_command_and_term_is_explained() -> None:
     assert not any("](" in one.what or "**" in one.what for one in entries())
 
 
-AGENT = ROOT / "crates" / "virtlab-agent" / "src"
+AGENT = [
+    path
+    for name in ("virtlab-agent", "virtlab-leader")
+    for path in sorted((ROOT / "crates" / name / "src").rglob("*.rs"))
+]
 TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
@@ -75,9 +79,7 @@ def filled(text: str) -> str:
 
 def taints_of_the_agent() -> list[str]:
     """Every text that a probe adds to the taints of its report, from where its source adds it."""
-    every = {
-        path: path.read_text().split("#[cfg(test)]", maxsplit=1)[0] for path in sorted(AGENT.rglob("*.rs"))
-    }
+    every = {path: path.read_text().split("#[cfg(test)]", maxsplit=1)[0] for path in AGENT}
     told = []
     for path, source in every.items():
         for added in re.findall(r"\btaints\s*\.(?:push|extend)\((.*?)\);", source, re.DOTALL):
@@ -223,7 +225,7 @@ def test_refusals_are_explained_as_they_are_printed(tmp_path: Path) -> None:
 
 def test_what_finds_a_message_stands_in_the_code_or_is_the_systems() -> None:
     """An entry for a message that nothing prints any more is dead."""
-    sources = [*(ROOT / "python" / "virtlab").rglob("*.py"), *AGENT.rglob("*.rs")]
+    sources = [*(ROOT / "python" / "virtlab").rglob("*.py"), *AGENT]
     own = "\n".join(path.read_text() for path in sources).lower()
     system = [os.strerror(number).lower() for number in errno.errorcode]
     for one in entries():

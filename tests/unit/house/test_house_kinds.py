@@ -56,7 +56,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
         "python/virtlab/stats/estimate.py": METRIC,
     },
     "namespace": {
-        "crates/virtlab-agent/src/leader/world/operation.rs": KEY,
+        "crates/virtlab-leader/src/world/operation.rs": KEY,
         "python/virtlab/testbed/build/machine.py": KEY,
         "python/virtlab/testbed/steps/operations.py": KEY,
         "python/virtlab/testbed/readback.py": KEY,
@@ -92,7 +92,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
     },
     "psping": {"python/virtlab/imported/readers.py": "the tool, whatever it measured"},
     "exec": {
-        "crates/virtlab-agent/src/leader/answer.rs": REQUEST,
+        "crates/virtlab-leader/src/answer.rs": REQUEST,
         "python/virtlab/agents/replies.py": REQUEST,
         "python/virtlab/testbed/leader/control.py": REQUEST,
     },

@@ -18,7 +18,7 @@ MOST = 12
 
 # What has more fields, how many, and why; the list may only shrink, and a number only fall.
 REVIEWED = {
-    "virtlab-agent/src/leader/kernel/links.rs LinkState": (13, "what the kernel says of an interface"),
+    "virtlab-leader/src/kernel/links.rs LinkState": (13, "what the kernel says of an interface"),
     "virtlab-qdisc/src/build.rs Declaration": (13, "what a discipline says of itself"),
     "virtlab-qdisc/src/hfsc.rs Class": (26, "the variables of the kernel's hfsc_class"),
     "virtlab-sim/src/costs/mod.rs Costs": (13, "instants until which each resource of the platform is taken"),

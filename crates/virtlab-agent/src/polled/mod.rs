@@ -14,7 +14,6 @@
 
 mod sources;
 
-use crate::clock;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -32,6 +31,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
+use virtlab_system::clock;
 
 /// Between looks whether the program has ended, while what it left behind still holds its output.
 const LOOK_MS: u8 = 20;

@@ -12,8 +12,6 @@ use super::spool::Budget;
 use super::telemetry::{self, Sampling, Wanted};
 use super::threads;
 use super::workload::{self, Arming, Prepared, Side, ValueCheck};
-use crate::clock;
-use crate::transport::{Reader, Writer, understood};
 use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
@@ -21,6 +19,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use virtlab_system::clock;
+use virtlab_system::transport::{Reader, Writer, understood};
 use virtlab_wire::frame::{Frame, Kind};
 use virtlab_wire::rows::{Record, SeriesRow};
 use virtlab_wire::{Nanos, PROTOCOL};
@@ -308,17 +308,14 @@ impl Control {
             if let Some(Err(errno)) = fifo_priority.map(priority::take) {
                 here.warn(&format!("role '{}' has no real-time priority: {}", here.role, errno.desc()));
             }
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prepared.run(&here)));
+            let report = prepared.run(&here);
             if governor.is_some_and(|governor| governor.gave_back()) {
                 here.warn(&format!(
                     "role '{}' used most of a processor: its threads have no real-time priority any more",
                     here.role
                 ));
             }
-            here.finish(outcome.unwrap_or_else(|_| Report {
-                failure: Some("the probe's own thread panicked".to_owned()),
-                ..Report::default()
-            }));
+            here.finish(report);
         };
         threads::start(&role, Box::new(play)).context("cannot start a thread")?;
         self.roles.insert(role, Armed { run, check, counts_on_us, fifo_priority });

@@ -31,9 +31,9 @@ pub(crate) use workload::NAMES as WORKLOADS;
 pub(crate) use workload::http::{Framing, read_answer};
 pub(crate) use workload::request_response::service::Options as ServiceOptions;
 
-use crate::transport::{Reader, Writer};
 use anyhow::Context;
 use std::os::fd::{FromRawFd, OwnedFd};
+use virtlab_system::transport::{Reader, Writer};
 
 /// Command-line options.
 #[derive(clap::Args)]

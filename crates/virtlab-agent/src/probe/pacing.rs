@@ -4,10 +4,10 @@
 //! budget` and spins the rest, where the budget is this machine's own sleep overshoot, measured once per process. A
 //! load that needs its mean rate and not each instant sleeps only, and leaves the CPU to others.
 
-use crate::clock;
 use serde::Deserialize;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// A sleep is cut into pieces of this length, so that a stop is seen soon.

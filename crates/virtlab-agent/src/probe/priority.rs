@@ -9,7 +9,6 @@
 
 use super::pacing::sleep;
 use super::threads;
-use crate::clock;
 use anyhow::{Context, bail};
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -21,6 +20,7 @@ use nix::unistd::{Pid, gettid};
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// Of so much time ...

@@ -5,14 +5,14 @@ use super::pacing::{Pacer, Pacing};
 use super::report::Report;
 use super::spool::Budget;
 use super::watchdog::Watchdog;
-use crate::clock;
-use crate::transport::Writer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use virtlab_system::clock;
+use virtlab_system::transport::Writer;
 use virtlab_wire::Nanos;
 
 /// Where a role stands.

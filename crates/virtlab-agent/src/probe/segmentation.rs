@@ -9,9 +9,9 @@
 
 use super::socket;
 use super::telemetry::qdisc;
-use crate::offload;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use virtlab_system::offload;
 
 /// The interface's own cutting of UDP, by its name in the kernel (net/ethtool/common.c).
 const FEATURE: &str = "tx-udp-segmentation";

@@ -4,7 +4,7 @@
 //! 100 ms and a stamp is converted with the offset and the rate of the last two pairs. A step of the wall clock shows as
 //! an impossible rate and is counted: conversions near it are wrong, and the role is tainted.
 
-use crate::clock::{self, Paired};
+use virtlab_system::clock::{self, Paired};
 use virtlab_wire::Nanos;
 
 const PAIR_EVERY: Nanos = Nanos(100_000_000);

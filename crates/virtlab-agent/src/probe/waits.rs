@@ -7,8 +7,8 @@
 //! bear counts as no stall, and the kernel need not be asked while the thread is busy.
 
 use super::report::{Report, STALL};
-use crate::clock;
 use virtlab_load::Histogram;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// Waits of one answering thread.

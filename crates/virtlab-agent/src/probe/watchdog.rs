@@ -7,9 +7,9 @@
 
 use super::pacing::sleep;
 use super::{priority, threads};
-use crate::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// A process or thread that did not run for so long has changed what is measured, however many samples there are.

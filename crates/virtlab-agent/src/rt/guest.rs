@@ -7,11 +7,11 @@
 //! would notice only at its next tick.
 
 use super::{By, Competitor, Refusal, Reply, Request, reservation};
-use crate::clock::monotonic;
 use nix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use virtlab_system::clock::monotonic;
 
 const MOST_WINDOWS: usize = 2_000_000;
 const MOST_JOBS: usize = 2_000_000;

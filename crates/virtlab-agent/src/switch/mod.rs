@@ -12,9 +12,6 @@ mod sender;
 mod stamps;
 mod timing;
 
-use crate::clock;
-use crate::standstill::Standstills;
-use crate::transport::{Reader, Writer, understood};
 use anyhow::{Context, bail};
 use budget::Budget;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
@@ -24,6 +21,9 @@ use request::{Configure, Request};
 use serde_json::{Value, json};
 use std::os::fd::{FromRawFd, OwnedFd};
 use timing::{Sleeper, Spin};
+use virtlab_system::clock;
+use virtlab_system::standstill::Standstills;
+use virtlab_system::transport::{Reader, Writer, understood};
 use virtlab_wire::frame::Kind;
 use virtlab_wire::{Nanos, PROTOCOL};
 

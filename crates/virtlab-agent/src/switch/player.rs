@@ -9,13 +9,13 @@ use super::request::{Configure, RECORD_MAXIMUM};
 use super::ring::{Received, Ring};
 use super::sender::{BATCH_FRAMES, Sender};
 use super::stamps::StampClock;
-use crate::clock;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use virtlab_fabric::{Departure, Fabric, Frame, LineCounters, Mac, PortId, flow_hash};
 use virtlab_qdisc::Ecn;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::HEADER_BYTES;
 

@@ -3,7 +3,7 @@
 //! Stamps are CLOCK_REALTIME, sleeping is CLOCK_MONOTONIC. Both are slewed alike, so their difference changes only when
 //! somebody sets the clock: a step. After one, a frame stamped before it is converted with the difference of before.
 
-use crate::clock;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// Differences that deviate by less are one and the same, read with noise.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::os::fd::BorrowedFd;
 use virtlab_wire::Nanos;
 
-use crate::clock;
+use virtlab_system::clock;
 
 const OVERSHOOT_SAMPLES: usize = 256;
 const TIMER_TOKEN: u64 = u64::MAX;

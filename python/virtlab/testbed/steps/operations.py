@@ -1,7 +1,7 @@
 """Typed kernel operations, and Steps: an operation with the object of the Plan that it is for.
 
 No shell text, no undo: a batch that fails is undone by the leader, and the world dies with its leader. The JSON form is
-the agent's `apply` (crates/virtlab-agent/src/leader/world/operation.rs).
+the agent's `apply` (crates/virtlab-leader/src/world/operation.rs).
 """
 
 from __future__ import annotations

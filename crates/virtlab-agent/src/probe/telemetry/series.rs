@@ -1,7 +1,6 @@
 //! Series: readings taken on a grid by a thread of their own, kept until they are requested.
 
 use super::source::{self, Reading};
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -9,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::{Record, SeriesRow};
 

@@ -3,7 +3,6 @@
 //! The memory is filled when the role is armed. So a guest that moves has it to be copied from the start.
 
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -12,6 +11,7 @@ use anyhow::{Context, bail};
 use std::sync::atomic::Ordering;
 use virtlab_load::pages::{Due, Filling, PAGE_BYTES};
 use virtlab_load::parameters::dirty::{Dirty, NAME};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::MemoryRow;
 

@@ -12,7 +12,6 @@ use super::request_response::exchange::Success;
 use super::request_response::ledger::Record;
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
-use crate::clock;
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -27,6 +26,7 @@ use serde_json::Map;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 use virtlab_load::parameters::http_get::{HttpGet as Parameters, NAME};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// Read or written at once; bodies are counted in pieces of this size and never kept.

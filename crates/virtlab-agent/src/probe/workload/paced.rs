@@ -6,7 +6,6 @@
 //! pacing error only from the moment on at which this sender was free: waiting for the network is the network's.
 //! Which flow's turn it is says a [`Split`]; all flows go from this one thread.
 
-use crate::clock;
 pub use crate::probe::batch::MOST as BATCH;
 use crate::probe::pacing::Pacer;
 use crate::probe::report::Report;
@@ -17,6 +16,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use virtlab_load::Split;
 use virtlab_load::schedule::Schedule;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::SentRow;
 

@@ -5,13 +5,13 @@
 //! assumes: in no interval less than supply(t) with E = B - X. A supply that broke taints the role.
 
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
 use crate::rt;
 use virtlab_load::parameters::rt_tasks::{NAME, RtTasks, Server};
+use virtlab_system::clock;
 use virtlab_wire::rows::{RtJobRow, RtSupplyRow};
 
 const GAP_NS: u64 = 5_000;

@@ -9,7 +9,6 @@
 
 use super::echo::{self, Format, Packet};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, meters, parse};
-use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::icmp;
 use crate::probe::live::Tally;
@@ -32,6 +31,7 @@ use virtlab_load::meters::{Arrival, Sequence};
 use virtlab_load::parameters::Carrier;
 use virtlab_load::parameters::rtt::{NAME, Rtt as Parameters};
 use virtlab_load::schedule::Schedule;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 use virtlab_wire::rows::{RttRow, SentRow};

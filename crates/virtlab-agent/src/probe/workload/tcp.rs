@@ -6,7 +6,6 @@
 //! counted.
 
 use super::Arming;
-use crate::clock;
 use crate::probe::expected::{Otherwise, known, only_from};
 use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
@@ -17,6 +16,7 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use virtlab_load::parameters::{Buffers, CongestionControl};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 

@@ -6,7 +6,6 @@
 
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
@@ -17,6 +16,7 @@ use anyhow::Context;
 use std::net::SocketAddr;
 use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::tcp_rr::{NAME, TcpRr as Parameters};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::TransactionRow;
 

@@ -6,7 +6,6 @@
 
 use super::tcp::{self, Info};
 use super::{Arming, Kind, Prepared, Side, Workload, meters, parse};
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Meter;
 use crate::probe::report::Report;
@@ -20,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::tcp_stream::{NAME, TcpStream as Parameters};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::IntervalRow;
 

@@ -8,7 +8,6 @@
 use super::arrivals::Arrivals;
 use super::paced::{BATCH, Batch, Numbered, Stream};
 use super::{Arming, Kind, Prepared, Side, Workload, meters, parse};
-use crate::clock;
 use crate::probe::batch::ReceiveBatch;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
@@ -24,6 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use virtlab_load::parameters::udp_stream::{NAME, UdpStream as Parameters};
 use virtlab_load::schedule::Schedule;
 use virtlab_load::{PacketSize, Split};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 

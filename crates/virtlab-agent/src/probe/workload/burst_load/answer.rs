@@ -1,6 +1,5 @@
 //! The end that answers bursts: counts requests, sends replies, and knows who registered.
 
-use crate::clock;
 use crate::probe::pacing::sleep;
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
@@ -15,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use virtlab_load::meters::{Arrival, Sequence};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{COMPACT_BYTES, ProbeHeader, Purpose};
 

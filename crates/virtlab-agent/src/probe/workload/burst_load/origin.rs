@@ -1,6 +1,5 @@
 //! The end that originates bursts.
 
-use crate::clock;
 use crate::probe::icmp;
 use crate::probe::live::Tally;
 use crate::probe::pacing::{Pacer, sleep};
@@ -18,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use virtlab_load::burst;
 use virtlab_load::meters::{Arrival, Sequence};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 use virtlab_wire::rows::BurstRow;

@@ -4,7 +4,6 @@
 //! schedule, so `path_rtt_ns` is -1 and `intended_ns` is when it sent. Its own summary becomes counters.
 
 use super::program;
-use crate::clock;
 use crate::probe::endpoint::version_of;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
@@ -16,6 +15,7 @@ use anyhow::{Context, bail};
 use std::path::PathBuf;
 use virtlab_load::parameters::{Carrier, Rtt as Parameters};
 use virtlab_load::schedule::Arrivals;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::RttRow;
 

@@ -3,7 +3,6 @@
 //! It is looked for at fixed places, not along PATH, so that which program ran is never a surprise, and it is killed by
 //! the kernel when the thread that started it ends, however that happens.
 
-use crate::clock;
 use crate::probe::pacing::sleep;
 use crate::probe::run::Run;
 use anyhow::{Context, bail};
@@ -11,6 +10,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 const PLACES: [&str; 6] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"];

@@ -1,7 +1,6 @@
 //! `psping` over TCP: connections that are closed at once, or requests on one that is kept.
 
 use super::totals::close;
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
@@ -19,6 +18,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::psping::Asked;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::RequestRow;
 

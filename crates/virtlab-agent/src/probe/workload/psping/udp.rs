@@ -1,7 +1,6 @@
 //! `psping` over UDP: one thread sends while the window has room and takes answers; what is not answered in time is lost.
 
 use super::totals::close;
-use crate::clock;
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -14,6 +13,7 @@ use anyhow::Context;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use virtlab_load::parameters::psping::Asked;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
 use virtlab_wire::rows::RequestRow;

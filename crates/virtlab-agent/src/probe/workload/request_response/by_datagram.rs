@@ -7,10 +7,10 @@ use super::client::Asking;
 use super::datagrams::{Came, Datagrams};
 use super::exchange::read;
 use super::message::Head;
-use crate::clock;
 use crate::probe::socket::{Trouble, trouble};
 use anyhow::{Context, bail};
 use virtlab_load::parameters::request_response::Ending;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// Where the socket has no room, it is tried again so much later.

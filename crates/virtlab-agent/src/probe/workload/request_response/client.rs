@@ -13,12 +13,10 @@ use super::datagrams::Datagrams;
 use super::exchange::{Answer, Incoming, Requests, Success};
 use super::ledger::{Due, Ledger, Record};
 use super::readiness::Readiness;
-use crate::clock;
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
-use crate::work;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
@@ -26,6 +24,8 @@ use std::os::fd::OwnedFd;
 use virtlab_load::entering::Entering;
 use virtlab_load::parameters::Buffers;
 use virtlab_load::parameters::request_response::{Ending, Protocol, RequestResponse as Parameters, Times};
+use virtlab_system::clock;
+use virtlab_system::work;
 use virtlab_wire::Nanos;
 
 /// By which the socket of datagrams is told from connections.

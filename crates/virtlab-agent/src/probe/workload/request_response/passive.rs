@@ -9,7 +9,6 @@ use super::super::tcp;
 use super::message::{HEAD, Head, Incoming, Kind};
 use super::readiness::Readiness;
 use super::server::{CONNECTIONS_MOST, LISTENER, PIECE_BYTES};
-use crate::clock;
 use crate::probe::parameters::Idle;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
@@ -20,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use virtlab_load::forwards::{Bounds, Forwards};
 use virtlab_load::parameters::Buffers;
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// The longest sleep.

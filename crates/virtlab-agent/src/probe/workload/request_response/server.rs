@@ -11,13 +11,11 @@ use super::lock::Lock;
 use super::message::{HEAD, Head, Incoming, Kind};
 use super::readiness::Readiness;
 use super::writer::Writer;
-use crate::clock;
 use crate::probe::pacing::sleep;
 use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
-use crate::work;
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
@@ -26,6 +24,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use virtlab_load::parameters::request_response::{Pause, RequestResponse as Parameters};
 use virtlab_load::station::{Done, Station, Task};
+use virtlab_system::clock;
+use virtlab_system::work;
 use virtlab_wire::Nanos;
 
 /// Read at once.

@@ -10,13 +10,13 @@ use crate::probe::parameters::Idle;
 use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::Budget;
-use crate::transport::Writer;
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::OpenOptions;
 use std::net::{IpAddr, SocketAddr};
 use virtlab_load::forwards::Bounds;
 use virtlab_load::parameters::request_response::RequestResponse as Parameters;
+use virtlab_system::transport::Writer;
 
 /// Command-line options.
 #[derive(clap::Args)]

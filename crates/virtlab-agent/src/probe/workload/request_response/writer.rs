@@ -6,7 +6,6 @@
 //! past the page cache, unless they are buffered, in requests that the kernel passes on as they are.
 
 use super::lock::Lock;
-use crate::clock;
 use crate::probe::pacing::sleep;
 use anyhow::{Context, ensure};
 use nix::fcntl::{OFlag, open};
@@ -19,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use virtlab_disk::whole_sectors;
 use virtlab_load::parameters::request_response::{RequestResponse as Parameters, WriteMode};
 use virtlab_load::writes::{Places, pieces};
+use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// Where guests keep files across restarts: on a disk, if they have one.

@@ -1,0 +1,368 @@
+//! Disks of virtual machines: each is served by a thread of the leader over a descriptor that its QEMU was born with, and
+//! takes the time of its model (`virtlab_disk`).
+//!
+//! A request completes when the model says, or as soon after as the thread wakes. What is written is there at once: its
+//! guest is told when the model has it. With the descriptor's other end the thread ends, and the bytes with it.
+
+pub mod nbd;
+mod store;
+
+use anyhow::Context;
+use nbd::{Asked, Connection, EIO};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::SigSet;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::time::TimeSpec;
+use nix::unistd;
+use serde_json::{Value, json};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::Store;
+use virtlab_disk::{Disk, Kind, Model, Usage};
+use virtlab_system::clock;
+use virtlab_system::standstill::Standstills;
+use virtlab_wire::Nanos;
+
+const CHUNK_BYTES: usize = 256 << 10;
+/// Beyond which no more is answered until the client has taken what was.
+const MOST_WAITING_BYTES: usize = 64 << 20;
+/// Requests under way beyond which no more are read: a device has fewer.
+const MOST_UNDER_WAY: usize = 4096;
+/// Of its thread, before the processors of guests that compute.
+const NICE: i32 = -15;
+
+/// A disk that a command is born with.
+#[derive(Clone, Debug)]
+struct Wanted {
+    /// Its name in series and counters, and that of all disks of its host.
+    name: String,
+    together: String,
+    model: Model,
+    /// Where its bytes are; absent: in memory.
+    folder: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// From its words: read by hand, since what serde makes of them is a hundredth of this program.
+    fn read(words: &Value) -> Option<Self> {
+        let words = words.as_object()?;
+        let model = words.get("model")?.as_object()?;
+        let known = ["size_bytes", "rate_byte_per_s", "latency_ns", "write_cache_bytes"];
+        if words.keys().any(|key| !["name", "together", "model", "folder"].contains(&&key[..]))
+            || model.keys().any(|key| !known.contains(&&key[..]))
+        {
+            return None;
+        }
+        let number = |key: &str| match model.get(key) {
+            None | Some(Value::Null) => Some(0),
+            Some(value) => value.as_u64(),
+        };
+        let text = |key: &str| words.get(key)?.as_str();
+        Some(Self {
+            name: text("name")?.to_owned(),
+            together: text("together")?.to_owned(),
+            model: Model {
+                size_bytes: number("size_bytes").filter(|size| *size > 0)?,
+                rate_byte_per_s: Some(number("rate_byte_per_s")?).filter(|rate| *rate > 0),
+                latency_ns: number("latency_ns")?,
+                write_cache_bytes: number("write_cache_bytes")?,
+            },
+            folder: match words.get("folder") {
+                None => None,
+                Some(folder) => Some(folder.as_str()?.into()),
+            },
+        })
+    }
+}
+
+/// A disk that is served.
+#[derive(Clone, Debug)]
+pub struct Served {
+    pub name: String,
+    pub together: String,
+    disk: Arc<Mutex<Disk>>,
+    standstills: Arc<Mutex<Standstills>>,
+}
+
+impl Served {
+    /// Begins to serve a disk; the end of its connection that a client gets.
+    ///
+    /// # Errors
+    /// When its words are of no disk; when there is no room for it, no socket pair or no thread.
+    pub fn begin(words: &Value) -> anyhow::Result<(Self, OwnedFd)> {
+        let wanted = Wanted::read(words).context("a descriptor of a disk has another shape")?;
+        let size_bytes = wanted.model.size_bytes;
+        let store = match &wanted.folder {
+            None => Store::in_memory(size_bytes)?,
+            Some(folder) => Store::in_folder(folder, size_bytes)?,
+        };
+        let (ours, theirs) = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        )
+        .context("no socket pair")?;
+        // QEMU sets its end as it needs it.
+        nix::fcntl::fcntl(&theirs, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))
+            .context("cannot set a socket's flags")?;
+        let disk = Arc::new(Mutex::new(Disk::new(wanted.model)));
+        let standstills = Arc::new(Mutex::new(Standstills::from(clock::raw())));
+        let serving = Serving {
+            connection: Connection::new(size_bytes, wanted.model.write_cache_bytes > 0),
+            disk: disk.clone(),
+            standstills: standstills.clone(),
+            store,
+            waiting: Vec::new(),
+            requests: 0,
+            fd: ours,
+        };
+        std::thread::Builder::new()
+            .name("disk".to_owned())
+            .spawn(move || serving.serve())
+            .context("cannot start a thread for a disk")?;
+        Ok((Self { name: wanted.name.clone(), together: wanted.together.clone(), disk, standstills }, theirs))
+    }
+
+    /// Whether its client is there.
+    pub fn lives(&self) -> bool {
+        Arc::strong_count(&self.disk) > 1
+    }
+
+    /// What it has done until an instant of the raw clock.
+    pub fn usage(&self, now: Nanos) -> Usage {
+        lock(&self.disk).usage(now)
+    }
+
+    /// What it is, as it is served, and how often its thread stood still since that was asked last.
+    pub fn facts(&self) -> Value {
+        let model = *lock(&self.disk).model();
+        let mut standstills = lock(&self.standstills);
+        let Standstills { count, longest, .. } = *standstills;
+        standstills.forget();
+        json!({
+            "name": self.name, "size_bytes": model.size_bytes, "rate_byte_per_s": model.rate_byte_per_s,
+            "latency_ns": model.latency_ns, "write_cache_bytes": model.write_cache_bytes,
+            "standstills": count, "standstill_max_ns": longest,
+        })
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A request under way: what it is to its client, and whether it went well so far.
+struct Waiting {
+    id: u64,
+    handle: u64,
+    went_well: bool,
+}
+
+/// The thread's own.
+struct Serving {
+    connection: Connection,
+    disk: Arc<Mutex<Disk>>,
+    standstills: Arc<Mutex<Standstills>>,
+    store: Store,
+    waiting: Vec<Waiting>,
+    requests: u64,
+    fd: OwnedFd,
+}
+
+impl Serving {
+    fn serve(mut self) {
+        // SAFETY: the calls set how late this thread may be woken and, where that is allowed, that it comes before what
+        // computes; they touch no memory.
+        unsafe {
+            libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+            libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+        }
+        while self.go_on() {}
+    }
+
+    /// One round; false at the end of the connection.
+    fn go_on(&mut self) -> bool {
+        let look = {
+            let mut standstills = lock(&self.standstills);
+            standstills.runs(clock::raw());
+            standstills.next_look()
+        };
+        let next = self.complete();
+        if !self.flush() {
+            return false;
+        }
+        let mut events = PollFlags::empty();
+        let waiting_bytes = self.connection.outbox.len();
+        events.set(PollFlags::POLLIN, self.waiting.len() < MOST_UNDER_WAY);
+        events.set(PollFlags::POLLOUT, waiting_bytes > 0);
+        let at = next.filter(|_| waiting_bytes < MOST_WAITING_BYTES).map_or(look, |at| at.min(look));
+        let timeout = Some(TimeSpec::new(0, at.since(clock::raw()).0 as i64)); // of 10 ms at most
+        let mut polled = [PollFd::new(self.fd.as_fd(), events)];
+        match ppoll(&mut polled, timeout, None::<SigSet>) {
+            Ok(0) | Err(Errno::EINTR) => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+        let ready = polled[0].revents().unwrap_or(PollFlags::empty());
+        if ready.contains(PollFlags::POLLIN) {
+            return self.hear();
+        }
+        !ready.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
+    }
+
+    /// Answers what is complete by now; when the next request will be.
+    fn complete(&mut self) -> Option<Nanos> {
+        let disk = self.disk.clone();
+        let mut disk = lock(&disk);
+        while self.connection.outbox.len() < MOST_WAITING_BYTES
+            && let Some(done) = disk.complete(clock::raw())
+        {
+            let Some(place) = self.waiting.iter().position(|one| one.id == done.id) else { continue };
+            let Waiting { handle, went_well, .. } = self.waiting.swap_remove(place);
+            let request = done.request;
+            let read = match request.kind {
+                Kind::Read => self.store.read(request.offset, request.bytes).ok(),
+                _ => went_well.then(Vec::new),
+            };
+            self.connection.answer(handle, read.as_deref().ok_or(EIO));
+        }
+        disk.next_event()
+    }
+
+    fn hear(&mut self) -> bool {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        match unistd::read(&self.fd, &mut chunk) {
+            Ok(0) => return false,
+            Ok(n) => self.connection.feed(&chunk[..n]),
+            Err(Errno::EINTR | Errno::EAGAIN) => return true,
+            Err(_) => return false,
+        }
+        loop {
+            match self.connection.next_asked() {
+                Ok(None) => return true,
+                Ok(Some(Asked::Impossible { handle, error })) => self.connection.answer(handle, Err(error)),
+                Ok(Some(Asked::Request { handle, request, written })) => {
+                    let went_well = written.is_empty() || self.store.write(request.offset, &written).is_ok();
+                    self.requests += 1;
+                    match lock(&self.disk).submit(clock::raw(), self.requests, request) {
+                        Ok(_) => self.waiting.push(Waiting { id: self.requests, handle, went_well }),
+                        Err(_) => self.connection.answer(handle, Err(EIO)),
+                    }
+                }
+                Err(_) => {
+                    self.flush();
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Sends what the client takes now; false when it is gone.
+    fn flush(&mut self) -> bool {
+        let outbox = &mut self.connection.outbox;
+        let mut sent = 0;
+        while sent < outbox.len() {
+            match unistd::write(&self.fd, &outbox[sent..]) {
+                Ok(n) => sent += n,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(_) => return false,
+            }
+        }
+        outbox.drain(..sent);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn wanted(rate: Option<u64>, latency_ns: u64) -> Value {
+        let model = json!({"size_bytes": 1 << 20, "rate_byte_per_s": rate, "latency_ns": latency_ns});
+        json!({"name": "guests.a.disk", "together": "hosts.a.disks", "model": model})
+    }
+
+    #[test]
+    fn words_of_another_shape_are_no_disk() {
+        assert!(Served::begin(&wanted(Some(1), 2)).is_ok());
+        for (key, value) in [
+            ("name", Value::Null),
+            ("model", json!({"size_bytes": -1})),
+            ("model", json!({"size_bytes": 512, "rate": 1})),
+            ("model", json!({})),
+            ("folder", json!(7)),
+            ("folder", json!("/nowhere")),
+            ("more", json!(7)),
+        ] {
+            let mut words = wanted(Some(1), 2);
+            words[key] = value;
+            assert!(Served::begin(&words).is_err(), "{words}");
+        }
+    }
+
+    fn negotiate(stream: &mut UnixStream) {
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).unwrap();
+        stream.write_all(&3u32.to_be_bytes()).unwrap();
+        stream.write_all(b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0").unwrap();
+        let mut said = [0; 20 + 12 + 20 + 14 + 20];
+        stream.read_exact(&mut said).unwrap();
+    }
+
+    fn request(stream: &mut UnixStream, command: u8, offset: u64, bytes: u32, more: &[u8]) {
+        let head =
+            [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, command][..], &7u64.to_be_bytes(), &offset.to_be_bytes()];
+        stream.write_all(&[&head.concat()[..], &bytes.to_be_bytes(), more].concat()).unwrap();
+    }
+
+    fn error(stream: &mut UnixStream) -> u32 {
+        let mut head = [0; 16];
+        stream.read_exact(&mut head).unwrap();
+        u32::from_be_bytes(head[4..8].try_into().unwrap())
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_in_the_time_of_the_model() {
+        let (served, theirs) = Served::begin(&wanted(Some(1_000_000), 20_000_000)).unwrap();
+        let mut stream = UnixStream::from(theirs);
+        negotiate(&mut stream);
+        let begun = clock::raw();
+        request(&mut stream, 1, 4096, 4096, &[5; 4096]);
+        assert_eq!(error(&mut stream), 0);
+        request(&mut stream, 0, 4096, 4096, &[]);
+        assert_eq!(error(&mut stream), 0);
+        let mut read = [0; 4096];
+        stream.read_exact(&mut read).unwrap();
+        assert_eq!(read, [5; 4096]);
+        assert!(clock::raw().since(begun) >= Nanos(2 * 24_096_000));
+        request(&mut stream, 0, 1 << 20, 512, &[]);
+        assert_eq!(error(&mut stream), 22);
+        let usage = served.usage(clock::raw());
+        assert_eq!(
+            (usage.writes.operations, usage.writes.bytes, usage.writes.time),
+            (1, 4096, Nanos(24_096_000))
+        );
+        assert_eq!(
+            (usage.reads.operations, usage.reads.bytes, usage.reads.time),
+            (1, 4096, Nanos(24_096_000))
+        );
+    }
+
+    #[test]
+    fn the_end_of_its_client_ends_the_thread_and_with_it_the_bytes() {
+        let (served, theirs) = Served::begin(&wanted(None, 0)).unwrap();
+        assert!(served.lives());
+        drop(theirs);
+        let from = clock::raw();
+        while served.lives() {
+            assert!(clock::raw().since(from) < Nanos(5_000_000_000));
+            std::thread::yield_now();
+        }
+    }
+}

@@ -108,6 +108,29 @@ def test_a_command_changes_nothing_of_the_machine(
 
 
 @pytest.mark.parametrize("by", [at_once, pytest.param(as_nobody, marks=ROOT)])
+@pytest.mark.parametrize("world", [worlds.bridged, worlds.native])
+def test_a_command_finds_the_callers_working_folder_empty(
+    world: Callable[[], dict[str, Any]],
+    by: Callable[[Callable[[], None]], str],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Secrets often lie beside the experiment; where the folder is one of the system's, it cannot be hidden."""
+    (place / "script").write_text(SECRET)
+
+    def look() -> None:
+        monkeypatch.chdir(place)
+        outcome, sink = played(world(), ["sh", "-c", f"ls -A {place}; cat {place}/script; echo seen"])
+        assert outcome.status == "ok", outcome.reasons
+        assert sink.artefacts["attack.out"] == b"seen\n"
+        monkeypatch.chdir("/usr")
+        outcome, sink = played(world(), ["sh", "-c", f"cat {place}/script"])
+        assert sink.artefacts["attack.out"] == SECRET.encode()
+
+    assert by(look) == ""
+
+
+@pytest.mark.parametrize("by", [at_once, pytest.param(as_nobody, marks=ROOT)])
 def test_a_command_is_told_nothing_of_the_callers_environment(
     by: Callable[[Callable[[], None]], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,10 @@ use std::path::Path;
 /// Folders of people and of running programs, empty for a command; the mode each has.
 const EMPTY: [(&str, u32); 5] =
     [("/home", 0o755), ("/root", 0o755), ("/run", 0o755), ("/tmp", 0o1777), ("/var/tmp", 0o1777)];
+/// Folders of the system. The folder where virtlab was started is emptied too, unless it is, holds or lies in one of
+/// these (where it holds one of `EMPTY`, that one is empty).
+const SYSTEM: [&str; 10] =
+    ["/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/sys", "/usr"];
 /// Where a command begins.
 const WORKING_FOLDER: &str = "/tmp";
 const EMPTY_OPTIONS: &str = "size=256m,nr_inodes=65536";
@@ -286,6 +290,11 @@ fn mounts(disk: bool) -> anyhow::Result<()> {
             let _ = DirBuilder::new().recursive(true).mode(0o755).create(home);
         }
     }
+    let started = std::env::var_os("PWD").unwrap_or_default();
+    let started = Path::new(&started);
+    if started.is_absolute() && started.is_dir() && !of_system(started) {
+        empty(started, 0o755)?;
+    }
     processes()?;
     // One of its own shows the guest's interfaces and no control groups. Where the kernel gives none, the machine's
     // is read-only.
@@ -295,6 +304,13 @@ fn mounts(disk: bool) -> anyhow::Result<()> {
     }
     unistd::chdir(WORKING_FOLDER).context("no working folder")?;
     Ok(())
+}
+
+/// Whether a folder is, holds or lies in one without which programs do not run.
+fn of_system(folder: &Path) -> bool {
+    let emptied = EMPTY.iter().map(|(listed, _)| listed);
+    SYSTEM.iter().any(|listed| folder.starts_with(listed))
+        || SYSTEM.iter().chain(emptied).any(|listed| Path::new(listed).starts_with(folder))
 }
 
 fn processes() -> anyhow::Result<()> {

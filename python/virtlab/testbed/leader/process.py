@@ -156,12 +156,20 @@ def _spawn(
             pass_fds=(theirs.fileno(),),
             start_new_session=kept,
             cwd="/",
-            env=of_program(),
+            env=of_program(**_started_in()),
         )
     except OSError as error:
         machine = platform.machine()
         cure = f"the agent was built for another machine than this {machine}; build it here with 'make agent'"
         raise MachineError("agent", f"{argv[0]} cannot be executed ({error.strerror})", cure) from error
+
+
+def _started_in() -> dict[str, str]:
+    """The user's working folder, which commands of a file find empty; none where it was deleted."""
+    try:
+        return {"PWD": os.getcwd()}
+    except FileNotFoundError:
+        return {}
 
 
 def _tail(errors: IO[bytes]) -> str:

@@ -29,6 +29,25 @@ _CLIENTS = (
         "blackout", ("count",), "role", "lost requests of the blackout",
     ),
     Metric(
+        "copy_blackout", "ns", "lower",
+        "Longest of the other gaps between two replies in a row that overlap the move: while its hypervisor prepares the "
+        "copy or reads which pages are dirty, a guest may send no reply without being paused.",
+        "blackout, without the gap in which the guest began at its destination", ("max",), "role",
+        "blackout of the copy",
+    ),
+    Metric(
+        "pause_blackout", "ns", "lower",
+        "Time from the last reply before a guest runs at its destination to the first one after: what was left of a "
+        "client's interval, the guest's pause, and the re-convergence.",
+        "replies in a row around RESUME at the destination", ("max",), "role", "blackout of the pause",
+    ),
+    Metric(
+        "reconvergence", "ns", "lower",
+        "Time from the instant from which a guest runs at its destination until a client gets a reply: the announcement, "
+        "the switches, the guest's first instructions there, and what TCP waits before it sends a lost request again.",
+        "RESUME at the destination to the next reply", ("max",), "role", "re-convergence",
+    ),
+    Metric(
         "downtime", "ns", "lower",
         "Largest response time of the requests that were open while a guest moved: what many papers call downtime.",
         "response time (rtt, response_time) at its largest", ("max",), "role", "downtime of a client",

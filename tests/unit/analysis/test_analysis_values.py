@@ -4,7 +4,7 @@ reason."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.metrics import MetricPath
 from virtlab.metrics.benchmarks import BENCHMARKS
 from virtlab.metrics.searches import SEARCHES
-from virtlab.plan import Mark, Outcome, Plan, Realised, RealisedObject
+from virtlab.plan import Event, Mark, Outcome, Plan, Realised, RealisedObject
 from virtlab.results import Dataset, RunKey, RunRecord
 
 SECOND = 1_000_000_000
@@ -60,6 +60,7 @@ def record_of(
     window: tuple[int, int] = (START, START + 10 * SECOND),
     own: tuple[int, int] | None = None,
     clocks: Mapping[str, Any] | None = None,
+    events: Sequence[Event] = (),
 ) -> RunRecord:
     begin, end = own or window
     outcome = Outcome(
@@ -72,6 +73,8 @@ def record_of(
     with dataset, dataset.begin_run(RunKey(0, 0, 0), plan) as writer:
         for (stream, schema), columns in blocks.items():
             writer.block(stream, schema, {name: np.asarray(column) for name, column in columns.items()})
+        for event in events:
+            writer.event(event)
         writer.commit(outcome, Realised({"links.l": RealisedObject({}, {}, {}, "soft_switch")}), {})
     (record,) = Dataset.open(path / "d.results").runs()
     return record

@@ -19,11 +19,14 @@ from tests.unit.analysis.test_analysis_values import (
     values_of,
 )
 
-from virtlab.analysis.moves import blackout
-from virtlab.plan import Plan
+from virtlab.analysis.moves import Gaps, around, blackout
+from virtlab.plan import Event, Plan
 
 MS = 1_000_000
-CLIENTS = {"blackout.max", "blackout_late.count", "blackout_lost.count", "downtime.max"}
+CLIENTS = {
+    "blackout.max", "blackout_late.count", "blackout_lost.count", "downtime.max", "copy_blackout.max",
+    "pause_blackout.max", "reconvergence.max",
+}  # fmt: skip
 
 
 def moving(role: dict[str, Any]) -> Plan:
@@ -34,7 +37,14 @@ def moving(role: dict[str, Any]) -> Plan:
 
 
 def record(
-    folder: Path, answered: dict[int, int], count: int, *, begin: int, end: int, plan: Plan | None = None
+    folder: Path,
+    answered: dict[int, int],
+    count: int,
+    *,
+    begin: int,
+    end: int,
+    plan: Plan | None = None,
+    resumed: int | None = None,
 ) -> Any:
     """Requests every 10 ms; those that were answered with how long it took, ms. The move lasts from begin to end, ms."""
     blocks = {
@@ -42,7 +52,8 @@ def record(
         ("r", "rtt/1"): replies(list(answered), [wait * MS for wait in answered.values()]),
     }
     own = (START + begin * MS, START + end * MS)
-    return record_of(folder, plan or moving(RTT), blocks, own=own)
+    events = [] if resumed is None else [Event(START + resumed * MS, "go.resumed", {"guest": "b"})]
+    return record_of(folder, plan or moving(RTT), blocks, own=own, events=events)
 
 
 def test_the_gap_around_the_move_counts_from_reply_to_reply(tmp_path: Path) -> None:
@@ -53,6 +64,30 @@ def test_the_gap_around_the_move_counts_from_reply_to_reply(tmp_path: Path) -> N
     assert found["blackout_late.count"] == 3  # 4, 7, 8
     assert found["blackout_lost.count"] == 2
     assert found["downtime.max"] == 50 * MS
+
+
+def test_a_blackout_is_that_of_the_copy_or_that_of_the_pause(tmp_path: Path) -> None:
+    # Preparing the copy held the guest up from 21 to 65 ms; it was paused from 83 to 101, and answered from 104 on.
+    answered = {0: 1, 1: 1, 2: 1, 3: 35, 4: 26, 5: 17, 6: 8, 7: 1, 8: 1, 9: 14, 10: 5, 11: 1, 12: 1}
+    kept = record(tmp_path, answered, 13, begin=25, end=101, resumed=101)
+    found = values_of(kept)
+    assert found["copy_blackout.max"] == found["blackout.max"] == (65 - 21) * MS
+    assert found["pause_blackout.max"] == (104 - 81) * MS
+    assert found["reconvergence.max"] == (104 - 101) * MS
+
+
+def test_a_guest_that_stayed_has_a_blackout_of_the_copy_alone(tmp_path: Path) -> None:
+    kept = record(tmp_path, {0: 1, 1: 1, 2: 15, 3: 8, 4: 1, 5: 1, 6: 1}, 7, begin=15, end=45)
+    found = values_of(kept)
+    assert found["copy_blackout.max"] == found["blackout.max"] == (35 - 11) * MS
+    assert {found["pause_blackout.max"], found["reconvergence.max"]} == {None}
+    assert "never ran at its destination" in reason_of(kept, "r.reconvergence.max")
+
+
+def test_of_two_gaps_that_meet_as_the_guest_resumes_the_later_one_is_that_of_the_pause() -> None:
+    replies = np.array([0, 10, 40, 50, 80])
+    assert around(replies, 5, 40, 40) == Gaps((10, 40), (40, 50), (10, 40), 40)
+    assert around(np.array([0, 50]), 5, 40, 40) == Gaps((0, 50), (0, 50), None, 40)
 
 
 def test_requests_of_a_guest_that_stays_have_no_blackout(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from virtlab.report.tables.effects import effects_table
 from virtlab.report.tables.estimates import settings_table, values_table
 from virtlab.report.tables.health import health_table
 from virtlab.report.tables.histograms import buckets_table
+from virtlab.report.tables.moves import blackouts_table
 from virtlab.report.tables.recurrence import recurrence_table
 from virtlab.report.tables.searches import trials_table
 from virtlab.report.tables.table import Block
@@ -57,9 +58,10 @@ class _Results:
             yield self._metrics(role, of_role)
         for role in self.data.searched_roles:
             yield self._search(role)
-        if moves := self._drawn(migrations.GROUP):
+        moves, blackouts = self._drawn(migrations.GROUP), blackouts_table(self.data)
+        if moves or blackouts is not None:
             yield section(
-                "moves", "Guests that move", short="moves", figures=moves,
+                "moves", "Guests that move", short="moves", figures=moves, table=blackouts,
                 about="What clients see of guests and services, what processors and disks do, and what is left to be "
                 "copied, from the start of the first move of a run; before it, time is negative. Requests without a "
                 "reply have no response time: they are in the blackout.",

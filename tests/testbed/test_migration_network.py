@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from typing import Any
@@ -12,13 +13,15 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import RATE_BIT_PER_S, S, of_migration, over_links, three_hosts
+from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, over_links, three_hosts
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner.copying import addressed
 from virtlab.testbed import Testbed
+from virtlab.testbed.build import hosts
 from virtlab.testbed.build.moves import userfaults_missing
+from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.vswitches.ovs import missing as ovs_missing
 
 pytestmark = [
@@ -127,11 +130,75 @@ def test_two_machines_that_move_to_one_host_at_a_time_listen_beside_each_other()
     assert (answers(sink)[1] > last).sum() > 50
 
 
+def test_hosts_between_which_a_machine_is_copied_are_asked_for_echoes_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = over_links(world=three_hosts(memory_bytes=128 << 20) | {"arp": "static"})
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+        assert session.reached_ns["hosts.h1.vnic -> hosts.h2.vnic"] > 0
+    # Each host takes another station for the other one.
+    add = hosts.NeighbourAdd
+    monkeypatch.setattr(
+        hosts, "NeighbourAdd", lambda namespace, link, ip, _: add(namespace, link, ip, "02:00:00:00:00:99")
+    )
+    with pytest.raises(GuestError, match=r"hosts\.h1\.vnic: does not reach hosts\.h2\.vnic"):
+        Testbed().open(plan, worlds.Patient()).close()
+
+
 def cut() -> None:
     """The wire of the destination's host carries nothing any more."""
     (there,) = processes.named(b"-incoming")
     enter = ["nsenter", "-t", str(there), "-n", "ip", "link", "set", "dev", "up", "down"]
     subprocess.run(enter, check=True)
+
+
+def test_a_machine_whose_link_is_cut_in_the_switch_over_runs_on_where_it_was_within_its_time_out() -> None:
+    # All of it is sent in the pause, which lasts for some seconds: more than a downtime limit is left at no time.
+    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=6 * S)
+    sink = worlds.ActingSink(cut, at="go.started", later_s=2.0)
+    sink, outcome = played(plan, sink)
+    began, cancelled = (outcome.marks[name].t_ns for name in ("go.started", "go.cancelled"))
+    assert {name for name in outcome.marks if name.startswith("go.")} == {"go.started", "go.cancelled"}
+    assert cancelled - began < 9 * S, "its monitor is not waited for"
+    assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    assert not ((at_ns > began + 2.2 * S) & (at_ns < began + 6 * S)).any(), (
+        "it was paused as its link was cut"
+    )
+    assert (at_ns > cancelled).sum() > 50, "it runs on where it was"
+    assert not processes.named(b"qemu-system-x86_64")
+
+
+def test_a_machine_whose_destination_dies_in_the_switch_over_runs_on_where_it_was() -> None:
+    def kill() -> None:
+        (there,) = processes.named(b"-incoming")
+        os.kill(there, signal.SIGKILL)
+
+    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=20 * S)
+    sink, outcome = played(plan, worlds.ActingSink(kill, at="go.started", later_s=2.0))
+    assert {name for name in outcome.marks if name.startswith("go.")} == {"go.started", "go.failed"}
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    assert (at_ns > outcome.marks["go.failed"].t_ns).sum() > 50, "it runs on where it was"
+
+
+def test_a_machine_whose_last_bytes_never_arrive_runs_on_where_it_was() -> None:
+    def stop() -> None:
+        # The kernel takes all that the source sends, so that has completed; the destination reads none of it.
+        (there,) = processes.named(b"-incoming")
+        room = 'echo "4096 200000000 200000000" > /proc/sys/net/ipv4/tcp_wmem'
+        subprocess.run(["nsenter", "-t", str(there), "-n", "sh", "-c", room], check=True)
+        os.kill(there, signal.SIGSTOP)
+
+    sink, outcome = played(moving_plan(), worlds.ActingSink(stop, at="load.started", later_s=0.2))
+    assert {name for name in outcome.marks if name.startswith("go.")} == {"go.started", "go.failed"}
+    assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    assert np.diff(at_ns).max() > 9 * S, "it was paused until its destination had ended"
+    assert (at_ns > outcome.marks["go.failed"].t_ns).sum() > 50, "it runs on where it was"
 
 
 @pytest.mark.parametrize(

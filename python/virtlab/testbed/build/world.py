@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_interface
 from typing import Any, NamedTuple
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
+from virtlab.planner.copying import crossing
 from virtlab.testbed.build import switch_capacity
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Guests
@@ -17,7 +19,7 @@ from virtlab.testbed.leader.control import Control, RefusedError
 from virtlab.testbed.steps.neighbours import reach_pairs
 from virtlab.testbed.steps.operations import Step, TapAdd
 
-Reached = tuple[str, str, str, str, int]  # 'a -> b', guest, far guest, far address, size
+Reached = tuple[str, str, str, str, int]  # 'a -> b', where it asks, far guest, far address, size
 
 BATCH_STEPS = 3000
 BATCH_BYTES = 900_000  # a frame holds 1 MiB
@@ -127,6 +129,8 @@ def check_reach(
 ) -> dict[str, int]:
     """Every pair that talks answers an echo, a small one and one of the full MTU; 'a -> b' to the RTT in ns.
 
+    So do hosts between which a guest is copied over links, at addresses of their own.
+
     `patience`: how many times longer than on this machine an answer may take. GuestError names the first pair that does not.
     From an existing host whose user may send no echoes nothing is asked, which its record says; its roles will show it.
     """
@@ -143,7 +147,8 @@ def check_reach(
                     "ip_packet_bytes": size,
                 }
             )
-            names.append((f"{guest} -> {far_guest}", guest, far_guest, far_address, size))
+            names.append((f"{guest} -> {far_guest}", f"guests.{guest}", far_guest, far_address, size))
+    _ask_hosts(plan, lowered, asked)
     deadline_ns = REACH_DEADLINE_NS * (
         4 if lowered.machines else patience
     )  # an emulated guest takes its time
@@ -166,16 +171,34 @@ def check_reach(
         if not asked:
             break
     reached: dict[str, int] = {}
-    for (name, guest, far, address, size), rtt_ns in answers.items():
+    for (name, where, far, address, size), rtt_ns in answers.items():
         if rtt_ns is None:
             what = f"does not reach {far} ({address}) with packets of {size} B within {deadline_s:g} s"
             raise GuestError(
-                f"guests.{guest}",
+                where,
                 what,
                 "check MTU, links and routes of the path: `virtlab plan FILE --point 0`",
             )
         reached[name] = int(rtt_ns)
     return reached
+
+
+def _ask_hosts(
+    plan: Plan, lowered: Lowered, asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]]
+) -> None:
+    """Adds the echoes from each host from which a guest is copied to the one where it goes, by the world's leader."""
+    for _, action in crossing(plan):
+        source, to = plan.world.guests[str(action.guest)].host, str(action.to)
+        pair = plan.world.hosts[source].vnic, plan.world.hosts[to].vnic
+        if pair[0] is None or pair[1] is None:
+            continue
+        here, there = (str(ip_interface(vnic.ip[0]).ip) for vnic in pair if vnic is not None)
+        requests, names = asked.setdefault(0, ([], []))
+        for size in (SMALL_PACKET_BYTES, min(vnic.mtu_bytes for vnic in pair if vnic is not None)):
+            namespace = lowered.hosts[source].namespace
+            requests.append({"namespace": namespace, "from": here, "to": there, "ip_packet_bytes": size})
+            own = f"hosts.{source}.vnic"
+            names.append((f"{own} -> hosts.{to}.vnic", own, f"hosts.{to}.vnic", there, size))
 
 
 def _echoes(

@@ -26,6 +26,7 @@ _CHUNK = 1 << 16
 _GLANCE_S = 0.002
 
 T = TypeVar("T")
+Asked = asyncio.Task[Any]  # a question under way
 
 
 class Monitor:
@@ -71,6 +72,27 @@ class Monitor:
     ) -> Any:
         """What QEMU returns. GuestError with its words when it refuses, or says nothing in time."""
         return self._run(self._client.execute(command, arguments), command, timeout_s)
+
+    def execute_at_once(self, command: str, arguments: Mapping[str, object] | None = None) -> Any:
+        """Executes a command that QEMU obeys out of band, though it obeys no other one meanwhile."""
+        return self._run(self._client.execute(command, arguments, oob=True), command, CALL_TIMEOUT_S)
+
+    def ask(self, command: str) -> Asked:
+        """Asks QEMU; `heard` has the answer, which may take long: QEMU's threads wait for each other."""
+        asked = self._loop.create_task(self._client.execute(command), name=command)
+        asked.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # a leave may end it unheard
+        return asked
+
+    def heard(self, asked: Asked, within_s: float) -> bool:
+        """Whether the answer is there, which `asked.result()` returns then. GuestError when it will never be."""
+        done = self._run(
+            asyncio.wait({asked}, timeout=within_s), asked.get_name(), within_s + CALL_TIMEOUT_S
+        )[0]
+        if done and (error := asked.exception()) is not None:
+            raise self._failed(f"its monitor: {asked.get_name()}: {error}") from error
+        return bool(done)
 
     def execute_until(self, command: str, event: str, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
         """Executes a command that only asks for something, and waits for the event that says it was done."""

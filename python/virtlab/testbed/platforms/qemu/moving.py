@@ -30,7 +30,7 @@ from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, Moved
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.itinerary import Itinerary
-from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.platforms.qemu.monitor import Asked, Monitor
 
 if TYPE_CHECKING:
     from virtlab.testbed.kinds.switch import RunningSwitches
@@ -42,7 +42,11 @@ HELD_S = 5.0  # within which an agent reads what was sent to it
 RESUMED_S = 10.0
 CANCELLED_S = 10.0
 UNHEARD_S = 1.0  # within which QEMU cancels where its connections can be heard
+HEARD_S = 0.2  # for which a look waits: in the pause QEMU hears nothing while it waits for its connections
 LOOK_S = 0.01
+ONCE_MORE_S = 0.001  # as its clients wait
+UNHEARD = "unheard"
+BREAK = {"instances": [{"type": "migration"}]}  # QEMU's connections of the copy, by its `yank`
 COMPLETED = "completed"
 OVER = frozenset({COMPLETED, "failed", "cancelled"})
 ELSEWHERE = frozenset({COMPLETED, "postcopy-active"})  # it runs at the source no more
@@ -80,6 +84,7 @@ class Move:
     forced: bool = False  # whatever is left is copied in the pause
     entries: tuple[tuple[int, str], ...] | None = None  # fixed ones that were changed
     there: bool = False  # it runs at the destination, and is reached there
+    asked: Asked | None = None  # how far it is, and QEMU has not answered
 
     @property
     def mode(self) -> str:
@@ -100,9 +105,13 @@ class Move:
         """Asks QEMU how far it is, and keeps what it says: its word for the state.
 
         The source has `completed` when it has sent everything, which is some milliseconds before the guest runs at the
-        destination. This returns once it runs there.
+        destination. This returns once it runs there; `unheard` where QEMU has not answered yet, `failed` where not all
+        of it has come, so that it runs on at the source.
         """
-        said = self.source.execute("query-migrate")
+        self.asked = self.asked or self.source.ask("query-migrate")
+        if not self.source.heard(self.asked, HEARD_S):
+            return UNHEARD
+        said, self.asked = self.asked.result(), None
         memory = said.get("ram", {})
         rate = memory.get("dirty-pages-rate")
         if memory:
@@ -122,22 +131,37 @@ class Move:
                 self.forced = True
                 self.source.execute("migrate-set-parameters", {"downtime-limit": FORCED_MS})
         state = str(said.get("status"))
-        if state in ELSEWHERE and not self.there:
-            self._continue(control)
+        if state in ELSEWHERE and not self.there and not self._continue(control):
+            return "failed"
         return state
 
-    def _continue(self, control: Control) -> None:
-        """The guest runs at the destination: its agent is reached there from now on."""
+    def _continue(self, control: Control) -> bool:
+        """The guest runs at the destination: its agent is reached there from now on. Not where the link lost the last of
+        it, which QEMU at the source had sent.
+        """
         deadline = time.monotonic() + RESUMED_S
         there = self.destination.monitor
-        while (state := there.execute("query-status")["status"]) != "running":
+        while (state := self._state_there(deadline)) != "running":
             if state == "paused":  # as it was at the source: all of it has come
                 there.execute("cont")
             if time.monotonic() > deadline:
-                what = f"all of it is at the destination, and it did not run there within {RESUMED_S:g} s"
+                if self.mode != POST_COPY:
+                    return False
+                what = (
+                    f"it was to run at the destination before its memory, and did not within {RESUMED_S:g} s"
+                )
                 raise GuestError(f"guests.{self.guest}", what, CURE)
+            time.sleep(ONCE_MORE_S)
         control.call("hand_over", {"channel": self.agent})
         self.there = True
+        return True
+
+    def _state_there(self, deadline: float) -> str:
+        """Of the destination, by its own word; nothing where it says none in time."""
+        asked = self.destination.monitor.ask("query-status")
+        if not self.destination.monitor.heard(asked, max(0.0, deadline - time.monotonic())):
+            return UNHEARD
+        return str(asked.result()["status"])
 
     def arrive(self, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
         """All of the guest is at the destination, and it runs there: what is known of the move."""
@@ -164,6 +188,8 @@ class Move:
             self._end_destination(control)  # which nothing would hear from any more
             what = "its time-out passed while its memory was in two places, so the guest is lost"
             raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
+        if self.asked is not None:
+            self._break()
         self.source.execute("migrate_cancel")
         began, broken = time.monotonic(), False
         while (state := str(self.source.execute("query-migrate").get("status"))) not in OVER:
@@ -173,12 +199,22 @@ class Move:
             if waited_s > UNHEARD_S and not broken:
                 # Of several connections QEMU waits for those that no link carries any more, until they are broken.
                 broken = True
-                self.source.execute("yank", {"instances": [{"type": "migration"}]})
+                self.source.execute("yank", BREAK)
             time.sleep(LOOK_S)
-        if state == COMPLETED:
+        if state == COMPLETED and self.destination.monitor.execute("query-status")["status"] == "running":
             what = "its time-out passed as it arrived, and it runs at the destination"
             raise GuestError(f"guests.{self.guest}", what, "give it more time")
         self.stay(control)
+
+    def _break(self) -> None:
+        """QEMU waits in the pause for a connection that no link carries, and hears nothing: it is broken out of band."""
+        assert self.asked is not None
+        with contextlib.suppress(GuestError):  # it is over by now
+            self.source.execute_at_once("yank", BREAK)
+        if not self.source.heard(self.asked, CANCELLED_S):
+            what = f"its connections are broken, and its hypervisor has said nothing for {CANCELLED_S:g} s"
+            raise GuestError(f"guests.{self.guest}", what, CURE)
+        self.asked = None
 
     def stay(self, control: Control) -> None:
         """It is where it was, and runs: its agent is reached there again, and the destination ends.
@@ -198,6 +234,12 @@ class Move:
     def _end_destination(self, control: Control) -> None:
         with contextlib.suppress(AgentError):
             control.call("kill", {"channel": self.destination.process, "signal": int(signal.SIGKILL)})
+        deadline = time.monotonic() + CANCELLED_S
+        while control.ended(self.destination.process) is None:
+            if time.monotonic() > deadline:
+                what = f"the machine at its destination was killed, and ran on for {CANCELLED_S:g} s"
+                raise GuestError(f"guests.{self.guest}", what, CURE)
+            control.await_news(LOOK_S)
 
 
 def hold_back(control: Control, guest: str, agent: int) -> None:

@@ -1,9 +1,14 @@
 """Measured migrations beside their model: total, pause and blackout of guests of 256 MB that write to their memory.
 
-The parameters of the model come from separate runs: V and R from guests that write nothing, at each bandwidth; the time for
-the state of devices and the re-convergence from the same, medians; and from one paused early how fast QEMU sends what
-is left, which it does not limit. D is what the writer counted before its guest moved. Each migration has a world of its
-own. On a machine that does other things meanwhile the figures say nothing: the load is told beside them.
+The parameters of the model come from separate runs: V and R from guests that write nothing, at each bandwidth; set-up and
+re-convergence from the same, medians. The pause is a line over the bytes that are sent in it, state + bytes / rate: QEMU
+does not limit that rate, and reads once more which pages are dirty. Its two numbers come from guests paused early, with
+less and more left, and from those that write nothing: the median of all slopes between two of them (Theil and Sen), and
+the median of what it leaves. D is what the writer counted before its guest moved. Each migration has a world of its own.
+On a machine that does other things meanwhile the figures say nothing: the load is told beside them.
+
+The blackout of a client every 1 ms is explained by the longer of two: set-up, in which QEMU holds an emulated guest up, and
+pause and re-convergence.
 
 VIRTLAB_MOVES is how many guests move beside those of the parameters (24; the first 8 have every rate once). With
 VIRTLAB_MOVES_KEPT=FILE each move is a line of that file, and what is there is not moved again: an interrupted bench goes on.
@@ -20,7 +25,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +39,7 @@ import testbed_world as worlds
 from _skipped import skipped
 from migration_world import S, moving_plan, three_hosts
 
-from virtlab.analysis.moves import blackout
+from virtlab.analysis.moves import around
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
@@ -59,6 +64,8 @@ RATES = (
     15_000_000,
 )  # first the ends
 MOVES = len(RATES) * len(BANDWIDTHS)
+EARLY = (10_000_000, 20_000_000, 40_000_000)  # rates of guests that are paused after their first round
+EARLY_EACH = 2  # at each rate
 STILL = 3  # moves of a guest that writes nothing, at each bandwidth: a single one may have met other work
 FLUID_CPU_S_MAX = 2.0
 FLUID = """
@@ -91,6 +98,7 @@ class Measured:
     dirty_byte_per_s: float
     blackout_s: float | None
     load: float  # of the machine, afterwards
+    reconvergence_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +161,17 @@ def bench() -> Iterator[dict[str, Any]]:
         rate: statistics.median(one.sent_bytes / (one.total_s - one.setup_s - one.pause_s) for one in each)
         for rate, each in still.items()
     }
-    state_s = statistics.median(one.pause_s for one in every)
-    late_s = [one.blackout_s - one.pause_s for one in every if one.blackout_s is not None]
+    late_s = [one.reconvergence_s for one in every if one.reconvergence_s is not None]
+    early = [
+        kept.move(slowest, dirty, again, rounds_limit=1, downtime_limit_ns=1_000_000)
+        for dirty in EARLY
+        for again in range(EARLY_EACH)
+    ]
+    seen = [(_in_pause(one, carried[slowest]), one.pause_s) for one in (*early, *still[slowest])]
+    state_s, in_pause = line(seen)
     fixed = Fixed(
         statistics.median(one.setup_s for one in every), state_s, statistics.median(late_s) if late_s else 0.0
     )
-    cut = kept.move(slowest, max(RATES), rounds_limit=1, downtime_limit_ns=1_000_000)
-    left = cut.sent_bytes - carried[slowest] * (cut.before_pause_s - cut.setup_s)
-    in_pause = left / max(cut.pause_s - state_s, 1e-3)
     yield {
         "name": "migration.parameters", "value": in_pause, "unit": "byte/s", "ratio": None,
         "peer": f"sent in the pause; {platform.release()}, load {os.getloadavg()[0]:.1f}", "goal": None,
@@ -173,7 +184,7 @@ def bench() -> Iterator[dict[str, Any]]:
         total_s, pause_s = _modelled(sent_bytes[rate], measured, carried[rate], fixed, in_pause)
         totals.append(abs(total_s / measured.total_s - 1))
         pauses.append((abs(pause_s / measured.pause_s - 1), abs(pause_s - measured.pause_s)))
-        explained_s = measured.pause_s + fixed.reconvergence_s
+        explained_s = max(measured.setup_s, measured.pause_s + fixed.reconvergence_s)
         if measured.blackout_s is not None:
             unexplained.append(measured.blackout_s - explained_s)
         yield {
@@ -194,8 +205,30 @@ def bench() -> Iterator[dict[str, Any]]:
     if unexplained:
         yield {
             "name": "migration.blackout_unexplained", "value": statistics.median(unexplained), "unit": "s",
-            "ratio": None, "peer": "pause and re-convergence of separate runs; a client every 1 ms", "goal": None,
+            "ratio": None, "peer": "set-up, or pause and re-convergence of separate runs; a client every 1 ms",
+            "goal": None,
         }  # fmt: skip
+
+
+def line(seen: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The pause of which nothing is sent, s, and the rate at which the rest is, byte/s, of (bytes, s): Theil and Sen's.
+
+    >>> line([(0.0, 0.01), (1e6, 0.02), (2e6, 0.03), (4e6, 0.9)])
+    (0.01, 100000000.0)
+    """
+    slopes = [
+        (there[1] - here[1]) / (there[0] - here[0])
+        for at, here in enumerate(seen)
+        for there in seen[at + 1 :]
+        if there[0] != here[0]
+    ]
+    slope = max(statistics.median(slopes), 1e-12)
+    return max(statistics.median(seconds - slope * sent for sent, seconds in seen), 0.0), 1 / slope
+
+
+def _in_pause(measured: Measured, carried: float) -> float:
+    """Bytes that were sent in a pause: those that were not before."""
+    return max(measured.sent_bytes - carried * (measured.before_pause_s - measured.setup_s), 0.0)
 
 
 def _fluid() -> dict[str, Any]:
@@ -249,12 +282,17 @@ def _move(bandwidth: int, dirty: int, **more: Any) -> Measured:
     before = rows["end_ns"] <= began
     lasted_s = (rows["end_ns"][before] - rows["begin_ns"][before]).sum() / S
     replies = _rows(sink, "probe", "rtt/1")
-    gap = blackout(replies["sent_ns"] + replies["rtt_ns"], began, outcome.marks["go.finished"].t_ns)
+    answered, ended = replies["sent_ns"] + replies["rtt_ns"], outcome.marks["go.finished"].t_ns
+    gaps = around(
+        answered, began, ended, next(event.t_ns for event in sink.events if event.what == "go.resumed")
+    )
     return Measured(
         total_s=found["migration_time"] / S, pause_s=found["pause"] / S, setup_s=found["migration_setup"] / S,
         sent_bytes=found["migration_sent"], before_pause_s=(paused - began) / S, rounds=found["migration_rounds"],
         dirty_byte_per_s=float(rows["written_pages"][before].sum()) * PAGE_BYTES / lasted_s,
-        blackout_s=(gap[1] - gap[0]) / S if gap is not None else None, load=os.getloadavg()[0],
+        blackout_s=(gaps.longest[1] - gaps.longest[0]) / S if gaps is not None else None, load=os.getloadavg()[0],
+        reconvergence_s=(gaps.of_pause[1] - gaps.resumed_ns) / S
+        if gaps is not None and gaps.of_pause is not None and gaps.resumed_ns is not None else None,
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 WRITES = {"rate_byte_per_s": 4_000_000, "working_set_bytes": 16 << 20}
+SLOW, SLOW_BIT_PER_S = "40mbit", 40_000_000
 SEGMENT_RATIO = 1538 / 1448  # octets of a line for those of memory, in full segments of TCP with time stamps
 
 
@@ -151,6 +152,52 @@ def cut() -> None:
     (there,) = processes.named(b"-incoming")
     enter = ["nsenter", "-t", str(there), "-n", "ip", "link", "set", "dev", "up", "down"]
     subprocess.run(enter, check=True)
+
+
+def slow() -> None:
+    """The wire of the source's host carries no more than a fifth."""
+    (there,) = processes.named(b"-incoming")
+    (here,) = set(processes.named(b"qemu-system-x86_64")) - {there}
+    enter = ["nsenter", "-t", str(here), "-n", "tc"]
+    shown = subprocess.run([*enter, "class", "show", "dev", "up"], check=True, capture_output=True, text=True)
+    (words,) = (line.split() for line in shown.stdout.splitlines() if line.startswith("class htb"))
+    change = [
+        "class",
+        "change",
+        "dev",
+        "up",
+        "classid",
+        words[2],
+        "htb",
+        "rate",
+        SLOW,
+        "ceil",
+        SLOW,
+        "burst",
+        "15k",
+    ]
+    subprocess.run([*enter, *change], check=True)
+
+
+@pytest.mark.parametrize(("phase", "limit_ns"), [("rounds", S // 10), ("switch-over", 60 * S)])
+def test_a_machine_whose_link_is_slowed_arrives_as_much_later_in_its_rounds_or_its_pause(
+    phase: str, limit_ns: int
+) -> None:
+    world = three_hosts(memory_bytes=128 << 20)
+    for link in world["links"].values():
+        link["realise"] = "shaping"
+    plan = over_links(world=world, downtime_limit_ns=limit_ns)
+    sink, outcome = played(plan, worlds.ActingSink(slow, at="go.started", later_s=1.0))
+    check_it_is_there(sink, outcome)
+    (sent,), (total_ns,) = of_migration(sink, "migration_sent"), of_migration(sink, "migration_time")
+    (pause,) = of_migration(sink, "pause")
+    # At most so much went before, and the rest no faster than the link carries it.
+    left = sent - 1.5 * RATE_BIT_PER_S / 8
+    assert total_ns / S > 1 + left * 8 / SLOW_BIT_PER_S > 3, (sent, total_ns)
+    if phase == "rounds":
+        assert pause < S, "it ran while it was copied"
+    else:
+        assert pause > total_ns - S, "all of it was sent while it was paused"
 
 
 def test_a_machine_whose_link_is_cut_in_the_switch_over_runs_on_where_it_was_within_its_time_out() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.planner.copying import crossing
+from virtlab.planner.moves import source_of
 from virtlab.testbed.build import switch_capacity
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Guests
@@ -188,7 +189,7 @@ def _ask_hosts(
 ) -> None:
     """Adds the echoes from each host from which a guest is copied to the one where it goes, by the world's leader."""
     for _, action in crossing(plan):
-        source, to = plan.world.guests[str(action.guest)].host, str(action.to)
+        source, to = source_of(plan, action), str(action.to)
         pair = plan.world.hosts[source].vnic, plan.world.hosts[to].vnic
         if pair[0] is None or pair[1] is None:
             continue

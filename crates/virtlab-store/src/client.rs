@@ -3,6 +3,7 @@
 //! Each attempt has a version of its own, later than any that it knows. So what an attempt that was given
 //! up still writes, at whatever time, loses against the attempt that took its place and against all later writes.
 
+use crate::alarms::Alarms;
 use crate::coordinator::Coordinator;
 use crate::message::{Attempt, Failure, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Peer, Version};
@@ -18,6 +19,7 @@ struct Running {
     /// The next attempt.
     again: Nanos,
     end: Nanos,
+    noted: Option<Nanos>,
 }
 
 impl Running {
@@ -33,6 +35,7 @@ pub struct Client {
     policy: Policy,
     coordinator: Coordinator,
     running: BTreeMap<u64, Running>,
+    alarms: Alarms<u64>,
     /// The latest that it knows of any version.
     stamp: u64,
     attempts: u64,
@@ -48,6 +51,7 @@ impl Client {
             policy,
             coordinator: Coordinator::new(policy),
             running: BTreeMap::new(),
+            alarms: Alarms::default(),
             stamp: 0,
             attempts: 0,
             outputs: VecDeque::new(),
@@ -57,7 +61,7 @@ impl Client {
     /// An operation begins, by a number that no other has had.
     pub fn request(&mut self, now: Nanos, operation: u64, key: Key, task: Task) {
         let end = now + self.policy.give_up;
-        self.running.insert(operation, Running { key, task, number: 0, again: now, end });
+        self.running.insert(operation, Running { key, task, number: 0, again: now, end, noted: None });
         self.attempt(now, operation);
     }
 
@@ -78,6 +82,20 @@ impl Client {
             running.again = running.end;
             self.coordinator.lead(now, attempt, key, task, version);
         }
+        self.note(operation);
+    }
+
+    fn note(&mut self, operation: u64) {
+        if let Some(one) = self.running.get_mut(&operation) {
+            self.alarms.set(operation, &mut one.noted, one.again.min(one.end));
+        }
+    }
+
+    /// An operation has ended.
+    fn answer(&mut self, operation: u64, outcome: Outcome) {
+        let Some(one) = self.running.remove(&operation) else { return };
+        self.alarms.forget(operation, one.noted);
+        self.outputs.push_back(Output::Answer { operation, outcome, retries: one.number - 1 });
     }
 
     /// Who leads the next attempt, if not the client.
@@ -135,40 +153,27 @@ impl Client {
             }
             // What an earlier attempt wrote may yet be replaced by the last one, so that alone says that it is done.
             _ if running.is_write() && attempt.number + 1 != running.number => {}
-            outcome => {
-                let retries = running.number - 1;
-                self.running.remove(&attempt.operation);
-                self.outputs.push_back(Output::Answer { operation: attempt.operation, outcome, retries });
-            }
+            outcome => self.answer(attempt.operation, outcome),
         }
+        self.note(attempt.operation);
     }
 
     /// When it must be woken, at the latest.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
-        let own = self.running.values().map(|one| one.again.min(one.end)).min();
-        own.into_iter().chain(self.coordinator.next_event()).min()
+        self.alarms.next().into_iter().chain(self.coordinator.next_event()).min()
     }
 
     /// It is `now`.
     pub fn wake(&mut self, now: Nanos) {
         self.coordinator.wake(now);
         self.ended(now);
-        let due: Vec<u64> = self
-            .running
-            .iter()
-            .filter(|(_, one)| one.again.min(one.end) <= now)
-            .map(|(&operation, _)| operation)
-            .collect();
-        for operation in due {
-            let Some(one) = self.running.get(&operation) else { continue };
-            if one.end <= now {
-                let retries = one.number - 1;
-                self.running.remove(&operation);
-                let outcome = Outcome::Failed(Failure::TimedOut);
-                self.outputs.push_back(Output::Answer { operation, outcome, retries });
-            } else {
-                self.attempt(now, operation);
+        for operation in self.alarms.due(now) {
+            match self.running.get(&operation) {
+                Some(one) if one.end <= now => {
+                    self.answer(operation, Outcome::Failed(Failure::TimedOut));
+                }
+                _ => self.attempt(now, operation),
             }
         }
     }

@@ -7,6 +7,9 @@
 //!   are whole have answered; or so many whole nodes have answered that one of any `write_quorum` nodes is among them
 //!   (`Policy::roll_call`). In a question without an answer in time, those who do not hold the key answer, too.
 //!
+//! A new object needs as many holders as it has copies, so its writer waits for as many answers, for one question at
+//! most; then nodes that were silent are holders, too, and get their copy once they answer.
+//!
 //! What counts then is the latest version that was heard. Two writers that create one key by multicast at the same time
 //! ask with a version each; a node that has answered the later one refuses the copies of the earlier, so at most one
 //! list of holders is ever confirmed (the promise of Paxos: L. Lamport, "The Part-Time Parliament", 1998). Therefore a
@@ -15,6 +18,7 @@
 //! A write is done once `write_quorum` holders have confirmed it, and of these so many that are whole that one of them
 //! would have refused it for anything later (`Policy::in_order`): a node that lost what it had would take anything.
 
+use crate::alarms::Alarms;
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Object, Peer, Version};
 use crate::policy::{Lookup, Policy};
@@ -48,6 +52,7 @@ struct Led {
     all: bool,
     again: Nanos,
     end: Nanos,
+    noted: Option<Nanos>,
 }
 
 impl Led {
@@ -78,6 +83,25 @@ impl Led {
         agree.count() >= policy.write_quorum as usize && whole(&latest.holders) >= policy.read_quorum as usize
     }
 
+    /// Whether a new object would have fewer holders than copies, while a question that other nodes may answer is open.
+    fn lacks_holders(&self, policy: &Policy) -> bool {
+        let asks = matches!((self.task, &self.stage), (Task::Write { .. }, Stage::Asking));
+        asks && self.latest().is_none()
+            && policy.lookup == Lookup::Multicast
+            && self.heard.len() < policy.copies as usize
+    }
+
+    /// Nodes that may become holders of a new object, with their loads: those that have answered, and where they are too
+    /// few, the others, which get it once they do.
+    fn candidates(&self, policy: &Policy) -> Vec<(u32, Peer)> {
+        let mut all: Vec<(u32, Peer)> = self.heard.iter().map(|(&peer, found)| (found.load, peer)).collect();
+        if all.len() < policy.copies as usize {
+            let silent = policy.peers().filter(|peer| !self.heard.contains_key(peer));
+            all.extend(silent.map(|peer| (u32::MAX, peer)));
+        }
+        all
+    }
+
     /// What this attempt writes.
     fn object(&self, holders: Vec<Peer>) -> Object {
         let (bytes, content, deleted) = match self.task {
@@ -92,7 +116,8 @@ impl Led {
 #[derive(Debug)]
 pub struct Coordinator {
     policy: Policy,
-    led: BTreeMap<Attempt, Led>,
+    led: BTreeMap<Attempt, Box<Led>>,
+    alarms: Alarms<Attempt>,
     outputs: VecDeque<Output>,
     ended: VecDeque<(Attempt, Outcome)>,
 }
@@ -101,7 +126,13 @@ impl Coordinator {
     /// One that leads nothing yet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self { policy, led: BTreeMap::new(), outputs: VecDeque::new(), ended: VecDeque::new() }
+        Self {
+            policy,
+            led: BTreeMap::new(),
+            alarms: Alarms::default(),
+            outputs: VecDeque::new(),
+            ended: VecDeque::new(),
+        }
     }
 
     /// An attempt begins; one that is under way already is left alone.
@@ -118,6 +149,7 @@ impl Coordinator {
             all: matches!(task, Task::Write { .. } | Task::Delete),
             again: now + self.policy.question,
             end: now + self.policy.give_up,
+            noted: None,
         };
         match self.policy.places(key).filter(|_| led.is_write()) {
             Some(places) => {
@@ -128,7 +160,19 @@ impl Coordinator {
             }
             None => self.ask(attempt, &led),
         }
+        self.go_on(attempt, Box::new(led));
+    }
+
+    /// An attempt waits for more.
+    fn go_on(&mut self, attempt: Attempt, mut led: Box<Led>) {
+        let at = led.again.min(led.end);
+        self.alarms.set(attempt, &mut led.noted, at);
         self.led.insert(attempt, led);
+    }
+
+    fn end(&mut self, attempt: Attempt, led: &Led, outcome: Outcome) {
+        self.alarms.forget(attempt, led.noted);
+        self.ended.push_back((attempt, outcome));
     }
 
     fn send(&mut self, to: Peer, message: Message) {
@@ -186,10 +230,8 @@ impl Coordinator {
             _ => None,
         };
         match outcome {
-            Some(outcome) => self.ended.push_back((attempt, outcome)),
-            None => {
-                self.led.insert(attempt, led);
-            }
+            Some(outcome) => self.end(attempt, &led, outcome),
+            None => self.go_on(attempt, led),
         }
     }
 
@@ -214,7 +256,7 @@ impl Coordinator {
             Stage::Asking => {}
         }
         let places = self.policy.places(led.key);
-        if !led.is_known(&self.policy, places.as_deref()) {
+        if !led.is_known(&self.policy, places.as_deref()) || led.lacks_holders(&self.policy) {
             return None;
         }
         led.again = now + self.policy.patience();
@@ -238,10 +280,7 @@ impl Coordinator {
                     return Some(Outcome::Superseded(latest.version));
                 }
                 let holders = latest.map_or_else(
-                    || {
-                        let loads = led.heard.iter().map(|(&peer, found)| (found.load, peer)).collect();
-                        self.policy.least_loaded(led.key, loads)
-                    },
+                    || self.policy.least_loaded(led.key, led.candidates(&self.policy)),
                     |object| object.holders,
                 );
                 let object = led.object(holders);
@@ -310,30 +349,29 @@ impl Coordinator {
     /// When it must be woken, at the latest.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
-        self.led.values().map(|led| led.again.min(led.end)).min()
+        self.alarms.next()
     }
 
     /// It is `now`: what waited too long is asked again, or has failed.
     pub fn wake(&mut self, now: Nanos) {
-        let due: Vec<Attempt> = self
-            .led
-            .iter()
-            .filter(|(_, led)| led.again.min(led.end) <= now)
-            .map(|(&attempt, _)| attempt)
-            .collect();
-        for attempt in due {
+        for attempt in self.alarms.due(now) {
             let Some(mut led) = self.led.remove(&attempt) else { continue };
             if led.end <= now {
-                self.ended.push_back((attempt, Outcome::Failed(Failure::TimedOut)));
+                self.end(attempt, &led, Outcome::Failed(Failure::TimedOut));
                 continue;
             }
             led.again = now + self.policy.patience();
-            self.again(now, attempt, &mut led);
-            self.led.insert(attempt, led);
+            match self.again(now, attempt, &mut led) {
+                Some(outcome) => self.end(attempt, &led, outcome),
+                None => self.go_on(attempt, led),
+            }
         }
     }
 
-    fn again(&mut self, now: Nanos, attempt: Attempt, led: &mut Led) {
+    fn again(&mut self, now: Nanos, attempt: Attempt, led: &mut Led) -> Option<Outcome> {
+        if led.lacks_holders(&self.policy) && led.is_known(&self.policy, None) {
+            return self.known(now, attempt, led);
+        }
         match &mut led.stage {
             Stage::Asking => {
                 led.all = true;
@@ -355,6 +393,7 @@ impl Coordinator {
                 }
             }
         }
+        None
     }
 
     /// Copies for holders that do not confirm, at nodes in their place. They are no part of the quorum.

@@ -9,6 +9,7 @@
 //! detector   who has been silent for too long               closed_form   how long recoveries take, computed
 //! policy     what a store is                                placement     ring, elastic hash, least loaded
 //! message    what machines say and want                     nouns         peers, keys, versions, objects
+//! alarms     what is due next
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one, and
 //! none of these systems: names of objects, directories, permissions and content are its driver's.
@@ -23,6 +24,7 @@
 //! all `output`, and wakes it no later than at `next_event`. Messages may be lost, doubled and reordered.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod alarms;
 mod client;
 pub mod closed_form;
 mod coordinator;

@@ -102,6 +102,42 @@ fn a_multicast_lookup_costs_a_message_per_node_and_a_hash_none() {
 }
 
 #[test]
+fn a_new_object_has_as_many_holders_as_copies_though_fewer_answers_would_do() {
+    let policy = policy(3, 3, Lookup::Multicast);
+    let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+    assert!(is_done(world.act(0, Key(1), write(1))));
+    assert!(world.now < Nanos(10 * MS), "all three answer at once");
+    world.until(world.now + Nanos(10 * MS));
+    assert!(policy.peers().all(|peer| world.node(peer).objects().count() == 1));
+    // One is away: its answer is waited for, for one question.
+    world.cut.insert(Peer(2));
+    let began = world.now;
+    assert!(is_done(world.act(0, Key(2), write(1))));
+    let took = world.now.since(began);
+    assert!(took > policy.question && took < policy.question + Nanos(2 * MS), "{took:?}");
+    let (_, object) = world.node(Peer(0)).objects().find(|(key, _)| *key == Key(2)).expect("it is there");
+    assert_eq!(object.holders.len(), 3, "the silent one ought to hold it, too");
+    world.cut.clear();
+    world.restart(Peer(2), Left::Nothing);
+    world.until(world.now + policy.give_up + Nanos(S));
+    assert_eq!(world.node(Peer(2)).objects().count(), 2, "and gets it when it heals");
+}
+
+#[test]
+fn a_holder_that_answers_late_gets_its_copy_of_a_write_that_still_waits_for_others() {
+    let policy = Policy { write_quorum: 3, read_quorum: 1, ..policy(3, 3, Lookup::Multicast) };
+    let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+    world.cut.insert(Peer(1));
+    let number = world.request(0, Key(1), write(1));
+    world.until(world.now + policy.question + Nanos(5 * MS));
+    assert!(world.seen[number].ended.is_none());
+    world.cut.clear();
+    world.until(world.now + policy.give_up);
+    assert!(matches!(world.seen[number].ended, Some((_, outcome)) if is_done(outcome)));
+    assert_eq!(world.node(Peer(1)).objects().count(), 1);
+}
+
+#[test]
 fn a_question_whose_answers_are_lost_is_asked_again_after_its_time_out() {
     let policy = policy(5, 3, Lookup::Multicast);
     let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);

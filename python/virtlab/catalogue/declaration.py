@@ -154,6 +154,9 @@ class Workload:
         False  # a command in its first guest plays it, and no probe: the other end is only an address
     )
     parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
+    part_names: Callable[[Values], tuple[str, ...]] | None = (
+        None  # their names, where these Plan values say them; None: a run says how they are numbered
+    )
     packets_per_s: Callable[[Values], float] | None = (
         None  # that each of its ends handles, where that is known beforehand
     )
@@ -349,6 +352,7 @@ class ServiceOperation:
     meaning: str
     ends: bool = False  # they are killed
     starts: bool = False  # then those that are not there are started
+    of_one: bool = False  # of one guest, which `args` names; False: of all, unless it names one
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,8 +5,9 @@ Their grammar and metrics belong to `analysis` and `metrics`; here their mistake
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
+from typing import NamedTuple
 
 from virtlab.analysis.claims import ClaimError
 from virtlab.catalogue import WORKLOADS
@@ -23,10 +24,17 @@ from virtlab.units import nearest
 KEYS = ("id", "title", "text", "published")  # of a claim
 
 
+class Measuring(NamedTuple):
+    """Roles of a file: the workload of each, and of some the names of parts that have values of their own."""
+
+    workloads: Mapping[str, str]
+    parts: Mapping[str, Set[str]]
+
+
 def read_claims(
     findings: Findings,
     factors: Mapping[str, Factor],
-    roles: Mapping[str, str],
+    roles: Measuring,
     declared: Declared,
     mistaken: Mistaken,
 ) -> tuple[Claim, ...]:
@@ -87,7 +95,7 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
 
 
 def _check_claim(
-    position: int, claim: Claim, factors: Mapping[str, Factor], roles: Mapping[str, str], findings: Findings
+    position: int, claim: Claim, factors: Mapping[str, Factor], roles: Measuring, findings: Findings
 ) -> None:
     """The claim's own grammar, then its roles, factors and levels."""
     at = ("claims", position, "text")
@@ -103,7 +111,7 @@ def _check_claim(
         findings.add_text(("claims", position, "published"), str(error))
         return
     levels = {name: list(factor.levels) for name, factor in factors.items()}
-    for found in parsed.check(levels, roles):
+    for found in parsed.check(levels, roles.workloads, parts=roles.parts):
         findings.add(at, f"{found.what} (column {found.column} of the claim)", found.cure)
 
 

@@ -9,7 +9,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import COUNT, shown
 from virtlab.documents import read_bytes
 from virtlab.experiment.declared import check_declared, read_declared
-from virtlab.experiment.expectations import check_until, read_claims
+from virtlab.experiment.expectations import Measuring, check_until, read_claims
 from virtlab.experiment.experiment import (
     DATASET_NAME,
     MAXIMUM_WITH_UNTIL,
@@ -123,10 +123,11 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     traces, brought = read_traces(findings), read_brought(findings)
     design = Design(factors, exclusions)
     resolver = Resolver(root, factors, traces, brought, mistakes)
+    parts: dict[str, set[str]] = {}
     if not _too_large(design, resolver, findings) and not _too_many(design, repeat, runs_max, findings):
-        _resolve_all(resolver, design, root, findings, declared)
+        parts = _resolve_all(resolver, design, root, findings, declared)
     roles = _role_names(root)
-    claims = read_claims(findings, factors, roles, declared, mistaken)
+    claims = read_claims(findings, factors, Measuring(roles, parts), declared, mistaken)
     check_until(repeat, roles, mistaken, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
@@ -303,8 +304,12 @@ def _refuse_values(findings: Findings) -> None:
 
 def _resolve_all(
     resolver: Resolver, design: Design, root: Node, findings: Findings, declared: Declared
-) -> None:
-    """Resolves every point; what only all points together show is checked after."""
+) -> dict[str, set[str]]:
+    """Resolves every point; what only all points together show is checked after.
+
+    Returns the names of parts that roles have at any point, of roles whose workload names them.
+    """
+    parts: dict[str, set[str]] = {}
     seen: set[str] = set()
     reached = active = False
     for point in design.combinations():
@@ -313,12 +318,15 @@ def _resolve_all(
         if resolver.exhausted:
             if resolver.too_large:
                 _refuse_values(findings)
-            return
+            return {}
         if study is None:
             continue
         seen |= set(study.wiring.cables) | set(study.wiring.switches) | set(study.wiring.routers)
         active = active or any(role.active for role in study.roles.values())
         check_declared(study.roles, declared, findings)
+        for name, role in study.roles.items():
+            if (named := WORKLOADS[role.workload].part_names) is not None:
+                parts.setdefault(name, set()).update(named(role.parameters))
     if not reached:
         findings.add(("exclude",), "the exclusions leave no design point", "exclude less", key=True)
     elif not len(findings.mistakes):
@@ -331,6 +339,7 @@ def _resolve_all(
             )
         elif not active:
             findings.add(("roles",), "every role is switched off at every point", "enable one", key=True)
+    return {} if len(findings.mistakes) else parts
 
 
 def _check_described(root: Node, seen: set[str], findings: Findings) -> None:

@@ -3,7 +3,7 @@ judged?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -45,18 +45,21 @@ def mistakes(
     factors: Factors,
     roles: Mapping[str, str] | Iterable[str],
     entities: Iterable[str] | None = None,
+    parts: Mapping[str, Set[str]] | None = None,
 ) -> list[Mistake]:
     """Every mistake of one claim; empty when it can be judged."""
     workloads = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
+    parts = parts or {}
     known = None if entities is None else set(entities)
     if claim.members:
-        every = (found for member in claim.members for found in mistakes(member, factors, workloads, known))
+        each = (mistakes(member, factors, workloads, known, parts) for member in claim.members)
+        every = (found for one in each for found in one)
         return list(dict.fromkeys(every))
     found: list[Mistake] = []
     for term in claim.expression.terms:
         for path in (term.path, term.over_path):
             if path is not None:
-                found += _path_mistakes(path, term.column, workloads, known)
+                found += _path_mistakes(path, term.column, workloads, known, parts)
     for condition in claim.where:
         wrong = _factor_mistake(condition.factor, condition.column, factors)
         if wrong:
@@ -85,7 +88,11 @@ def _without(factors: Factors, name: str) -> Factors:
 
 
 def _path_mistakes(
-    path: MetricPath, column: int, workloads: Mapping[str, str], entities: set[str] | None
+    path: MetricPath,
+    column: int,
+    workloads: Mapping[str, str],
+    entities: set[str] | None,
+    parts: Mapping[str, Set[str]],
 ) -> list[Mistake]:
     if path.declared is not None:
         return []  # of a role that declares it
@@ -97,7 +104,9 @@ def _path_mistakes(
         return []
     role, _, part = path.role.partition(".")
     if part and (declared := WORKLOADS.get(workloads.get(role, ""))) and declared.parts:
-        return _path_mistakes(replace(path, role=role), column, workloads, entities)
+        if role in parts and part not in parts[role]:
+            return [_no_part(role, part, column, parts[role])]
+        return _path_mistakes(replace(path, role=role), column, workloads, entities, parts)
     if path.role not in workloads:
         cure = did_you_mean(role, workloads) if workloads else "declare the role"
         return [Mistake(column, f"'{path.role}' is not a role", cure)]
@@ -107,6 +116,13 @@ def _path_mistakes(
         what = f"{metric.key} is not measured by {workload}, the workload of '{path.role}'"
         return [Mistake(column, what, f"it measures {', '.join(measured)}")]
     return []
+
+
+def _no_part(role: str, part: str, column: int, parts: Set[str]) -> Mistake:
+    if not parts:
+        what = f"no part of '{role}' has values of its own"
+        return Mistake(column, what, f"write '{role}' without '{part}'")
+    return Mistake(column, f"'{role}' does no '{part}'", did_you_mean(part, sorted(parts)))
 
 
 def _factor_mistake(factor: str, column: int, factors: Factors) -> Mistake | None:

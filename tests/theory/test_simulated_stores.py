@@ -207,12 +207,75 @@ def test_lost_packets_cost_time_and_no_object() -> None:
     )
 
 
+def test_a_connection_that_nobody_answered_begins_again() -> None:
+    """The client's SYNs go to nobody for 200 s. The last goes after 127 s, is given up after 191 s, and others follow."""
+    values = world(1, LOOKUPS["elastic_hash"], rate_per_s=1, count=230, duration_ns=10**12)
+    values["timeline"] = [
+        {"id": "away", "do": "reset", "guest": "a", "for_ns": 200 * 10**9},
+        {"id": "measure", "do": "run", "role": "probe", "after": {"event": "away.started"}},
+    ]
+    values["limits"] = {"run_ns": 10**12}
+    rows, _, _ = played(values)
+    due_s = (rows["intended_ns"] - rows["intended_ns"].min()) // 10**9
+    assert set(rows["outcome"][due_s < 190]) == {ENDINGS.index("timed_out")}
+    assert set(rows["outcome"][due_s > 207]) == {ENDINGS.index("done")}
+
+
 def test_operations_at_a_rate_are_due_by_their_schedule_whatever_has_ended() -> None:
     rows, _, _ = played(world(1, rate_per_s=2000, threads=1, count=300))
     assert set(np.diff(rows["intended_ns"])) == {500_000}
     waits = took(rows)
     assert waits[-1] > waits[0] or waits[-1] >= on_disk_ns(1000)
     assert (rows["sent_ns"] == rows["intended_ns"]).all()
+
+
+def test_an_operation_at_a_rate_without_a_free_object_has_failed_and_is_counted() -> None:
+    """40 objects; each of 60 deletions takes longer than they are apart, so 20 find nothing."""
+    values = then(world(2), operations={"delete": 1.0}, rate_per_s=5000, threads=1, count=60)
+    rows, own, _ = played(values, "next")
+    skipped = rows["outcome"] == ENDINGS.index("skipped")
+    assert (rows["outcome"].size, int(skipped.sum()), own["skipped_operations"]) == (60, 20, 20)
+    assert set(rows["operation"][skipped]) == {OPERATIONS.index("delete")}
+    assert (rows["finished_ns"][skipped] == rows["intended_ns"][skipped]).all()
+    assert set(np.diff(np.sort(rows["intended_ns"]))) == {200_000}
+    assert own["objects"] == 0
+
+
+@pytest.mark.parametrize("nodes", [3, 4])
+def test_a_store_of_few_nodes_has_all_copies_by_multicast(nodes: int) -> None:
+    """A quorum of three copies is two of three nodes, so more than that have to answer before holders are chosen."""
+    values = then(
+        world(nodes, {"copies": 3}, threads=4, count=60), operations={"read": 1.0, "overwrite": 1.0}
+    )
+    rows, own, _ = played(values, "next")
+    assert set(rows["outcome"]) == {ENDINGS.index("done")}
+    assert (own["objects"], own["object_copies"], own["missing_copies"]) == (60, 180, 0)
+    assert took(rows).max() < 50 * MS, "no question was asked twice"
+
+
+def test_sizes_are_drawn_by_their_shares_and_change_no_operation() -> None:
+    def sizes(**role: Any) -> tuple[Any, Any]:
+        values = world(
+            4,
+            {"copies": 2},
+            threads=4,
+            count=600,
+            operations={"create": 1.0, "overwrite": 1.0, "stat": 1.0},
+            **role,
+        )
+        if "object_sizes" in role:
+            del values["roles"]["probe"]["object_bytes"]
+        rows = played(values)[0]
+        wrote = rows["operation"] != OPERATIONS.index("stat")
+        assert set(rows["outcome"]) == {ENDINGS.index("done")}
+        return np.bincount(rows["operation"]), rows["object_bytes"][wrote]
+
+    one, fixed = sizes()
+    several, drawn = sizes(object_sizes=[[0, 3.0], [1000, 1.0]])
+    assert set(fixed) == {1000}
+    assert set(drawn) == {0, 1000}
+    assert (drawn == 0).mean() == pytest.approx(0.75, abs=4 * (0.75 * 0.25 / drawn.size) ** 0.5)
+    assert abs(one - several).max() < 60, "the same draws, in the order in which threads go on"
 
 
 def test_equal_seeds_give_equal_operations_and_other_seeds_others() -> None:
@@ -243,10 +306,6 @@ def test_what_cannot_be_played_is_refused_with_the_cure() -> None:
     values["world"]["services"]["depot"] |= LOOKUPS["ring"]
     assert refused(values) == []
     values = world(3)
-    values["world"]["services"]["depot"]["copies"] = 3
-    (line,) = refused(values)
-    assert line.startswith("services.depot.on: by multicast the nodes of a new object are chosen once 2 of 3")
-    values = world(3)
     values["roles"]["probe"]["from"] = "n2"
     assert any(
         line.startswith("roles.probe.from: n2 is part of the store 'depot'") for line in refused(values)
@@ -268,7 +327,9 @@ def test_what_a_store_would_be_played_wrongly_with_is_refused() -> None:
         {"id": "off", "do": "reset", "guest": "n1", "after": {"event": "measure.finished"}},
     ]
     (line,) = refused(values)
-    assert line.startswith("timeline[1].guest: n1 is part of a store, whose nodes keep all that they hold")
+    assert line.startswith(
+        "timeline[1].guest: n1 is part of a store, and what a node loses by that is not known"
+    )
 
 
 def test_all_roles_reach_a_peer_at_one_address() -> None:
@@ -300,6 +361,87 @@ def test_what_a_plan_leaves_out_of_a_store_is_as_in_a_file() -> None:
     assert (own["objects"], own["object_copies"]) == (40, 120)
 
 
+def lost(operation: str, store: Values, plus_ns: int = 0, **load: Any) -> Values:
+    """200 objects, then clients that read and overwrite, while the timeline does something to n1 and the store recovers."""
+    values = then(
+        world(4, {"copies": 2, "timeout_ns": 400 * MS, **store}, threads=8, count=200),
+        **{"operations": {"read": 100.0, "overwrite": 1.0}, "count": 10**6, "duration_ns": 3_000 * MS} | load,
+    )  # fmt: skip
+    call = {"do": "call", "service": "depot", "args": {"guest": "n1"}}
+    values["timeline"] = [
+        {"id": "measure", "do": "run", "role": "probe"},
+        {"id": "load", "do": "run", "role": "next", "after": {"event": "measure.finished"}},
+        {"id": "lose", "op": operation, "after": {"event": "load.started", "plus_ns": 100 * MS}, **call},
+        *([{"id": "mend", "op": "heal", "after": {"event": "lose.done", "plus_ns": plus_ns}, **call}] if plus_ns else []),
+        {"id": "whole", "do": "wait", "until": {"call": "depot.recovered", "every_ns": MS}, "timeout_ns": 2_500 * MS,
+         "on_timeout": "censor", "after": {"event": "mend.done" if plus_ns else "lose.done"}},
+        {"id": "drain", "do": "wait", "for_ns": 500 * MS, "after": {"event": "load.finished"}},
+    ]  # fmt: skip
+    return values
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_a_wiped_node_gets_its_copies_back_and_no_answered_write_is_lost(lookup: str) -> None:
+    rows, own, _ = played(lost("wipe_node", LOOKUPS[lookup]), "next")
+    assert own["recovery_missing"] > 50
+    assert own["recovery_made"] > 0.5 * own["recovery_missing"], "the rest was overwritten meanwhile"
+    times = [own[f"recovery_{name}_ns"] for name in ("known", "first", "half", "most", "whole")]
+    assert times == sorted(times)
+    assert 400 * MS <= times[0] < times[-1] < 2_500 * MS, "its lists begin one time-out after its return"
+    assert not any(
+        own[key] for key in ("lost_objects", "stale_objects", "wrong_operations", "missing_copies")
+    )
+    done = rows["outcome"] == ENDINGS.index("done")
+    assert done.mean() > 0.9
+
+
+def test_a_node_that_failed_comes_back_with_what_its_disk_has_and_lacks_what_was_written_meanwhile() -> None:
+    quorum = {"copies": 3, "write_quorum": 2, "read_quorum": 2, **LOOKUPS["ring"]}
+    values = lost("fail_node", quorum, plus_ns=700 * MS)
+    rows, own, _ = played(values, "next")
+    assert 0 < own["recovery_missing"] < 400
+    assert own["recovery_known_ns"] >= (700 + 400) * MS
+    assert not any(
+        own[key] for key in ("lost_objects", "stale_objects", "wrong_operations", "missing_copies")
+    )
+    away = (rows["intended_ns"] - rows["intended_ns"][0] > 100 * MS) & (
+        rows["intended_ns"] - rows["intended_ns"][0] < 700 * MS
+    )
+    done = rows["outcome"] == ENDINGS.index("done")
+    assert done[away].any(), "two of three copies are enough"
+
+
+def test_a_recovery_that_does_not_end_is_censored() -> None:
+    values = lost("fail_node", LOOKUPS["elastic_hash"])
+    outcome, kept = simulated(values, 1)
+    assert (outcome.status, outcome.censored) == ("ok", ("whole",))
+    own = {key: value for (entity, key), value in counters(kept, "stop").items() if entity == "next/server"}
+    assert "recovery_whole_ns" not in own
+    assert own["missing_copies"] > 0
+
+
+def test_survivors_that_watch_each_other_make_the_copies_of_a_silent_node() -> None:
+    watch = {"beat_ns": 20 * MS, "silence_ns": 100 * MS, "copies": 3, "write_quorum": 2, "read_quorum": 2}
+    values = lost("fail_node", {**LOOKUPS["ring"], **watch}, operations={"read": 1.0})
+    _, own, _ = played(values, "next")
+    assert 80 * MS <= own["recovery_known_ns"] <= 130 * MS
+    assert own["recovery_made"] == own["recovery_missing"] > 50
+    assert (own["missing_copies"], own["lost_objects"]) == (0, 0)
+
+
+def test_each_stream_and_each_partition_of_a_recovery_costs_its_time() -> None:
+    def whole(**store: Any) -> int:
+        values = lost("wipe_node", {**LOOKUPS["ring"], **store}, operations={"stat": 1.0})
+        own = played(values, "next")[1]
+        return own["recovery_whole_ns"] - own["recovery_known_ns"]
+
+    fast, slow = whole(), whole(recovery_streams=1)
+    assert slow > 2 * fast
+    partitions = 1024 * 2 // 4
+    assert whole(scan_ns=2 * MS) == pytest.approx(partitions * 2 * MS, rel=0.05)
+    assert whole(scan_ns=2 * MS, scans=4) == pytest.approx(partitions * 2 * MS / 4, rel=0.2)
+
+
 FILE = """
 version: 1
 name: proxied
@@ -314,6 +456,41 @@ services:
 roles:
   fill: {workload: objects, from: h1.client, to: depot, operations: create, count: 30}
 """
+
+
+def test_a_file_names_sizes_and_a_mix() -> None:
+    text = FILE.replace("PROXIES", "[h1.p1]")
+
+    def parameters(role: str) -> dict[str, Any]:
+        experiment = load_text(text.replace("operations: create, count: 30", role))
+        return plan_run(experiment, experiment.points()[0], 0).roles["fill"].parameters
+
+    found = parameters("operations: like SPECsfs2008, size: {0 B: 1, 10 kB: 3}")
+    assert found["operations"] == {"create": 1, "read": 18, "overwrite": 10, "delete": 1, "stat": 63}
+    assert found["object_sizes"] == [[0, 1.0], [10_000, 3.0]]
+    assert "object_bytes" not in found
+    assert parameters("operations: create, size: [1 kB, 2 kB]")["object_sizes"] == [[1000, 1.0], [2000, 1.0]]
+    with pytest.raises(ExperimentError, match="are no sizes; write 2 to 1000 different ones"):
+        parameters("operations: create, size: [1 kB, 1 kB]")
+    with pytest.raises(ExperimentError, match="an object is at most 1 GiB"):
+        parameters("operations: create, size: [1 kB, 2 GiB]")
+
+
+def test_operations_of_a_store_are_of_one_node() -> None:
+    text = (
+        FILE.replace("PROXIES", "[h1.p1]")
+        + """
+timeline:
+  - {id: fill, do: run, role: fill}
+  - {id: lose, do: call, service: depot, op: OP, after: fill.finished}
+"""
+    )
+    with pytest.raises(ExperimentError, match="'wipe_node' is of one guest, and none is named"):
+        load_text(text.replace("OP", "wipe_node"))
+    with pytest.raises(ExperimentError, match="is not one of the service's guests"):
+        load_text(text.replace("OP,", "fail_node, args: {guest: h1.p1},"))
+    load_text(text.replace("OP,", "fail_node, args: {guest: h2.n1},"))
+    load_text(text.replace("OP", "heal"))
 
 
 def test_threads_of_operations_at_a_rate_are_a_mistake() -> None:
@@ -339,3 +516,31 @@ def test_a_file_names_as_many_proxies_as_it_likes_and_a_client_stays_at_one(prox
     ]
     assert len(busy) == 1
     assert busy[0] in proxies
+
+
+@pytest.mark.parametrize(
+    ("claim", "found"),
+    [
+        ("load.read.operation_time.mean <= 1 s", None),
+        ("load.delete.operation_time.mean <= 1 s", "'load' does no 'delete'"),
+        ("fill.operation_time.mean <= 1 s", None),
+        ("fill.create.operation_time.mean <= 1 s", "no part of 'fill' has values of its own"),
+    ],
+)
+def test_a_claim_is_about_operations_that_its_role_does(claim: str, found: str | None) -> None:
+    """`load` reads at one level of a factor, and overwrites at all."""
+    text = (
+        FILE.replace("PROXIES", "[h1.p1]")
+        + """
+  load: {workload: objects, from: h1.client, to: depot, folder: fill, operations: "${mix}", count: 30}
+factors:
+  mix: {reads: {overwrite: 1, read: 1}, creates: {overwrite: 1, create: 1}}
+claims:
+  - {id: one, text: "CLAIM"}
+""".replace("CLAIM", claim)
+    )
+    if found is None:
+        load_text(text)
+        return
+    with pytest.raises(ExperimentError, match=found):
+        load_text(text)

@@ -113,11 +113,25 @@ impl Node {
     /// How far its recovery is, or how far its last one came; of a spread, if one is under way.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        match (&self.spread, &self.recovery) {
-            (Some(spread), _) => spread.progress(),
-            (None, Some(recovery)) => recovery.progress(),
-            (None, None) => self.condition.progress,
-        }
+        self.spreading().unwrap_or_else(|| self.own_progress())
+    }
+
+    /// How far its own recovery is, or how far its last one came.
+    #[must_use]
+    pub fn own_progress(&self) -> Progress {
+        self.recovery.as_ref().map_or(self.condition.progress, Recovery::progress)
+    }
+
+    /// How far it is with copies for a node that it suspects.
+    #[must_use]
+    pub fn spreading(&self) -> Option<Progress> {
+        self.spread.as_ref().map(Spread::progress)
+    }
+
+    /// Whether it knows what it lacks.
+    #[must_use]
+    pub fn knows(&self) -> bool {
+        self.recovery.as_ref().is_none_or(Recovery::is_known)
     }
 
     /// Whether it recovers.

@@ -103,6 +103,11 @@ impl Recovery {
         self.progress
     }
 
+    /// Whether it is known what the node lacks.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.asks.is_none()
+    }
+
     /// Whether nothing is left to do.
     pub(crate) fn is_over(&self) -> bool {
         self.asks.is_none()

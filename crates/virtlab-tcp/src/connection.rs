@@ -121,6 +121,12 @@ impl Connection {
         self.phase == Phase::Open
     }
 
+    /// Whether the other end has answered none of its SYNs, and no more will be sent.
+    #[must_use]
+    pub fn has_given_up(&self) -> bool {
+        self.phase == Phase::SynSent && !self.syn_due && self.syn_at.is_none() && self.syn_tries > SYN_TRIES
+    }
+
     /// Bytes that can be written now.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {

@@ -921,8 +921,8 @@ ObjectsRole = TypedDict(
         "enabled": "bool | str",
         "duration": "str",
         "count": "int | str",
-        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\"] | Mapping[str, Any] | str]",
-        "size": "str",
+        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
+        "size": "str | Sequence[str] | Mapping[str, float]",
         "threads": "int | str",
         "rate": "str",
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",
@@ -1069,6 +1069,12 @@ class StoreService(TypedDict, total=False):
     cache: str
     question: str
     timeout: str
+    recovery_streams: int | str
+    recovery_rate: str
+    scan: str
+    scans: int | str
+    beat: str
+    silence: str
 
 
 class Brought(TypedDict, total=False):

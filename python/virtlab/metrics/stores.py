@@ -12,6 +12,8 @@ from virtlab.metrics.statistic import DISTRIBUTION
 _SHARE = ("ratio", "count")
 _PER_OPERATION = ("mean", "total")
 _COUNTED = "counted by the store over the role's whole time"
+_SINCE = "the store's nodes, from the call of fail_node or wipe_node"
+_ONCE = ("total",)
 _AUDITED = "nodes compared with what clients know, when the run ends"
 
 STORES = by_key(
@@ -24,6 +26,11 @@ STORES = by_key(
         "operation_rate", "1/s", "higher",
         "Operations done and verified per second, from the first that was due to the last that was done.",
         "answers over their time", ("mean",), "role", "operations per second",
+    ),
+    Metric(
+        "content_rate", "byte/s", "higher",
+        "Content of objects that were created, overwritten or read per second, over the time of `operation_rate`.",
+        "answers over their time", ("mean",), "role", "content per second",
     ),
     Metric(
         "timed_out_operations", "ratio", "lower", "Operations that too few nodes answered in time.",
@@ -39,13 +46,18 @@ STORES = by_key(
         "the answer against what was written", _SHARE, "role", "wrong content",
     ),
     Metric(
+        "skipped_operations", "ratio", "lower",
+        "Operations that were due at a rate and not begun, since other operations had each object.",
+        "the client's choice of an object", _SHARE, "role", "operations without an object",
+    ),
+    Metric(
         "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",
         "the client's attempts", _SHARE, "role", "retries of operations",
     ),
     Metric(
         "without_object", "count", "neither",
         "Draws of an operation for which there was no object that no other operation had. Another is drawn instead; after "
-        "64 in a row a thread ends, and one that was due at a rate is left out.",
+        "64 in a row a thread ends, and an operation that was due at a rate is one of `skipped_operations`.",
         "counted by the client over its whole time", ("total",), "role", "draws without an object",
     ),
     Metric(
@@ -89,5 +101,41 @@ STORES = by_key(
         "Objects whose last write or deletion was not answered, or answered with 'missing'. They are left alone, and not "
         "looked for in the end.",
         "counted by the clients", ("count",), "role", "objects in doubt",
+    ),
+    Metric(
+        "recovered_ratio", "ratio", "higher",
+        "Copies made again of those that were missing after nodes had failed or were wiped; 1 once all are.",
+        "counted by the nodes that make them", ("ratio",), "role", "recovered copies",
+    ),
+    Metric(
+        "recovery_missing", "count", "neither", "Copies that had to be made again.", "counted by the nodes that make them",
+        ("count",), "role", "copies to make again",
+    ),
+    Metric(
+        "recovery_detection", "ns", "lower",
+        "Time from the first node lost in the run until the store knew which copies are missing.", _SINCE, _ONCE, "role",
+        "time until a loss is known",
+    ),
+    Metric(
+        "recovery_first", "ns", "lower", "Time from the first node lost until a first copy was made again.", _SINCE, _ONCE,
+        "role", "time until the first copy",
+    ),
+    Metric(
+        "recovery_half", "ns", "lower", "Time from the first node lost until half of the missing copies were made again.",
+        _SINCE, _ONCE, "role", "time until half is recovered",
+    ),
+    Metric(
+        "recovery_most", "ns", "lower", "Time from the first node lost until 90 % of the missing copies were made again.",
+        _SINCE, _ONCE, "role", "time until 90 % is recovered",
+    ),
+    Metric(
+        "recovery_whole", "ns", "lower",
+        "Time from the first node lost until all missing copies were made again. Absent where the run ended before.", _SINCE,
+        _ONCE, "role", "recovery time",
+    ),
+    Metric(
+        "recovery_rate", "byte/s", "higher",
+        "Content of the copies that were made again, over the time from when it was known what is missing until all were.",
+        "counted by the nodes that make them", ("mean",), "role", "rate of recovery",
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions.reset import RESET
 from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE
+from virtlab.catalogue.workloads.objects import largest_bytes
 from virtlab.plan import Plan, Refusal, Role, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.clusters import towards
@@ -117,7 +118,7 @@ def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Itera
     disks = [(guest, plan.world.guests[guest].disk) for guest in _known(plan, service.on)]
     room = min(((disk.size_bytes, guest) for guest, disk in disks if disk is not None), default=None)
     for each, role in roles.items():
-        size_bytes = int(role.parameters.get("object_bytes", 0))
+        size_bytes = largest_bytes(role.parameters)
         if room is not None and size_bytes + RECORD_BYTES > room[0]:
             reason = f"an object of {size_bytes} B and its record of {RECORD_BYTES} B do not fit on the disk of {room[1]}"
             yield Refusal(
@@ -129,8 +130,10 @@ def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
     """A guest that is reset loses what its memory held, and no node is played so."""
     for position, action in enumerate(plan.timeline):
         if action.do == RESET.name and action.guest in guests_of(service):
-            reason = f"{action.guest} is part of a store, whose nodes keep all that they hold"
-            yield Refusal(f"timeline[{position}].guest", reason, "reset another guest, or cut a link of it")
+            reason = f"{action.guest} is part of a store, and what a node loses by that is not known"
+            yield Refusal(
+                f"timeline[{position}].guest", reason, "call 'fail_node' and 'heal' of the store instead"
+            )
 
 
 def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:

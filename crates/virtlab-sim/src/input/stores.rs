@@ -2,7 +2,7 @@
 
 use super::{Finding, Input, Role, RoleEnd};
 use serde::Deserialize;
-use virtlab_store::{Ack, Form, Lookup, Policy, WrittenBy};
+use virtlab_store::{Ack, Form, Lookup, Policy, Scan, WrittenBy};
 use virtlab_wire::Nanos;
 
 /// A store.
@@ -51,7 +51,38 @@ pub struct Given {
     pub question_ns: u64,
     /// An operation that is not done after it has failed.
     pub timeout_ns: u64,
+    /// How lost copies are made again.
+    #[serde(flatten)]
+    pub recovery: Recovery,
 }
+
+/// How lost copies are made again.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Recovery {
+    /// Objects that are under way at the same time; absent: 16.
+    #[serde(default)]
+    pub recovery_streams: Option<u32>,
+    /// No more than that; absent: as fast as links and disks allow.
+    #[serde(default)]
+    pub recovery_byte_per_s: Option<u64>,
+    /// What each partition of a ring costs before its objects are looked for.
+    #[serde(default)]
+    pub scan_ns: Option<u64>,
+    /// Partitions that are scanned at the same time; absent: one.
+    #[serde(default)]
+    pub scans: Option<u32>,
+    /// How often nodes tell each other that they are there; absent: they do not.
+    #[serde(default)]
+    pub beat_ns: Option<u64>,
+    /// After how long a silent node is taken for lost; absent: four beats.
+    #[serde(default)]
+    pub silence_ns: Option<u64>,
+}
+
+/// Objects that are under way to a node that recovers.
+const STREAMS: u32 = 16;
+/// Beats that may be missed.
+const BEATS: u64 = 4;
 
 /// How holders are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -118,7 +149,14 @@ impl Store {
             proxies: u32::try_from(self.proxies.len()).unwrap_or(u32::MAX),
             question: Nanos(own.question_ns),
             give_up: Nanos(own.timeout_ns),
-            recovery: Form { streams: 16, rate_byte_per_s: None, scan: None },
+            recovery: Form {
+                streams: own.recovery.recovery_streams.unwrap_or(STREAMS),
+                rate_byte_per_s: own.recovery.recovery_byte_per_s,
+                scan: own
+                    .recovery
+                    .scan_ns
+                    .map(|cost| Scan { cost: Nanos(cost), at_once: own.recovery.scans.unwrap_or(1) }),
+            },
         };
         policy.check().map_err(|nonsense| {
             Finding::new(
@@ -128,6 +166,13 @@ impl Store {
             )
         })?;
         Ok(policy)
+    }
+
+    /// How often its nodes tell each other that they are there, and after how long one is taken for lost, if they do.
+    pub fn watch(&self) -> Option<(Nanos, Nanos)> {
+        let Recovery { beat_ns, silence_ns, .. } = self.parameters.recovery;
+        let beat_ns = beat_ns?;
+        Some((Nanos(beat_ns), Nanos(silence_ns.unwrap_or(BEATS * beat_ns))))
     }
 
     /// The ends of all of its peers: nodes, proxies, then the clients of a world, which are roles that ask it.

@@ -60,6 +60,13 @@ impl Wire {
         self.first += 1;
         self.segments.pop_front()
     }
+
+    /// What is under way belongs to a connection that is no more.
+    fn forget(&mut self) {
+        self.first += self.segments.len() as u64;
+        self.segments.clear();
+        self.overtaken.clear();
+    }
 }
 
 struct End {
@@ -77,6 +84,7 @@ pub struct Flow {
     segment_bytes: u32,
     role: usize,
     number: u32,
+    options: Options,
     ends: [End; 2],
 }
 
@@ -126,7 +134,7 @@ impl Flow {
         };
         let ends =
             [end(Connection::closed(options), sockets[0]), end(Connection::listening(options), sockets[1])];
-        Ok(Self { ip_header_bytes, segment_bytes, role: index, number, ends })
+        Ok(Self { ip_header_bytes, segment_bytes, role: index, number, options, ends })
     }
 
     /// The client begins the handshake.
@@ -150,6 +158,15 @@ impl Flow {
     pub fn end_both(&mut self) {
         for end in &mut self.ends {
             end.connection.end();
+        }
+    }
+
+    /// Nothing is left of the connection at either end, and another can begin.
+    pub fn renew(&mut self) {
+        let connections = [Connection::closed(self.options), Connection::listening(self.options)];
+        for (end, connection) in self.ends.iter_mut().zip(connections) {
+            end.connection = connection;
+            end.wire.forget();
         }
     }
 

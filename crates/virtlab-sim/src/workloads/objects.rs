@@ -1,15 +1,16 @@
 //! `objects`: operations on objects of a distributed store, by threads in turns or at a rate; each answer is verified.
 //!
 //! An operation is drawn by its share, then an object that is free for it. Where no object is free, that is counted, and
-//! drawn again; a thread for which nothing can be done after so many draws ends. Operations count from when they were due, at
-//! a rate as in a closed loop; those that are under way when the time is over are waited for.
+//! drawn again; where nothing can be done after so many draws, a thread ends, and an operation that was due at a rate has
+//! failed. Operations count from when they were due, at a rate as in a closed loop; those that are under way when the time
+//! is over are waited for.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{OperationRow, Table};
-use crate::servers::stores::{Deed, Pick};
+use crate::servers::stores::{Deed, Found, Pick};
 use crate::workloads::store::settle;
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use serde::Deserialize;
@@ -28,7 +29,10 @@ pub const KIND: Kind = Kind {
 
 const NAME: &str = "objects";
 
-/// Draws in a row without an object, after which a thread ends.
+/// Ways in which an operation ends: see [`Found`].
+const ENDINGS: usize = 5;
+
+/// Draws in a row without an object, after which a thread ends, or an operation fails.
 const DRAWS: u32 = 64;
 
 /// What a role says.
@@ -40,7 +44,11 @@ struct Parameters {
     count: Option<u64>,
     /// Shares, which need not have any sum.
     operations: BTreeMap<String, f64>,
+    #[serde(default)]
     object_bytes: u64,
+    /// In place of one size: several, with shares of any sum.
+    #[serde(default)]
+    object_sizes: Vec<(u64, f64)>,
     threads: u32,
     rate_per_s: Option<u64>,
     #[serde(default)]
@@ -50,6 +58,30 @@ struct Parameters {
 
 impl parameters::Role for Parameters {
     const NAME: &str = NAME;
+}
+
+/// Sizes of objects, each with the sum of shares up to it. What operations are drawn does not depend on them.
+struct Sizes {
+    all: Vec<(f64, u64)>,
+    draws: Stream,
+}
+
+impl Sizes {
+    fn new(own: &Parameters, seed: u64) -> Self {
+        let mut sum = 0.0;
+        let summed = own.object_sizes.iter().map(|(bytes, share)| {
+            sum += share;
+            (sum, *bytes)
+        });
+        Self { all: summed.collect(), draws: Stream::new(seed, "sizes") }
+    }
+
+    /// That of the next object; one that is not of several is given.
+    fn next(&mut self, only: u64) -> u64 {
+        let Some((all, last)) = self.all.last().copied() else { return only };
+        let drawn = self.draws.uniform() * all;
+        self.all.iter().find(|(sum, _)| drawn < *sum).map_or(last, |(_, bytes)| *bytes)
+    }
 }
 
 struct Open {
@@ -66,6 +98,7 @@ pub struct Objects {
     folder: usize,
     own: Parameters,
     deeds: Vec<(f64, Deed)>,
+    sizes: Sizes,
     draws: Stream,
     schedule: Schedule,
     start_ns: u64,
@@ -82,7 +115,7 @@ struct Ended {
     retries: u64,
     /// At a rate: operations that were due.
     due: u64,
-    by_found: [u64; 4],
+    by_found: [u64; ENDINGS],
     over: bool,
 }
 
@@ -119,6 +152,7 @@ impl Objects {
             role: index,
             client,
             folder,
+            sizes: Sizes::new(&own, seed),
             draws: Stream::new(seed, "operations"),
             schedule: Schedule::PerSecond { rate_pps }.with(own.arrivals, seed),
             own,
@@ -134,27 +168,38 @@ impl Objects {
         self.ended.over || self.own.count.is_some_and(|count| self.begun >= count)
     }
 
-    fn pick(&mut self, network: &mut Network) -> Option<Pick> {
-        let (store, folder, bytes) = (self.client.0, self.folder, self.own.object_bytes);
+    /// What to do next; of the last draw, where no object was free for any.
+    fn pick(&mut self, network: &mut Network) -> Result<Pick, Deed> {
+        let (store, folder) = (self.client.0, self.folder);
+        let bytes = self.sizes.next(self.own.object_bytes);
+        let mut last = Deed::Create;
         for _ in 0..DRAWS {
             let all = self.deeds.last().map_or(0.0, |(sum, _)| *sum);
             let drawn = self.draws.uniform() * all;
-            let deed = self.deeds.iter().find(|(sum, _)| drawn < *sum).map(|(_, deed)| *deed)?;
+            let Some((_, deed)) = self.deeds.iter().find(|(sum, _)| drawn < *sum) else { continue };
             let chosen = self.draws.below(u64::MAX);
-            let pick = network.servers.stores.at(store).folder(folder).pick(deed, chosen, bytes);
-            if pick.is_some() {
-                return pick;
+            if let Some(pick) = network.servers.stores.at(store).folder(folder).pick(*deed, chosen, bytes) {
+                return Ok(pick);
             }
+            last = *deed;
             self.ended.without_object += 1;
         }
-        None
+        Err(last)
     }
 
     fn begin(&mut self, intended_ns: u64, network: &mut Network) {
         if self.is_enough() {
             return;
         }
-        let Some(pick) = self.pick(network) else { return };
+        let pick = match self.pick(network) {
+            Ok(pick) => pick,
+            Err(deed) if self.own.rate_per_s.is_some() => {
+                self.begun += 1;
+                let times = [intended_ns, network.now_ns, network.now_ns];
+                return self.end(deed, Found::Skipped, times, 0, 0);
+            }
+            Err(_) => return,
+        };
         let number = self.begun;
         self.begun += 1;
         self.open.insert(number, Open { pick, intended_ns, sent_ns: network.now_ns });
@@ -162,6 +207,22 @@ impl Objects {
         let now = Nanos(network.now_ns);
         network.servers.stores.at(store).begin(now, peer, number, pick.key, pick.task);
         settle(store, peer, network);
+    }
+
+    /// An operation has ended, that was due, sent and done at these instants.
+    fn end(&mut self, deed: Deed, found: Found, times_ns: [u64; 3], object_bytes: u64, retries: u32) {
+        self.ended.by_found[found as usize] += 1;
+        self.ended.retries += u64::from(retries);
+        let [intended_ns, sent_ns, finished_ns] = times_ns.map(|at_ns| at_ns as i64);
+        self.ended.rows.push(OperationRow {
+            operation: deed as i32,
+            outcome: found as i32,
+            intended_ns,
+            sent_ns,
+            finished_ns,
+            object_bytes: object_bytes as i64,
+            retries: retries as i32,
+        });
     }
 
     /// At a rate: the next operation is due.
@@ -206,17 +267,7 @@ impl Workload for Objects {
             let Some(Open { pick, intended_ns, sent_ns }) = self.open.remove(&number) else { continue };
             let folder = self.folder;
             let found = network.servers.stores.at(store).folder(folder).end(&pick, outcome);
-            self.ended.by_found[found as usize] += 1;
-            self.ended.retries += u64::from(retries);
-            self.ended.rows.push(OperationRow {
-                operation: pick.deed as i32,
-                outcome: found as i32,
-                intended_ns: intended_ns as i64,
-                sent_ns: sent_ns as i64,
-                finished_ns: network.now_ns as i64,
-                object_bytes: pick.bytes() as i64,
-                retries: retries as i32,
-            });
+            self.end(pick.deed, found, [intended_ns, sent_ns, network.now_ns], pick.bytes(), retries);
             if self.own.rate_per_s.is_none() {
                 self.begin(network.now_ns, network);
             }
@@ -234,13 +285,14 @@ impl Workload for Objects {
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
-        let [done, timed_out, missing, wrong] = self.ended.by_found;
+        let [done, timed_out, missing, wrong, skipped] = self.ended.by_found;
         let client = vec![
             ("operations", self.begun),
             ("done_operations", done),
             ("timed_out_operations", timed_out),
             ("missing_operations", missing),
             ("wrong_operations", wrong),
+            ("skipped_operations", skipped),
             ("operation_retries", self.ended.retries),
             ("without_object", self.ended.without_object),
         ];

@@ -569,6 +569,9 @@ impl World {
             (Act::Wait, _) if action.operation.is_some() => {
                 self.note(&format!("{id}.started"));
                 self.under_way.waits.insert(index, self.network.now_ns);
+                if self.store_of(index).is_some() {
+                    self.timeline.expect(index, self.network.now_ns);
+                }
                 self.poll();
             }
             (Act::Wait, _) if action.progress.is_some() => {

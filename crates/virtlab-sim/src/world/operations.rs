@@ -1,16 +1,21 @@
-//! Servers that the timeline has fail and serve again, which takes no time, and actions that wait until all of some serve, or
-//! until so much has come to a role.
+//! Servers that the timeline has fail and serve again, which takes no time, nodes of stores that fail, and actions that wait
+//! until all of some serve, until a store has recovered, or until so much has come to a role.
 //!
 //! A wait looks every so often, so it is over at the first of its looks at which they serve. No look before that is played.
-//! What has come to a role changes with every answer, so there each look is.
+//! What has come to a role changes with every answer, and a store with every copy, so there each look is.
 
 use super::{Playing, World};
 use crate::input::Operation;
+use crate::workloads::store;
 
 impl World {
     /// Servers fail, or serve again, or both in this order.
     pub(super) fn operate(&mut self, operation: Option<&Operation>) {
-        let Some(Operation { service, guests, ends, starts, .. }) = operation else { return };
+        let Some(operation) = operation else { return };
+        if let Some(place) = self.network.servers.stores.of_service(&operation.service) {
+            return store::operate(place, operation, &mut self.network);
+        }
+        let Operation { service, guests, ends, starts, .. } = operation;
         for guest in guests {
             let known = (service.clone(), *guest);
             if *ends && self.under_way.failed.insert(known.clone()) {
@@ -60,6 +65,13 @@ impl World {
                 self.timeline.expect(index, self.network.now_ns + progress.every_ns.max(1));
             }
             come
+        } else if let Some((place, every_ns)) = self.store_of(index) {
+            let Some(_) = self.under_way.waits.get(&index) else { return false }; // its time was over before
+            let come = self.network.servers.stores.at(place).is_recovered();
+            if !come {
+                self.timeline.expect(index, self.network.now_ns + every_ns.max(1));
+            }
+            come
         } else {
             action.operation.as_ref().is_none_or(|operation| self.serves(operation))
         };
@@ -67,6 +79,12 @@ impl World {
             self.under_way.waits.remove(&index);
         }
         come
+    }
+
+    /// The place of the store that an action waits for, and how often it looks.
+    pub(super) fn store_of(&self, index: usize) -> Option<(usize, u64)> {
+        let operation = self.input.timeline[index].operation.as_ref()?;
+        Some((self.network.servers.stores.of_service(&operation.service)?, operation.every_ns))
     }
 
     fn serves(&self, operation: &Operation) -> bool {

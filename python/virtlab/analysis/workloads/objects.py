@@ -12,12 +12,17 @@ from typing import Any
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.values import Collector
 from virtlab.analysis.workloads import health
-from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS, parts
-from virtlab.lazy import NDArray
+from virtlab.catalogue.workloads.objects import CARRYING, ENDINGS, OPERATIONS, parts
+from virtlab.lazy import NDArray, np
 
 NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
 NO_OBJECT = "no object that can be looked for is there in the end"
+NOT_REACHED = "it was not reached before the run ended"
+RECOVERY = {
+    "recovery_detection": "recovery_known_ns", "recovery_first": "recovery_first_ns",
+    "recovery_half": "recovery_half_ns", "recovery_most": "recovery_most_ns", "recovery_whole": "recovery_whole_ns",
+}  # fmt: skip
 PER_OPERATION = {
     "lookup_messages": "lookup_messages", "lookup_bytes": "lookup_bytes", "store_messages": "messages",
     "store_bytes": "message_bytes",
@@ -51,6 +56,10 @@ def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]]) -> None:
     took_ns = float(finished.max() - due.min()) if finished.size else 0.0
     rate = finished.size / took_ns * 1e9 if took_ns > 0 else None
     out.add("operation_rate", "mean", rate, int(finished.size), NONE_DONE if count else NONE_DUE)
+    carried = np.isin(rows["operation"][done], [OPERATIONS.index(name) for name in CARRYING])
+    moved = float(rows["object_bytes"][done][carried].sum())
+    carrying = moved / took_ns * 1e9 if took_ns > 0 else None
+    out.add("content_rate", "mean", carrying, int(carried.sum()), NONE_DONE if count else NONE_DUE)
     for ending in ENDINGS[1:]:
         number = int((ended == ENDINGS.index(ending)).sum())
         _share(out, f"{ending}_operations", number, count)
@@ -87,3 +96,21 @@ def _counted(context: RoleContext) -> None:
         out.add(metric, "ratio", number / of if of else None, of, NO_OBJECT)
         out.add(metric, "count", number, of)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
+    _recovered(out, counters)
+
+
+def _recovered(out: Collector, counters: Mapping[str, int]) -> None:
+    """Of the store, whichever role asks it; nothing where no node was lost."""
+    if (missing := counters.get("recovery_missing")) is None:
+        return
+    made, whole_ns = counters["recovery_made"], counters.get("recovery_whole_ns")
+    known_ns = counters.get("recovery_known_ns")
+    over = whole_ns is not None
+    share = 1.0 if over else made / missing if missing else 0.0
+    out.add("recovered_ratio", "ratio", share, missing)
+    out.add("recovery_missing", "count", missing, missing)
+    for metric, name in RECOVERY.items():
+        out.add(metric, "total", counters.get(name), made, NOT_REACHED)
+    took_ns = whole_ns - known_ns if whole_ns is not None and known_ns is not None else 0
+    rate = counters["recovery_bytes"] / took_ns * 1e9 if took_ns > 0 else None
+    out.add("recovery_rate", "mean", rate, made, NOT_REACHED)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from virtlab.catalogue.declaration import Parameter, ServiceKind, Values
-from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION, POSITIVE_SIZE, Kind, choice, shown
+from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, Values
+from virtlab.catalogue.kinds import BYTE_RATE, COUNT, POSITIVE_DURATION, POSITIVE_SIZE, Kind, choice, shown
 from virtlab.catalogue.workloads.objects import OBJECTS
 
 MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
@@ -60,6 +60,16 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("cache", f"copies are confirmed from the disk; write 'ack: {MEMORY}', or remove it"))
     if values["ack"] == MEMORY and values.get("cache_bytes") is None:
         found.append(("ack", "copies are confirmed from a cache; write its size, e.g. 'cache: 1 GiB'"))
+    if values.get("scan_ns") is not None and values["lookup"] != RING:
+        found.append(("scan", f"only a ring has partitions to scan; write 'lookup: {RING}', or remove it"))
+    if values.get("scans") is not None and values.get("scan_ns") is None:
+        found.append(
+            ("scans", "no partition is scanned; write what one costs, e.g. 'scan: 1 s', or remove it")
+        )
+    if values.get("silence_ns") is not None and values.get("beat_ns") is None:
+        found.append(("silence", "nodes say nothing by themselves; write e.g. 'beat: 1 s', or remove it"))
+    elif int(values.get("silence_ns") or 2**62) <= int(values.get("beat_ns") or 0):
+        found.append(("silence", "every node is silent for that long; write more than 'beat'"))
     if int(values["question_ns"]) > int(values["timeout_ns"]):
         found.append(
             ("question", "the operation ends before the question is asked again; write less than 'timeout'")
@@ -77,11 +87,6 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
         return [("on", f"nodes and proxies are more than {PEERS_MAX}; name fewer")]
     if copies > nodes:
         return [("copies", f"there are {nodes} nodes; write at most {nodes}, or name more in 'on'")]
-    heard = nodes - int(values.get("write_quorum") or copies // 2 + 1) + 1
-    if values["lookup"] == MULTICAST and heard < copies:
-        what = f"by multicast the nodes of a new object are chosen once {heard} of {nodes} have answered"
-        cure = f"name at least {nodes + copies - heard} nodes, write 'write_quorum: 1', or another lookup"
-        return [("on", f"{what}, fewer than {copies} copies; {cure}")]
     zones = int(values.get("zones", nodes))
     if values["lookup"] == RING and not copies <= zones <= nodes:
         return [
@@ -138,7 +143,36 @@ STORE = ServiceKind(
             "50 ms",
         ),
         Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "an operation that is not done by then has failed", "10 s"),
+        Parameter(
+            "recovery_streams", COUNT, "recovery_streams",
+            "objects that are under way to a node that recovers, or from each that makes copies; absent: 16",
+        ),
+        Parameter(
+            "recovery_rate", BYTE_RATE, "recovery_byte_per_s",
+            "of a node that recovers, at most; absent: as fast as links and disks allow",
+        ),
+        Parameter("scan", POSITIVE_DURATION, "scan_ns", "of a ring: cost of each partition before its objects are pulled"),
+        Parameter("scans", COUNT, "scans", "partitions that are scanned at the same time; absent: one"),
+        Parameter(
+            "beat", POSITIVE_DURATION, "beat_ns",
+            "nodes say so often that they are there, and make copies for one that is silent; absent: they do not",
+        ),
+        Parameter("silence", POSITIVE_DURATION, "silence_ns", "for which a node is silent that is lost; absent: four beats"),
     ),
+    operations={
+        "fail_node": ServiceOperation(
+            "a node is off until it is healed: it says and hears nothing, and loses what its disk does not have",
+            ends=True, of_one=True,
+        ),
+        "wipe_node": ServiceOperation(
+            "a node loses all that it holds, and comes back at once with an empty disk to get its copies again",
+            ends=True, starts=True, of_one=True,
+        ),
+        "heal": ServiceOperation(
+            "a node that has failed comes back with what its disk has; each asks the others for what it lacks", starts=True
+        ),
+    },
+    progresses={"recovered": "every copy that was lost is made again"},
     speaks=frozenset({OBJECTS.name}),
     port=7100,
     check=_check,

@@ -16,8 +16,8 @@ from virtlab.catalogue.kinds import (
     COUNT,
     NAME_TEXT,
     POSITIVE_DURATION,
-    POSITIVE_SIZE,
     REQUEST_RATE,
+    SIZE,
     Kind,
     PlacedError,
     shown,
@@ -25,26 +25,37 @@ from virtlab.catalogue.kinds import (
 from virtlab.catalogue.measures import SEARCH
 
 NAME = "objects"
+CARRYING = ("create", "read", "overwrite")  # operations that move an object's content
 OPERATIONS = ("create", "read", "overwrite", "delete", "stat")  # by their codes in `operation/1`
-ENDINGS = ("done", "timed_out", "missing", "wrong")  # by their codes there
+ENDINGS = ("done", "timed_out", "missing", "wrong", "skipped")  # by their codes there
 SHARE_MAX = 10**6
 THREADS_MAX = 4096
 OBJECT_MAX_BYTES = 1 << 30
+SIZES_MAX = 1000  # of one role
+# Shares in % by public knowledge of SPECsfs2008's default mix over NFSv3 (published/distributed_storage_facts.csv).
+# LOOKUP 24, GETATTR 26, ACCESS 11, READLINK 1 and FSSTAT 1 are `stat` here; SETATTR 4, READDIRPLUS 2 and READDIR 1
+# have no operation of a store of whole objects, and are left out.
+LIKE_SPECSFS2008 = "like SPECsfs2008"
+MIXES = {LIKE_SPECSFS2008: {"create": 1, "read": 18, "overwrite": 10, "delete": 1, "stat": 63}}
 OPERATION_GUESS_NS = 500_000  # of an estimate, on one thread
+
+
+def _share(name: Any, share: Any) -> float:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= SHARE_MAX:
+        raise PlacedError((name,), f"'{shown(share)}' is not a share; write a number above 0")
+    return float(share)
 
 
 def _operations(value: Any) -> dict[str, float]:
     if isinstance(value, str):
-        value = {value: 1}
+        value = MIXES.get(value, {value: 1})
     if not isinstance(value, dict) or not value:
         raise ValueError(f"'{shown(value)}' are no operations; write e.g. {{read: 80, create: 20}}")
     found = {}
     for name, share in value.items():
         if name not in OPERATIONS:
             raise PlacedError((name,), f"'{shown(name)}' is not an operation; write {', '.join(OPERATIONS)}")
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= SHARE_MAX:
-            raise PlacedError((name,), f"'{shown(share)}' is not a share; write a number above 0")
-        found[name] = float(share)
+        found[name] = _share(name, share)
     return found
 
 
@@ -53,12 +64,49 @@ MIX = Kind(
     _operations,
     {
         "anyOf": [
-            {"enum": list(OPERATIONS)},
+            {"enum": [*OPERATIONS, *MIXES]},
             {"type": "object", "propertyNames": {"enum": list(OPERATIONS)}, "minProperties": 1},
         ]
     },
     "{read: 80, create: 20}",
 )
+
+
+def _sizes(value: Any) -> tuple[str, Any]:
+    """One size, or several: a list of equal shares, or each with its share."""
+    if not isinstance(value, list | dict):
+        return "object_bytes", SIZE.parse(value)
+    shares = value if isinstance(value, dict) else dict.fromkeys(value, 1)
+    if not 1 < len(shares) <= SIZES_MAX or len(shares) < len(value):
+        raise ValueError(
+            f"'{shown(value)}' are no sizes; write 2 to {SIZES_MAX} different ones, e.g. [10 kB, 1 MB]"
+        )
+    return "object_sizes", [[SIZE.parse(size), _share(size, share)] for size, share in shares.items()]
+
+
+OBJECT_SIZES = Kind(
+    "size, or sizes with shares",
+    _sizes,
+    {
+        "anyOf": [
+            SIZE.schema,
+            {"type": "array", "items": SIZE.schema, "minItems": 2},
+            {
+                "type": "object",
+                "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+                "minProperties": 2,
+            },
+        ]
+    },
+    "{10 kB: 8, 1 MB: 2}",
+)
+
+
+def largest_bytes(values: Values) -> int:
+    """Of the objects that a role writes."""
+    return max(
+        (int(size) for size, _ in values.get("object_sizes", ())), default=int(values.get("object_bytes", 0))
+    )
 
 
 def parts(values: Values) -> tuple[str, ...]:
@@ -79,7 +127,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
     found = []
     if int(values["threads"]) > THREADS_MAX:
         found.append(("threads", f"one client has fewer threads; write at most {THREADS_MAX}"))
-    if int(values["object_bytes"]) > OBJECT_MAX_BYTES:
+    if largest_bytes(values) > OBJECT_MAX_BYTES:
         found.append(("size", "an object is at most 1 GiB; write less, e.g. '1 MB'"))
     if int(values["threads"]) > 1 and values.get("rate_per_s") is not None:
         found.append(("threads", "operations at a rate wait for no thread; remove one of the two"))
@@ -98,9 +146,13 @@ OBJECTS = Workload(
         Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
         Parameter(
             "operations", MIX, "operations",
-            "create, read, overwrite, delete, stat: one of them, or several with their shares", required=True,
+            "create, read, overwrite, delete, stat: one of them, or several with their shares, or a mix by its name",
+            required=True,
         ),
-        Parameter("size", POSITIVE_SIZE, "object_bytes", "of an object that it creates or overwrites", "10 kB"),
+        Parameter(
+            "size", OBJECT_SIZES, "object_bytes",
+            "of an object that it creates or overwrites; several: a list, or each with its share", "10 kB",
+        ),
         Parameter("threads", COUNT, "threads", "on each there is one operation at a time", 1),
         Parameter("rate", REQUEST_RATE, "rate_per_s", "operations due per second; absent: each thread asks in turns"),
         Parameter(
@@ -113,9 +165,11 @@ OBJECTS = Workload(
     ),
     streams={"operation/1": "from"},
     metrics=SEARCH | {
-        "operation_time", "operation_rate", "timed_out_operations", "missing_operations", "wrong_operations",
-        "operation_retries", "without_object", "lookup_messages", "lookup_bytes", "store_messages", "store_bytes",
-        "object_copies", "missing_copies", "lost_objects", "stale_objects", "doubtful_objects",
+        "operation_time", "operation_rate", "content_rate", "timed_out_operations", "missing_operations", "wrong_operations",
+        "skipped_operations", "operation_retries", "without_object", "lookup_messages", "lookup_bytes",
+        "store_messages", "store_bytes", "object_copies", "missing_copies", "lost_objects", "stale_objects",
+        "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
+        "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
     },
     transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]),
@@ -124,6 +178,7 @@ OBJECTS = Workload(
     endless=True,
     turns=lambda values: values.get("rate_per_s") is None,
     parts=True,
+    part_names=parts,
     at_service=AtService(
         speaks=lambda _: NAME,
         without=lambda _: {},

@@ -35,6 +35,9 @@ def read_call(
     ):
         cure = f"write '{{guest: {service.on[0]}}}', one of its guests, or leave it out for all"
         findings.add((*at, "args"), "is not one of the service's guests", cure)
+    elif args is None and isinstance(op, str) and op in operations and operations[op].of_one:
+        cure = f"write 'args: {{guest: {service.on[0]}}}'"
+        findings.add(at, f"'{op}' is of one guest, and none is named", cure)
     return {"service": name, "op": op, "args": dict(args or {}) if isinstance(args, dict) else {}}
 
 

@@ -84,6 +84,19 @@ impl Bridges {
         if own.learns { None } else { own.ways.get(&destination).copied() }
     }
 
+    /// The vNIC to which alone a switch floods what comes from a port of the fabric, where it learns nothing from that.
+    pub fn only_listener(&self, bridge: usize, from: PortId) -> Option<usize> {
+        let own = &self.all[bridge];
+        match own.ports[..] {
+            [Place::Nic(nic), Place::Port(port)] | [Place::Port(port), Place::Nic(nic)]
+                if port == from && own.floods && !own.learns =>
+            {
+                Some(nic)
+            }
+            _ => None,
+        }
+    }
+
     /// All ports of a switch.
     pub fn ports(&self, bridge: usize) -> &[Place] {
         &self.all[bridge].ports

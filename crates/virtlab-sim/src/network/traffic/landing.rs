@@ -11,7 +11,7 @@ use crate::network::frames::{Address, Carried, Outgoing, Place, is_notice, is_re
 use crate::network::platform::flights::Flight;
 use crate::network::whole::Network;
 use crate::network::wire::ports::{Landing, Meaning};
-use virtlab_fabric::Foretold;
+use virtlab_fabric::{Foretold, PortId};
 use virtlab_wire::Nanos;
 
 /// A message that has come.
@@ -68,6 +68,13 @@ impl Network {
         }
         let kernels = is_resolution(&message) || is_notice(&message);
         let own = if kernels { None } else { self.own_nic(port, address) };
+        // Of a group the message alone does not say who takes it.
+        let message = match own {
+            Some(nic) if address.0.is_group() => {
+                Message { flow: self.edge.nics[nic as usize].given.guest as u32, ..message }
+            }
+            _ => message,
+        };
         let Some(nic) = own else {
             self.wire.ports.land(port, Landing { at_ns, nic: 0, bytes, meaning: Meaning::Onward(foretold) });
             return self.agenda.plan(at_ns, Due::Land(port));
@@ -130,9 +137,11 @@ impl Network {
         if self.platform.costs.is_some() || self.edge.outages {
             return None; // something may come between the port and the guest
         }
+        let at = PortId(port);
         let port = &self.wire.ports.all[port];
         let nic = match (port.nic, port.bridge) {
             (Some(nic), _) => nic,
+            (None, bridge) if destination.is_group() => self.edge.bridges.only_listener(bridge?, at)?,
             (None, bridge) => match self.edge.bridges.fixed_way(bridge?, destination)? {
                 Place::Nic(nic) => nic,
                 Place::Port(_) => return None,
@@ -140,7 +149,8 @@ impl Network {
         };
         let given = &self.edge.nics[nic].given;
         let own = self.guests.hosts.addresses(given.guest);
-        (given.mac == destination && to.is_none_or(|to| own.contains(&to))).then_some(nic as u32)
+        let mine = given.mac == destination || (destination.is_group() && to.is_some());
+        (mine && to.is_none_or(|to| own.contains(&to))).then_some(nic as u32)
     }
 
     /// Ports of the fabric.

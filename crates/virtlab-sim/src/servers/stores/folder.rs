@@ -27,6 +27,8 @@ pub enum Found {
     Missing = 2,
     /// Other content than that which was written last.
     Wrong = 3,
+    /// It was not begun: when it was due, others had each object.
+    Skipped = 4,
 }
 
 /// An object that something is done with.

@@ -1,14 +1,16 @@
 //! Distributed stores: the machines of `virtlab-store` in guests of a world, and what their clients know of objects.
 //!
 //! Nodes, proxies and clients are *peers*, in this order. A store knows what its peers want and nothing of the network: what
-//! they say waits in an outbox for each two of them until it is carried.
+//! they say waits in an outbox for each two of them until it is carried. A node that has failed does and hears nothing, until
+//! it is healed.
 
 mod audit;
 mod folder;
+mod loss;
 mod peer;
 mod store;
 
-pub use folder::{Deed, Pick};
+pub use folder::{Deed, Found, Pick};
 pub use peer::Machine;
 pub use store::{Store, Want};
 
@@ -28,6 +30,11 @@ impl Stores {
     /// The one at a place.
     pub fn at(&mut self, place: usize) -> &mut Store {
         &mut self.all[place]
+    }
+
+    /// The place of the store that a service is.
+    pub fn of_service(&self, service: &str) -> Option<usize> {
+        self.all.iter().position(|store| store.service == service)
     }
 
     /// The place of the store that a role asks, and of its client among the peers.

@@ -25,6 +25,8 @@ impl Machine {
             lookup: Said::default(),
             all: Said::default(),
             disk_offset: 0,
+            down: false,
+            restarts: 0,
         }
     }
 
@@ -100,4 +102,8 @@ pub struct Peer {
     pub all: Said,
     /// Of a node: where on its disk the next object lies.
     pub disk_offset: u64,
+    /// Of a node that has failed: it does nothing, and hears nothing.
+    pub down: bool,
+    /// How often it has failed: nothing of its connections outlives that.
+    pub restarts: u32,
 }

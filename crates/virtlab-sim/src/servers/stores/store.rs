@@ -2,10 +2,11 @@
 
 use super::audit::Audit;
 use super::folder::Folder;
+use super::loss::{Loss, Standing};
 use super::peer::{Answer, Machine, Peer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
-use virtlab_store::{Key, Lookup, Message, Output, Peer as Number, Policy, Task, To};
+use virtlab_store::{Key, Left, Lookup, Message, Output, Peer as Number, Policy, Task, To};
 use virtlab_wire::Nanos;
 
 /// A datagram that so many later ones have overtaken does not come any more.
@@ -24,27 +25,32 @@ pub enum Want {
     Disk(u64, Kind, u64),
 }
 
-/// Datagrams under way, by number.
+/// Datagrams under way, the first of them by its number.
 #[derive(Default)]
 struct Thrown {
-    next: u64,
-    messages: BTreeMap<u64, Message>,
+    first: u64,
+    messages: VecDeque<Option<Message>>,
 }
 
 impl Thrown {
     fn put(&mut self, message: Message) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        while let Some(old) = self.messages.first_entry().filter(|entry| *entry.key() + OVERTAKEN < number) {
-            old.remove();
+        self.messages.push_back(Some(message));
+        while self.messages.front().is_some_and(Option::is_none) || self.messages.len() as u64 > OVERTAKEN {
+            self.messages.pop_front();
+            self.first += 1;
         }
-        self.messages.insert(number, message);
-        number
+        self.first + self.messages.len() as u64 - 1
+    }
+
+    fn at(&mut self, number: u64) -> Option<&mut Option<Message>> {
+        let place = number.checked_sub(self.first)?;
+        self.messages.get_mut(usize::try_from(place).ok()?)
     }
 }
 
 /// A store.
 pub struct Store {
+    pub(super) service: String,
     /// The role of the network that its first peer is.
     first: usize,
     policy: Policy,
@@ -53,14 +59,24 @@ pub struct Store {
     outbox: Vec<VecDeque<(usize, Message)>>,
     thrown: Thrown,
     folders: Vec<Folder>,
+    loss: Option<Loss>,
 }
 
 impl Store {
-    /// One of such peers, which are roles of the network from the first on.
-    pub fn new(first: usize, policy: Policy, peers: Vec<Peer>) -> Self {
+    /// The one of a service, of such peers, which are roles of the network from the first on.
+    pub fn new(service: &str, first: usize, policy: Policy, peers: Vec<Peer>) -> Self {
         let lines = peers.len() * (peers.len() - 1) / 2;
         let outbox = vec![VecDeque::new(); lines];
-        Self { first, policy, peers, outbox, thrown: Thrown::default(), folders: Vec::new() }
+        Self {
+            service: service.to_owned(),
+            first,
+            policy,
+            peers,
+            outbox,
+            thrown: Thrown::default(),
+            folders: Vec::new(),
+            loss: None,
+        }
     }
 
     /// The role of the network that a peer is.
@@ -118,14 +134,98 @@ impl Store {
 
     /// A peer hears what another says.
     pub fn hear(&mut self, now: Nanos, peer: usize, from: usize, message: Message) {
-        self.peers[peer].machine.handle(now, Number(from as u32), message);
+        if !self.peers[peer].down {
+            self.peers[peer].machine.handle(now, Number(from as u32), message);
+        }
     }
 
     /// The disk of a node has done something.
     pub fn complete(&mut self, now: Nanos, peer: usize, id: u64) {
-        if let Machine::Node(node) = &mut self.peers[peer].machine {
+        let own = &mut self.peers[peer];
+        if let Machine::Node(node) = &mut own.machine
+            && !own.down
+        {
             node.complete(now, id);
         }
+    }
+
+    /// A node fails: it is as a machine that is off.
+    pub fn fail(&mut self, now: Nanos, peer: usize) {
+        self.lose(now, peer);
+        self.peers[peer].down = true;
+    }
+
+    /// A node comes back with what it had flushed, if it has failed; in any case it asks for what it lacks.
+    pub fn heal(&mut self, now: Nanos, peer: usize) {
+        let own = &mut self.peers[peer];
+        if let Machine::Node(node) = &mut own.machine {
+            if std::mem::take(&mut own.down) {
+                node.restart(now, Left::Flushed);
+            } else {
+                node.heal(now);
+            }
+        }
+    }
+
+    /// A node comes back with an empty disk.
+    pub fn wipe(&mut self, now: Nanos, peer: usize) {
+        self.lose(now, peer);
+        let own = &mut self.peers[peer];
+        own.down = false;
+        if let Machine::Node(node) = &mut own.machine {
+            node.restart(now, Left::Nothing);
+        }
+    }
+
+    fn lose(&mut self, now: Nanos, peer: usize) {
+        self.loss.get_or_insert_with(|| Loss::new(now.0)).goes_on(peer);
+        let own = &mut self.peers[peer];
+        own.restarts += 1;
+        own.planned_ns = None;
+        for other in (0..self.peers.len()).filter(|other| *other != peer) {
+            self.outbox[line_of(peer, other)].clear();
+        }
+    }
+
+    /// Which connection of two peers is theirs now, counted from their first; `None`: one of them is off.
+    pub fn connection(&self, peers: [usize; 2]) -> Option<u32> {
+        let [near, far] = peers.map(|peer| &self.peers[peer]);
+        (!near.down && !far.down).then_some(near.restarts + far.restarts)
+    }
+
+    /// Looks how far nodes are with copies that were lost, if any were.
+    pub fn observe(&mut self, now: Nanos) {
+        let Some(loss) = self.loss.as_mut().filter(|loss| !loss.is_over()) else { return };
+        let mut all = Standing { known: false, whole: true, ..Standing::default() };
+        let (mut suspected, mut spreading) = (true, false);
+        for (place, peer) in self.peers.iter().enumerate() {
+            let Machine::Node(node) = &peer.machine else { break };
+            let lost = loss.nodes.contains(&place);
+            let own = lost.then(|| node.own_progress()).filter(|_| !peer.down);
+            for part in own.into_iter().chain(node.spreading().filter(|_| !peer.down)) {
+                all.progress.missing += part.missing;
+                all.progress.made += part.made;
+                all.progress.bytes += part.bytes;
+                spreading |= own.is_none() && part.made < part.missing;
+            }
+            if lost && !peer.down {
+                all.known |= node.knows();
+                all.whole &= !node.is_recovering();
+            } else if !lost {
+                suspected &= loss.nodes.iter().all(|&one| node.suspects(Number(one as u32)));
+            }
+        }
+        if loss.nodes.iter().any(|&node| self.peers[node].down) {
+            all.known |= suspected;
+            all.whole &= suspected && !spreading;
+        }
+        all.whole &= all.known;
+        loss.observe(now.0, all);
+    }
+
+    /// Whether nothing that was lost has yet to be made again.
+    pub fn is_recovered(&self) -> bool {
+        self.loss.as_ref().is_none_or(Loss::is_over)
     }
 
     /// What is said next along a line: by which end, and what.
@@ -145,16 +245,19 @@ impl Store {
 
     /// What came in a datagram to one peer.
     pub fn caught(&mut self, number: u64) -> Option<Message> {
-        self.thrown.messages.remove(&number)
+        self.thrown.at(number).and_then(Option::take)
     }
 
     /// What came in a datagram to several.
-    pub fn overheard(&self, number: u64) -> Option<Message> {
-        self.thrown.messages.get(&number).cloned()
+    pub fn overheard(&mut self, number: u64) -> Option<Message> {
+        self.thrown.at(number)?.clone()
     }
 
     /// What a peer wants next; what it says to itself it hears at once.
     pub fn want(&mut self, now: Nanos, peer: usize) -> Option<Want> {
+        if self.peers[peer].down {
+            return None;
+        }
         while let Some(output) = self.peers[peer].machine.output() {
             match output {
                 Output::Send(To::Peer(to), message) if to.0 as usize == peer => {
@@ -195,7 +298,7 @@ impl Store {
     /// When to wake a peer, where nothing is planned before.
     pub fn plan(&mut self, now: Nanos, peer: usize) -> Option<u64> {
         let own = &mut self.peers[peer];
-        let at_ns = own.machine.next_ns()?;
+        let at_ns = if own.down { None } else { own.machine.next_ns() }?;
         if own.planned_ns.is_some_and(|planned_ns| planned_ns <= at_ns) {
             return None;
         }
@@ -207,7 +310,9 @@ impl Store {
     pub fn wake(&mut self, now: Nanos, peer: usize) {
         let own = &mut self.peers[peer];
         own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now.0);
-        own.machine.wake(now);
+        if !own.down {
+            own.machine.wake(now);
+        }
     }
 
     /// What a node asks of a disk of that size: objects lie one behind the other, around and around.
@@ -234,9 +339,10 @@ impl Store {
             ("messages", all.messages),
             ("message_bytes", all.bytes),
         ];
+        counters.extend(self.loss.iter().flat_map(Loss::counters));
         if let Some(folder) = folder {
             let nodes = self.peers.iter().filter_map(|peer| match &peer.machine {
-                Machine::Node(node) => Some(&**node),
+                Machine::Node(node) if !peer.down => Some(&**node),
                 _ => None,
             });
             counters.extend(Audit::of(&self.folders[*folder], nodes, self.policy.copies).counters());

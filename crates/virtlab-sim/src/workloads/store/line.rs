@@ -1,4 +1,7 @@
 //! What two peers of a store say to each other: a TCP connection that stays, and datagrams beside it.
+//!
+//! When a node fails, its connections are gone at both ends, and what was under way on them. Nothing is sent to it until it
+//! is healed: what one would see of that are SYNs without an answer.
 
 use super::settling::hear;
 use crate::input::{Finding, Role, unreachable};
@@ -20,6 +23,8 @@ pub struct Line {
     flow: Flow,
     datagrams: [usize; 2],
     connected: bool,
+    /// Which one the connection is, of all that the two have had.
+    number: u32,
     /// Of each end: octets that the other has when a message is whole, and the message.
     sent: [VecDeque<(u64, Message)>; 2],
     /// Of each end: octets of all messages so far, and of those that the connection has taken.
@@ -51,14 +56,37 @@ impl Line {
             flow,
             datagrams,
             connected: false,
+            number: 0,
             sent: Default::default(),
             said_bytes: [0; 2],
             written_bytes: [0; 2],
         })
     }
 
-    /// An end says something over the connection.
+    /// Nothing is left of the connection, nor of what was said over it and has not come.
+    fn renew(&mut self) {
+        self.flow.renew();
+        self.connected = false;
+        (self.sent, self.said_bytes, self.written_bytes) = Default::default();
+    }
+
+    /// Whether the two have a connection, or may have one; what was said before one of them failed does not come.
+    fn is_there(&mut self, network: &mut Network) -> bool {
+        let Some(number) = network.servers.stores.at(self.place.0).connection(self.peers) else {
+            return false;
+        };
+        if number != self.number {
+            self.number = number;
+            self.renew();
+        }
+        true
+    }
+
+    /// An end says something over the connection. One that was not answered is given up, with what waited for it.
     fn say(&mut self, side: usize, message: Message, network: &mut Network) {
+        if self.flow.end(0).has_given_up() {
+            self.renew();
+        }
         self.said_bytes[side] += message.bytes();
         self.sent[side].push_back((self.said_bytes[side], message));
         if !self.connected {
@@ -106,7 +134,11 @@ impl Workload for Line {
     /// Its peers have something to say.
     fn called(&mut self, network: &mut Network) {
         let (store, line) = self.place;
+        let there = self.is_there(network);
         while let Some((side, message)) = network.servers.stores.at(store).said(line) {
+            if !there {
+                continue;
+            }
             let own = network.servers.stores.at(store);
             if own.is_datagram(&message) {
                 let bytes = message.bytes();
@@ -119,11 +151,17 @@ impl Workload for Line {
     }
 
     fn tick(&mut self, side: usize, _generation: u32, network: &mut Network) {
+        if !self.is_there(network) {
+            return;
+        }
         self.flow.alarm(side, network);
     }
 
     fn take(&mut self, packet: Packet, network: &mut Network) {
         let store = self.place.0;
+        if !self.is_there(network) {
+            return;
+        }
         if packet.reply {
             let side = 1 - usize::from(packet.origin);
             if let Some(message) = network.servers.stores.at(store).caught(packet.seq) {

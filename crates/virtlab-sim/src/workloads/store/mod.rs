@@ -8,8 +8,9 @@
 mod line;
 mod settling;
 
-pub use settling::settle;
+pub use settling::{operate, settle};
 
+use crate::agenda::Due;
 use crate::input::{self, Finding, Input, RoleEnd};
 use crate::ip::Message as Packet;
 use crate::network::Network;
@@ -39,10 +40,18 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             };
             machine.within(network.guest_with(end.vnic), *role)
         });
-        let store = Store::new(first, policy, peers.collect());
+        let store = Store::new(&given.service, first, policy, peers.collect());
         let place = network.servers.stores.add(store);
         if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;
+        }
+        if let Some((beat, silence)) = given.watch() {
+            for peer in 0..given.nodes.len() {
+                if let Machine::Node(node) = &mut network.servers.stores.at(place).peer(peer).machine {
+                    node.watch(Nanos(0), beat, silence);
+                }
+                network.agenda.plan(0, Due::Tick { role: first + peer, side: 0, generation: 0 });
+            }
         }
         for peer in 0..ends.len() {
             parts.push(Box::new(Peer { store: place, peer }));

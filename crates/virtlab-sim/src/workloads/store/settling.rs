@@ -1,6 +1,7 @@
 //! What peers of a store want is done: said, asked of disks, and planned.
 
 use crate::agenda::Due;
+use crate::input::Operation;
 use crate::ip::Message as Packet;
 use crate::network::Network;
 use crate::servers::stores::Want;
@@ -35,6 +36,7 @@ pub fn settle(place: usize, peer: usize, network: &mut Network) {
         }
     }
     let store = network.servers.stores.at(place);
+    store.observe(now);
     let role = store.role_of(peer);
     if let Some(at_ns) = store.plan(now, peer) {
         network.agenda.plan(at_ns, Due::Tick { role, side: 0, generation: 0 });
@@ -61,4 +63,19 @@ fn ask_all(place: usize, peer: usize, number: u64, bytes: u64, network: &mut Net
 pub fn hear(place: usize, peer: usize, from: usize, message: Message, network: &mut Network) {
     network.servers.stores.at(place).hear(Nanos(network.now_ns), peer, from, message);
     settle(place, peer, network);
+}
+
+/// The timeline has something done to the nodes of a store in some guests: they fail, come back, or lose all they hold.
+pub fn operate(place: usize, operation: &Operation, network: &mut Network) {
+    let now = Nanos(network.now_ns);
+    for guest in &operation.guests {
+        let store = network.servers.stores.at(place);
+        let Some(peer) = store.in_guest(*guest) else { continue };
+        match (operation.ends, operation.starts) {
+            (true, true) => store.wipe(now, peer),
+            (true, false) => store.fail(now, peer),
+            (false, _) => store.heal(now, peer),
+        }
+        settle(place, peer, network);
+    }
 }

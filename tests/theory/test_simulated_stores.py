@@ -384,7 +384,7 @@ def lost(operation: str, store: Values, plus_ns: int = 0, **load: Any) -> Values
 def test_a_wiped_node_gets_its_copies_back_and_no_answered_write_is_lost(lookup: str) -> None:
     rows, own, _ = played(lost("wipe_node", LOOKUPS[lookup]), "next")
     assert own["recovery_missing"] > 50
-    assert own["recovery_made"] > 0.5 * own["recovery_missing"], "the rest was overwritten meanwhile"
+    assert own["recovery_made"] > 0.5 * own["recovery_missing"], "all but those that were refused"
     times = [own[f"recovery_{name}_ns"] for name in ("known", "first", "half", "most", "whole")]
     assert times == sorted(times)
     assert 400 * MS <= times[0] < times[-1] < 2_500 * MS, "its lists begin one time-out after its return"

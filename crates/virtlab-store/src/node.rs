@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::recovery::{Progress, Recovery};
 use crate::shelf::{Left, Shelf};
 use crate::spread::Spread;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use virtlab_disk::{Kind, whole_sectors};
 use virtlab_wire::Nanos;
 
@@ -44,18 +44,15 @@ struct Bench {
     number: u64,
     works: BTreeMap<u64, Work>,
     waiting: VecDeque<(Key, Object, Waits)>,
+    /// What of these is written, or will be.
+    coming: BTreeSet<(Key, Version)>,
     dirty_bytes: u64,
 }
 
 impl Bench {
     /// Whether a version of a key is on its way to the disk already: who puts it again is told when it is there.
     fn has(&self, key: Key, version: Version) -> bool {
-        let works = self.works.values().filter_map(|work| match work {
-            Work::Write(one, object, _) | Work::Flush(one, object, _) => Some((*one, object.version)),
-            Work::Read(..) => None,
-        });
-        let waiting = self.waiting.iter().map(|(one, object, _)| (*one, object.version));
-        works.chain(waiting).any(|one| one == (key, version))
+        self.coming.contains(&(key, version))
     }
 }
 
@@ -263,6 +260,9 @@ impl Node {
     }
 
     fn work(&mut self, kind: Kind, bytes: u64, work: Work) {
+        if let Work::Write(key, object, _) = &work {
+            self.bench.coming.insert((*key, object.version));
+        }
         self.bench.number += 1;
         let id = self.bench.number;
         self.bench.works.insert(id, work);
@@ -319,6 +319,7 @@ impl Node {
                 let fits =
                     self.bench.dirty_bytes == 0 || self.bench.dirty_bytes + object.bytes <= cache_bytes;
                 if !fits || !self.bench.waiting.is_empty() {
+                    self.bench.coming.insert((key, object.version));
                     self.bench.waiting.push_back((key, object, waits));
                     return;
                 }
@@ -395,10 +396,12 @@ impl Node {
     }
 
     fn flushed(&mut self, now: Nanos, key: Key, object: Object, waits: Option<Waits>) {
+        self.bench.coming.remove(&(key, object.version));
         let Some(waits) = waits else {
             self.bench.dirty_bytes = self.bench.dirty_bytes.saturating_sub(object.bytes);
             self.shelf.flushed(key, object);
             for (key, object, waits) in std::mem::take(&mut self.bench.waiting) {
+                self.bench.coming.remove(&(key, object.version));
                 self.take(now, key, object, waits);
             }
             return;

@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools check-needed native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -54,6 +54,9 @@ $(VENV)/junit-10.xsd: requirements-dev.lock $(VENV)/.needed
 
 check-tools:
 	@$(PYTHON) tools/check_tools.py --install
+
+check-needed:
+	@$(PYTHON) tools/check_tools.py --install --needed
 
 # What running virtlab needs, and maturin, which builds the extension module. Tests need more: `.installed`.
 $(VENV)/.needed: requirements.lock requirements-dev.lock
@@ -189,7 +192,7 @@ alarms: setup  ## how often `compare` is wrong, over 400 short real runs beside 
 demos: setup  ## how often `virtlab demo --real` decides every claim beside two processor hogs (RUNS=; of another experiment: FILE=)
 	$(BIN)/python -m tools.demos --runs $(or $(RUNS),20) $(if $(FILE),--file $(FILE))
 
-install: wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
+install: check-needed wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
 	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)
 	cat requirements.lock $(if $(PICTURES),<(awk '/^vl-convert-python==/, !/\\$$/' requirements-dev.lock)) >$(HOME_OF_INSTALL)/needed.txt
 	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(HOME_OF_INSTALL)/needed.txt

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 LINE_MAX = 1000  # characters
+LINUX = frozenset({"fcntl", "resource", "pwd", "grp", "termios"})  # modules that other systems may lack
 
 
 class VirtlabError(Exception):

@@ -105,7 +105,11 @@ def test_a_trial_can_be_made_as_an_ordinary_user() -> None:
 @pytest.mark.parametrize(
     ("file", "text", "cure"),
     [
-        ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "AppArmor"),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1\n",
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
         ("kernel/unprivileged_userns_clone", "0\n", "unprivileged_userns_clone=1"),
         ("user/max_user_namespaces", "0\n", "max_user_namespaces=10000"),
         ("user/max_user_namespaces", "5000\n", "seccomp"),

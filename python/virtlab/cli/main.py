@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from virtlab import __version__
 from virtlab.cli.table import COMMANDS, declaration
-from virtlab.errors import ExperimentError, MachineError, VirtlabError
+from virtlab.errors import LINUX, ExperimentError, MachineError, VirtlabError
 from virtlab.lazy import pattern
 from virtlab.open_files import cure, ran_out
 from virtlab.terminal import one_line, outlets, say
@@ -36,7 +36,6 @@ CURES = {  # what the owner of a machine can mend of what the machine refuses
     errno.ENAMETOOLONG: "take a shorter name", errno.ELOOP: "name the folder itself and no link to it",
     errno.ENOTCONN: "mount the folder again; the same command resumes",
 }  # fmt: skip
-LINUX = frozenset({"fcntl", "resource", "pwd", "grp", "termios"})  # modules that other systems may lack
 SHARED_LIBRARY = pattern(r"([\w+.-]+\.so[\w.]*): cannot open shared object file")
 PACKAGES = {
     "libstdc++.so.6": "libstdc++6",

@@ -33,7 +33,7 @@ _HEAD = """\
     Control characters, and characters without width or that change the direction of writing, are shown (`␛`, `�`)
     and not passed on to the terminal; `--json` escapes them. A run continues even if standard error cannot be
     written. If an option is not given, `run` takes it from the environment and from a [settings
-    file](dataset.md#settings); the profile that is named there also applies to `predict`, `capacity` and
+    file](settings.md#settings); the profile that is named there also applies to `predict`, `capacity` and
     `recommend`.
     """
 

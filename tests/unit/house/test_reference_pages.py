@@ -171,7 +171,7 @@ def test_every_field_of_a_manifest_and_of_a_run_is_in_the_reference(tmp_path: Pa
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    known = named("dataset.md")
+    known = named("settings.md")
     for field in fields(Settings):
         assert {field.name, f"VIRTLAB_{field.name.upper()}"} <= known
         assert field.name == "results" or f"--{field.name}" in OPTIONS["run"][""]

@@ -140,7 +140,8 @@ def _show(changes: Changes, old_name: str, new_name: str) -> None:
         table.add_column(head, overflow="fold")
     for row in changes.rows:
         place = words(row.levels)
-        more = f"{row.why}; about {row.more_runs} more runs of each" if row.more_runs else row.why
+        runs = "run" if row.more_runs == 1 else "runs"
+        more = f"{row.why}; about {row.more_runs} more {runs} of each" if row.more_runs else row.why
         finding = Text(row.finding, style=STYLES[row.finding])
         quantity = Text.assemble(row.path, "\n", (f"{place}{f': {more}' if more else ''}", "dim"))
         table.add_row(finding, quantity, *(Text(part) for part in shown(row)))

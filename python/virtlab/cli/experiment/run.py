@@ -12,7 +12,7 @@ import typer
 from virtlab.cli.options import DesignPoints
 from virtlab.cli.outputs import Junit, Markdown, refuse_unwritable, write_cases
 from virtlab.cli.pushing import To, destinations, push
-from virtlab.errors import ExperimentError, MachineError
+from virtlab.errors import LINUX, ExperimentError, MachineError
 from virtlab.terminal import console, json_text, say
 
 if TYPE_CHECKING:
@@ -239,6 +239,8 @@ def made_backend(name: str, profile: str, inside: str | None = None) -> Backend:
     try:
         made = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in LINUX:
+            raise  # every command says alike what a testbed needs
         raise MachineError(
             "--backend", f"'{name}' is not in this installation ({error})", "use another one"
         ) from error

@@ -13,7 +13,9 @@ from virtlab.terminal import json_text, say
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(
+    context_settings={"ignore_unknown_options": True}
+)  # a message may begin with the option it is about
 def explain(
     words: Annotated[
         list[str],

@@ -167,7 +167,7 @@ def _spawn(
 def _started_in() -> dict[str, str]:
     """The user's working folder, which commands of a file find empty; none where it was deleted."""
     try:
-        return {"PWD": os.getcwd()}
+        return {"PWD": str(Path.cwd())}
     except FileNotFoundError:
         return {}
 

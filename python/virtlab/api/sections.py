@@ -32,6 +32,7 @@ class PlacedGuest(TypedDict, total=False):
 
     cpu: str
     memory: str
+    swap: str
     balloon: str
     image: str
     runtime: Literal["runc", "crun", "podman"] | str
@@ -72,6 +73,7 @@ class Pool(TypedDict, total=False):
     cpus: Required[int | str]
     by: Literal["affinity", "quota"] | str
     memory: str
+    swap: str
 
 
 class FifoQueue(TypedDict, total=False):
@@ -323,6 +325,7 @@ class Host(TypedDict, total=False):
 
     cpu: str
     memory: str
+    swap: str
     balloon: str
     image: str
     runtime: Literal["runc", "crun", "podman"] | str

@@ -251,7 +251,7 @@ class Platform(NamedTuple):
     meaning: str
     guests_max: int | None
     vswitch: bool
-    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'vcpus', 'pool', 'balloon' it can bound
+    limits: tuple[str, ...]  # which of 'cpu', 'memory', 'swap', 'vcpus', 'pool', 'balloon' it can bound
     features: Features
     vnic_models: tuple[
         str, ...

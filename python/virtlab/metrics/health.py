@@ -93,6 +93,11 @@ HEALTH = by_key(
         "control group: memory.failcnt; memory.events max", ("total",), "entity", "hits of the memory limit",
     ),
     Metric(
+        "swapped", "bytes", "lower",
+        "By how much what a guest, or all guests of a pool, have in swap grew; of those whose memory is bounded.",
+        "control group: memory.stat total_swap; memory.swap.current", ("total",), "entity", "memory in swap",
+    ),
+    Metric(
         "memory_stalled", "ns", "lower",
         "For how long some task of a guest, or of a pool, whose memory is bounded waited for memory; of control groups v2.",
         "control group: memory.pressure, some", ("total",), "entity", "waiting for memory",

@@ -141,6 +141,8 @@ class Guest(Noun):
     )
     cpu_quota_ratio: float | None = None  # share of one CPU; None = unlimited
     memory_bytes: int | None = None
+    # What it may have beyond its memory, on the machine's swap; None = nothing.
+    swap_bytes: int | None = Field(default=None, ge=1)
     # What a machine gives back of its memory before the run; None = it has no balloon.
     balloon_bytes: int | None = Field(default=None, ge=1)
     image: str | None = (
@@ -179,6 +181,7 @@ class Pool(Noun):
     cpus: int = Field(ge=1)
     by: Literal["affinity", "quota"] = "affinity"
     memory_bytes: int | None = Field(None, ge=1)  # None = as much as the machine has
+    swap_bytes: int | None = Field(None, ge=1)  # beyond its memory, on the machine's swap; None = nothing
 
 
 class Vswitch(Noun):

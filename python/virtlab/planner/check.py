@@ -21,6 +21,7 @@ from virtlab.planner.disks import disk_mistakes
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.moves import writers
 from virtlab.planner.ports import queues
+from virtlab.planner.swap import swap_mistakes
 from virtlab.planner.wiring import Wiring
 
 MTU_MIN_BYTES = 68
@@ -33,7 +34,7 @@ QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min
 
 def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     """All of them, each with its path and its cure."""
-    for check in (_guests, _addresses, host_mistakes, _pools, _vswitches, _routes):
+    for check in (_guests, _addresses, host_mistakes, _pools, swap_mistakes, _vswitches, _routes):
         yield from check(plan)
     yield from _roles(plan, arm)
     yield from _services(plan, arm)

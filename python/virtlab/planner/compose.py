@@ -117,7 +117,9 @@ def _world(study: Study, pushback: str) -> World:
         ipv6_noise=network.ipv6_noise,
         spin=network.spin,
         pools={
-            pool_name(name, pool): Pool(host=name, cpus=spec.cpus, by=spec.by, memory_bytes=spec.memory)
+            pool_name(name, pool): Pool(
+                host=name, cpus=spec.cpus, by=spec.by, memory_bytes=spec.memory, swap_bytes=spec.swap
+            )
             for name, host in wiring.hosts.items()
             for pool, spec in (host.pools or {}).items()
         },
@@ -184,6 +186,7 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
         else "static",
         cpu_quota_ratio=_said(spec.cpu, host and host.cpu, None),
         memory_bytes=_said(spec.memory, host and host.memory, None),
+        swap_bytes=_said(spec.swap, host and host.swap, None) if "swap" in platform.limits else None,
         balloon_bytes=_said(spec.balloon, host and host.balloon, None)
         if "balloon" in platform.limits
         else None,

@@ -103,6 +103,8 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield from _unpaid(path, guest, profile, works=name in worked)
         if guest.memory_bytes is not None and name not in moves(plan):
             yield WithoutEffect(path, f"memory {guest.memory_bytes} B", NO_MEMORY)
+        if guest.swap_bytes is not None:
+            yield WithoutEffect(path, f"swap {guest.swap_bytes} B", NO_MEMORY)
         if guest.balloon_bytes is not None:
             yield WithoutEffect(path, f"balloon {guest.balloon_bytes} B", NO_MEMORY)
         if guest.disk is not None and guest.disk.medium != "memory":

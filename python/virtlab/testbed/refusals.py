@@ -28,11 +28,13 @@ from virtlab.testbed.build.idle import pollers, processors
 from virtlab.testbed.build.link_refusals import links, realised
 from virtlab.testbed.build.ports import as_built, port_refusals
 from virtlab.testbed.build.realtime import deadline_refused
+from virtlab.testbed.build.swap import swap_refusals
 from virtlab.testbed.image.rootfs import started_by
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.registry import ARM, platforms, vswitches
+from virtlab.testbed.leader.memory_accounts import accounts_for_swap
 from virtlab.testbed.leader.process import usable_cpus
-from virtlab.testbed.machine import memory_bytes
+from virtlab.testbed.machine import memory_bytes, swap_bytes
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.series import BESIDE, OF_DISKS, TELEMETRY, sampling_refusals
 from virtlab.testbed.services.files import refused as files_refused
@@ -69,6 +71,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += disk_refusals(plan)
     out += memory_refusals(plan, memory_bytes())
     out += pool_memory_refusals(plan, memory_bytes(), root=findings.root)
+    out += swap_refusals(plan, swap_bytes(), accounts=accounts_for_swap(), inside=findings.inside)
     return out
 
 
@@ -133,13 +136,15 @@ def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[
             and guest.platform in platforms.played()
             and (memory_of := platforms.of(guest.platform).memory_of) is not None
         ]
-        if sum(machines) > pool_bytes:
+        swap = plan.world.pools[name].swap_bytes or 0
+        if sum(machines) > pool_bytes + swap:
             mib = 2**20
             reason = (
                 f"{len(machines)} machines take {sum(machines) / mib:.4g} MiB from the start, with what runs them, and "
-                f"their pool has {pool_bytes / mib:.4g} MiB without swap: the kernel would end one"
+                f"their pool has {pool_bytes / mib:.4g} MiB {f'and {swap / mib:.4g} of' if swap else 'without'} swap: "
+                "the kernel would end one"
             )
-            cure = "give the pool more, or the machines less, or a larger 'balloon'"
+            cure = "give the pool more, or the machines less, or a larger 'balloon', or the pool 'swap'"
             yield Refusal(f"pools.{name}.memory_bytes", reason, cure)
 
 

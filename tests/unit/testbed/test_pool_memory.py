@@ -12,10 +12,14 @@ from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
+from virtlab.planner.swap import swapping as planned_swap
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.refusals import refusals as of_simulator
-from virtlab.testbed.leader.groups import of_pools, pool_above
+from virtlab.testbed.build.swap import swap_refusals
+from virtlab.testbed.leader.groups import _v1, _v2, of_pools, pool_above
 from virtlab.testbed.leader.memory_accounts import memory_of
+from virtlab.testbed.platforms.container.bundle import Limits
+from virtlab.testbed.platforms.container.containers import as_files
 from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.platforms.qemu.platform import machine_refusals
 from virtlab.testbed.refusals import pool_memory_refusals
@@ -86,6 +90,85 @@ def test_memory_that_nobody_can_bound_or_that_is_not_there_is_refused(
     assert what in refusal.reason
 
 
+def swapping(pool: str = "memory: 64 MiB, swap: 16 MiB", guest: str = "memory: 32 MiB, swap: 8 MiB") -> Plan:
+    experiment = load_text(FILE.replace("memory: POOL", pool).replace("GUEST", guest))
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def test_swap_of_a_pool_is_beyond_its_memory_and_that_of_its_guests_inside_of_it() -> None:
+    plan = swapping()
+    assert list(mistakes(plan, "testbed", Wiring(plan))) == []
+    assert planned_swap(plan) == {"pools.h1.cores": 16 * MIB}
+    [bound] = of_pools(plan).values()
+    assert (bound.memory_bytes, bound.swap_bytes) == (64 * MIB, 16 * MIB)
+    assert _v1("memory", bound, swaps=True) == {
+        "memory.limit_in_bytes": str(64 * MIB),
+        "memory.memsw.limit_in_bytes": str(80 * MIB),
+    }
+
+
+def test_version_2_bounds_swap_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "memory.swap.max").touch()
+    [bound] = of_pools(swapping()).values()
+    assert _v2(bound, tmp_path) == {"memory.max": str(64 * MIB), "memory.swap.max": str(16 * MIB)}
+    [without] = of_pools(plan_of()).values()
+    assert _v2(without, tmp_path) == {"memory.max": str(64 * MIB), "memory.swap.max": "0"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "guest", "path", "what"),
+    [
+        ("by: affinity, swap: 16 MiB", "memory: 8 MiB", "pools.h1.cores.swap_bytes", "is not bounded"),
+        ("by: affinity", "swap: 8 MiB", "guests.h1.app1.swap_bytes", "is not bounded"),
+        ("memory: 64 MiB", "memory: 8 MiB, swap: 8 MiB", "guests.h1.app1.swap_bytes", "in a pool that has 0 B"),
+        ("memory: 64 MiB, swap: 4 MiB", "memory: 8 MiB, swap: 8 MiB", "guests.h1.app1.swap_bytes", "that has 4194304 B"),
+    ],
+)  # fmt: skip
+def test_swap_is_of_a_bounded_memory_and_no_more_than_the_pool_has(
+    pool: str, guest: str, path: str, what: str
+) -> None:
+    plan = swapping(pool, guest)
+    found = [one for one in mistakes(plan, "testbed", Wiring(plan)) if "swap" in one.path]
+    assert found[0].path == path
+    assert what in found[0].reason
+
+
+def test_swap_of_a_machine_is_its_pools() -> None:
+    with pytest.raises(ExperimentError, match="say 'swap' of their pool"):
+        swapping(guest="platform: qemu, memory: 96 MiB, swap: 8 MiB")
+    tight, guest = "memory: 512 MiB, swap: 447 MiB", "platform: qemu, memory: 256 MiB"
+    [refusal] = pool_memory_refusals(swapping(tight, guest), 1 << 30, root=True)
+    assert "512 MiB and 447 of swap" in refusal.reason
+    assert not list(pool_memory_refusals(swapping(tight.replace("447", "448"), guest), 1 << 30, root=True))
+
+
+@pytest.mark.parametrize(
+    ("has", "accounts", "inside", "what", "cure"),
+    [
+        (0, True, None, "may have 16 MiB of swap together, and this machine has none", "swapon"),
+        (16 * MIB - 1, True, None, "this machine has 16 MiB", "swapon"),
+        (1 << 30, False, None, "does not bound what a control group has of swap", "swapaccount=1"),
+        (1 << 30, True, "the laboratory machine", "no swap inside the laboratory machine", "--in"),
+    ],
+)
+def test_swap_that_is_not_there_is_refused_with_the_cure(
+    has: int, accounts: bool, inside: str | None, what: str, cure: str
+) -> None:
+    assert not list(swap_refusals(swapping(), 16 * MIB, accounts=True, inside=None))
+    assert not list(swap_refusals(plan_of(), has, accounts=accounts, inside=inside)), "nothing wants any"
+    [refusal] = swap_refusals(swapping(), has, accounts=accounts, inside=inside)
+    assert refusal.path == "pools.h1.cores.swap_bytes"
+    assert what in refusal.reason
+    assert cure in refusal.cure
+
+
+def test_a_container_is_told_its_memory_and_swap_together() -> None:
+    limits = Limits(memory_bytes=32 * MIB, swaps=True, swap_bytes=8 * MIB)
+    assert limits.json()["memory"] == {"limit": 32 * MIB, "swap": 40 * MIB}
+    assert as_files(limits, version_2=True)["memory.swap.max"] == str(8 * MIB)
+    assert as_files(limits, version_2=False)["memory.memsw.limit_in_bytes"] == str(40 * MIB)
+
+
 def test_a_guest_with_a_larger_limit_than_its_pool_is_a_mistake() -> None:
     plan = plan_of("64 MiB", "memory: 65 MiB")
     assert {one.path for one in mistakes(plan, "testbed", Wiring(plan))} == {
@@ -105,9 +188,12 @@ def test_what_a_group_counts_is_read_of_both_versions(tmp_path: Path) -> None:
     (first / "memory.usage_in_bytes").write_text("4096\n")
     (first / "memory.max_usage_in_bytes").write_text("8192\n")
     (first / "memory.failcnt").write_text("3\n")
-    (first / "memory.stat").write_text("pgfault 1\npgmajfault 0\ntotal_pgfault 7\ntotal_pgmajfault 2\n")
+    (first / "memory.stat").write_text(
+        "pgfault 1\npgmajfault 0\ntotal_pgfault 7\ntotal_pgmajfault 2\ntotal_swap 12288\n"
+    )
     (second / "memory.current").write_text("4096\n")
     (second / "memory.peak").write_text("8192\n")
+    (second / "memory.swap.current").write_text("12288\n")
     (second / "memory.events").write_text("low 0\nhigh 0\nmax 3\noom 0\noom_kill 0\n")
     (second / "memory.stat").write_text("anon 5\npgfault 7\npgmajfault 2\n")
     (second / "memory.pressure").write_text(
@@ -115,6 +201,7 @@ def test_what_a_group_counts_is_read_of_both_versions(tmp_path: Path) -> None:
     )
     counted = {
         "memory_bytes": 4096, "memory_max_bytes": 8192, "memory_limit_hits": 3, "page_faults": 7, "major_page_faults": 2,
+        "swap_bytes": 12288,
     }  # fmt: skip
     assert dict(memory_of(first)) == counted
     assert dict(memory_of(second)) == counted | {"memory_stalled_ns": 5000}

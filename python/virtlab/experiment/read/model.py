@@ -58,6 +58,10 @@ class GuestSpec(Part):
 
     cpu: leaves.Share | None = Field(None, description="share of one CPU that it may use, e.g. '50 %'")
     memory: leaves.PositiveBytes | None = Field(None, description="memory that it may use, e.g. '512 MiB'")
+    swap: leaves.PositiveBytes | None = Field(
+        None,
+        description="how much more than its memory it may have, on the machine's swap; absent: nothing; by root alone",
+    )
     balloon: leaves.PositiveBytes | None = Field(
         None,
         description="how much of its memory a virtual machine gives back before the run; absent: nothing",
@@ -152,6 +156,10 @@ class PoolSpec(Part):
     )
     memory: leaves.PositiveBytes | None = Field(
         None, description="memory that its guests share, e.g. '512 MiB'; by root alone"
+    )
+    swap: leaves.PositiveBytes | None = Field(
+        None,
+        description="how much more than its memory they may have together, on the machine's swap; absent: nothing",
     )
 
 

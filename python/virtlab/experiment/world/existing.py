@@ -14,6 +14,7 @@ from virtlab.experiment.world.boxes import Attachment, Station
 _NEVER_SET = (
     "cpu",
     "memory",
+    "swap",
     "balloon",
     "vcpus",
     "disk",

@@ -45,6 +45,7 @@ class Bound:
     above: str | None = None
     folder: str = ""  # its own
     weight: int | None = None  # against others below the same
+    swap_bytes: int = 0  # beyond its memory
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -120,7 +121,12 @@ class Groups:
         bounded = dict(self._shared)  # what is above others is before them
         bounded |= {
             name: Bound(
-                shares.get(name), _memory_bytes(guest), pool_above(plan, guest), name, weighed.get(name)
+                shares.get(name),
+                _memory_bytes(guest),
+                pool_above(plan, guest),
+                name,
+                weighed.get(name),
+                guest.swap_bytes or 0,
             )
             for name, guest in plan.world.guests.items()
             if not PLATFORMS[guest.platform].own_groups
@@ -365,7 +371,13 @@ def of_pools(plan: Plan) -> dict[str, Bound]:
     for name, pool in plan.world.pools.items():
         bandwidth = (pool.cpus * PERIOD_US, PERIOD_US) if pool.by == "quota" else None
         weight = WEIGHT if name in weighed else None  # against all else that runs on its processors
-        each = Bound(bandwidth, pool.memory_bytes, folder=f"pool-{name}", weight=weight)
+        each = Bound(
+            bandwidth,
+            pool.memory_bytes,
+            folder=f"pool-{name}",
+            weight=weight,
+            swap_bytes=pool.swap_bytes or 0,
+        )
         if each.is_one:
             found[f"pools.{name}"] = each
     return found
@@ -447,7 +459,7 @@ def _v2(bound: Bound, beside: Path) -> dict[str, str]:
     if bound.memory_bytes is not None:
         values["memory.max"] = str(bound.memory_bytes // PAGE_BYTES * PAGE_BYTES)
         if (beside / "memory.swap.max").exists():
-            values["memory.swap.max"] = "0"
+            values["memory.swap.max"] = str(bound.swap_bytes // PAGE_BYTES * PAGE_BYTES)
     return values
 
 
@@ -463,6 +475,7 @@ def _v1(controller: str, bound: Bound, *, swaps: bool) -> dict[str, str]:
     if controller == "memory" and bound.memory_bytes is not None:
         pages = bound.memory_bytes // PAGE_BYTES * PAGE_BYTES
         # Memory and swap together, which cannot be less than memory alone: it is written after that.
-        both = {"memory.memsw.limit_in_bytes": str(pages)} if swaps else {}
+        together = pages + bound.swap_bytes // PAGE_BYTES * PAGE_BYTES
+        both = {"memory.memsw.limit_in_bytes": str(together)} if swaps else {}
         return {"memory.limit_in_bytes": str(pages), **both}
     return {}

@@ -23,8 +23,13 @@ MEMORY_FILES: Mapping[str, Mapping[str, str]] = {
     "memory.current": {"": "memory_bytes"},
     "memory.peak": {"": "memory_max_bytes"},
     "memory.events": {"max": "memory_limit_hits"},
+    "memory.swap.current": {"": "swap_bytes"},
 }
-FAULTS_V1 = {"total_pgfault": "page_faults", "total_pgmajfault": "major_page_faults"}
+FAULTS_V1 = {
+    "total_pgfault": "page_faults",
+    "total_pgmajfault": "major_page_faults",
+    "total_swap": "swap_bytes",
+}
 FAULTS_V2 = {"pgfault": "page_faults", "pgmajfault": "major_page_faults"}
 
 
@@ -36,9 +41,9 @@ def memory_of(group: Path) -> Iterator[tuple[str, int]]:
 def memory_by(read: Callable[[str], str | None]) -> Iterator[tuple[str, int]]:
     """(counter, value) of a group and all below it, whose files are read so.
 
-    Memory now and at most; how often its limit was reached, which makes the kernel take back what it can; page faults, and
-    those that had to read their page. Of version 2 for how long some task waited for memory (PSI), too. A group of another
-    controller has none of these files.
+    Memory now and at most, and what is in swap now; how often its limit was reached, which makes the kernel take back what
+    it can; page faults, and those that had to read their page. Of version 2 for how long some task waited for memory (PSI),
+    too. A group of another controller has none of these files.
     """
     for file, names in MEMORY_FILES.items():
         text = read(file)

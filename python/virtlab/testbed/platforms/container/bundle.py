@@ -48,14 +48,15 @@ READ_ONLY = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", 
 class Limits:
     """What a container may use; None: no bound. `bandwidth_us`: CPU time in each period, and the period.
 
-    `swaps`: the kernel accounts for swap. Then what a container may have of memory is all that it may have: one
-    that needs more is killed, and does not continue at the pace of a disk, whichever runtime runs it.
+    `swaps`: the kernel accounts for swap. Then what a container may have of memory and `swap_bytes` is all that it may
+    have: one that needs more is killed, and does not continue at the pace of a disk, whichever runtime runs it.
     """
 
     bandwidth_us: tuple[int, int] | None = None
     memory_bytes: int | None = None
     swaps: bool = False
     pids: int | None = None  # processes and threads
+    swap_bytes: int = 0  # beyond its memory
 
     def json(self) -> dict[str, Any]:
         """As `linux.resources`."""
@@ -65,7 +66,7 @@ class Limits:
         if self.memory_bytes is not None:
             out["memory"] = {"limit": self.memory_bytes}
             if self.swaps:
-                out["memory"]["swap"] = self.memory_bytes  # memory and swap together
+                out["memory"]["swap"] = self.memory_bytes + self.swap_bytes  # memory and swap together
         if self.pids is not None:
             out["pids"] = {"limit": self.pids}
         return out

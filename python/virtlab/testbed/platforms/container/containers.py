@@ -37,6 +37,7 @@ from virtlab.testbed.platforms import plain
 from virtlab.testbed.platforms.container import engine, seccomp
 from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive, prepare
 from virtlab.testbed.steps.operations import HomeAdd, Step
+from virtlab.units import PAGE_BYTES
 
 START_TIMEOUT_S = 60.0  # here; where a home is slow, as many times longer as that says
 LOOK_S = 0.05
@@ -208,7 +209,9 @@ class Containers(Running):
                     f"guests.{name}.image", f"there is no image '{guest.image}'", "see `virtlab image list`"
                 )
             pids = PIDS_MAX if name in paths and home.counts() and not home.runtime.is_engine else None
-            limits = Limits(wanted.get(name), guest.memory_bytes, swaps=home.swaps(), pids=pids)
+            limits = Limits(
+                wanted.get(name), guest.memory_bytes, home.swaps(), pids, swap_bytes=guest.swap_bytes or 0
+            )
             filtered = guest.seccomp != seccomp.NONE
             bundles.append(
                 Bundle(
@@ -353,10 +356,15 @@ def as_files(limits: Limits, *, version_2: bool) -> dict[str, str]:
             else {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": period}
         )
     if limits.memory_bytes is not None:
-        pages = str(limits.memory_bytes // 4096 * 4096)
-        out["memory.max" if version_2 else "memory.limit_in_bytes"] = pages
-        if limits.swaps:
-            out |= {"memory.swap.max": "0"} if version_2 else {"memory.memsw.limit_in_bytes": pages}
+        pages = limits.memory_bytes // PAGE_BYTES * PAGE_BYTES
+        out["memory.max" if version_2 else "memory.limit_in_bytes"] = str(pages)
+        swap = limits.swap_bytes // PAGE_BYTES * PAGE_BYTES
+        if limits.swaps and version_2:
+            out["memory.swap.max"] = str(swap)
+        elif limits.swaps:
+            out["memory.memsw.limit_in_bytes"] = str(
+                (limits.memory_bytes + limits.swap_bytes) // PAGE_BYTES * PAGE_BYTES
+            )
     if limits.pids is not None:
         out["pids.max"] = str(limits.pids)
     return out

@@ -104,6 +104,7 @@ def _limits(bundle: Bundle) -> list[str]:
     if limits.bandwidth_us is not None:
         out += ["--cpu-quota", str(limits.bandwidth_us[0]), "--cpu-period", str(limits.bandwidth_us[1])]
     if limits.memory_bytes is not None:
-        # Without the second it would be given as much again of swap.
-        out += ["--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{limits.memory_bytes}b"]
+        # Without the second, which is both together, it would be given as much again of swap.
+        both = limits.memory_bytes + limits.swap_bytes
+        out += ["--memory", f"{limits.memory_bytes}b", "--memory-swap", f"{both}b"]
     return out

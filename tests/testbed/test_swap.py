@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.testbed import worlds
+import testbed_world as worlds
 
 from virtlab.experiment import load_text
 from virtlab.plan import Outcome, Trial
@@ -36,7 +36,7 @@ roles:
     workload: program
     from: h1.app1
     to: h1.app2
-    argv: &fill [python3, -c, "import time; b = bytearray(b'x') * (24 << 20); time.sleep(1)"]
+    argv: &fill [python3, -c, "import time; b = bytearray(b'x') * (24 << 20); time.sleep(1); print(sum(b[::4096]))"]
   two: {workload: program, from: h1.app2, to: h1.app1, argv: *fill}
 timing: {together: true, warmup: 0 s, drain: 0 s}
 collect: {telemetry: off, series: {}, counters: [guests]}
@@ -63,8 +63,11 @@ def test_what_does_not_fit_a_pool_goes_to_its_swap() -> None:
     outcome, counted = played(48)
     assert outcome.status == "ok", outcome.reasons
     assert counted["pools.h1.cores", "memory_max_bytes"] <= 48 * MIB
-    assert counted["pools.h1.cores", "swap_bytes"] > 0
     assert counted["pools.h1.cores", "memory_limit_hits"] > 0
+    assert counted["pools.h1.cores", "swapped_in_pages"] > 0
+    assert counted["pools.h1.cores", "swap_bytes"] < 48 * MIB
+    both = sum(counted[f"guests.h1.app{number}", "swapped_in_pages"] for number in (1, 2))
+    assert both == counted["pools.h1.cores", "swapped_in_pages"]
 
 
 @HAS_SWAP

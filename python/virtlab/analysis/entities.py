@@ -29,7 +29,7 @@ COUNTERS = {
     "major_page_faults": ("major_page_faults",),
     "memory_limit_hits": ("memory_limit_hits",),
     "memory_stalled": ("memory_stalled_ns",),
-    "swapped": ("swap_bytes",),
+    "swapped_in": ("swapped_in_pages",),
 }
 AT_INSTANTS = frozenset(
     {"memory_available", "memory_used", "backlog", "backlog_packets", *MIGRATION} - {"sampled_dirty_rate"}

@@ -93,9 +93,9 @@ HEALTH = by_key(
         "control group: memory.failcnt; memory.events max", ("total",), "entity", "hits of the memory limit",
     ),
     Metric(
-        "swapped", "bytes", "lower",
-        "By how much what a guest, or all guests of a pool, have in swap grew; of those whose memory is bounded.",
-        "control group: memory.stat total_swap; memory.swap.current", ("total",), "entity", "memory in swap",
+        "swapped_in", "count", "lower",
+        "Pages that came back from swap, of a guest whose memory is bounded, or of all guests of such a pool.",
+        "control group: memory.stat workingset_refault_anon", ("total",), "entity", "pages from swap",
     ),
     Metric(
         "memory_stalled", "ns", "lower",

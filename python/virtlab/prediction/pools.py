@@ -14,6 +14,10 @@ least 0 and fit all cells together: least squares of the cells' errors, robust a
 cell weighed by what its runs scatter and by `MODEL_ERROR`, below which no model of two numbers should be pressed. The model
 is not linear, so the simulator is asked again after each step (Levenberg and Marquardt's method within bounds).
 
+The model knows no work but that of guests. Where other processes had much of a pool's processors, its servers waited for
+more than each other, and quantiles of response times are longer than any fit makes them: how many runs that is of, is told
+with the fit (`disturbed`).
+
 Intervals are of fits to resampled design points, by the derivatives at the solution. A cost is identified if some cell
 depends on it, and not only on a sum of it and others.
 """
@@ -46,6 +50,9 @@ MODEL_ERROR = 0.03  # of a cell, beside what its runs scatter
 STEP = {CONTENTION: 0.05, "idle_vcpu_ratio": 0.004, "request_ns": 20_000.0, "crossing_ns": 10_000.0}
 IDLE_MOST = 0.9  # of a pool that idle vCPUs may take
 REQUEST_MOST_NS, CROSSING_MOST_NS = 1e9, 1e8
+OTHERS_MAX = (
+    0.1  # of a pool's processors, that processes of no guest may have before a run counts as disturbed
+)
 STEPS_MAX = 40
 RESAMPLES = 400
 DRAWS_KEPT = 40
@@ -71,6 +78,7 @@ class Pooled:
     cells: tuple[Cell, ...]
     runs: int
     simulations: int
+    disturbed: int = 0  # of all runs: in how many other work had the pool's processors
 
     def residuals(self) -> Iterator[tuple[str, int, float, float]]:
         """Metric and statistic, number of cells, median and 90 % quantile of their relative errors."""
@@ -89,6 +97,7 @@ class Loads:
 
     runs: list[RunRecord]
     measured: list[Mapping[MetricPath, float]]
+    disturbed: int = 0
     simulations: int = 0
     _played: dict[tuple[str, int], Mapping[MetricPath, float]] = field(default_factory=dict)
     _last: dict[tuple[str, ...], NDArray[Any]] = field(default_factory=dict)  # costs by their names, in steps
@@ -104,7 +113,21 @@ class Loads:
         if len(points) > POINTS_MAX:
             points = [points[round(at * (len(points) - 1) / (POINTS_MAX - 1))] for at in range(POINTS_MAX)]
         runs = [record for point in points for record in by_point[point][:RUNS_MAX]]
-        return cls(runs, [_told(record.plan, values_of_run(record)) for record in runs])
+        rows = [values_of_run(record) for record in runs]
+        told: list[Mapping[MetricPath, float]] = [
+            _told(record.plan, own) for record, own in zip(runs, rows, strict=True)
+        ]
+        disturbed = sum(others(record, own) > OTHERS_MAX for record, own in zip(runs, rows, strict=True))
+        return cls(runs, told, disturbed)
+
+    def said_of_disturbance(self) -> str | None:
+        """That other work had the processors of pools in some runs, and what helps; None where that is of no run."""
+        if not self.disturbed:
+            return None
+        return (
+            f"in {self.disturbed} of {len(self.runs)} runs other processes had more than {OTHERS_MAX:.0%} of a pool's "
+            "processors, of which the model knows nothing; if errors are large, stop these, or give the run more weight"
+        )
 
     def fitted(
         self, base: Profile, *, processors: int, name: str, leave_out: Collection[int] = (),
@@ -199,7 +222,9 @@ class _Fit:
         cells = tuple(
             Cell(point, path, float(each)) for (point, path), each in zip(keys, left / weight, strict=True)
         )
-        found = Pooled(profile, self.names, cells, len(self.places), self.loads.simulations)
+        found = Pooled(
+            profile, self.names, cells, len(self.places), self.loads.simulations, self.loads.disturbed
+        )
         about = {
             f"pool_{of.replace('.', '_')}_{what}": round(value, 5)
             for of, _, median, p90 in found.residuals()
@@ -276,6 +301,25 @@ def _told(plan: Plan, rows: Sequence[RunValue]) -> dict[MetricPath, float]:
             or (row.role in pools and (row.metric, row.statistic) == OF_POOLS)
         )
     }
+
+
+def others(record: RunRecord, rows: Sequence[RunValue]) -> float:
+    """The largest share of a pool's processors that other processes had in a run, where servers work; 0 if not sampled.
+
+    Of pools by affinity alone: those are known by their processors, as read back.
+    """
+    used = {row.role: row.value for row in rows if (row.metric, row.statistic) == OF_POOLS}
+    inside = in_pool(record.plan)
+    working = {str(guest.pool) for name, guest in record.plan.world.guests.items() if name in inside}
+    found = [0.0]
+    for name, pool in record.plan.world.pools.items():
+        built = record.realised.objects.get(f"pools.{name}")
+        processors = built.applied.get("processors", ()) if built is not None else ()
+        own, each = used.get(f"pools.{name}"), [used.get(f"host.cpu{number}") for number in processors]
+        busy = [share for share in each if share is not None]
+        if name in working and pool.by == "affinity" and own is not None and busy and len(busy) == len(each):
+            found.append((sum(busy) - own) / len(busy))
+    return max(found)
 
 
 def _kinds(plans: Sequence[Plan]) -> list[str]:

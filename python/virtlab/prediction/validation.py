@@ -200,6 +200,8 @@ class _Part:
             loads = Loads.of(self.records)
             notes.extend(rows.notes)
             ideal = not (rows.rows or rows.contended)
+            if (disturbed := loads.said_of_disturbance()) is not None:
+                notes.append(disturbed)
             if loads.runs:
                 say("fitting what services cost in pools")
                 beneath = self._base(rows, ideal=ideal)

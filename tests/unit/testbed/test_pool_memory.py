@@ -190,18 +190,19 @@ def test_what_a_group_counts_is_read_of_both_versions(tmp_path: Path) -> None:
     (first / "memory.failcnt").write_text("3\n")
     (first / "memory.stat").write_text(
         "pgfault 1\npgmajfault 0\ntotal_pgfault 7\ntotal_pgmajfault 2\ntotal_swap 12288\n"
+        "total_workingset_refault_anon 3\n"
     )
     (second / "memory.current").write_text("4096\n")
     (second / "memory.peak").write_text("8192\n")
     (second / "memory.swap.current").write_text("12288\n")
     (second / "memory.events").write_text("low 0\nhigh 0\nmax 3\noom 0\noom_kill 0\n")
-    (second / "memory.stat").write_text("anon 5\npgfault 7\npgmajfault 2\n")
+    (second / "memory.stat").write_text("anon 5\npgfault 7\npgmajfault 2\nworkingset_refault_anon 3\n")
     (second / "memory.pressure").write_text(
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\nfull avg10=0.00 total=1\n"
     )
     counted = {
         "memory_bytes": 4096, "memory_max_bytes": 8192, "memory_limit_hits": 3, "page_faults": 7, "major_page_faults": 2,
-        "swap_bytes": 12288,
+        "swap_bytes": 12288, "swapped_in_pages": 3,
     }  # fmt: skip
     assert dict(memory_of(first)) == counted
     assert dict(memory_of(second)) == counted | {"memory_stalled_ns": 5000}

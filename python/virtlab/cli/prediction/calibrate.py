@@ -163,6 +163,10 @@ def _to_dataset(folder: Path, target: Path | None, base: str | None, *, quick: b
     for metric, count, median, p90 in found.residuals():
         say(f"errors of {count} {metric}: median {median * 100:.1f} %, 90 % below {p90 * 100:.1f} %")
     say(f"{found.runs} runs, {found.simulations} simulations")
+    if found.disturbed:
+        say(
+            f"{found.disturbed} runs in which other processes had much of a pool's processors: see `virtlab validate`"
+        )
     say(f"profile {found.profile.identity}: {target}")
 
 

@@ -29,8 +29,13 @@ FAULTS_V1 = {
     "total_pgfault": "page_faults",
     "total_pgmajfault": "major_page_faults",
     "total_swap": "swap_bytes",
+    "total_workingset_refault_anon": "swapped_in_pages",
 }
-FAULTS_V2 = {"pgfault": "page_faults", "pgmajfault": "major_page_faults"}
+FAULTS_V2 = {
+    "pgfault": "page_faults",
+    "pgmajfault": "major_page_faults",
+    "workingset_refault_anon": "swapped_in_pages",
+}
 
 
 def memory_of(group: Path) -> Iterator[tuple[str, int]]:

@@ -314,7 +314,9 @@ def others(record: RunRecord, rows: Sequence[RunValue]) -> float:
     found = [0.0]
     for name, pool in record.plan.world.pools.items():
         built = record.realised.objects.get(f"pools.{name}")
-        processors = built.applied.get("processors", ()) if built is not None else ()
+        processors = built.applied.get("processors") if built is not None else None
+        if not isinstance(processors, list):
+            continue  # in the simulator a pool has a number of processors, and there is no other work
         own, each = used.get(f"pools.{name}"), [used.get(f"host.cpu{number}") for number in processors]
         busy = [share for share in each if share is not None]
         if name in working and pool.by == "affinity" and own is not None and busy and len(busy) == len(each):

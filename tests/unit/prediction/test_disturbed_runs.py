@@ -25,10 +25,12 @@ roles:
 """
 
 
-def record(by: str = "by: affinity") -> RunRecord:
+def record(by: str = "by: affinity", processors: object = (4, 6)) -> RunRecord:
     experiment = load_text(FILE.replace("BY", by))
     objects = {
-        "pools.h1.cores": SimpleNamespace(applied={"processors": [4, 6]}),
+        "pools.h1.cores": SimpleNamespace(
+            applied={"processors": list(processors) if isinstance(processors, tuple) else processors}
+        ),
         "pools.h1.clients": SimpleNamespace(applied={"processors": [5]}),
     }
     plan = plan_run(experiment, experiment.points()[0], 0)
@@ -65,6 +67,10 @@ def test_what_was_not_sampled_or_has_no_processors_of_its_own_is_not_guessed(
     by: str, rows: list[RunValue]
 ) -> None:
     assert others(record(by), rows) == 0.0
+
+
+def test_a_run_of_the_simulator_has_no_other_work() -> None:
+    assert others(record(processors=2.0), used(pool=0.1, host_cpu4=1.0, host_cpu6=1.0)) == 0.0
 
 
 def test_only_runs_that_other_work_disturbed_are_spoken_of() -> None:

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CRATES: [&str; 8] = ["agent", "disk", "fabric", "leader", "load", "qdisc", "system", "wire"];
+const CRATES: [&str; 9] = ["agent", "disk", "fabric", "leader", "load", "qdisc", "store", "system", "wire"];
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 

@@ -47,6 +47,8 @@ enum Role {
     Switch(switch::Options),
     /// Serves requests as a service of this guest.
     Serve(probe::ServiceOptions),
+    /// Keeps objects as a node of a store, or asks its nodes as a proxy.
+    Store(probe::StoreOptions),
     /// Tries whether a service of this guest answers.
     Answers(answers::Options),
     /// Runs a program with files of its own, which it is handed.
@@ -70,6 +72,7 @@ pub fn main() -> ExitCode {
         Role::Probe(options) => probe::main(options),
         Role::Switch(options) => switch::main(options),
         Role::Serve(options) => probe::serve(&options),
+        Role::Store(options) => probe::store(&options),
         Role::Answers(options) => answers::main(&options),
         Role::Bring(options) => bring::main(&options),
         Role::Polled(options) => polled::main(&options),

@@ -10,6 +10,8 @@
 //! policy     what a store is                                placement     ring, elastic hash, least loaded
 //! message    what machines say and want                     nouns         peers, keys, versions, objects
 //! alarms     what is due next
+//! folder     what clients know of their objects             given         a store as a Plan says it
+//! mix        shares of operations                           audit         what nodes hold of a folder in the end
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one, and
 //! none of these systems: names of objects, directories, permissions and content are its driver's.
@@ -25,11 +27,15 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod alarms;
+mod audit;
 mod client;
 pub mod closed_form;
 mod coordinator;
 mod detector;
+mod folder;
+mod given;
 mod message;
+mod mix;
 mod node;
 mod nouns;
 mod placement;
@@ -39,10 +45,14 @@ mod recovery;
 mod shelf;
 mod spread;
 
+pub use audit::Audit;
 pub use client::Client;
 pub use coordinator::Coordinator;
 pub use detector::Detector;
+pub use folder::{Deed, Folder, Found as Ending, Pick};
+pub use given::Given;
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
+pub use mix::Mix;
 pub use node::Node;
 pub use nouns::{Key, Object, Peer, Version};
 pub use policy::{Ack, Form, Lookup, Nonsense, Policy, Scan, WrittenBy};

@@ -183,6 +183,10 @@ pub enum Output {
         kind: Kind,
         /// Its length.
         bytes: u64,
+        /// Of which object.
+        key: Key,
+        /// Of which of its versions.
+        version: Version,
     },
     /// An operation has ended.
     Answer {

@@ -253,20 +253,21 @@ impl Node {
         match object {
             Some(object) if self.shelf.is_flushed(key) && !object.deleted => {
                 let bytes = whole_sectors(object.bytes + RECORD_BYTES);
-                self.work(Kind::Read, bytes, Work::Read(to, message));
+                let named = (key, object.version);
+                self.work(Kind::Read, bytes, named, Work::Read(to, message));
             }
             _ => self.send(to, message),
         }
     }
 
-    fn work(&mut self, kind: Kind, bytes: u64, work: Work) {
+    fn work(&mut self, kind: Kind, bytes: u64, (key, version): (Key, Version), work: Work) {
         if let Work::Write(key, object, _) = &work {
             self.bench.coming.insert((*key, object.version));
         }
         self.bench.number += 1;
         let id = self.bench.number;
         self.bench.works.insert(id, work);
-        self.outputs.push_back(Output::Disk { id, kind, bytes });
+        self.outputs.push_back(Output::Disk { id, kind, bytes, key, version });
     }
 
     fn put(
@@ -313,7 +314,7 @@ impl Node {
         match self.policy.ack {
             Ack::Disk => {
                 let bytes = whole_sectors(object.bytes + RECORD_BYTES);
-                self.work(Kind::Write, bytes, Work::Write(key, object, Some(waits)));
+                self.work(Kind::Write, bytes, (key, object.version), Work::Write(key, object, Some(waits)));
             }
             Ack::Memory { cache_bytes } => {
                 let fits =
@@ -334,7 +335,7 @@ impl Node {
         self.shelf.put(key, object.clone());
         self.confirm(now, key, &object, waits);
         let bytes = whole_sectors(object.bytes + RECORD_BYTES);
-        self.work(Kind::Write, bytes, Work::Write(key, object, None));
+        self.work(Kind::Write, bytes, (key, object.version), Work::Write(key, object, None));
     }
 
     fn confirm(&mut self, now: Nanos, key: Key, object: &Object, waits: Waits) {
@@ -388,7 +389,7 @@ impl Node {
         match self.bench.works.remove(&id) {
             Some(Work::Read(to, message)) => self.send(to, message),
             Some(Work::Write(key, object, waits)) => {
-                self.work(Kind::Flush, 0, Work::Flush(key, object, waits));
+                self.work(Kind::Flush, 0, (key, object.version), Work::Flush(key, object, waits));
             }
             Some(Work::Flush(key, object, waits)) => self.flushed(now, key, object, waits),
             None => {}

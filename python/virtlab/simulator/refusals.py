@@ -16,6 +16,7 @@ from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.check import discipline_mistakes, mistakes
+from virtlab.planner.stores import refusals_of_stores
 from virtlab.planner.wiring import Wiring
 from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
@@ -27,7 +28,6 @@ from virtlab.simulator.pools import refusals_of_processors, refusals_of_turns, s
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
 from virtlab.simulator.services import as_simulated, refusals_of_services
-from virtlab.simulator.stores import refusals_of_stores
 from virtlab.units import show_count
 
 ARM = "simulator"

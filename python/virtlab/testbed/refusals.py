@@ -21,6 +21,7 @@ from virtlab.planner.clusters import entered
 from virtlab.planner.disks import is_folder
 from virtlab.planner.full_frames import full_frame_refusals
 from virtlab.planner.moves import moves as planned_moves
+from virtlab.planner.stores import guests_of, strays
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import moves, pinning, pools, routing
 from virtlab.testbed.build.disks import disk_refusals, folders
@@ -352,12 +353,15 @@ def _budgeted(path: str, plan: Plan, role: Role, findings: Findings) -> Iterator
 
 
 def _services(plan: Plan, findings: Findings) -> Iterator[Refusal]:
+    yield from strays(plan)
     for name, service in plan.world.services.items():
         path = f"services.{name}"
         if service.kind in played(SERVICES, ARM) and services.find(service.kind) is None:
             reason = f"'{service.kind}' is declared, and nothing plays it here"
             yield Refusal(f"{path}.kind", reason, f"write one of {', '.join(services.played())}")
-        for guest in service.on:
+        if (kind := services.find(service.kind)) is not None:
+            yield from kind.of_world(plan, name, service)
+        for guest in guests_of(service):
             platform = (
                 PLATFORMS.get(plan.world.guests[guest].platform) if guest in plan.world.guests else None
             )

@@ -24,7 +24,7 @@ MAY_USE = {
     "sim": {"disk", "fabric", "migration", "qdisc", "load", "store", "tcp", "timeline", "wire"},
     "system": {"wire"},
     "leader": {"disk", "qdisc", "system", "wire"},
-    "agent": {"wire", "disk", "load", "qdisc", "fabric", "leader", "system"},
+    "agent": {"wire", "disk", "load", "qdisc", "fabric", "leader", "store", "system"},
     "py": {"migration", "rt", "sim", "timeline", "wire"},
 }
 

@@ -221,11 +221,11 @@ def test_a_file_of_kinds_from_outside_alone_is_refused_by_each_arm_in_one_line_f
 
 
 def test_a_registry_takes_kinds_of_which_this_testbed_has_no_room_yet() -> None:
-    declared = {"store": Service({"testbed": None}), "elsewhere": Service({"testbed": "not here"})}
+    declared = {"depot": Service({"testbed": None}), "elsewhere": Service({"testbed": "not here"})}
     services: Registry[str] = Registry(declared, "virtlab.testbed.services.{}")
-    assert (services.played(), services.find("store")) == ((), None)
-    services.register("store", "its implementation")
-    assert (services.played(), services.of("store")) == (("store",), "its implementation")
+    assert (services.played(), services.find("depot")) == ((), None)
+    services.register("depot", "its implementation")
+    assert (services.played(), services.of("depot")) == (("depot",), "its implementation")
 
 
 @dataclass

@@ -398,7 +398,11 @@ fn send_samples(writer: &Writer, run: &Run, report: &Report) -> anyhow::Result<V
         *number = table.blocks(&run.role, *number, &mut |body| writer.block(body))?;
         *rows.entry(table.schema()).or_default() += table.rows();
     }
-    Ok(json!({"rows": rows, "counters": report.counters, "taints": report.taints}))
+    let mut counters = report.counters.clone();
+    for (name, value) in report.last.as_ref().map_or_else(|| Ok(Vec::new()), |last| last())? {
+        counters.insert(name.to_owned(), i64::try_from(value).unwrap_or(i64::MAX));
+    }
+    Ok(json!({"rows": rows, "counters": counters, "taints": report.taints}))
 }
 
 fn clocks() -> Value {

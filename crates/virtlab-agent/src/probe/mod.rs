@@ -29,6 +29,7 @@ mod workload;
 
 pub(crate) use workload::NAMES as WORKLOADS;
 pub(crate) use workload::http::{Framing, read_answer};
+pub(crate) use workload::objects::service::Options as StoreOptions;
 pub(crate) use workload::request_response::service::Options as ServiceOptions;
 
 use anyhow::Context;
@@ -67,6 +68,15 @@ pub fn main(options: Options) -> anyhow::Result<()> {
 pub fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
     prepare_process();
     workload::request_response::service::main(options)
+}
+
+/// Keeps objects as a node of a store, or asks its nodes as a proxy, until it is killed.
+///
+/// # Errors
+/// When it cannot.
+pub fn store(options: &StoreOptions) -> anyhow::Result<()> {
+    prepare_process();
+    workload::objects::service::main(options)
 }
 
 /// Sleeps end within microseconds instead of the default 50 us of slack, and many sockets can be open. Threads inherit

@@ -14,6 +14,9 @@ const STARVED_RATIO: f64 = 0.05;
 /// Fewer stalls than this never do: a single one in a short role says little.
 const STARVED_LEAST: u64 = 3;
 
+/// What is counted when the samples are collected.
+pub type Last = Box<dyn Fn() -> anyhow::Result<Vec<(&'static str, u64)>> + Send + Sync>;
+
 /// Samples, counters and taints of a role.
 #[derive(Default)]
 pub struct Report {
@@ -31,6 +34,8 @@ pub struct Report {
     pub waits: Histogram,
     /// When the whole process stood still.
     pub standstills: Stalls,
+    /// Counters that are known once all traffic of the trial is over.
+    pub last: Option<Last>,
     /// Whether every planned packet was sent.
     pub complete: bool,
     /// Whether the receiver's buffer is as small as the role asked: what it drops then belongs to what is measured.

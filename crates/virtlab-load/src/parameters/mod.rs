@@ -5,6 +5,7 @@
 pub mod burst_load;
 pub mod dirty;
 pub mod http_get;
+pub mod objects;
 pub mod psping;
 pub mod raw_stream;
 pub mod request_response;
@@ -17,6 +18,7 @@ pub mod udp_stream;
 pub use burst_load::BurstLoad;
 pub use dirty::Dirty;
 pub use http_get::HttpGet;
+pub use objects::Objects;
 pub use psping::{Psping, PspingError, Test};
 pub use raw_stream::RawStream;
 pub use request_response::RequestResponse;

@@ -196,7 +196,8 @@ impl Disks {
                 .guests
                 .iter()
                 .filter(|guest| each.host.is_none() || there(guest).is_none_or(|at| Some(at) == each.host));
-            let come = each.arrivals.iter().filter(|guest| there(guest).is_some_and(|at| Some(at) == each.host));
+            let come =
+                each.arrivals.iter().filter(|guest| there(guest).is_some_and(|at| Some(at) == each.host));
             let mine: Vec<usize> = stay.chain(come).copied().collect();
             let sum = |of: &[Usage]| mine.iter().map(|guest| of[*guest]).sum::<Usage>();
             for (metric, value) in sum(&now).rates(&sum(before), elapsed, mine.len()) {

@@ -10,14 +10,13 @@ use crate::input::{Finding, Role};
 use crate::ip::Message;
 use crate::network::Network;
 use crate::samples::{OperationRow, Table};
-use crate::servers::stores::{Deed, Found, Pick};
 use crate::workloads::store::settle;
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
-use serde::Deserialize;
 use std::collections::BTreeMap;
-use virtlab_load::parameters;
+use virtlab_load::parameters::objects::{NAME, Objects as Parameters, Sizes};
 use virtlab_load::random::Stream;
-use virtlab_load::schedule::{Arrivals, Schedule};
+use virtlab_load::schedule::Schedule;
+use virtlab_store::{Deed, Ending as Found, Mix, Pick};
 use virtlab_wire::Nanos;
 
 /// How a role of it is made.
@@ -27,62 +26,11 @@ pub const KIND: Kind = Kind {
     tags: false,
 };
 
-const NAME: &str = "objects";
-
 /// Ways in which an operation ends: see [`Found`].
 const ENDINGS: usize = 5;
 
 /// Draws in a row without an object, after which a thread ends, or an operation fails.
 const DRAWS: u32 = 64;
-
-/// What a role says.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parameters {
-    service: String,
-    duration_ns: Option<u64>,
-    count: Option<u64>,
-    /// Shares, which need not have any sum.
-    operations: BTreeMap<String, f64>,
-    #[serde(default)]
-    object_bytes: u64,
-    /// In place of one size: several, with shares of any sum.
-    #[serde(default)]
-    object_sizes: Vec<(u64, f64)>,
-    threads: u32,
-    rate_per_s: Option<u64>,
-    #[serde(default)]
-    arrivals: Arrivals,
-    folder: Option<String>,
-}
-
-impl parameters::Role for Parameters {
-    const NAME: &str = NAME;
-}
-
-/// Sizes of objects, each with the sum of shares up to it. What operations are drawn does not depend on them.
-struct Sizes {
-    all: Vec<(f64, u64)>,
-    draws: Stream,
-}
-
-impl Sizes {
-    fn new(own: &Parameters, seed: u64) -> Self {
-        let mut sum = 0.0;
-        let summed = own.object_sizes.iter().map(|(bytes, share)| {
-            sum += share;
-            (sum, *bytes)
-        });
-        Self { all: summed.collect(), draws: Stream::new(seed, "sizes") }
-    }
-
-    /// That of the next object; one that is not of several is given.
-    fn next(&mut self, only: u64) -> u64 {
-        let Some((all, last)) = self.all.last().copied() else { return only };
-        let drawn = self.draws.uniform() * all;
-        self.all.iter().find(|(sum, _)| drawn < *sum).map_or(last, |(_, bytes)| *bytes)
-    }
-}
 
 struct Open {
     pick: Pick,
@@ -97,7 +45,7 @@ pub struct Objects {
     client: (usize, usize),
     folder: usize,
     own: Parameters,
-    deeds: Vec<(f64, Deed)>,
+    mix: Mix,
     sizes: Sizes,
     draws: Stream,
     schedule: Schedule,
@@ -122,25 +70,9 @@ struct Ended {
 impl Objects {
     fn new(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
         let own: Parameters = parse(role)?;
-        let mut sum = 0.0;
-        let mut deeds = Vec::new();
-        for (name, share) in &own.operations {
-            let deed = match name.as_str() {
-                "create" => Deed::Create,
-                "read" => Deed::Read,
-                "overwrite" => Deed::Overwrite,
-                "delete" => Deed::Delete,
-                "stat" => Deed::Stat,
-                other => return Err(finding(role, &format!("there is no operation '{other}'"))),
-            };
-            if share.is_finite() && *share > 0.0 {
-                sum += share;
-                deeds.push((sum, deed));
-            }
-        }
-        if deeds.is_empty() || (own.threads == 0 && own.rate_per_s.is_none()) || own.rate_per_s == Some(0) {
-            return Err(finding(role, "it asks for nothing"));
-        }
+        let shares = own.operations.iter().map(|(name, share)| (name.as_str(), *share));
+        let mix = Mix::of(shares).map_err(|what| finding(role, &what))?;
+        own.check().map_err(|error| finding(role, &error.to_string()))?;
         let Some(client) = network.servers.stores.of_client(index) else {
             return Err(finding(role, &format!("there is no store '{}'", own.service)));
         };
@@ -156,7 +88,7 @@ impl Objects {
             draws: Stream::new(seed, "operations"),
             schedule: Schedule::PerSecond { rate_pps }.with(own.arrivals, seed),
             own,
-            deeds,
+            mix,
             start_ns: 0,
             begun: 0,
             open: BTreeMap::new(),
@@ -174,14 +106,12 @@ impl Objects {
         let bytes = self.sizes.next(self.own.object_bytes);
         let mut last = Deed::Create;
         for _ in 0..DRAWS {
-            let all = self.deeds.last().map_or(0.0, |(sum, _)| *sum);
-            let drawn = self.draws.uniform() * all;
-            let Some((_, deed)) = self.deeds.iter().find(|(sum, _)| drawn < *sum) else { continue };
+            let deed = self.mix.draw(self.draws.uniform());
             let chosen = self.draws.below(u64::MAX);
-            if let Some(pick) = network.servers.stores.at(store).folder(folder).pick(*deed, chosen, bytes) {
+            if let Some(pick) = network.servers.stores.at(store).folder(folder).pick(deed, chosen, bytes) {
                 return Ok(pick);
             }
-            last = *deed;
+            last = deed;
             self.ended.without_object += 1;
         }
         Err(last)

@@ -338,7 +338,7 @@ impl World {
                     self.deliver(peer, to, message.clone(), left);
                 }
             }
-            Output::Disk { id, kind, bytes } => {
+            Output::Disk { id, kind, bytes, .. } => {
                 self.counts.flushes += u64::from(kind == Kind::Flush);
                 let request = Request { kind, offset: 0, bytes };
                 let disk = &mut self.disks[peer.0 as usize];

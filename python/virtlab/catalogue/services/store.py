@@ -179,8 +179,4 @@ STORE = ServiceKind(
     placed=_placed,
     whole=OBJECTS.name,
     beside=PROXIES,
-    arms={
-        "testbed": "no agent keeps objects yet; run the file with '--backend simulator'",
-        "simulator": None,
-    },
 )  # fmt: skip

@@ -186,8 +186,4 @@ OBJECTS = Workload(
         whole=True,
     ),
     told_by=frozenset(),
-    arms={
-        "testbed": "no agent asks a store yet; run the file with '--backend simulator'",
-        "simulator": None,
-    },
 )  # fmt: skip

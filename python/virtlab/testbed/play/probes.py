@@ -18,6 +18,7 @@ from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.priority import Priorities
+from virtlab.testbed.services.store import asked
 
 CURE_PROBE = "see whether that guest has memory left for it, and its console"
 NOT_OF_THE_PROBE = frozenset(
@@ -121,6 +122,8 @@ class Probes:
                     for near, far in [each.ends]
                     if near.address is not None and far.address is not None
                 ]
+            if side == "client":
+                own |= asked(self.plan, name, role)
             request: dict[str, Any] = {
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),

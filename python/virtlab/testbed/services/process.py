@@ -90,6 +90,11 @@ class Process:
             seed = service_seed(self.all_guests.plan.seed, self.name, self.guest)
             argv += ["--seed", str(seed), "--work-per-s", str(self.all_guests.work_per_s(self.guest))]
             argv += ["--place", str(self.service.on.index(self.guest))]
+        other = next((peer for peer in invocation.peers if peer != self.guest), None)
+        for peer in invocation.peers:
+            argv += ["--peer", self._address(peer, other)]
+        if invocation.peers:
+            argv += ["--place", str(invocation.peers.index(self.guest))]
         if invocation.active not in {None, self.guest}:
             argv += ["--active", self._address(str(invocation.active))]
         command = self.all_guests.command(
@@ -125,10 +130,10 @@ class Process:
         guest = self.all_guests.plan.world.guests[self.guest]
         return services.of(self.service.kind).invocation(self.name, self.service, guest)
 
-    def _address(self, guest: str) -> str:
-        """Of another guest, as its own reaches it. GuestError where it does not."""
+    def _address(self, guest: str, towards: str | None = None) -> str:
+        """Of another guest, as its own reaches it, or its own, towards another. GuestError where it does not."""
         try:
-            return resolved(self.all_guests.plan, [guest], self.guest, {})[guest]
+            return resolved(self.all_guests.plan, [guest], self.guest, {"to": towards})[guest]
         except ValueError as error:
             what, _, cure = str(error).partition("; ")
             raise GuestError(self.where, what, cure) from None

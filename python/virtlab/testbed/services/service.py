@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from virtlab.catalogue import SERVICES
-from virtlab.plan import Guest, Refusal, Service
+from virtlab.plan import Guest, Plan, Refusal, Service
 from virtlab.testbed.kinds.registry import Registry
 from virtlab.testbed.services.files import OURSELVES, Files
 
@@ -25,6 +25,7 @@ class Invocation:
     user: str | None = None  # of its guest; None: the one that its leader is
     ours: bool = False  # the agent serves: it is told its seed, its place, and how much work a processor does in a second
     active: str | None = None  # guest of the active server, whose address the others are told
+    peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class ServiceImplementation:
     invocation: Callable[[str, Service, Guest], Invocation]  # of its name, in one of its guests
     refusals: Callable[[str, Service, Guest], Iterator[Refusal]]  # its path, and one of its guests
     cure: str  # where one ends by itself
+    of_world: Callable[[Plan, str, Service], Iterator[Refusal]] = lambda *_: iter(())  # its name
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

@@ -14,6 +14,7 @@ from virtlab.agents import Notice
 from virtlab.catalogue import SERVICES
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
+from virtlab.planner.stores import guests_of
 from virtlab.testbed.kinds.platform import Counted, News, Running
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
@@ -46,7 +47,7 @@ class Services(Running):
             ]:
                 observe.progress(f"start {name}")
                 begun.add(name)
-                for guest in wanted[name].on:
+                for guest in guests_of(wanted[name]):
                     self._begin(name, guest)
             self._get_on()
 

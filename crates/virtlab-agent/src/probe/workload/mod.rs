@@ -9,6 +9,7 @@ mod echo;
 pub mod http;
 mod http_get;
 mod meters;
+pub mod objects;
 mod paced;
 mod psping;
 mod raw_stream;
@@ -167,7 +168,7 @@ impl Kind {
 }
 
 /// The workloads of this probe.
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     rtt::KIND,
     burst_load::KIND,
     udp_stream::KIND,
@@ -179,6 +180,7 @@ const KINDS: [Kind; 11] = [
     raw_stream::KIND,
     rt_tasks::KIND,
     dirty::KIND,
+    objects::KIND,
 ];
 
 /// Their names.

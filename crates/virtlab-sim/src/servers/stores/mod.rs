@@ -4,13 +4,10 @@
 //! they say waits in an outbox for each two of them until it is carried. A node that has failed does and hears nothing, until
 //! it is healed.
 
-mod audit;
-mod folder;
 mod loss;
 mod peer;
 mod store;
 
-pub use folder::{Deed, Found, Pick};
 pub use peer::Machine;
 pub use store::{Store, Want};
 

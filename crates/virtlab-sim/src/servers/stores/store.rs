@@ -1,12 +1,12 @@
 //! One store: what its peers say and want.
 
-use super::audit::Audit;
-use super::folder::Folder;
 use super::loss::{Loss, Standing};
 use super::peer::{Answer, Machine, Peer};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
-use virtlab_store::{Key, Left, Lookup, Message, Output, Peer as Number, Policy, Task, To};
+use virtlab_store::{
+    Audit, Folder, Key, Left, Lookup, Message, Node, Output, Peer as Number, Policy, Task, To,
+};
 use virtlab_wire::Nanos;
 
 /// A datagram that so many later ones have overtaken does not come any more.
@@ -282,7 +282,7 @@ impl Store {
                     }
                     return Some(Want::All(number, bytes));
                 }
-                Output::Disk { id, kind, bytes } => return Some(Want::Disk(id, kind, bytes)),
+                Output::Disk { id, kind, bytes, .. } => return Some(Want::Disk(id, kind, bytes)),
                 Output::Answer { operation, outcome, retries } => {
                     let own = &mut self.peers[peer];
                     own.answers.push_back((operation, outcome, retries));
@@ -345,7 +345,8 @@ impl Store {
                 Machine::Node(node) if !peer.down => Some(&**node),
                 _ => None,
             });
-            counters.extend(Audit::of(&self.folders[*folder], nodes, self.policy.copies).counters());
+            let held = held_by(nodes);
+            counters.extend(Audit::of(&self.folders[*folder], &held, self.policy.copies).counters());
         }
         counters
     }
@@ -371,6 +372,15 @@ impl Store {
             }
         }
     }
+}
+
+/// What nodes hold: by key, what stands for the content of each copy.
+fn held_by<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeMap<Key, Vec<u64>> {
+    let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
+    for (key, object) in nodes.flat_map(Node::objects).filter(|(_, object)| !object.deleted) {
+        held.entry(key).or_default().push(object.content);
+    }
+    held
 }
 
 /// The line of two peers.

@@ -45,7 +45,7 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;
         }
-        if let Some((beat, silence)) = given.watch() {
+        if let Some((beat, silence)) = given.parameters.watch() {
             for peer in 0..given.nodes.len() {
                 if let Machine::Node(node) = &mut network.servers.stores.at(place).peer(peer).machine {
                     node.watch(Nanos(0), beat, silence);

@@ -5,21 +5,28 @@
 //! those that read it. So of each object it is known which content a read must give. Where a write or a deletion was not
 //! answered, it may have happened: the object is in doubt, and is not touched again.
 
-use virtlab_store::{Key, Outcome, Task};
+use crate::message::{Outcome, Task};
+use crate::nouns::Key;
 
 /// What a client does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {
+    /// Of a new one.
     Create,
+    /// Of one that is there, with its content.
     Read,
+    /// Of one that is there, with other content.
     Overwrite,
+    /// Of one that is there.
     Delete,
+    /// Whether one is there.
     Stat,
 }
 
 /// What came of it; the codes of `operation/1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
+    /// It did what it says, and that was verified.
     Done = 0,
     /// Too few answers came in time.
     TimedOut = 1,
@@ -34,8 +41,11 @@ pub enum Found {
 /// An object that something is done with.
 #[derive(Clone, Copy, Debug)]
 pub struct Pick {
+    /// What is done.
     pub deed: Deed,
+    /// With which object.
     pub key: Key,
+    /// As the store is asked.
     pub task: Task,
     object: usize,
     content: u64,
@@ -44,15 +54,26 @@ pub struct Pick {
 
 impl Pick {
     /// Bytes of the object.
+    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// The content that it has, or is to have.
+    #[must_use]
+    pub fn content(&self) -> u64 {
+        self.content
+    }
 }
 
+/// What is known of an object.
 #[derive(Debug)]
-pub(super) struct Object {
+pub struct Entry {
+    /// Its name.
     pub key: Key,
+    /// What was written last.
     pub content: u64,
+    /// Its length.
     pub bytes: u64,
     readers: u32,
     written: bool,
@@ -63,15 +84,18 @@ pub(super) struct Object {
 /// Objects under one name.
 #[derive(Debug)]
 pub struct Folder {
+    /// As roles call it.
     pub name: String,
     number: u64,
     contents: u64,
-    objects: Vec<Object>,
+    objects: Vec<Entry>,
     there: Vec<usize>,
     in_doubt: u64,
 }
 
 impl Folder {
+    /// An empty one, of a number that no other has.
+    #[must_use]
     pub fn new(name: &str, number: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -84,11 +108,12 @@ impl Folder {
     }
 
     /// Objects that are there, as far as is known.
-    pub(super) fn there(&self) -> impl Iterator<Item = &Object> {
+    pub fn there(&self) -> impl Iterator<Item = &Entry> {
         self.there.iter().map(|object| &self.objects[*object])
     }
 
     /// Objects in doubt.
+    #[must_use]
     pub fn in_doubt(&self) -> u64 {
         self.in_doubt
     }
@@ -118,7 +143,7 @@ impl Folder {
 
     fn create(&mut self, bytes: u64) -> usize {
         let key = Key((self.number << 48) + self.objects.len() as u64);
-        let object = Object { key, content: 0, bytes, readers: 0, written: false, place: None };
+        let object = Entry { key, content: 0, bytes, readers: 0, written: false, place: None };
         self.objects.push(object);
         self.objects.len() - 1
     }
@@ -127,7 +152,7 @@ impl Folder {
         let many = self.there.len();
         let first = usize::try_from(chosen % (many as u64).max(1)).unwrap_or(0);
         let reads = matches!(deed, Deed::Read | Deed::Stat);
-        let is_free = |own: &Object| !own.written && (reads || own.readers == 0);
+        let is_free = |own: &Entry| !own.written && (reads || own.readers == 0);
         (0..many).map(|step| self.there[(first + step) % many]).find(|object| is_free(&self.objects[*object]))
     }
 
@@ -181,7 +206,8 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use virtlab_store::{Failure, Version};
+    use crate::message::Failure;
+    use crate::nouns::Version;
 
     fn done(content: u64, bytes: u64) -> Outcome {
         Outcome::Done { version: Version::default(), bytes, content }

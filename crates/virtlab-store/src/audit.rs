@@ -1,8 +1,8 @@
 //! What a store holds at the end of what its clients know to be there.
 
-use super::folder::Folder;
+use crate::folder::Folder;
+use crate::nouns::Key;
 use std::collections::BTreeMap;
-use virtlab_store::{Key, Node};
 
 /// Objects and copies, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,14 +22,9 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Of a folder on nodes that ought to have so many copies.
-    pub fn of<'a>(folder: &Folder, nodes: impl Iterator<Item = &'a Node>, copies: u32) -> Self {
-        let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
-        for node in nodes {
-            for (key, object) in node.objects().filter(|(_, object)| !object.deleted) {
-                held.entry(key).or_default().push(object.content);
-            }
-        }
+    /// Of a folder, when nodes hold these contents by key, and ought to have so many copies.
+    #[must_use]
+    pub fn of(folder: &Folder, held: &BTreeMap<Key, Vec<u64>>, copies: u32) -> Self {
         let mut audit = Self { in_doubt: folder.in_doubt(), ..Self::default() };
         for object in folder.there() {
             audit.objects += 1;
@@ -45,6 +40,8 @@ impl Audit {
         audit
     }
 
+    /// By the names of counters.
+    #[must_use]
     pub fn counters(&self) -> [(&'static str, u64); 6] {
         [
             ("objects", self.objects),

@@ -1,0 +1,470 @@
+//! Messages of a store as octets: a head of 64, what the head says follows, and content. What a message takes here is what
+//! `Message::bytes` says, but for lists, which no client's operation sends. Numbers are little-endian.
+//!
+//! What comes from a peer is hostile: whatever is no message, or has another length than its head says, ends its connection.
+
+use std::sync::Arc;
+use virtlab_store::{Attempt, Failure, Found, Key, Message, Object, Outcome, Peer, Task, Version};
+
+/// Of each message.
+pub const HEAD_BYTES: usize = 64;
+/// Of an object without its content.
+const RECORD_BYTES: usize = 48;
+/// Of an object in a list: its key, too.
+const LISTED_BYTES: usize = 8 + RECORD_BYTES;
+/// What follows a head, at most: an object of 1 GiB, and its record.
+const MOST_BYTES: u64 = (1 << 30) + RECORD_BYTES as u64;
+/// Holders of an object, at most.
+pub const HOLDERS_MOST: usize = 13;
+
+/// Content of an object: part of what came in one piece.
+#[derive(Clone, Debug)]
+pub struct Content {
+    octets: Arc<Vec<u8>>,
+    from: usize,
+}
+
+impl Content {
+    /// All of these octets.
+    pub fn of(octets: Vec<u8>) -> Self {
+        Self { octets: Arc::new(octets), from: 0 }
+    }
+
+    /// What stands behind an object's record.
+    pub fn after_record(octets: Vec<u8>) -> Self {
+        Self { from: RECORD_BYTES.min(octets.len()), octets: Arc::new(octets) }
+    }
+
+    /// The octets.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets[self.from..]
+    }
+}
+
+/// What one peer says to another.
+#[derive(Debug)]
+pub enum Word {
+    /// Of the store's machines, with the content of its object.
+    Said(Message, Option<Content>),
+    /// What do you hold, and what have you said for that client?
+    Audit,
+    /// This.
+    Audited(Audited),
+}
+
+/// What a node or proxy answers to an audit.
+#[derive(Debug, Default)]
+pub struct Audited {
+    /// Messages for the client who asks, their octets; those of them that sought holders, and their octets.
+    pub said: [u64; 4],
+    /// Objects that are there: keys, and what stands for their content, verified.
+    pub objects: Vec<(Key, u64)>,
+}
+
+/// Writes numbers into a head.
+struct Head {
+    octets: Vec<u8>,
+}
+
+impl Head {
+    fn new(kind: u8, from: Peer) -> Self {
+        let mut octets = Vec::with_capacity(HEAD_BYTES + RECORD_BYTES);
+        octets.extend([kind, small(from)]);
+        octets.extend([0; 8]);
+        Self { octets }
+    }
+
+    fn byte(mut self, value: impl Into<u8>) -> Self {
+        self.octets.push(value.into());
+        self
+    }
+
+    fn word(mut self, value: u64) -> Self {
+        self.octets.extend(value.to_le_bytes());
+        self
+    }
+
+    fn half(mut self, value: u32) -> Self {
+        self.octets.extend(value.to_le_bytes());
+        self
+    }
+
+    fn version(self, version: Version) -> Self {
+        self.word(version.stamp).byte(small(version.writer)).word(version.number)
+    }
+
+    fn attempt(self, attempt: Attempt) -> Self {
+        self.byte(small(attempt.client)).word(attempt.operation).half(attempt.number)
+    }
+
+    /// The whole head, before so many octets.
+    fn before(mut self, bytes: u64) -> Vec<u8> {
+        self.octets[2..10].copy_from_slice(&bytes.to_le_bytes());
+        debug_assert!(self.octets.len() <= HEAD_BYTES, "a head is longer than it may be");
+        self.octets.resize(HEAD_BYTES, 0);
+        self.octets
+    }
+
+    /// The whole head, and an object's record behind it.
+    fn with(self, object: Option<&Object>, content: bool) -> Vec<u8> {
+        let Some(object) = object else { return self.before(0) };
+        let mut octets = self.before(RECORD_BYTES as u64 + if content { object.bytes } else { 0 });
+        record(object, &mut octets);
+        octets
+    }
+}
+
+fn small(peer: Peer) -> u8 {
+    u8::try_from(peer.0).expect("a store has at most 256 peers")
+}
+
+/// The record of an object.
+pub fn record(object: &Object, octets: &mut Vec<u8>) {
+    let Object { version, bytes, content, deleted, holders } = object;
+    let end = octets.len() + RECORD_BYTES;
+    octets.extend(version.stamp.to_le_bytes());
+    octets.push(small(version.writer));
+    octets.extend(version.number.to_le_bytes());
+    octets.extend(bytes.to_le_bytes());
+    octets.extend(content.to_le_bytes());
+    octets.extend([u8::from(*deleted), holders.len().min(HOLDERS_MOST) as u8]);
+    octets.extend(holders.iter().take(HOLDERS_MOST).map(|&peer| small(peer)));
+    octets.resize(end, 0);
+}
+
+/// A message of a peer without the content of its object.
+pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
+    let head = |kind| Head::new(kind, from);
+    match message {
+        Message::Lead(attempt, key, task, version) => {
+            let (kind, bytes, content) = match *task {
+                Task::Open => (0u8, 0, 0),
+                Task::Read => (1, 0, 0),
+                Task::Write { bytes, content } => (2, bytes, content),
+                Task::Delete => (3, 0, 0),
+            };
+            head(1).attempt(*attempt).word(key.0).byte(kind).word(content).version(*version).before(bytes)
+        }
+        Message::Led(attempt, outcome) => {
+            let head = head(2).attempt(*attempt);
+            match *outcome {
+                Outcome::Done { version, bytes, content } => {
+                    head.byte(0).version(version).word(content).before(bytes)
+                }
+                Outcome::Missing => head.byte(1).before(0),
+                Outcome::Superseded(version) => head.byte(2).version(version).before(0),
+                Outcome::Failed(Failure::TimedOut) => head.byte(3).before(0),
+            }
+        }
+        Message::Find { attempt, key, all, version } => {
+            let head = head(3).attempt(*attempt).word(key.0).byte(*all);
+            match version {
+                Some(version) => head.byte(1).version(*version).before(0),
+                None => head.byte(0).before(0),
+            }
+        }
+        Message::Found(attempt, Found { object, whole, load, incarnation }) => {
+            let head = head(4).attempt(*attempt).byte(*whole).half(*load).half(*incarnation);
+            head.with(object.as_ref(), false)
+        }
+        Message::Fetch(attempt, key, version) => {
+            head(5).attempt(*attempt).word(key.0).version(*version).before(0)
+        }
+        Message::Content(attempt, object) => head(6).attempt(*attempt).with(object.as_ref(), true),
+        Message::Put { attempt, key, object, incarnation } => {
+            let head = head(7).attempt(*attempt).word(key.0);
+            let known = head.byte(incarnation.is_some()).half(incarnation.unwrap_or(0));
+            known.with(Some(object), true)
+        }
+        Message::Kept { attempt, version, whole } => {
+            head(8).attempt(*attempt).version(*version).byte(*whole).before(0)
+        }
+        Message::Refused(attempt, version) => head(9).attempt(*attempt).version(*version).before(0),
+        Message::List(round, behind) => {
+            let head = head(10).word(*round).byte(behind.is_some());
+            head.word(behind.map_or(0, |key| key.0)).before(0)
+        }
+        Message::Listed { round, objects, more, whole } => {
+            let head = head(11).word(*round).byte(*more).byte(*whole);
+            let mut octets = head.before((objects.len() * LISTED_BYTES) as u64);
+            for (key, object) in objects {
+                octets.extend(key.0.to_le_bytes());
+                record(object, &mut octets);
+            }
+            octets
+        }
+        Message::Pull(round, key, version) => head(12).word(*round).word(key.0).version(*version).before(0),
+        Message::Pulled(round, key, object) => head(13).word(*round).word(key.0).with(object.as_ref(), true),
+        Message::Beat => head(14).before(0),
+    }
+}
+
+const AUDIT: u8 = 32;
+const AUDITED: u8 = 33;
+
+/// A client's question what all hold.
+pub fn audit(from: Peer) -> Vec<u8> {
+    Head::new(AUDIT, from).before(0)
+}
+
+/// The answer.
+pub fn audited(from: Peer, found: &Audited) -> Vec<u8> {
+    let [messages, bytes, lookups, lookup_bytes] = found.said;
+    let head = Head::new(AUDITED, from).word(messages).word(bytes).word(lookups).word(lookup_bytes);
+    let mut octets = head.before(found.objects.len() as u64 * 16);
+    for (key, content) in &found.objects {
+        octets.extend(key.0.to_le_bytes());
+        octets.extend(content.to_le_bytes());
+    }
+    octets
+}
+
+/// How much follows a head; `None`: no message is so long.
+pub fn follows(head: &[u8; HEAD_BYTES]) -> Option<usize> {
+    let bytes = Reader { octets: &head[2..] }.word()?;
+    (bytes <= MOST_BYTES).then_some(bytes as usize)
+}
+
+/// Takes numbers from octets, `None` at their end.
+struct Reader<'a> {
+    octets: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.octets.split_first_chunk::<N>()?;
+        self.octets = rest;
+        Some(*first)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn truth(&mut self) -> Option<bool> {
+        self.byte().map(|byte| byte != 0)
+    }
+
+    fn half(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn word(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn key(&mut self) -> Option<Key> {
+        self.word().map(Key)
+    }
+
+    fn peer(&mut self) -> Option<Peer> {
+        self.byte().map(|byte| Peer(u32::from(byte)))
+    }
+
+    fn version(&mut self) -> Option<Version> {
+        Some(Version { stamp: self.word()?, writer: self.peer()?, number: self.word()? })
+    }
+
+    fn attempt(&mut self) -> Option<Attempt> {
+        Some(Attempt { client: self.peer()?, operation: self.word()?, number: self.half()? })
+    }
+
+    fn object(&mut self) -> Option<Object> {
+        let mut record = Reader { octets: self.octets.get(..RECORD_BYTES)? };
+        self.octets = &self.octets[RECORD_BYTES..];
+        let (version, bytes, content) = (record.version()?, record.word()?, record.word()?);
+        let (deleted, holders) = (record.truth()?, record.byte()?);
+        let holders = (0..holders).map(|_| record.peer()).collect::<Option<Vec<Peer>>>()?;
+        Some(Object { version, bytes, content, deleted, holders })
+    }
+}
+
+/// The record at the beginning of octets.
+pub fn read_record(octets: &[u8]) -> Option<Object> {
+    Reader { octets }.object()
+}
+
+/// Of how many octets a record is.
+pub const fn record_bytes() -> usize {
+    RECORD_BYTES
+}
+
+/// What a head and the octets behind it say, and who; `None`: no peer says that.
+pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
+    let mut own = Reader { octets: head };
+    let (kind, from, _) = (own.byte()?, own.peer()?, own.word()?);
+    let length = rest.len();
+    if kind == AUDIT {
+        return (length == 0).then_some((from, Word::Audit));
+    }
+    if kind == AUDITED {
+        let said = [own.word()?, own.word()?, own.word()?, own.word()?];
+        let mut pairs = Reader { octets: &rest };
+        let objects = (0..length / 16).map(|_| Some((pairs.key()?, pairs.word()?)));
+        let objects = objects.collect::<Option<Vec<_>>>()?;
+        return (length % 16 == 0).then_some((from, Word::Audited(Audited { said, objects })));
+    }
+    // The object behind the head, and whether its content follows.
+    let object = |with_content: bool| -> Option<Option<Object>> {
+        if rest.is_empty() {
+            return Some(None);
+        }
+        let object = read_record(&rest)?;
+        let bytes = RECORD_BYTES as u64 + if with_content { object.bytes } else { 0 };
+        (length as u64 == bytes).then_some(Some(object))
+    };
+    let mut content_at = None;
+    let message = match kind {
+        1 => {
+            let (attempt, key, kind, content, version) =
+                (own.attempt()?, own.key()?, own.byte()?, own.word()?, own.version()?);
+            let task = match kind {
+                0 => Task::Open,
+                1 => Task::Read,
+                2 => Task::Write { bytes: length as u64, content },
+                3 => Task::Delete,
+                _ => return None,
+            };
+            content_at = (kind == 2).then_some(0);
+            Message::Lead(attempt, key, task, version)
+        }
+        2 => {
+            let attempt = own.attempt()?;
+            let outcome = match own.byte()? {
+                0 => {
+                    content_at = (length > 0).then_some(0);
+                    let (version, content) = (own.version()?, own.word()?);
+                    Outcome::Done { version, bytes: length as u64, content }
+                }
+                1 => Outcome::Missing,
+                2 => Outcome::Superseded(own.version()?),
+                3 => Outcome::Failed(Failure::TimedOut),
+                _ => return None,
+            };
+            Message::Led(attempt, outcome)
+        }
+        3 => {
+            let (attempt, key, all) = (own.attempt()?, own.key()?, own.truth()?);
+            let version = if own.truth()? { Some(own.version()?) } else { None };
+            Message::Find { attempt, key, all, version }
+        }
+        4 => {
+            let (attempt, whole, load, incarnation) =
+                (own.attempt()?, own.truth()?, own.half()?, own.half()?);
+            Message::Found(attempt, Found { object: object(false)?, whole, load, incarnation })
+        }
+        5 => Message::Fetch(own.attempt()?, own.key()?, own.version()?),
+        6 => {
+            content_at = (length > 0).then_some(RECORD_BYTES);
+            Message::Content(own.attempt()?, object(true)?)
+        }
+        7 => {
+            let (attempt, key, known, incarnation) = (own.attempt()?, own.key()?, own.truth()?, own.half()?);
+            content_at = Some(RECORD_BYTES);
+            let incarnation = known.then_some(incarnation);
+            Message::Put { attempt, key, object: object(true)??, incarnation }
+        }
+        8 => Message::Kept { attempt: own.attempt()?, version: own.version()?, whole: own.truth()? },
+        9 => Message::Refused(own.attempt()?, own.version()?),
+        10 => {
+            let (round, known, key) = (own.word()?, own.truth()?, own.key()?);
+            Message::List(round, known.then_some(key))
+        }
+        11 => {
+            let (round, more, whole) = (own.word()?, own.truth()?, own.truth()?);
+            let mut listed = Reader { octets: &rest };
+            let objects = (0..length / LISTED_BYTES).map(|_| Some((listed.key()?, listed.object()?)));
+            let objects = objects.collect::<Option<Vec<_>>>()?;
+            Message::Listed { round, objects, more, whole }
+        }
+        12 => Message::Pull(own.word()?, own.key()?, own.version()?),
+        13 => {
+            content_at = (length > 0).then_some(RECORD_BYTES);
+            Message::Pulled(own.word()?, own.key()?, object(true)?)
+        }
+        14 => Message::Beat,
+        _ => return None,
+    };
+    let content = content_at.map(|from| Content { octets: Arc::new(rest), from });
+    Some((from, Word::Said(message, content)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn version(number: u64) -> Version {
+        Version { stamp: number << 40, writer: Peer(number as u32 % 256), number }
+    }
+
+    fn object(bytes: u64) -> Object {
+        let holders = (0..bytes as u32 % 4).map(Peer).collect();
+        Object { version: version(bytes), bytes, content: bytes * 7, deleted: bytes == 0, holders }
+    }
+
+    fn all() -> Vec<Message> {
+        let attempt = Attempt { client: Peer(200), operation: u64::MAX, number: 3 };
+        let (key, seen) = (Key(0xfeed << 40), version(9));
+        let found = |object| Found { object, whole: true, load: 4, incarnation: 2 };
+        vec![
+            Message::Lead(attempt, key, Task::Read, seen),
+            Message::Lead(attempt, key, Task::Write { bytes: 5, content: 8 }, seen),
+            Message::Led(attempt, Outcome::Done { version: seen, bytes: 5, content: 8 }),
+            Message::Led(attempt, Outcome::Missing),
+            Message::Led(attempt, Outcome::Superseded(seen)),
+            Message::Led(attempt, Outcome::Failed(Failure::TimedOut)),
+            Message::Find { attempt, key, all: true, version: Some(seen) },
+            Message::Find { attempt, key, all: false, version: None },
+            Message::Found(attempt, found(None)),
+            Message::Found(attempt, found(Some(object(70)))),
+            Message::Fetch(attempt, key, seen),
+            Message::Content(attempt, None),
+            Message::Content(attempt, Some(object(5))),
+            Message::Put { attempt, key, object: object(0), incarnation: None },
+            Message::Put { attempt, key, object: object(5), incarnation: Some(7) },
+            Message::Kept { attempt, version: seen, whole: false },
+            Message::Refused(attempt, seen),
+            Message::List(4, Some(key)),
+            Message::List(4, None),
+            Message::Listed {
+                round: 4,
+                objects: vec![(key, object(3)), (key, object(0))],
+                more: true,
+                whole: true,
+            },
+            Message::Pull(4, key, seen),
+            Message::Pulled(4, key, Some(object(5))),
+            Message::Beat,
+        ]
+    }
+
+    #[test]
+    fn what_is_said_is_heard_and_takes_as_many_octets_as_the_model_says() {
+        for message in all() {
+            let mut octets = encode(Peer(255), &message);
+            let head: [u8; HEAD_BYTES] = octets[..HEAD_BYTES].try_into().unwrap();
+            let whole = HEAD_BYTES + follows(&head).unwrap();
+            octets.extend(std::iter::repeat_n(0x5a, whole - octets.len()));
+            if !matches!(message, Message::Listed { .. }) {
+                assert_eq!(whole as u64, message.bytes(), "{message:?}");
+            }
+            let (from, word) = decode(&head, octets[HEAD_BYTES..].to_vec()).unwrap();
+            let Word::Said(heard, content) = word else { panic!("{message:?}") };
+            assert_eq!((from, &heard), (Peer(255), &message));
+            assert!(content.is_none_or(|content| content.octets().iter().all(|octet| *octet == 0x5a)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_a_message_or_refused(head in proptest::collection::vec(any::<u8>(), HEAD_BYTES), rest in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let head: [u8; HEAD_BYTES] = head.try_into().unwrap();
+            for kind in 0..40 {
+                let mut one = head;
+                one[0] = kind;
+                let _ = (follows(&one), decode(&one, rest.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! What two peers say to each other: TCP connections that stay, and datagrams for lookups by multicast.
+//!
+//! Who has something to say to a node or proxy connects, if there is no connection yet; a client is answered on its own. What
+//! is under way on a connection that breaks is lost, which the machines expect.
+
+use super::codec::{self, Content, HEAD_BYTES, Word};
+use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
+use crate::probe::workload::tcp;
+use anyhow::Context;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::SigSet;
+use nix::sys::time::TimeSpec;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use virtlab_load::parameters::Buffers;
+use virtlab_store::{Message, Peer};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+
+/// Read at once.
+const PIECE_BYTES: usize = 128 << 10;
+/// Room that is made at once for what a peer says that it will say.
+const ROOM_BYTES: usize = 1 << 20;
+/// Content up to this leaves with its head, in one call.
+const TOGETHER_BYTES: usize = 64 << 10;
+/// What waits for a peer that reads nothing: beyond it the connection is given up.
+const WAITING_MOST: usize = 1 << 14;
+/// The longest wait: others look whether they are to end.
+const LOOK: Nanos = Nanos(100_000_000);
+
+/// Where the peers of a store are.
+pub struct Places {
+    /// This one.
+    pub me: Peer,
+    /// Its own address.
+    pub local: IpAddr,
+    /// Of the nodes and proxies, in their order.
+    pub peers: Vec<SocketAddr>,
+    /// To which questions for all nodes go, where lookups are by multicast, and whether this one hears them.
+    pub group: Option<(SocketAddr, bool)>,
+}
+
+struct Line {
+    fd: OwnedFd,
+    peer: Option<Peer>,
+    out: VecDeque<(Content, usize)>,
+    head: [u8; HEAD_BYTES],
+    have: usize,
+    rest: Vec<u8>,
+    wanted: usize,
+}
+
+impl Line {
+    fn new(fd: OwnedFd, peer: Option<Peer>) -> Self {
+        Self { fd, peer, out: VecDeque::new(), head: [0; HEAD_BYTES], have: 0, rest: Vec::new(), wanted: 0 }
+    }
+
+    /// Writes what the kernel takes; false when the connection is over.
+    fn write(&mut self) -> bool {
+        while let Some((content, done)) = self.out.front_mut() {
+            match tcp::write_with(&self.fd, &content.octets()[*done..], 0) {
+                Ok(count) => *done += count,
+                Err(error) => return trouble(&error) == Trouble::Again,
+            }
+            if *done == content.octets().len() {
+                self.out.pop_front();
+            }
+        }
+        true
+    }
+
+    /// Takes what came; false when that is no message.
+    fn take(&mut self, mut octets: &[u8], heard: &mut VecDeque<(Peer, Word)>) -> bool {
+        while !octets.is_empty() {
+            if self.have < HEAD_BYTES {
+                let count = octets.len().min(HEAD_BYTES - self.have);
+                self.head[self.have..self.have + count].copy_from_slice(&octets[..count]);
+                self.have += count;
+                octets = &octets[count..];
+                if self.have < HEAD_BYTES {
+                    return true;
+                }
+                let Some(wanted) = codec::follows(&self.head) else { return false };
+                self.wanted = wanted;
+                self.rest = Vec::with_capacity(wanted.min(ROOM_BYTES));
+            }
+            let count = octets.len().min(self.wanted - self.rest.len());
+            self.rest.extend_from_slice(&octets[..count]);
+            octets = &octets[count..];
+            if self.rest.len() == self.wanted {
+                let Some((from, word)) = codec::decode(&self.head, std::mem::take(&mut self.rest)) else {
+                    return false;
+                };
+                if *self.peer.get_or_insert(from) != from {
+                    return false;
+                }
+                heard.push_back((from, word));
+                self.have = 0;
+            }
+        }
+        true
+    }
+}
+
+/// Questions to all nodes, and their answers.
+struct Group {
+    fd: OwnedFd,
+    to: RawAddress,
+    inbox: Inbox,
+    /// From where each peer has asked.
+    askers: BTreeMap<Peer, SocketAddr>,
+}
+
+impl Group {
+    fn new(local: IpAddr, group: SocketAddr, hears: bool) -> anyhow::Result<Self> {
+        let (IpAddr::V4(own), IpAddr::V4(all)) = (local, group.ip()) else {
+            anyhow::bail!("lookups by multicast need IPv4");
+        };
+        let from: SocketAddr =
+            if hears { (Ipv4Addr::UNSPECIFIED, group.port()).into() } else { (own, 0).into() };
+        let fd = socket::open(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0)?;
+        let interface = libc::in_addr { s_addr: u32::from_ne_bytes(own.octets()) };
+        socket::set_option(&fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, interface)?;
+        socket::set_option(&fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0i32)?;
+        socket::bind(&fd, from).with_context(|| format!("cannot bind UDP {from}"))?;
+        if hears {
+            let all = libc::in_addr { s_addr: u32::from_ne_bytes(all.octets()) };
+            let wanted = libc::ip_mreq { imr_multiaddr: all, imr_interface: interface };
+            socket::set_option(&fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, wanted)
+                .with_context(|| format!("cannot join {group}"))?;
+        }
+        Ok(Self { fd, to: group.into(), inbox: Inbox::new(), askers: BTreeMap::new() })
+    }
+
+    /// What came.
+    fn take(&mut self, heard: &mut VecDeque<(Peer, Word)>) {
+        while let Ok(datagram) = self.inbox.receive(self.fd.as_fd(), libc::MSG_DONTWAIT) {
+            let Some((head, rest)) = datagram.bytes.split_first_chunk::<HEAD_BYTES>() else { continue };
+            let Some((peer, word)) = codec::decode(head, rest.to_vec()) else { continue };
+            if let Some(from) = datagram.from() {
+                self.askers.insert(peer, from);
+            }
+            heard.push_back((peer, word));
+        }
+    }
+}
+
+/// Of one peer.
+pub struct Lines {
+    places: Places,
+    listener: Option<tcp::Listener>,
+    lines: BTreeMap<u64, Line>,
+    by_peer: BTreeMap<Peer, u64>,
+    number: u64,
+    group: Option<Group>,
+    heard: VecDeque<(Peer, Word)>,
+    inbox: Vec<u8>,
+    /// By client, what was said for it: messages, octets, and those of lookups.
+    said: BTreeMap<Peer, [u64; 4]>,
+}
+
+impl Lines {
+    /// Of a peer that can be connected to through `listener`, if it can.
+    ///
+    /// # Errors
+    /// When datagrams cannot be had.
+    pub fn new(places: Places, listener: Option<tcp::Listener>) -> anyhow::Result<Self> {
+        let group = match places.group {
+            Some((group, hears)) => Some(Group::new(places.local, group, hears)?),
+            None => None,
+        };
+        Ok(Self {
+            places,
+            listener,
+            lines: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
+            number: 0,
+            group,
+            heard: VecDeque::new(),
+            inbox: vec![0; PIECE_BYTES],
+            said: BTreeMap::new(),
+        })
+    }
+
+    /// Who this is.
+    pub fn me(&self) -> Peer {
+        self.places.me
+    }
+
+    /// What was said for a client: messages, octets, and those of lookups.
+    pub fn said_for(&self, client: Peer) -> [u64; 4] {
+        self.said.get(&client).copied().unwrap_or_default()
+    }
+
+    /// What was heard next.
+    pub fn heard(&mut self) -> Option<(Peer, Word)> {
+        self.heard.pop_front()
+    }
+
+    /// Says something to one peer, with the content of its object.
+    pub fn say(&mut self, to: Peer, message: &Message, content: Option<&Content>) {
+        self.count(message);
+        let head = codec::encode(self.places.me, message);
+        if let (Some(group), Message::Found(..)) = (&self.group, message) {
+            if let Some(&asker) = group.askers.get(&to) {
+                // Lost as any datagram may be: then it is asked again.
+                let _ = socket::send(group.fd.as_fd(), &head, Some(&asker.into()));
+            }
+            return;
+        }
+        self.send(to, head, content);
+    }
+
+    /// Asks all nodes.
+    pub fn ask_all(&mut self, message: &Message) {
+        self.count(message);
+        let head = codec::encode(self.places.me, message);
+        if let Some(group) = &self.group {
+            let _ = socket::send(group.fd.as_fd(), &head, Some(&group.to));
+        }
+    }
+
+    /// Sends octets to one peer, on the connection that there is, or on a new one.
+    pub fn send(&mut self, to: Peer, mut head: Vec<u8>, content: Option<&Content>) {
+        let Some(number) = self.line_to(to) else { return };
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        match content.filter(|content| !content.octets().is_empty()) {
+            Some(content) if content.octets().len() > TOGETHER_BYTES => {
+                line.out.push_back((Content::of(head), 0));
+                line.out.push_back((content.clone(), 0));
+            }
+            other => {
+                head.extend_from_slice(other.map_or(&[][..], Content::octets));
+                line.out.push_back((Content::of(head), 0));
+            }
+        }
+        if !line.write() || line.out.len() > WAITING_MOST {
+            self.end(number);
+        }
+    }
+
+    fn line_to(&mut self, to: Peer) -> Option<u64> {
+        if let Some(&number) = self.by_peer.get(&to) {
+            return Some(number);
+        }
+        let place = *self.places.peers.get(to.0 as usize)?;
+        let fd = tcp::dial(SocketAddr::new(self.places.local, 0), place, Buffers::default()).ok()?;
+        let number = self.add(Line::new(fd, Some(to)));
+        self.by_peer.insert(to, number);
+        Some(number)
+    }
+
+    fn add(&mut self, line: Line) -> u64 {
+        self.number += 1;
+        self.lines.insert(self.number, line);
+        self.number
+    }
+
+    fn end(&mut self, number: u64) {
+        self.lines.remove(&number);
+        self.by_peer.retain(|_, one| *one != number);
+    }
+
+    /// Sleeps until something came, something can be written, one of the others is ready, or an instant; which others are.
+    ///
+    /// # Errors
+    /// As poll(2), and when no connection can be accepted any more.
+    pub fn wait(&mut self, until: Option<Nanos>, others: &[BorrowedFd<'_>]) -> anyhow::Result<Vec<bool>> {
+        let left = until.map_or(LOOK, |until| until.since(clock::raw()).min(LOOK));
+        let numbers: Vec<u64> = self.lines.keys().copied().collect();
+        let mut polled: Vec<PollFd<'_>> =
+            others.iter().map(|other| PollFd::new(*other, PollFlags::POLLIN)).collect();
+        polled.extend(self.lines.values().map(|line| {
+            let wanted =
+                if line.out.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLIN | PollFlags::POLLOUT };
+            PollFd::new(line.fd.as_fd(), wanted)
+        }));
+        polled.extend(self.group.iter().map(|group| PollFd::new(group.fd.as_fd(), PollFlags::POLLIN)));
+        polled.extend(self.listener.iter().map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)));
+        match ppoll(&mut polled, Some(TimeSpec::new(0, left.0 as i64)), Some(SigSet::empty())) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error).context("cannot wait for peers"),
+        }
+        let mut ready: Vec<bool> = polled.iter().map(|one| one.any().unwrap_or(true)).collect();
+        let rest = ready.split_off(others.len());
+        for (number, _) in numbers.iter().zip(&rest).filter(|(_, ready)| **ready) {
+            if !self.serve(*number) {
+                self.end(*number);
+            }
+        }
+        let mut rest = rest[numbers.len()..].iter();
+        if self.group.is_some() && rest.next() == Some(&true) {
+            let Self { group, heard, .. } = self;
+            group.iter_mut().for_each(|group| group.take(heard));
+        }
+        if rest.next() == Some(&true) {
+            self.welcome()?;
+        }
+        Ok(ready)
+    }
+
+    /// Reads and writes what can be; false when the connection is over.
+    fn serve(&mut self, number: u64) -> bool {
+        let Self { lines, by_peer, heard, inbox, .. } = self;
+        let Some(line) = lines.get_mut(&number) else { return false };
+        if !line.write() {
+            return false;
+        }
+        loop {
+            match tcp::read(&line.fd, inbox, 0) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    let fits = line.take(&inbox[..count], heard);
+                    // On which it spoke last: one that it ended may not have been seen to end yet.
+                    if let Some(peer) = line.peer {
+                        by_peer.insert(peer, number);
+                    }
+                    if !fits {
+                        return false;
+                    }
+                    if count < inbox.len() {
+                        return true;
+                    }
+                }
+                Err(error) => return trouble(&error) == Trouble::Again,
+            }
+        }
+    }
+
+    fn welcome(&mut self) -> anyhow::Result<()> {
+        while let Some(listener) = &self.listener {
+            match tcp::accept_one(listener, libc::SOCK_NONBLOCK) {
+                Ok(Some(fd)) => {
+                    if tcp::set_no_delay(&fd).is_ok() {
+                        self.add(Line::new(fd, None));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) if trouble(&error) == Trouble::Again => break,
+                Err(error) => return Err(error).context("cannot accept a connection"),
+            }
+        }
+        Ok(())
+    }
+
+    /// For whose operation a message is, and whether it seeks holders.
+    fn count(&mut self, message: &Message) {
+        let (attempt, seeks) = match message {
+            Message::Find { attempt, .. } | Message::Found(attempt, _) => (attempt, true),
+            Message::Lead(attempt, ..)
+            | Message::Led(attempt, _)
+            | Message::Fetch(attempt, ..)
+            | Message::Content(attempt, _)
+            | Message::Put { attempt, .. }
+            | Message::Kept { attempt, .. }
+            | Message::Refused(attempt, _) => (attempt, false),
+            _ => return,
+        };
+        let bytes = message.bytes();
+        let [messages, all, lookups, lookup_bytes] = self.said.entry(attempt.client).or_default();
+        (*messages, *all) = (*messages + 1, *all + bytes);
+        if seeks {
+            (*lookups, *lookup_bytes) = (*lookups + 1, *lookup_bytes + bytes);
+        }
+    }
+}

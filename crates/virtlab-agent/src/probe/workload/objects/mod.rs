@@ -1,0 +1,449 @@
+//! `objects`: operations on objects of a store, by threads in turns or at a rate; each answer is verified by its content.
+//!
+//! One thread plays the client of `virtlab-store` on sockets. An operation is drawn by its share, then an object that is free
+//! for it, as the simulator does. What a role knows of its objects stays in this process for other roles of the same folder, and
+//! what the store holds in the end is asked when the role's samples are collected, after all traffic.
+
+mod codec;
+mod content;
+mod lines;
+pub mod service;
+mod shelf;
+
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::spool::Spool;
+use anyhow::Context;
+use codec::{Audited, Content, Word};
+use lines::{Lines, Places};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use virtlab_load::parameters::objects::{NAME, Objects as Parameters, Sizes};
+use virtlab_load::random::Stream;
+use virtlab_load::schedule::Schedule;
+use virtlab_store::{
+    Audit, Client as Machine, Deed, Ending, Folder, Given, Key, Message, Mix, Outcome, Output, Peer, Pick,
+    Policy, To,
+};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+use virtlab_wire::rows::OperationRow;
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind::of(NAME, prepare);
+
+/// Draws in a row without an object, after which a thread ends, or an operation fails.
+const DRAWS: u32 = 64;
+/// For operations that are under way when the role is stopped.
+const GRACE: Nanos = Nanos(2_000_000_000);
+/// For nodes that say what they hold.
+const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
+
+/// The store, as the testbed says it beside a role's parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    /// Which of the store's peers this client is.
+    me: u32,
+    /// Addresses of its nodes, then its proxies.
+    peers: Vec<IpAddr>,
+    nodes: usize,
+    group: Option<IpAddr>,
+    /// Of the role's folder, which no other folder of the store has.
+    folder: u64,
+    parameters: Given,
+}
+
+/// Folders of this process, by store and name.
+type Folders = BTreeMap<(String, String), Arc<Mutex<Folder>>>;
+static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    if arming.side == Side::Server {
+        return Ok(Prepared::fixed(StandBy));
+    }
+    let asked = arming.own.remove("store").context("store is missing")?;
+    let asked: Asked = serde_json::from_value(asked).context("store")?;
+    let own: Parameters = parse(&arming.own)?;
+    own.check().context("parameters")?;
+    let mix = Mix::of(own.operations.iter().map(|(name, share)| (name.as_str(), *share)));
+    let mix = mix.map_err(|what| anyhow::anyhow!("parameters.operations: {what}"))?;
+    let proxies = asked.peers.len().checked_sub(asked.nodes).context("store.nodes: more than its peers")?;
+    let policy = asked.parameters.policy(asked.nodes, proxies).context("store")?;
+    let name = own.folder.clone().unwrap_or_else(|| arming.run.role.clone());
+    let folder = lock(&FOLDERS)
+        .entry((own.service.clone(), name.clone()))
+        .or_insert_with(|| Arc::new(Mutex::new(Folder::new(&name, asked.folder))))
+        .clone();
+    let (port, local) = (arming.peer_port()?, arming.local.ip("local")?);
+    Ok(Prepared::fixed(Client { own, mix, policy, asked, folder, port, local, seed: arming.seed }))
+}
+
+struct Client {
+    own: Parameters,
+    mix: Mix,
+    policy: Policy,
+    asked: Asked,
+    folder: Arc<Mutex<Folder>>,
+    port: u16,
+    local: IpAddr,
+    seed: u64,
+}
+
+impl Client {
+    fn places(&self) -> Places {
+        let at = |address: IpAddr| SocketAddr::new(address, self.port);
+        Places {
+            me: Peer(self.asked.me),
+            local: self.local,
+            peers: self.asked.peers.iter().copied().map(at).collect(),
+            group: self.asked.group.map(|group| (at(group), false)),
+        }
+    }
+}
+
+impl Workload for Client {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let opened = Lines::new(self.places(), None).and_then(|lines| Ok((lines, woken_by(run)?)));
+        let (lines, woken) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                report.failure = Some(format!("{error:#}"));
+                return report;
+            }
+        };
+        let Some(start) = run.begun() else { return report };
+        let mut asking = Asking {
+            machine: Machine::new(Peer(self.asked.me), self.policy),
+            lines,
+            sizes: Sizes::new(&self.own, self.seed),
+            draws: Stream::new(self.seed, "operations"),
+            schedule: Schedule::PerSecond { rate_pps: self.own.rate_per_s.unwrap_or(1) }
+                .with(self.own.arrivals, self.seed),
+            start,
+            open: BTreeMap::new(),
+            rows: Spool::new(&run.budget),
+            ended: Ended::default(),
+            client: &self,
+        };
+        match asking.until_over(run, &woken) {
+            Ok(complete) => report.complete = complete,
+            Err(error) => report.failure = Some(format!("{error:#}")),
+        }
+        let Asking { rows, ended, lines, .. } = asking;
+        ended.tell(&mut report);
+        report.table(rows);
+        let said = lines.said_for(Peer(self.asked.me));
+        drop(lines);
+        report.last = Some(Box::new(move || self.audit(said)));
+        report
+    }
+}
+
+/// A descriptor that becomes readable when the role is stopped.
+fn woken_by(run: &Run) -> anyhow::Result<OwnedFd> {
+    let (near, far) = UnixStream::pair().context("cannot make a pair of sockets")?;
+    run.wakes(&far)?;
+    Ok(near.into())
+}
+
+/// An operation that is under way.
+struct Open {
+    pick: Pick,
+    intended: Nanos,
+    sent: Nanos,
+    /// Of a write: what is to be there. Of a read: what came, and which content it was said to be.
+    content: Option<Content>,
+}
+
+/// What came of a role.
+#[derive(Default)]
+struct Ended {
+    begun: u64,
+    without_object: u64,
+    retries: u64,
+    /// At a rate: operations that were due.
+    due: u64,
+    by_ending: [u64; 5],
+    /// Threads for which nothing could be done.
+    idle: u32,
+}
+
+impl Ended {
+    fn tell(&self, report: &mut Report) {
+        let [done, timed_out, missing, wrong, skipped] = self.by_ending;
+        for (name, value) in [
+            ("operations", self.begun),
+            ("done_operations", done),
+            ("timed_out_operations", timed_out),
+            ("missing_operations", missing),
+            ("wrong_operations", wrong),
+            ("skipped_operations", skipped),
+            ("operation_retries", self.retries),
+            ("without_object", self.without_object),
+        ] {
+            report.add(name, value);
+        }
+    }
+}
+
+/// The client at work.
+struct Asking<'a> {
+    client: &'a Client,
+    machine: Machine,
+    lines: Lines,
+    sizes: Sizes,
+    draws: Stream,
+    schedule: Schedule,
+    start: Nanos,
+    open: BTreeMap<u64, Open>,
+    rows: Spool<OperationRow>,
+    ended: Ended,
+}
+
+impl Asking<'_> {
+    /// Whether all was done that was to be.
+    fn until_over(&mut self, run: &Run, woken: &OwnedFd) -> anyhow::Result<bool> {
+        let own = &self.client.own;
+        let end = own.duration_ns.map(|duration| self.start + Nanos(duration));
+        let mut last = None;
+        if own.rate_per_s.is_none() {
+            (0..own.threads).for_each(|_| self.begin(clock::raw(), end));
+        }
+        loop {
+            let now = clock::raw();
+            if run.stopped() && last.is_none() {
+                last = Some(now + GRACE);
+            }
+            let over = last.is_some() || self.is_enough(end, now);
+            if over && self.open.is_empty() || last.is_some_and(|last| last <= now) {
+                return Ok(last.is_none());
+            }
+            let mut until = self.machine.next_event().into_iter().chain(last).min();
+            if !over && own.rate_per_s.is_some() {
+                let mut due = self.due();
+                while due <= clock::raw() && !self.is_enough(end, due) {
+                    self.ended.due += 1;
+                    self.begin(due, end);
+                    due = self.due();
+                }
+                until = until.into_iter().chain([due]).min();
+            }
+            // A role that is stopped stays woken.
+            let others = [woken.as_fd()];
+            self.lines.wait(until, if last.is_none() { &others } else { &[] })?;
+            while let Some((from, word)) = self.lines.heard() {
+                if let Word::Said(message, content) = word {
+                    self.hear(from, message, content);
+                    self.settle(last.is_none().then_some(end));
+                }
+            }
+            if self.machine.next_event().is_some_and(|at| at <= clock::raw()) {
+                self.machine.wake(clock::raw());
+                self.settle(last.is_none().then_some(end));
+            }
+        }
+    }
+
+    /// Of a rate: when the next operation is due.
+    fn due(&mut self) -> Nanos {
+        self.start + self.schedule.offset(self.ended.due)
+    }
+
+    fn is_enough(&self, end: Option<Nanos>, now: Nanos) -> bool {
+        let own = &self.client.own;
+        end.is_some_and(|end| end <= now)
+            || own.count.is_some_and(|count| self.ended.begun >= count)
+            || (own.rate_per_s.is_none() && self.ended.idle >= own.threads)
+    }
+
+    /// What to do next; of the last draw, where no object was free for any.
+    fn pick(&mut self) -> Result<Pick, Deed> {
+        let bytes = self.sizes.next(self.client.own.object_bytes);
+        let mut last = Deed::Create;
+        for _ in 0..DRAWS {
+            let deed = self.client.mix.draw(self.draws.uniform());
+            let chosen = self.draws.below(u64::MAX);
+            if let Some(pick) = lock(&self.client.folder).pick(deed, chosen, bytes) {
+                return Ok(pick);
+            }
+            last = deed;
+            self.ended.without_object += 1;
+        }
+        Err(last)
+    }
+
+    /// An operation that is due begins, unless it is too late.
+    fn begin(&mut self, intended: Nanos, end: Option<Nanos>) {
+        if self.is_enough(end, clock::raw().max(intended)) {
+            return;
+        }
+        let pick = match self.pick() {
+            Ok(pick) => pick,
+            Err(deed) if self.client.own.rate_per_s.is_some() => {
+                self.ended.begun += 1;
+                let now = clock::raw();
+                return self.count((deed, Ending::Skipped), [intended, now, now], 0, 0);
+            }
+            Err(_) => {
+                self.ended.idle += 1;
+                return;
+            }
+        };
+        let content = matches!(pick.deed, Deed::Create | Deed::Overwrite)
+            .then(|| Content::of(content::make(pick.key, pick.content(), pick.bytes())));
+        let number = self.ended.begun;
+        self.ended.begun += 1;
+        let sent = clock::raw();
+        self.machine.request(sent, number, pick.key, pick.task);
+        self.open.insert(number, Open { pick, intended, sent, content });
+        self.settle(Some(end));
+    }
+
+    fn hear(&mut self, from: Peer, message: Message, content: Option<Content>) {
+        if let (Message::Content(attempt, _) | Message::Led(attempt, _), Some(content)) = (&message, content)
+            && let Some(open) = self.open.get_mut(&attempt.operation)
+            && open.pick.deed == Deed::Read
+        {
+            open.content = Some(content);
+        }
+        self.machine.handle(clock::raw(), from, message);
+    }
+
+    /// Does what the machine wants; threads begin what comes next until an end, if they may.
+    fn settle(&mut self, goes_on: Option<Option<Nanos>>) {
+        while let Some(output) = self.machine.output() {
+            match output {
+                Output::Send(To::Peer(to), message) => {
+                    let content = match &message {
+                        Message::Put { attempt, .. } | Message::Lead(attempt, ..) => {
+                            self.open.get(&attempt.operation).and_then(|open| open.content.clone())
+                        }
+                        _ => None,
+                    };
+                    self.lines.say(to, &message, content.as_ref());
+                }
+                Output::Send(To::Nodes, message) => self.lines.ask_all(&message),
+                Output::Answer { operation, outcome, retries } => {
+                    self.end(operation, outcome, retries);
+                    if let (Some(end), None) = (goes_on, self.client.own.rate_per_s) {
+                        self.begin(clock::raw(), end);
+                    }
+                }
+                Output::Disk { .. } => {}
+            }
+        }
+    }
+
+    fn end(&mut self, operation: u64, outcome: Outcome, retries: u32) {
+        let finished = clock::raw();
+        let Some(Open { pick, intended, sent, content }) = self.open.remove(&operation) else { return };
+        let ending = lock(&self.client.folder).end(&pick, verified(&pick, outcome, content.as_ref()));
+        self.count((pick.deed, ending), [intended, sent, finished], pick.bytes(), retries);
+    }
+
+    /// An operation has ended, that was due, sent and done at these instants.
+    fn count(&mut self, (deed, ending): (Deed, Ending), at: [Nanos; 3], object_bytes: u64, retries: u32) {
+        self.ended.by_ending[ending as usize] += 1;
+        self.ended.retries += u64::from(retries);
+        let [intended_ns, sent_ns, finished_ns] = at.map(|at| at.0 as i64);
+        self.rows.push(OperationRow {
+            operation: deed as i32,
+            outcome: ending as i32,
+            intended_ns,
+            sent_ns,
+            finished_ns,
+            object_bytes: object_bytes as i64,
+            retries: retries as i32,
+        });
+    }
+}
+
+/// How an operation ended, by the octets that came, whatever was said of them.
+fn verified(pick: &Pick, outcome: Outcome, came: Option<&Content>) -> Outcome {
+    match outcome {
+        Outcome::Done { version, bytes, content } if pick.deed == Deed::Read => {
+            let octets = came.map_or(&[][..], Content::octets);
+            let good = octets.len() as u64 == bytes && content::is_content(pick.key, pick.content(), octets);
+            // No content has the number 0.
+            Outcome::Done { version, bytes, content: if good { content } else { 0 } }
+        }
+        other => other,
+    }
+}
+
+impl Client {
+    /// What the store holds of the folder, and what was said for this client, by all.
+    fn audit(&self, own: [u64; 4]) -> anyhow::Result<Vec<(&'static str, u64)>> {
+        let mut lines = Lines::new(self.places(), None)?;
+        let me = Peer(self.asked.me);
+        let mut left: Vec<Peer> = (0..self.asked.peers.len() as u32).map(Peer).collect();
+        left.iter().for_each(|&peer| lines.send(peer, codec::audit(me), None));
+        let mut said = own;
+        let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
+        let late = clock::raw() + AUDIT_PATIENCE;
+        while !left.is_empty() {
+            anyhow::ensure!(
+                clock::raw() < late,
+                "{} peers of the store did not say what they hold",
+                left.len()
+            );
+            lines.wait(Some(late), &[])?;
+            while let Some((from, word)) = lines.heard() {
+                let Word::Audited(Audited { said: theirs, objects }) = word else { continue };
+                left.retain(|peer| *peer != from);
+                said.iter_mut().zip(theirs).for_each(|(sum, more)| *sum += more);
+                for (key, content) in objects {
+                    held.entry(key).or_default().push(content);
+                }
+            }
+        }
+        let [messages, bytes, lookups, lookup_bytes] = said;
+        let mut counters = vec![
+            ("messages", messages),
+            ("message_bytes", bytes),
+            ("lookup_messages", lookups),
+            ("lookup_bytes", lookup_bytes),
+        ];
+        counters.extend(Audit::of(&lock(&self.folder), &held, self.policy.copies).counters());
+        Ok(counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use virtlab_store::Version;
+
+    #[test]
+    fn a_read_is_right_by_its_octets_alone() {
+        let mut folder = Folder::new("a", 1);
+        let made = folder.pick(Deed::Create, 0, 5000).unwrap();
+        let whole = content::make(made.key, made.content(), 5000);
+        let done = |bytes| Outcome::Done { version: Version::default(), bytes, content: made.content() };
+        folder.end(&made, done(5000));
+        let mut read = |octets: Vec<u8>| {
+            let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+            let came = Content::of(octets);
+            let outcome = verified(&pick, done(came.octets().len() as u64), Some(&came));
+            folder.end(&pick, outcome)
+        };
+        assert_eq!(read(whole.clone()), Ending::Done);
+        let mut flipped = whole.clone();
+        flipped[4000] ^= 1;
+        assert_eq!(read(flipped), Ending::Wrong, "a flipped bit");
+        assert_eq!(read(whole[..4999].to_vec()), Ending::Wrong, "truncated");
+        assert_eq!(read(content::make(made.key, made.content() - 1, 5000)), Ending::Wrong, "stale");
+        assert_eq!(read(content::make(Key(9), made.content(), 5000)), Ending::Wrong, "swapped");
+    }
+}

@@ -1,0 +1,299 @@
+//! A node or a proxy of a store, as a process of its own in its guest: the machine of `virtlab-store` on sockets and files.
+
+use super::codec::{self, Audited, Content, Word};
+use super::lines::{Lines, Places};
+use super::shelf::{Shelf, Wanted};
+use crate::probe::workload::tcp;
+use anyhow::Context;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use virtlab_disk::Kind;
+use virtlab_load::parameters::Buffers;
+use virtlab_store::{Attempt, Given, Message, Node, Object, Outcome, Output, Peer, Proxy, Task, To, Version};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+
+/// Command-line options.
+#[derive(clap::Args)]
+pub struct Options {
+    /// What the store is: an object of parameters, as a Plan says them.
+    #[arg(long)]
+    parameters: String,
+    #[arg(long)]
+    port: u16,
+    /// Among the nodes, then the proxies.
+    #[arg(long)]
+    place: usize,
+    /// How many of its guests are nodes; the others are proxies.
+    #[arg(long)]
+    nodes: usize,
+    /// Of all of its guests, in their order.
+    #[arg(long = "peer", required = true)]
+    peers: Vec<IpAddr>,
+    /// To which questions for all nodes go.
+    #[arg(long)]
+    group: Option<IpAddr>,
+    /// Where objects are kept; absent: in memory.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+enum Machine {
+    Node(Box<Node>),
+    Proxy(Box<Proxy>),
+}
+
+/// Serves until it is killed.
+///
+/// # Errors
+/// When there is no such store, the port is taken, or the disk fails.
+pub fn main(options: &Options) -> anyhow::Result<()> {
+    let given: Given = serde_json::from_str(&options.parameters).context("parameters")?;
+    let proxies =
+        options.peers.len().checked_sub(options.nodes).context("--nodes: more than there are peers")?;
+    let policy = given.policy(options.nodes, proxies)?;
+    let local = *options.peers.get(options.place).context("--place: there is no such peer")?;
+    let me = Peer(options.place as u32);
+    let is_node = options.place < options.nodes;
+    let listener = tcp::listen_to_all(options.port, Buffers::default())?;
+    fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    let at = |address: IpAddr| SocketAddr::new(address, options.port);
+    let places = Places {
+        me,
+        local,
+        peers: options.peers.iter().copied().map(at).collect(),
+        group: options.group.map(|group| (at(group), is_node)),
+    };
+    let machine = if is_node {
+        Machine::Node(Box::new(Node::new(me, policy)))
+    } else {
+        Machine::Proxy(Box::new(Proxy::new(policy)))
+    };
+    let lines = Lines::new(places, Some(listener))?;
+    let shelf = Shelf::new(options.folder.as_deref())?;
+    Serving { machine, lines, shelf, carried: Carried::default() }.serve()
+}
+
+/// Content that is not kept: on its way through here, or not taken yet.
+#[derive(Default)]
+struct Carried {
+    contents: BTreeMap<Version, Content>,
+    /// Of attempts that this machine leads.
+    led: BTreeMap<Attempt, Version>,
+    /// Of attempts that have put something here, and had no answer yet.
+    put: BTreeMap<Attempt, Version>,
+    /// Put here, and not written yet.
+    objects: BTreeMap<Version, Object>,
+    /// Those of attempts that have ended.
+    ended: Vec<Version>,
+}
+
+impl Carried {
+    /// A message comes with content.
+    fn take(&mut self, message: &Message, content: Option<Content>) {
+        let Some(version) = version_of(message) else { return };
+        match message {
+            Message::Lead(attempt, ..) => drop(self.led.insert(*attempt, version)),
+            Message::Put { attempt, .. } => drop(self.put.insert(*attempt, version)),
+            _ => {}
+        }
+        if let Some(content) = content {
+            self.contents.insert(version, content);
+        }
+    }
+
+    /// A message goes: what it ends is carried until all is done that was wanted at the same time.
+    fn leave(&mut self, message: &Message) {
+        let ended = match message {
+            Message::Led(attempt, _) => self.led.remove(attempt),
+            Message::Kept { attempt, .. } | Message::Refused(attempt, _) => self.put.remove(attempt),
+            _ => None,
+        };
+        self.ended.extend(ended);
+    }
+
+    /// What the disk is to have.
+    fn written(&mut self, version: Version) -> (Option<Object>, Option<Content>) {
+        let found = (self.objects.remove(&version), self.contents.get(&version).cloned());
+        self.ended.push(version);
+        found
+    }
+
+    /// All is done that was wanted.
+    fn settle(&mut self) {
+        for version in std::mem::take(&mut self.ended) {
+            if !self.led.values().chain(self.put.values()).any(|one| *one == version) {
+                self.contents.remove(&version);
+                self.objects.remove(&version);
+            }
+        }
+    }
+}
+
+/// Of the content that goes with a message.
+fn version_of(message: &Message) -> Option<Version> {
+    match message {
+        Message::Lead(_, _, Task::Write { .. }, version) => Some(*version),
+        Message::Led(_, Outcome::Done { version, bytes, .. }) if *bytes > 0 => Some(*version),
+        Message::Put { object, .. }
+        | Message::Content(_, Some(object))
+        | Message::Pulled(_, _, Some(object)) => Some(object.version),
+        _ => None,
+    }
+}
+
+struct Serving {
+    machine: Machine,
+    lines: Lines,
+    shelf: Shelf,
+    carried: Carried,
+}
+
+impl Serving {
+    fn serve(mut self) -> anyhow::Result<()> {
+        loop {
+            let until = self.next_event();
+            let fd = self.shelf.fd();
+            let others: Vec<_> = fd.into_iter().collect();
+            self.lines.wait(until, &others)?;
+            while let Some((from, word)) = self.lines.heard() {
+                self.hear(from, word)?;
+            }
+            while let Some(done) = self.shelf.done()? {
+                self.complete(done.wanted, done.content)?;
+            }
+            if self.next_event().is_some_and(|at| at <= clock::raw()) {
+                match &mut self.machine {
+                    Machine::Node(node) => node.wake(clock::raw()),
+                    Machine::Proxy(proxy) => proxy.wake(clock::raw()),
+                }
+                self.settle(None)?;
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        match &self.machine {
+            Machine::Node(node) => node.next_event(),
+            Machine::Proxy(proxy) => proxy.next_event(),
+        }
+    }
+
+    fn hear(&mut self, from: Peer, word: Word) -> anyhow::Result<()> {
+        let (message, content) = match word {
+            Word::Said(message, content) => (message, content),
+            Word::Audit => {
+                let found = self.audited(from);
+                let me = self.lines.me();
+                self.lines.send(from, codec::audited(me, &found), None);
+                return Ok(());
+            }
+            Word::Audited(_) => return Ok(()),
+        };
+        self.carried.take(&message, content);
+        let passing = matches!(message, Message::Content(..)).then(|| version_of(&message)).flatten();
+        self.handle(from, message);
+        self.settle(None)?;
+        if let Some(version) = passing {
+            self.carried.contents.remove(&version);
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, from: Peer, message: Message) {
+        let now = clock::raw();
+        match &mut self.machine {
+            Machine::Node(node) => {
+                let object = match &message {
+                    Message::Put { object, .. } | Message::Pulled(_, _, Some(object)) => Some(object),
+                    _ => None,
+                };
+                if let Some(object) = object {
+                    self.carried.objects.insert(object.version, object.clone());
+                }
+                node.handle(now, from, message);
+            }
+            Machine::Proxy(proxy) => proxy.handle(now, from, message),
+        }
+    }
+
+    fn complete(&mut self, wanted: Wanted, content: Option<Content>) -> anyhow::Result<()> {
+        if let Machine::Node(node) = &mut self.machine {
+            node.complete(clock::raw(), wanted.id);
+        }
+        self.settle(content.map(|content| (wanted.version, content)))
+    }
+
+    /// Does what the machine wants; with content that was just read.
+    fn settle(&mut self, read: Option<(Version, Content)>) -> anyhow::Result<()> {
+        loop {
+            let output = match &mut self.machine {
+                Machine::Node(node) => node.output(),
+                Machine::Proxy(proxy) => proxy.output(),
+            };
+            match output {
+                None => break,
+                Some(Output::Send(To::Peer(to), message)) if to == self.lines.me() => {
+                    self.carried.take(&message, None);
+                    self.carried.leave(&message);
+                    self.handle(to, message);
+                }
+                Some(Output::Send(To::Peer(to), message)) => self.say(to, message, read.as_ref()),
+                Some(Output::Send(To::Nodes, message)) => {
+                    self.lines.ask_all(&message);
+                    if matches!(self.machine, Machine::Node(_)) {
+                        self.handle(self.lines.me(), message);
+                    }
+                }
+                Some(Output::Disk { id, kind, key, version, .. }) => {
+                    let written = (kind == Kind::Write).then(|| self.carried.written(version));
+                    let (object, content) = written.unwrap_or_default();
+                    self.shelf.begin(Wanted { id, kind, key, version }, object, content);
+                }
+                Some(Output::Answer { .. }) => {}
+            }
+            // In memory a disk takes no time.
+            if self.shelf.fd().is_none() {
+                while let Some(done) = self.shelf.done()? {
+                    if let Machine::Node(node) = &mut self.machine {
+                        node.complete(clock::raw(), done.wanted.id);
+                    }
+                }
+            }
+        }
+        self.carried.settle();
+        Ok(())
+    }
+
+    /// Says something with its content; without it, where that is here no more, that it is not here.
+    fn say(&mut self, to: Peer, message: Message, read: Option<&(Version, Content)>) {
+        let found = version_of(&message).and_then(|version| {
+            let read = read.filter(|(known, _)| *known == version).map(|(_, content)| content);
+            read.or_else(|| self.carried.contents.get(&version)).or_else(|| self.shelf.held(version)).cloned()
+        });
+        let message = match message {
+            Message::Content(attempt, Some(object)) if found.is_none() && object.bytes > 0 => {
+                Message::Content(attempt, None)
+            }
+            Message::Pulled(round, key, Some(object)) if found.is_none() && object.bytes > 0 => {
+                Message::Pulled(round, key, None)
+            }
+            Message::Put { object, .. } if found.is_none() && object.bytes > 0 => return,
+            other => other,
+        };
+        self.lines.say(to, &message, found.as_ref());
+        self.carried.leave(&message);
+    }
+
+    /// What it holds, each object as its content says, and what it has said for a client.
+    fn audited(&self, client: Peer) -> Audited {
+        let said = self.lines.said_for(client);
+        let Machine::Node(node) = &self.machine else { return Audited { said, objects: Vec::new() } };
+        let there = node.objects().filter(|(_, object)| !object.deleted);
+        // No content has the number 0.
+        let content = |key, object: &Object| if self.shelf.is_good(key, object) { object.content } else { 0 };
+        Audited { said, objects: there.map(|(key, object)| (key, content(key, object))).collect() }
+    }
+}

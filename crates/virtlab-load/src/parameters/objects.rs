@@ -1,0 +1,98 @@
+//! `objects`: operations on objects of a distributed store, by threads in turns or at a rate.
+
+use super::{OutOfRange, Role, positive};
+use crate::random::Stream;
+use crate::schedule::Arrivals;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// As a Plan calls it.
+pub const NAME: &str = "objects";
+
+/// What a role says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objects {
+    /// The store.
+    pub service: String,
+    /// For which operations begin; absent: until it is stopped.
+    pub duration_ns: Option<u64>,
+    /// Operations after which it ends.
+    pub count: Option<u64>,
+    /// Shares, which need not have any sum.
+    pub operations: BTreeMap<String, f64>,
+    /// Of an object that is created or overwritten.
+    #[serde(default)]
+    pub object_bytes: u64,
+    /// In place of one size: several, with shares of any sum.
+    #[serde(default)]
+    pub object_sizes: Vec<(u64, f64)>,
+    /// On each there is one operation at a time.
+    pub threads: u32,
+    /// Operations that are due; absent: each thread asks in turns.
+    pub rate_per_s: Option<u64>,
+    /// Of a rate.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Name of the objects; absent: the role's.
+    pub folder: Option<String>,
+}
+
+impl Role for Objects {
+    const NAME: &str = NAME;
+}
+
+impl Objects {
+    /// # Errors
+    /// The first parameter that no end could play.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        if let Some(rate_per_s) = self.rate_per_s {
+            return positive("rate_per_s", rate_per_s);
+        }
+        positive("threads", u64::from(self.threads))
+    }
+}
+
+/// Sizes of objects, each with the sum of shares up to it. What operations are drawn does not depend on them.
+#[derive(Debug)]
+pub struct Sizes {
+    all: Vec<(f64, u64)>,
+    draws: Stream,
+}
+
+impl Sizes {
+    /// Of a role.
+    #[must_use]
+    pub fn new(own: &Objects, seed: u64) -> Self {
+        let mut sum = 0.0;
+        let summed = own.object_sizes.iter().map(|(bytes, share)| {
+            sum += share;
+            (sum, *bytes)
+        });
+        Self { all: summed.collect(), draws: Stream::new(seed, "sizes") }
+    }
+
+    /// That of the next object; one that is not of several is given.
+    pub fn next(&mut self, only: u64) -> u64 {
+        let Some((all, last)) = self.all.last().copied() else { return only };
+        let drawn = self.draws.uniform() * all;
+        self.all.iter().find(|(sum, _)| drawn < *sum).map_or(last, |(_, bytes)| *bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::of;
+    use super::*;
+
+    #[test]
+    fn a_loop_has_threads_and_a_rate_is_above_0() {
+        let said = |own: &str| {
+            let all = format!(r#"{{"service": "s", "operations": {{"read": 1}}, "object_bytes": 9, {own}}}"#);
+            of::<Objects>(&all).unwrap().check().map_err(|error| error.to_string())
+        };
+        assert_eq!((said(r#""threads": 1"#), said(r#""threads": 0, "rate_per_s": 5"#)), (Ok(()), Ok(())));
+        assert_eq!(said(r#""threads": 0"#).unwrap_err(), "threads must be above 0");
+        assert_eq!(said(r#""threads": 1, "rate_per_s": 0"#).unwrap_err(), "rate_per_s must be above 0");
+    }
+}

@@ -1,0 +1,138 @@
+"""Distributed stores of a Plan: their guests, who asks them, where a client reaches them, and which no arm can play."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from virtlab.catalogue import SERVICES
+from virtlab.catalogue.actions.reset import RESET
+from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE
+from virtlab.catalogue.workloads.objects import largest_bytes
+from virtlab.plan import Plan, Refusal, Role, Service
+from virtlab.planner.clusters import towards
+from virtlab.planner.ends import RoleEnd, role_ends
+
+RECORD_BYTES = 512  # of an object on a disk, beside its content (crates/virtlab-store)
+
+
+def is_store(service: Service | None) -> bool:
+    """Whether roles ask it as a whole, as a store is."""
+    return service is not None and service.kind == STORE.name
+
+
+def guests_of(service: Service) -> tuple[str, ...]:
+    """Those of a service: of a store its nodes, then its proxies."""
+    return (*service.on, *(service.parameters.get(PROXIES, ()) if is_store(service) else ()))
+
+
+def _known(plan: Plan, guests: Iterable[str]) -> list[str]:
+    return [guest for guest in guests if guest in plan.world.guests]
+
+
+def asking(plan: Plan, name: str) -> dict[str, Role]:
+    """Roles that ask a service."""
+    return {
+        each: role
+        for each, role in plan.roles.items()
+        if role.workload == SERVICES[STORE.name].whole and role.parameters.get("service") == name
+    }
+
+
+def reached(plan: Plan, role: Role, guest: str) -> RoleEnd | None:
+    """A guest as the client of a role reaches it; None where it does not."""
+    pair = role_ends(plan, towards(role, guest))
+    return None if pair is None else pair[1]
+
+
+def strays(plan: Plan) -> Iterator[Refusal]:
+    """Roles that would ask a store, and name none."""
+    for name, role in plan.roles.items():
+        asked = plan.world.services.get(str(role.parameters.get("service")))
+        if role.workload == STORE.whole and not is_store(asked):
+            reason = f"'{role.workload}' asks a store, and the role ends at none"
+            yield Refusal(f"roles.{name}.to", reason, f"name a service with 'kind: {STORE.name}'")
+
+
+def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
+    """What keeps stores from being played, by any arm."""
+    yield from strays(plan)
+    for name, service in plan.world.services.items():
+        if is_store(service):
+            yield from refusals_of_store(plan, name, service)
+
+
+def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
+    """The same, of one store."""
+    path, roles, said = f"services.{name}", asking(plan, name), STORE.complete(service.parameters)
+    ends: dict[str, tuple[str, RoleEnd]] = {}
+    yield from _too_many(path, service, roles)
+    yield from _too_large(plan, service, roles)
+    yield from _reset(plan, service)
+    for guest in _known(plan, guests_of(service)):
+        for each, role in roles.items():
+            if role.from_ == guest:
+                reason = f"{guest} is part of the store '{name}', so no link is crossed"
+                yield Refusal(f"roles.{each}.from", reason, "name another guest")
+            elif (end := reached(plan, role, guest)) is None:
+                reason = f"{guest} and {role.from_} have no address of one IP version"
+                yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
+            elif (other := ends.setdefault(guest, (each, end)))[1] != end:
+                reason = (
+                    f"it reaches {guest} at another address than {other[0]} does, and a peer has one address"
+                )
+                yield Refusal(
+                    f"roles.{each}.to", reason, "write the same 'family', and one network, for both"
+                )
+    if said["ack"] == DISK:
+        for guest in _known(plan, service.on):
+            if plan.world.guests[guest].disk is None:
+                reason = f"{guest} has no disk, and confirms copies that its disk has"
+                yield Refusal(
+                    f"{path}.ack", reason, "give it a 'disk', or write 'ack: memory' with a 'cache'"
+                )
+    if said["lookup"] == MULTICAST:
+        clients = [str(role.from_) for role in roles.values()]
+        yield from _not_heard(path, plan, _known(plan, [*guests_of(service), *clients]))
+
+
+def _too_many(path: str, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
+    peers = len(guests_of(service)) + len(roles)
+    if peers > PEERS_MAX:
+        reason = f"{peers} nodes, proxies and clients are too many: at most {PEERS_MAX} connect to each other"
+        yield Refusal(f"{path}.on", reason, "let fewer roles ask it, each with more 'threads'")
+
+
+def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
+    """Objects that are larger than the smallest disk of a node; what lies on it already is not counted."""
+    disks = [(guest, plan.world.guests[guest].disk) for guest in _known(plan, service.on)]
+    room = min(((disk.size_bytes, guest) for guest, disk in disks if disk is not None), default=None)
+    for each, role in roles.items():
+        size_bytes = largest_bytes(role.parameters)
+        if room is not None and size_bytes + RECORD_BYTES > room[0]:
+            reason = f"an object of {size_bytes} B and its record of {RECORD_BYTES} B do not fit on the disk of {room[1]}"
+            yield Refusal(
+                f"roles.{each}.size", reason, f"write at most '{room[0] - RECORD_BYTES} B', or a larger disk"
+            )
+
+
+def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
+    """A guest that is reset loses what its memory held, and no node is played so."""
+    for position, action in enumerate(plan.timeline):
+        if action.do == RESET.name and action.guest in guests_of(service):
+            reason = f"{action.guest} is part of a store, and what a node loses by that is not known"
+            yield Refusal(
+                f"timeline[{position}].guest", reason, "call 'fail_node' and 'heal' of the store instead"
+            )
+
+
+def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:
+    """Ports that frames to a group do not reach."""
+    for guest in dict.fromkeys(guests):
+        for vnic in plan.world.guests[guest].vnics.values():
+            vswitch = plan.world.vswitches.get(vnic.vswitch or "")
+            if vnic.isolated:
+                reason = f"{guest} is isolated on {vnic.vswitch}, which keeps questions to all nodes from it"
+                yield Refusal(f"{path}.lookup", reason, "write 'isolate: false' there, or 'lookup: ring'")
+            elif vswitch is not None and not vswitch.flooding:
+                reason = f"{vnic.vswitch} floods nothing, and questions to all nodes are flooded"
+                yield Refusal(f"{path}.lookup", reason, "let it flood, or write 'lookup: ring'")

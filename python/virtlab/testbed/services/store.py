@@ -1,0 +1,137 @@
+"""`store`: virtlab's own reference store: the agent is a node, or a proxy, as a process of its own in each guest.
+
+A node keeps whole objects: as files on its guest's disk where that is a folder, else in memory. Each of them has the
+parameters that the simulator's core has of the same Plan.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from virtlab.catalogue.services.store import MULTICAST, PROXIES, STORE
+from virtlab.errors import GuestError
+from virtlab.plan import Guest, Plan, Refusal, Role, Service
+from virtlab.planner.clusters import towards
+from virtlab.planner.disks import is_folder
+from virtlab.planner.ends import role_ends
+from virtlab.planner.stores import asking, guests_of, is_store, refusals_of_store
+from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
+
+FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
+OF_RECOVERY = ("recovery_streams", "recovery_byte_per_s", "scan_ns", "scans", "beat_ns", "silence_ns")
+COPIES_MAX = 13  # of whose holders a message has room
+
+
+def _said(service: Service) -> dict[str, Any]:
+    """Its parameters, for each of its peers, as the core of the simulator has them."""
+    return {key: value for key, value in STORE.complete(service.parameters).items() if key != PROXIES}
+
+
+def _group(name: str, service: Service) -> dict[str, str]:
+    """To which questions for all of its nodes go: an address of its name's, below those of one organisation (RFC 2365)."""
+    if _said(service)["lookup"] != MULTICAST:
+        return {}
+    number = zlib.crc32(name.encode()) % 0xFFFE + 1
+    return {"group": f"239.192.{number >> 8}.{number & 255}"}
+
+
+def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
+    assert service.ready is not None, name
+    words = json.dumps(_said(service), separators=(",", ":"))
+    before = [OURSELVES, "store", "--parameters", words, "--port", str(service.ready.port)]
+    before += ["--nodes", str(len(service.on))]
+    before += [word for key, value in _group(name, service).items() for word in (f"--{key}", value)]
+    if guest.disk is not None:
+        before += ["--folder", FOLDER]
+    return Invocation((), before=tuple(before), peers=guests_of(service))
+
+
+def asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
+    """What the client of a role has to know of the store that it asks, by the parameter's name; nothing for other roles.
+    GuestError where it does not reach a part of it.
+    """
+    own = str(role.parameters.get("service"))
+    service = plan.world.services.get(own)
+    if service is None or not is_store(service):
+        return {}
+    guests, roles = guests_of(service), asking(plan, own)
+    addresses = []
+    for guest in guests:
+        pair = role_ends(plan, towards(role, guest))
+        if pair is None or pair[1].address is None:
+            raise GuestError(
+                f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
+            )
+        addresses.append(str(pair[1].address.ip))
+    folders = list(dict.fromkeys(_folder(each, roles[each]) for each in roles))
+    told = {
+        "me": len(guests) + list(roles).index(name), "peers": addresses, "nodes": len(service.on),
+        "folder": folders.index(_folder(name, role)), "parameters": _said(service), **_group(own, service),
+    }  # fmt: skip
+    return {"store": told}
+
+
+def _folder(name: str, role: Role) -> str:
+    return str(role.parameters.get("folder") or name)
+
+
+def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
+    if guest.disk is not None and not is_folder(guest):
+        reason = f"a node keeps objects as files, and a disk of {guest.platform} guests has no file system"
+        cure = "give its guests a platform whose disk is a folder, or no 'disk' and 'ack: memory'"
+        yield Refusal(f"{path}.on", reason, cure)
+
+
+def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
+    if not is_store(service):
+        return
+    path, roles = f"services.{name}", asking(plan, name)
+    yield from refusals_of_store(plan, name, service)
+    if int(_said(service)["copies"]) > COPIES_MAX:
+        reason = f"an agent tells of {COPIES_MAX} holders of an object at most"
+        yield Refusal(f"{path}.copies", reason, f"write at most {COPIES_MAX}, or '--backend simulator'")
+    for key in OF_RECOVERY:
+        if service.parameters.get(key) is not None:
+            reason = f"'{key}' is of recoveries, and no node of agents recovers yet"
+            yield Refusal(f"{path}.{key}", reason, "remove it, or write '--backend simulator'")
+    for position, action in enumerate(plan.timeline):
+        awaited = action.until.call if action.until is not None else None
+        if action.service == name or (awaited or "").partition(".")[0] == name:
+            reason = f"'{name}' is a store, and no node of agents fails or heals yet"
+            cure = "cut a link of the node instead, or write '--backend simulator'"
+            yield Refusal(f"timeline[{position}]", reason, cure)
+    clients: dict[str, tuple[str, str | None]] = {}
+    for each, role in roles.items():
+        first, guest = clients.setdefault(_folder(each, role), (each, role.from_))
+        if guest != role.from_:
+            reason = f"{first} is of another guest, and what it wrote in the folder is not known here"
+            cure = "let both be of one guest, give each a 'folder' of its own, or write '--backend simulator'"
+            yield Refusal(f"roles.{each}.folder", reason, cure)
+        if _group(name, service):
+            yield from _not_asked(path, plan, service, role)
+
+
+def _not_asked(path: str, plan: Plan, service: Service, role: Role) -> Iterator[Refusal]:
+    """Where questions to all nodes do not get to one of them."""
+    for guest in guests_of(service):
+        pair = role_ends(plan, towards(role, guest))
+        near, far = (None, None) if pair is None else (pair[0].address, pair[1].address)
+        if near is None or far is None:
+            continue
+        if far.version == 6:
+            reason = f"{role.from_} reaches {guest} by IPv6, and agents ask all nodes by IPv4"
+            yield Refusal(f"{path}.lookup", reason, "give them IPv4, or write 'lookup: ring'")
+        elif near.network != far.network:
+            reason = f"a router stands between {role.from_} and {guest}, and forwards no multicast"
+            yield Refusal(f"{path}.lookup", reason, "put both on one network, or write 'lookup: ring'")
+
+
+IMPLEMENTATION = ServiceImplementation(
+    _invocation,
+    _refusals,
+    "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
+    _of_world,
+)

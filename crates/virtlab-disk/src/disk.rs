@@ -116,6 +116,11 @@ impl Disk {
         Ok(at)
     }
 
+    /// From now on it counts on from what another one has counted, whose driver continues here.
+    pub fn count_on(&mut self, other: &Self) {
+        (self.usage, self.busy) = (other.usage, other.busy);
+    }
+
     /// When the medium has taken so many more bytes, and when it has done them.
     fn through(&mut self, now: Nanos, bytes: u64) -> (Nanos, Nanos) {
         self.free = self.free.max(now) + self.model.holds(bytes);

@@ -197,8 +197,14 @@ impl Leader {
                 theirs.push(end);
             } else if let Descriptor::Users { namespace } = descriptor {
                 theirs.push(self.world.users_of(namespace)?);
+            } else if let Descriptor::Disk { disk } = descriptor
+                && let Some(name) = disk.get("join")
+            {
+                let mut every = self.conduits.disks.iter_mut();
+                let served = every.find(|one| one.lives() && name.as_str() == Some(&one.name));
+                theirs.push(served.ok_or_else(|| anyhow!("no such disk is served"))?.join(disk, of.1)?);
             } else if let Descriptor::Disk { disk } = descriptor {
-                let (served, end) = Served::begin(disk)?;
+                let (served, end) = Served::begin(disk, of.1)?;
                 made.disks.push(served);
                 theirs.push(end);
             } else if let Descriptor::Heir { channel } = *descriptor {

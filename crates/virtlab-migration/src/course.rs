@@ -40,8 +40,11 @@ pub struct Course {
     pub blackout_s: f64,
     /// From the request until its whole state is at the destination, the pause included.
     pub total_s: f64,
-    /// What was sent.
+    /// What was sent of its memory.
     pub bytes: f64,
+    /// And of its disk.
+    #[serde(skip)]
+    pub disk_bytes: f64,
     /// How it ended.
     pub end: End,
 }
@@ -56,6 +59,7 @@ impl Course {
             blackout_s: 0.0,
             total_s: 0.0,
             bytes: 0.0,
+            disk_bytes: 0.0,
             end: End::Converged,
         }
     }

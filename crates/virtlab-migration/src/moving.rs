@@ -15,6 +15,8 @@ const DUST_BYTES: f64 = 1e-3;
 pub enum Stage {
     /// It waits until its setup is over.
     Setup,
+    /// It runs, and its disk is sent.
+    Disk,
     /// It runs, and a round of pre-copy is sent.
     Round,
     /// It is paused, and memory is sent.
@@ -128,7 +130,7 @@ impl Moving {
     /// Whether it has something to send now, so that it takes its share of the bandwidth.
     #[must_use]
     pub const fn sends(&self) -> bool {
-        matches!(self.stage, Stage::Round | Stage::Paused | Stage::Fetching | Stage::Stuck)
+        matches!(self.stage, Stage::Disk | Stage::Round | Stage::Paused | Stage::Fetching | Stage::Stuck)
     }
 
     /// How many seconds until its stage is over at a share of the bandwidth, in byte/s; `None` once all is over.
@@ -149,7 +151,10 @@ impl Moving {
         if self.sends() {
             let sent = (share * seconds).min(self.left_bytes);
             self.left_bytes -= sent;
-            self.course.bytes += sent;
+            match self.stage {
+                Stage::Disk => self.course.disk_bytes += sent,
+                _ => self.course.bytes += sent,
+            }
         } else {
             self.left_s -= seconds;
         }
@@ -163,7 +168,10 @@ impl Moving {
         }
         match self.stage {
             Stage::Over => {}
-            Stage::Setup => self.begin(now_s, share),
+            Stage::Setup if self.guest.disk_bytes > DUST_BYTES => {
+                (self.stage, self.left_bytes) = (Stage::Disk, self.guest.disk_bytes);
+            }
+            Stage::Setup | Stage::Disk => self.begin(now_s, share),
             Stage::Round | Stage::Stuck => self.judge(now_s, share),
             Stage::Paused => self.devices(),
             Stage::Devices => self.resume(now_s),

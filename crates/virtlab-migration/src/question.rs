@@ -65,6 +65,9 @@ pub struct Guest {
     /// W: how much it writes to at all; absent: all of its memory.
     #[serde(default)]
     pub working_set_bytes: Option<f64>,
+    /// Of its disk, what is copied before its memory.
+    #[serde(default)]
+    pub disk_bytes: f64,
     /// What is added.
     #[serde(default)]
     pub fixed: Fixed,
@@ -149,6 +152,7 @@ impl Question {
         }
         for guest in &self.guests {
             more("memory_bytes", guest.memory_bytes)?;
+            some("disk_bytes", guest.disk_bytes)?;
             some("dirty_byte_per_s", guest.dirty_byte_per_s)?;
             some("working_set_bytes", guest.working_set_bytes.unwrap_or(0.0))?;
             let fixed = &guest.fixed;

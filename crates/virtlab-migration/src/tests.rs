@@ -6,7 +6,13 @@ const MIB: f64 = 1_048_576.0;
 const GIB: f64 = 1024.0 * MIB;
 
 fn guest(memory_bytes: f64, dirty_byte_per_s: f64) -> Guest {
-    Guest { memory_bytes, dirty_byte_per_s, working_set_bytes: None, fixed: Fixed::default() }
+    Guest {
+        memory_bytes,
+        dirty_byte_per_s,
+        working_set_bytes: None,
+        disk_bytes: 0.0,
+        fixed: Fixed::default(),
+    }
 }
 
 fn asked(guests: Vec<Guest>, bandwidth_byte_per_s: f64, mode: Mode) -> Question {
@@ -253,4 +259,17 @@ fn what_was_written_before_a_guest_rests_is_sent_all_the_same() {
     one.turn(11.6, 1e8);
     assert!(one.is_paused(), "nothing is written any more");
     assert_eq!(one.dirty_byte_per_s(), 0.0);
+}
+
+#[test]
+fn a_disk_is_copied_before_the_memory_and_nobody_pauses_for_it() {
+    for mode in [Mode::PreCopy, Mode::Hot, Mode::PostCopy] {
+        let alone = courses(&asked(vec![guest(4.0 * GIB, 0.0)], 128.0 * MIB, mode)).unwrap().remove(0);
+        let with = Guest { disk_bytes: GIB, ..guest(4.0 * GIB, 0.0) };
+        let both = courses(&asked(vec![with], 128.0 * MIB, mode)).unwrap().remove(0);
+        assert!(near(both.total_s, alone.total_s + 8.0, 1e-6), "{mode:?}");
+        assert!(near(both.pause_s, alone.pause_s, 1e-6), "{mode:?}");
+        assert!(near(both.pause_at_s, alone.pause_at_s + 8.0, 1e-6), "{mode:?}");
+        assert!(near(both.disk_bytes, GIB, 1.0) && near(both.bytes, alone.bytes, 1.0), "{mode:?}");
+    }
 }

@@ -214,7 +214,7 @@ impl Moves {
                 Some((rate, working_set)) => one.machine.dirty(rate as f64, Some(working_set as f64)),
                 None => one.machine.rest(),
             }
-            let sent_bytes = one.machine.course().bytes;
+            let sent_bytes = one.machine.course().bytes + one.machine.course().disk_bytes;
             for (pool, byte_ns) in &one.given.work {
                 network.servers.processors.charge(*pool, (sent_bytes - one.paid_bytes) * byte_ns);
             }
@@ -345,6 +345,9 @@ impl Moves {
                 one.over = true;
                 sample("migration_time", (now_ns - one.begun_ns) as f64);
                 sample("migration_sent", one.machine.course().bytes);
+                if one.given.guest.disk_bytes > 0.0 {
+                    sample("migration_disk_sent", one.machine.course().disk_bytes);
+                }
                 sample("migration_rounds", one.readings());
             }
         }

@@ -1289,6 +1289,7 @@ class MigrateAction(TypedDict, total=False):
     auto_converge: bool | str
     compression: Literal["xbzrle", "zlib", "zstd"] | str
     connections: int | str
+    disk: Literal["shared", "mirrored"] | str
 
 
 class CallActionAfter(TypedDict, total=False):

@@ -20,7 +20,7 @@ from virtlab.experiment.load import SEED_MAX
 from virtlab.experiment.read.leaves import NAME_SCHEMA
 from virtlab.experiment.read.model import SECTIONS, RepeatSpec
 from virtlab.experiment.read.search_model import SearchSpec, TestsSpec
-from virtlab.experiment.work.moves import COMPRESSION, MODE, OVER
+from virtlab.experiment.work.moves import COMPRESSION, DISK, MODE, OVER
 from virtlab.experiment.world.classes import CONDITIONS
 
 IDENTITY = "https://json-schema.org/draft/2020-12/schema"
@@ -420,6 +420,7 @@ def _action() -> Schema:
         "bandwidth": {"type": "string"}, "downtime_limit": _or_reference(dict(POSITIVE_DURATION.schema)),
         "rounds_limit": _or_reference(dict(COUNT.schema)), "auto_converge": _or_reference(dict(FLAG.schema)),
         "compression": _or_reference(dict(COMPRESSION.schema)), "connections": _or_reference(dict(COUNT.schema)),
+        "disk": _or_reference(dict(DISK.schema)),
     }  # fmt: skip
     common: Schema = {
         "id": NAME_SCHEMA, "after": after, "timeout": _or_reference(dict(POSITIVE_DURATION.schema)),

@@ -74,6 +74,10 @@ MIGRATION = by_key(
         "QMP query-migrate: ram.transferred", _ONCE, "entity", "sent",
     ),
     Metric(
+        "migration_disk_sent", "bytes", "lower", "What was sent of the disk of a guest that moved, where it is mirrored.",
+        "QMP query-block-jobs: offset", _ONCE, "entity", "sent of the disk",
+    ),
+    Metric(
         "migration_rounds", "count", "lower",
         "How often the hypervisor read which pages a guest that moves had dirtied.",
         "QMP query-migrate: ram.dirty-sync-count", _ONCE, "entity", "rounds",

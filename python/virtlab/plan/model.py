@@ -359,6 +359,7 @@ class Action(Noun):
     auto_converge: bool | None = None  # its processors are slowed down while the copy does not get ahead
     compression: str | None = None  # of what is copied
     connections: int | None = None  # by which it is copied; None: one
+    disk: str | None = None  # of the guest: shared by both hosts, or mirrored; None: shared, if it has one
     timeout_ns: int | None = None
     on_timeout: Literal["fail", "cancel", "censor"] | None = None
 

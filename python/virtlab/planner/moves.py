@@ -15,6 +15,7 @@ DOWNTIME_LIMIT_NS = 300_000_000
 MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
 HOT, POST_COPY, COLD = "hot", "post_copy", "cold"  # the other modes
 NETWORK = "network"  # the copy crosses the links of the world
+SHARED, MIRRORED = "shared", "mirrored"  # the disk of a guest that moves; the first where nothing is said
 CONNECTIONS_MAX = 16
 BEGINS = frozenset({"started", "paused", "resumed"})  # events of an action that is not over
 
@@ -116,6 +117,28 @@ def writers(plan: Plan, guest: str) -> list[Role]:
 def mode_of(action: Action) -> str:
     """How a guest moves by an action."""
     return action.mode or MODE
+
+
+def disk_of_move(plan: Plan, action: Action) -> str | None:
+    """How a guest's disk moves along; None of one without."""
+    guest = plan.world.guests.get(str(action.guest))
+    return (action.disk or SHARED) if guest is not None and guest.disk is not None else None
+
+
+def mirrors(plan: Plan, guest: str) -> bool:
+    """Whether a guest's disk is copied by any of its moves."""
+    return any(disk_of_move(plan, action) == MIRRORED for action in moves(plan).get(guest, ()))
+
+
+def no_such_disk(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    """Why what an action says of the guest's disk does not go with the guest, or with its mode."""
+    if action.disk not in {None, SHARED, MIRRORED}:
+        yield Refusal(f"{path}.disk", f"no disk is '{action.disk}'", f"write '{SHARED}' or '{MIRRORED}'")
+    elif action.disk is not None and disk_of_move(plan, action) is None:
+        yield Refusal(f"{path}.disk", f"{action.guest} has no disk", "remove it, or give the guest a 'disk'")
+    elif action.disk == MIRRORED and mode_of(action) == COLD:
+        reason = "a guest that is shut down is not copied, and neither is its disk"
+        yield Refusal(f"{path}.disk", reason, f"write 'disk: {SHARED}'")
 
 
 def vswitch_there(guest: Guest, vswitch: str, to: str) -> str:

@@ -36,12 +36,15 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A guest that moves: V, D and W. `working_set_bytes` None: it writes to all of its memory."""
+    """A guest that moves: V, D and W, and what of its disk is copied before. `working_set_bytes` None: it writes to all of
+    its memory.
+    """
 
     memory_bytes: float
     dirty_byte_per_s: float = 0.0
     working_set_bytes: float | None = None
     fixed: Fixed = field(default_factory=Fixed)
+    disk_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

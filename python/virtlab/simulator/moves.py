@@ -31,12 +31,14 @@ from virtlab.planner.moves import (
     COLD,
     DOWNTIME_LIMIT_NS,
     HOT,
+    MIRRORED,
     MODE,
     NETWORK,
     OVER,
     POST_COPY,
     asked_otherwise,
     bound_to_its_port,
+    disk_of_move,
     measured_by_its_clock,
     mode_of,
     moved,
@@ -44,6 +46,7 @@ from virtlab.planner.moves import (
     moves_out_of_turn,
     moving,
     no_destination,
+    no_such_disk,
     not_of_its_mode,
     source_of,
     vswitch_there,
@@ -65,7 +68,7 @@ def lowered_move(
     guest = plan.world.guests[name]
     return {
         "entity": f"guests.{name}",
-        "guest": {"memory_bytes": float(guest.memory_bytes or 0)},
+        "guest": {"memory_bytes": float(guest.memory_bytes or 0), **_disk(plan, action)},
         "policy": {
             "mode": mode_of(action), "rule": "qemu", "window_s": LOOKS_EVERY_S,
             "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / S,
@@ -82,6 +85,14 @@ def lowered_move(
         ],
         "stations": list(_stations(moved(plan, name, to), name, vnics, vswitches)),
     }  # fmt: skip
+
+
+def _disk(plan: Plan, action: Action) -> dict[str, float]:
+    """What of a guest's disk is copied; nothing where both hosts share it."""
+    disk = plan.world.guests[str(action.guest)].disk
+    if disk is None or disk_of_move(plan, action) != MIRRORED:
+        return {}
+    return {"disk_bytes": float(disk.size_bytes)}
 
 
 def dirtied(plan: Plan, guest: str) -> dict[str, float]:
@@ -243,6 +254,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.over == NETWORK and mode_of(action) != COLD:
         yield from filter(None, [unaddressed(path, action, plan)])
     yield from not_of_its_mode(path, action)
+    yield from no_such_disk(path, action, plan)
     if action.compression is not None:
         reason = "the model knows how much memory a guest has and writes, and not how much of it compresses"
         yield Refusal(f"{path}.compression", reason, "remove it, or run the file on the testbed")

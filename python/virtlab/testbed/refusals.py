@@ -20,6 +20,7 @@ from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
 from virtlab.planner.clusters import entered
 from virtlab.planner.disks import is_folder
 from virtlab.planner.full_frames import full_frame_refusals
+from virtlab.planner.moves import mirrors
 from virtlab.planner.moves import moves as planned_moves
 from virtlab.planner.stores import guests_of, strays
 from virtlab.planner.wiring import Wiring
@@ -93,6 +94,12 @@ def _pinned(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         yield Refusal(path, reason, cure)
 
 
+def _shared_bytes(plan: Plan, name: str) -> int:
+    """What both machines of a guest that moves have in memory once: a disk that they share."""
+    disk = plan.world.guests[name].disk
+    return disk.size_bytes if disk is not None and disk.medium == "memory" and not mirrors(plan, name) else 0
+
+
 def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
     """Guests that have their memory from the start, with what starts them, and together more than a machine has."""
     wanted = {
@@ -103,7 +110,11 @@ def memory_refusals(plan: Plan, has_bytes: int) -> Iterator[Refusal]:
     }
     wanted |= folders(plan)
     # Of a guest that moves there are two machines from the start.
-    wanted |= {f"{name}, at its destination": wanted[name] for name in planned_moves(plan) if name in wanted}
+    wanted |= {
+        f"{name}, at its destination": wanted[name] - _shared_bytes(plan, name)
+        for name in planned_moves(plan)
+        if name in wanted
+    }
     if (together := sum(wanted.values())) > has_bytes:
         largest = max(wanted, key=lambda name: wanted[name])
         reason = f"guests take {together / 2**30:.4g} GiB of memory together, and this machine has {has_bytes / 2**30:.4g}"

@@ -101,3 +101,37 @@ def test_each_copy_crosses_the_links_between_its_own_hosts() -> None:
     _, sink = played(plan)
     rate = 125e6 * 1448 / 1538
     assert sink.moved("migration_time") == [pytest.approx(256e6 / rate * S, rel=0.02)] * 3
+
+
+DISK = 64 * MEGABYTE
+
+
+def test_a_disk_that_is_mirrored_is_copied_before_the_memory_and_one_that_is_shared_is_not() -> None:
+    words = f"disk: {{size: {DISK // 10**6} MB}}, "
+    text = FILE.replace("{platform: qemu, ", f"{{platform: qemu, {words}").replace("ARP", "live")
+
+    def of_kind(kind: str) -> Kept:
+        experiment = load_text(text.replace("MOVE", f"{PACE}, disk: {kind}"))
+        return played(plan_run(experiment, experiment.points()[0], 0))[1]
+
+    shared, mirrored = of_kind("shared"), of_kind("mirrored")
+    assert shared.moved("migration_disk_sent") == []
+    assert mirrored.moved("migration_disk_sent") == [pytest.approx(DISK, rel=1e-9)] * 3
+    assert mirrored.moved("pause") == [pytest.approx(each, abs=10) for each in shared.moved("pause")]
+    longer = DISK / 100e6 * S
+    assert mirrored.moved("migration_time") == [
+        pytest.approx(each + longer, abs=10) for each in shared.moved("migration_time")
+    ]
+    for sink in (shared, mirrored):
+        assert sink.moved("migration_sent") == [pytest.approx(256e6, rel=1e-9)] * 3
+
+
+def test_the_time_of_a_disk_is_foretold() -> None:
+    text = FILE.replace("{platform: qemu, ", "{platform: qemu, disk: {size: 64 MB}, ").replace("ARP", "live")
+    totals = []
+    for kind in ("shared", "mirrored"):
+        experiment = load_text(text.replace("MOVE", f"{PACE}, disk: {kind}"))
+        totals.append(
+            enough(plan_run(experiment, experiment.points()[0], 0), IDEAL_PROFILE)[0].course.total_s
+        )
+    assert totals[1] - totals[0] == pytest.approx(DISK / 100e6, rel=1e-6)

@@ -80,6 +80,16 @@ def more(**action: Any) -> Change:
     return lambda values: values["timeline"].append({"id": "more", "guest": "v", **action})
 
 
+def on_disk(kind: str | None, **action: Any) -> Change:
+    """It has a disk that moves along."""
+
+    def change(values: dict[str, Any]) -> None:
+        values["world"]["guests"]["v"]["disk"] = {"size_bytes": 1 << 20}
+        move(disk=kind, **action)(values)
+
+    return change
+
+
 def again(**action: Any) -> Change:
     """It moves on, or back."""
     fields = {"to": "h1", "timeout_ns": 10**9, "after": {"event": "settle.done"}, **action}
@@ -90,6 +100,9 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
     assert list(refused(plan())) == []
     assert list(refused(plan(move(mode=None, over=None)))) == []
     assert list(refused(plan(again()))) == []
+    assert list(refused(plan(on_disk(None)))) == []
+    assert list(refused(plan(on_disk("shared", mode="hot", downtime_limit_ns=None)))) == []
+    assert list(refused(plan(on_disk("mirrored")))) == []
     assert list(refused(plan(again(to="h3")))) == []
 
 
@@ -115,7 +128,11 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (move(to="h9"), "timeline.go.to", "write 'to' with one of h2, h3"),
         (move(to=None), "timeline.go.to", "no host is named"),
         (guest(platform="namespace"), "timeline.go.guest", "write 'platform: qemu'"),
-        (guest(image="disk.qcow2"), "timeline.go.guest", "without 'image' and 'disk'"),
+        (guest(image="disk.qcow2"), "timeline.go.guest", "take a guest without 'image'"),
+        (move(disk="mirrored"), "timeline.go.disk", "v has no disk"),
+        (on_disk("borrowed"), "timeline.go.disk", "write 'shared' or 'mirrored'"),
+        (on_disk("mirrored", mode="cold"), "timeline.go.disk", "write 'disk: shared'"),
+        (on_disk("mirrored", mode="post_copy"), "timeline.go.disk", "which post-copy leaves first"),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
         (vnic(port_rate_bit_per_s=10**8), "timeline.go.guest.eth0", "not built at the destination"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),

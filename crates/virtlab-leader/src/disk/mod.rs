@@ -2,13 +2,14 @@
 //! takes the time of its model (`virtlab_disk`).
 //!
 //! A request completes when the model says, or as soon after as the thread wakes. What is written is there at once: its
-//! guest is told when the model has it. With the descriptor's other end the thread ends, and the bytes with it.
+//! guest is told when the model has it. A second QEMU may join, in which the guest will continue. With the last descriptor's
+//! other end the thread ends, and the bytes with it.
 
 pub mod nbd;
 mod store;
 
 use anyhow::Context;
-use nbd::{Asked, Connection, EIO};
+use nbd::{Asked, Connection, EIO, ENOSPC};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
@@ -42,6 +43,8 @@ struct Wanted {
     model: Model,
     /// Where its bytes are; absent: in memory.
     folder: Option<PathBuf>,
+    /// The disk that is copied to it.
+    instead_of: Option<String>,
 }
 
 impl Wanted {
@@ -50,7 +53,7 @@ impl Wanted {
         let words = words.as_object()?;
         let model = words.get("model")?.as_object()?;
         let known = ["size_bytes", "rate_byte_per_s", "latency_ns", "write_cache_bytes"];
-        if words.keys().any(|key| !["name", "together", "model", "folder"].contains(&&key[..]))
+        if words.keys().any(|key| !["name", "together", "model", "folder", "instead_of"].contains(&&key[..]))
             || model.keys().any(|key| !known.contains(&&key[..]))
         {
             return None;
@@ -73,6 +76,10 @@ impl Wanted {
                 None => None,
                 Some(folder) => Some(folder.as_str()?.into()),
             },
+            instead_of: match words.get("instead_of") {
+                None => None,
+                Some(name) => Some(name.as_str()?.to_owned()),
+            },
         })
     }
 }
@@ -82,48 +89,123 @@ impl Wanted {
 pub struct Served {
     pub name: String,
     pub together: String,
+    /// Of a command in which the guest will continue.
+    heir: Option<Heir>,
     disk: Arc<Mutex<Disk>>,
     standstills: Arc<Mutex<Standstills>>,
+    /// Clients that the thread has not seen yet.
+    coming: Arc<Mutex<Vec<Client>>>,
+}
+
+/// What a disk is when its guest continues in another command.
+#[derive(Clone, Debug)]
+struct Heir {
+    /// The channel of the command.
+    of: u16,
+    /// The disks among which it is then.
+    together: String,
+    /// The disk whose bytes it has been given, and whose counters and name it has then.
+    instead_of: Option<String>,
+}
+
+/// Both ends of a connection: ours never waits.
+fn connection() -> anyhow::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = socketpair(
+        AddressFamily::Unix,
+        SockType::Stream,
+        None,
+        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+    )
+    .context("no socket pair")?;
+    // QEMU sets its end as it needs it.
+    nix::fcntl::fcntl(&theirs, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))
+        .context("cannot set a socket's flags")?;
+    Ok((ours, theirs))
 }
 
 impl Served {
-    /// Begins to serve a disk; the end of its connection that a client gets.
+    /// Begins to serve a disk for the command of that channel; the end of its connection that this gets.
     ///
     /// # Errors
     /// When its words are of no disk; when there is no room for it, no socket pair or no thread.
-    pub fn begin(words: &Value) -> anyhow::Result<(Self, OwnedFd)> {
+    pub fn begin(words: &Value, of: u16) -> anyhow::Result<(Self, OwnedFd)> {
         let wanted = Wanted::read(words).context("a descriptor of a disk has another shape")?;
         let size_bytes = wanted.model.size_bytes;
         let store = match &wanted.folder {
             None => Store::in_memory(size_bytes)?,
-            Some(folder) => Store::in_folder(folder, size_bytes)?,
+            // The room for a copy is taken as it comes.
+            Some(folder) => Store::in_folder(folder, size_bytes, wanted.instead_of.is_none())?,
         };
-        let (ours, theirs) = socketpair(
-            AddressFamily::Unix,
-            SockType::Stream,
-            None,
-            SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        )
-        .context("no socket pair")?;
-        // QEMU sets its end as it needs it.
-        nix::fcntl::fcntl(&theirs, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))
-            .context("cannot set a socket's flags")?;
-        let disk = Arc::new(Mutex::new(Disk::new(wanted.model)));
-        let standstills = Arc::new(Mutex::new(Standstills::from(clock::raw())));
+        let heir = wanted.instead_of.map(|name| Heir {
+            of,
+            together: wanted.together.clone(),
+            instead_of: Some(name),
+        });
+        let served = Self {
+            name: wanted.name,
+            together: wanted.together,
+            heir,
+            disk: Arc::new(Mutex::new(Disk::new(wanted.model))),
+            standstills: Arc::new(Mutex::new(Standstills::from(clock::raw()))),
+            coming: Arc::default(),
+        };
+        let theirs = served.connect()?;
         let serving = Serving {
-            connection: Connection::new(size_bytes, wanted.model.write_cache_bytes > 0),
-            disk: disk.clone(),
-            standstills: standstills.clone(),
+            clients: Vec::new(),
+            coming: served.coming.clone(),
+            disk: served.disk.clone(),
+            standstills: served.standstills.clone(),
             store,
-            waiting: Vec::new(),
             requests: 0,
-            fd: ours,
         };
         std::thread::Builder::new()
             .name("disk".to_owned())
             .spawn(move || serving.serve())
             .context("cannot start a thread for a disk")?;
-        Ok((Self { name: wanted.name.clone(), together: wanted.together.clone(), disk, standstills }, theirs))
+        Ok((served, theirs))
+    }
+
+    /// One more client, in which the guest will continue: the end of its connection.
+    ///
+    /// # Errors
+    /// When its words are not of this disk, or there is no socket pair.
+    pub fn join(&mut self, words: &Value, of: u16) -> anyhow::Result<OwnedFd> {
+        let together =
+            words.get("together").and_then(Value::as_str).context("a disk is joined for a host")?;
+        self.heir = Some(Heir { of, together: together.to_owned(), instead_of: None });
+        self.connect()
+    }
+
+    /// Whether another disk is being copied to this one, so that it is no guest's yet.
+    pub fn is_copy(&self) -> bool {
+        self.heir.as_ref().is_some_and(|heir| heir.instead_of.is_some())
+    }
+
+    /// A guest continues in another command, on one of these disks.
+    pub fn take_over(disks: &mut Vec<Self>, of: u16) {
+        let Some(place) = disks.iter().position(|one| one.heir.as_ref().is_some_and(|heir| heir.of == of))
+        else {
+            return;
+        };
+        let mut own = disks.remove(place);
+        let Some(Heir { together, instead_of, .. }) = own.heir.take() else { return };
+        own.together = together;
+        if let Some(name) = instead_of {
+            // The other one is served as long as its command lives, and no longer counted.
+            if let Some(before) = disks.iter().position(|one| one.name == name) {
+                lock(&own.disk).count_on(&lock(&disks.remove(before).disk));
+            }
+            own.name = name;
+        }
+        disks.push(own);
+    }
+
+    fn connect(&self) -> anyhow::Result<OwnedFd> {
+        let (ours, theirs) = connection()?;
+        let model = *lock(&self.disk).model();
+        let connection = Connection::new(model.size_bytes, model.write_cache_bytes > 0);
+        lock(&self.coming).push(Client { connection, waiting: Vec::new(), fd: ours });
+        Ok(theirs)
     }
 
     /// Whether its client is there.
@@ -154,22 +236,30 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request under way: what it is to its client, and whether it went well so far.
+/// A request under way: what it is to its client, and what went wrong so far.
+#[derive(Debug)]
 struct Waiting {
     id: u64,
     handle: u64,
-    went_well: bool,
+    error: Option<u32>,
+}
+
+/// Who asks something of a disk.
+#[derive(Debug)]
+struct Client {
+    connection: Connection,
+    waiting: Vec<Waiting>,
+    fd: OwnedFd,
 }
 
 /// The thread's own.
 struct Serving {
-    connection: Connection,
+    clients: Vec<Client>,
+    coming: Arc<Mutex<Vec<Client>>>,
     disk: Arc<Mutex<Disk>>,
     standstills: Arc<Mutex<Standstills>>,
     store: Store,
-    waiting: Vec<Waiting>,
     requests: u64,
-    fd: OwnedFd,
 }
 
 impl Serving {
@@ -183,84 +273,106 @@ impl Serving {
         while self.go_on() {}
     }
 
-    /// One round; false at the end of the connection.
+    /// One round; false at the end of the last connection.
     fn go_on(&mut self) -> bool {
         let look = {
             let mut standstills = lock(&self.standstills);
             standstills.runs(clock::raw());
             standstills.next_look()
         };
+        self.clients.append(&mut lock(&self.coming));
         let next = self.complete();
-        if !self.flush() {
-            return false;
-        }
-        let mut events = PollFlags::empty();
-        let waiting_bytes = self.connection.outbox.len();
-        events.set(PollFlags::POLLIN, self.waiting.len() < MOST_UNDER_WAY);
-        events.set(PollFlags::POLLOUT, waiting_bytes > 0);
-        let at = next.filter(|_| waiting_bytes < MOST_WAITING_BYTES).map_or(look, |at| at.min(look));
+        self.clients.retain_mut(Client::flush);
+        let full = |client: &Client| client.connection.outbox.len() >= MOST_WAITING_BYTES;
+        let at = next.filter(|_| !self.clients.iter().any(full)).map_or(look, |at| at.min(look));
         let timeout = Some(TimeSpec::new(0, at.since(clock::raw()).0 as i64)); // of 10 ms at most
-        let mut polled = [PollFd::new(self.fd.as_fd(), events)];
+        let mut polled: Vec<PollFd<'_>> = self.clients.iter().map(Client::polled).collect();
         match ppoll(&mut polled, timeout, None::<SigSet>) {
             Ok(0) | Err(Errno::EINTR) => return true,
             Ok(_) => {}
             Err(_) => return false,
         }
-        let ready = polled[0].revents().unwrap_or(PollFlags::empty());
-        if ready.contains(PollFlags::POLLIN) {
-            return self.hear();
+        let ready: Vec<PollFlags> =
+            polled.iter().map(|one| one.revents().unwrap_or(PollFlags::empty())).collect();
+        let mut clients = std::mem::take(&mut self.clients);
+        for place in (0..clients.len()).rev() {
+            let lives = if ready[place].contains(PollFlags::POLLIN) {
+                self.hear(&mut clients[place])
+            } else {
+                !ready[place].intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
+            };
+            if !lives {
+                clients.remove(place);
+            }
         }
-        !ready.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
+        self.clients = clients;
+        !self.clients.is_empty() || !lock(&self.coming).is_empty()
     }
 
     /// Answers what is complete by now; when the next request will be.
     fn complete(&mut self) -> Option<Nanos> {
         let disk = self.disk.clone();
         let mut disk = lock(&disk);
-        while self.connection.outbox.len() < MOST_WAITING_BYTES
+        while self.clients.iter().all(|client| client.connection.outbox.len() < MOST_WAITING_BYTES)
             && let Some(done) = disk.complete(clock::raw())
         {
-            let Some(place) = self.waiting.iter().position(|one| one.id == done.id) else { continue };
-            let Waiting { handle, went_well, .. } = self.waiting.swap_remove(place);
-            let request = done.request;
-            let read = match request.kind {
-                Kind::Read => self.store.read(request.offset, request.bytes).ok(),
-                _ => went_well.then(Vec::new),
+            let (id, request) = (done.id, done.request);
+            let Some((client, place)) = self.clients.iter_mut().find_map(|client| {
+                client.waiting.iter().position(|one| one.id == id).map(|place| (client, place))
+            }) else {
+                continue;
             };
-            self.connection.answer(handle, read.as_deref().ok_or(EIO));
+            let Waiting { handle, error, .. } = client.waiting.swap_remove(place);
+            let read = match request.kind {
+                Kind::Read => self.store.read(request.offset, request.bytes).map_err(|_| EIO),
+                _ => error.map_or_else(|| Ok(Vec::new()), Err),
+            };
+            client.connection.answer(handle, read.as_deref().map_err(|error| *error));
         }
         disk.next_event()
     }
 
-    fn hear(&mut self) -> bool {
+    fn hear(&mut self, client: &mut Client) -> bool {
         let mut chunk = vec![0; CHUNK_BYTES];
-        match unistd::read(&self.fd, &mut chunk) {
+        match unistd::read(&client.fd, &mut chunk) {
             Ok(0) => return false,
-            Ok(n) => self.connection.feed(&chunk[..n]),
+            Ok(n) => client.connection.feed(&chunk[..n]),
             Err(Errno::EINTR | Errno::EAGAIN) => return true,
             Err(_) => return false,
         }
         loop {
-            match self.connection.next_asked() {
+            match client.connection.next_asked() {
                 Ok(None) => return true,
-                Ok(Some(Asked::Impossible { handle, error })) => self.connection.answer(handle, Err(error)),
+                Ok(Some(Asked::Impossible { handle, error })) => client.connection.answer(handle, Err(error)),
                 Ok(Some(Asked::Request { handle, request, written })) => {
-                    let went_well = written.is_empty() || self.store.write(request.offset, &written).is_ok();
+                    let full = |error: std::io::Error| error.raw_os_error() == Some(libc::ENOSPC);
+                    let error = self.store.write(request.offset, &written).err();
+                    let error = error.map(|error| if full(error) { ENOSPC } else { EIO });
                     self.requests += 1;
                     match lock(&self.disk).submit(clock::raw(), self.requests, request) {
-                        Ok(_) => self.waiting.push(Waiting { id: self.requests, handle, went_well }),
-                        Err(_) => self.connection.answer(handle, Err(EIO)),
+                        Ok(_) => client.waiting.push(Waiting { id: self.requests, handle, error }),
+                        Err(_) => client.connection.answer(handle, Err(EIO)),
                     }
                 }
                 Err(_) => {
-                    self.flush();
+                    client.flush();
                     return false;
                 }
             }
         }
     }
+}
 
-    /// Sends what the client takes now; false when it is gone.
+impl Client {
+    /// What is waited for at its descriptor.
+    fn polled(&self) -> PollFd<'_> {
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::POLLIN, self.waiting.len() < MOST_UNDER_WAY);
+        events.set(PollFlags::POLLOUT, !self.connection.outbox.is_empty());
+        PollFd::new(self.fd.as_fd(), events)
+    }
+
+    /// Sends what it takes now; false when it is gone.
     fn flush(&mut self) -> bool {
         let outbox = &mut self.connection.outbox;
         let mut sent = 0;
@@ -290,7 +402,7 @@ mod tests {
 
     #[test]
     fn words_of_another_shape_are_no_disk() {
-        assert!(Served::begin(&wanted(Some(1), 2)).is_ok());
+        assert!(Served::begin(&wanted(Some(1), 2), 1).is_ok());
         for (key, value) in [
             ("name", Value::Null),
             ("model", json!({"size_bytes": -1})),
@@ -302,7 +414,7 @@ mod tests {
         ] {
             let mut words = wanted(Some(1), 2);
             words[key] = value;
-            assert!(Served::begin(&words).is_err(), "{words}");
+            assert!(Served::begin(&words, 1).is_err(), "{words}");
         }
     }
 
@@ -329,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_in_the_time_of_the_model() {
-        let (served, theirs) = Served::begin(&wanted(Some(1_000_000), 20_000_000)).unwrap();
+        let (served, theirs) = Served::begin(&wanted(Some(1_000_000), 20_000_000), 1).unwrap();
         let mut stream = UnixStream::from(theirs);
         negotiate(&mut stream);
         let begun = clock::raw();
@@ -356,7 +468,7 @@ mod tests {
 
     #[test]
     fn the_end_of_its_client_ends_the_thread_and_with_it_the_bytes() {
-        let (served, theirs) = Served::begin(&wanted(None, 0)).unwrap();
+        let (served, theirs) = Served::begin(&wanted(None, 0), 1).unwrap();
         assert!(served.lives());
         drop(theirs);
         let from = clock::raw();
@@ -364,5 +476,60 @@ mod tests {
             assert!(clock::raw().since(from) < Nanos(5_000_000_000));
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn who_joins_reads_what_the_other_wrote_and_goes_on_when_that_is_gone() {
+        let (mut served, theirs) = Served::begin(&wanted(None, 0), 1).unwrap();
+        let mut stream = UnixStream::from(theirs);
+        negotiate(&mut stream);
+        assert!(served.join(&json!({"join": "guests.a.disk"}), 9).is_err());
+        let joined = served.join(&json!({"join": "guests.a.disk", "together": "hosts.b.disks"}), 9).unwrap();
+        let mut second = UnixStream::from(joined);
+        negotiate(&mut second);
+        request(&mut stream, 1, 0, 512, &[7; 512]);
+        assert_eq!(error(&mut stream), 0);
+        let mut every = vec![served];
+        Served::take_over(&mut every, 8);
+        assert_eq!(every[0].together, "hosts.a.disks", "another command's");
+        Served::take_over(&mut every, 9);
+        assert_eq!(every[0].together, "hosts.b.disks");
+        let served = every.remove(0);
+        drop(stream);
+        request(&mut second, 0, 0, 512, &[]);
+        assert_eq!(error(&mut second), 0);
+        let mut read = [0; 512];
+        second.read_exact(&mut read).unwrap();
+        assert_eq!(read, [7; 512]);
+        assert!(served.lives());
+        let usage = served.usage(clock::raw());
+        assert_eq!((usage.writes.operations, usage.reads.operations), (1, 1));
+    }
+
+    #[test]
+    fn a_copy_is_nobodys_disk_until_its_guest_goes_on_with_it_and_then_counts_on() {
+        let (served, theirs) = Served::begin(&wanted(None, 0), 1).unwrap();
+        let mut stream = UnixStream::from(theirs);
+        negotiate(&mut stream);
+        request(&mut stream, 1, 0, 512, &[7; 512]);
+        assert_eq!(error(&mut stream), 0);
+        let mut words = wanted(None, 0);
+        (words["name"], words["together"]) = (json!("guests.a.disk, copied"), json!("hosts.b.disks"));
+        words["instead_of"] = json!("guests.a.disk");
+        let (copy, theirs) = Served::begin(&words, 9).unwrap();
+        let mut second = UnixStream::from(theirs);
+        negotiate(&mut second);
+        for _ in 0..3 {
+            request(&mut second, 1, 0, 1024, &[7; 1024]);
+            assert_eq!(error(&mut second), 0);
+        }
+        assert!(copy.is_copy() && !served.is_copy());
+        let mut every = vec![served, copy];
+        Served::take_over(&mut every, 9);
+        assert_eq!((every.len(), &every[0].name[..], every[0].is_copy()), (1, "guests.a.disk", false));
+        request(&mut second, 1, 0, 512, &[7; 512]);
+        assert_eq!(error(&mut second), 0);
+        let usage = every[0].usage(clock::raw());
+        assert_eq!((usage.writes.operations, usage.writes.bytes), (2, 1024));
     }
 }

@@ -33,7 +33,7 @@ const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 
 const EINVAL: u32 = 22;
-const ENOSPC: u32 = 28;
+pub const ENOSPC: u32 = 28;
 pub const EIO: u32 = 5;
 
 /// Of one option or one request.

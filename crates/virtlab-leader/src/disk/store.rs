@@ -24,17 +24,21 @@ impl Store {
         Ok(Self(file))
     }
 
-    /// In a file of a folder, whose room it has from the beginning.
+    /// In a file of a folder; `whole`: it has all of its room from the beginning.
     ///
     /// # Errors
     /// When the folder takes no such file, or has no room for it.
-    pub fn in_folder(folder: &Path, size_bytes: u64) -> anyhow::Result<Self> {
+    pub fn in_folder(folder: &Path, size_bytes: u64, whole: bool) -> anyhow::Result<Self> {
         let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
         let at = || format!("cannot make a disk in {}", folder.display());
-        let file = open(folder, flags, Mode::S_IRUSR | Mode::S_IWUSR).with_context(at)?;
-        fallocate(&file, FallocateFlags::empty(), 0, i64::try_from(size_bytes).with_context(at)?)
-            .with_context(at)?;
-        Ok(Self(file.into()))
+        let file = File::from(open(folder, flags, Mode::S_IRUSR | Mode::S_IWUSR).with_context(at)?);
+        if whole {
+            fallocate(&file, FallocateFlags::empty(), 0, i64::try_from(size_bytes).with_context(at)?)
+                .with_context(at)?;
+        } else {
+            file.set_len(size_bytes).with_context(at)?;
+        }
+        Ok(Self(file))
     }
 
     /// Bytes from a place on.

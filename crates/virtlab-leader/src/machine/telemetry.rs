@@ -139,8 +139,12 @@ impl Sampler {
                 "host.cpu" => self.host_cpu(&mut rows),
                 "guest.cpu" => self.guest_cpu(&children, &mut rows),
                 "guest.vcpus" => self.guest_vcpus(&children, &mut rows),
-                "guest.disk" => self.disks(served.iter().map(|one| (&one.name[..], one)), &mut rows),
-                "host.disk" => self.disks(served.iter().map(|one| (&one.together[..], one)), &mut rows),
+                "guest.disk" => {
+                    self.disks(&source, guests_own(served).map(|one| (&one.name[..], one)), &mut rows);
+                }
+                "host.disk" => {
+                    self.disks(&source, served.iter().map(|one| (&one.together[..], one)), &mut rows);
+                }
                 "memory" => self.memory(&mut rows),
                 "disk" => self.disk(&mut rows),
                 "softnet" => softnet(&mut rows),
@@ -302,27 +306,34 @@ impl Sampler {
     }
 
     /// Disks that are served, those of one entity together.
-    fn disks<'a>(&mut self, served: impl Iterator<Item = (&'a str, &'a Served)>, rows: &mut Rows) {
+    fn disks<'a>(
+        &mut self,
+        source: &str,
+        served: impl Iterator<Item = (&'a str, &'a Served)>,
+        rows: &mut Rows,
+    ) {
         let now = clock::raw();
-        let mut together: Vec<(&str, usize, Usage)> = Vec::new();
+        let mut together: Vec<(&str, usize, Nanos, Usage, Usage)> = Vec::new();
         for (entity, one) in served {
-            let place = together.iter().position(|(known, ..)| *known == entity).unwrap_or_else(|| {
-                together.push((entity, 0, Usage::default()));
-                together.len() - 1
-            });
-            let (_, count, usage) = &mut together[place];
-            (*count, *usage) = (*count + 1, *usage + one.usage(now));
-        }
-        for (entity, count, usage) in together {
-            let Some((_, then, before)) = self.disks_before.iter_mut().find(|(known, ..)| known == entity)
+            // By disk, since one may be another host's than at the sample before.
+            let (key, usage) = (format!("{source}{}", one.name), one.usage(now));
+            let Some((_, then, before)) = self.disks_before.iter_mut().find(|(known, ..)| *known == key)
             else {
-                self.disks_before.push((entity.to_owned(), now, usage));
+                self.disks_before.push((key, now, usage));
                 continue;
             };
-            for (metric, value) in usage.rates(before, now.since(*then), count) {
+            let place = together.iter().position(|(known, ..)| *known == entity).unwrap_or_else(|| {
+                together.push((entity, 0, *then, Usage::default(), Usage::default()));
+                together.len() - 1
+            });
+            let (_, count, _, used, used_before) = &mut together[place];
+            (*count, *used, *used_before) = (*count + 1, *used + usage, *used_before + *before);
+            (*then, *before) = (now, usage);
+        }
+        for (entity, count, then, usage, before) in together {
+            for (metric, value) in usage.rates(&before, now.since(then), count) {
                 rows.push((now, entity.to_owned(), metric, value));
             }
-            (*then, *before) = (now, usage);
         }
     }
 
@@ -421,7 +432,7 @@ impl Sampler {
                 }
                 "disks" => {
                     let now = clock::raw();
-                    for one in served {
+                    for one in guests_own(served) {
                         for (counter, value) in one.usage(now).counters() {
                             rows.push(json!([one.name, counter, value]));
                         }
@@ -513,6 +524,11 @@ fn softnet_counts() -> Vec<(String, u64, u64, u64)> {
             Some((format!("cpu{cpu}"), words.next()?.ok()?, words.next()?.ok()?, words.next()?.ok()?))
         })
         .collect()
+}
+
+/// Disks that guests have: not those to which one is being copied.
+fn guests_own(served: &[Served]) -> impl Iterator<Item = &Served> {
+    served.iter().filter(|one| !one.is_copy())
 }
 
 fn softnet(rows: &mut Rows) {

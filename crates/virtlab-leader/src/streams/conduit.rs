@@ -275,6 +275,7 @@ impl Conduits {
         let Flow::Frames(peer) = &mut conduit.flow else { anyhow::bail!("no agent begins there") };
         peer.succeed(heir.fd)?;
         (conduit.of, conduit.open, conduit.held) = (heir.of, true, false);
+        Served::take_over(&mut self.disks, heir.of);
         conduit.flush();
         Ok(())
     }

@@ -17,5 +17,6 @@ MIGRATE = TimelineAction(
         "auto_converge",
         "compression",
         "connections",
+        "disk",
     ),
 )

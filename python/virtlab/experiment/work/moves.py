@@ -10,6 +10,7 @@ from virtlab.units import Bitrate, nearest, parse_quantity, split_quantity
 
 MODE = choice("pre_copy", "post_copy", "hot", "cold")
 OVER = choice("machine", "network")
+DISK = choice("shared", "mirrored")
 COMPRESSION = choice("xbzrle", "zlib", "zstd")
 
 
@@ -34,6 +35,7 @@ def read_move(
         ("auto_converge", "auto_converge", FLAG.parse),
         ("compression", "compression", COMPRESSION.parse),
         ("connections", "connections", COUNT.parse),
+        ("disk", "disk", DISK.parse),
     ):
         if key in values:
             try:

@@ -30,6 +30,7 @@ from virtlab.testbed.steps.operations import (
 # Connecting over a link that is cut ends after 1 + 2 + 4 s, before QEMU is said to hang that shall cancel.
 CONNECTING_RETRIES = "2"
 LOOPBACK, PORT = "127.0.0.1", 4444
+DISK_PORT = 10_809  # that of NBD, and those behind it
 
 
 def ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
@@ -78,11 +79,12 @@ def copied(plan: Plan, guest: str, action: Action, out: Lowered) -> Copied | Non
         return None
     source, to = source_of(plan, action), str(action.to)
     if action.over != NETWORK:
-        return Copied(out.guests[guest], out.guests[guest], LOOPBACK, PORT)
+        return Copied(out.guests[guest], out.guests[guest], LOOPBACK, PORT, DISK_PORT)
     there = plan.world.hosts[to].vnic
     assert there is not None
-    port = PORT + list(moves(plan)).index(guest)  # those that go to one host listen beside each other
-    return Copied(host_namespace(source), host_namespace(to), str(ip_interface(there.ip[0]).ip), port)
+    number = list(moves(plan)).index(guest)  # those that go to one host listen beside each other
+    address = str(ip_interface(there.ip[0]).ip)
+    return Copied(host_namespace(source), host_namespace(to), address, PORT + number, DISK_PORT + number)
 
 
 def has_ipv6(plan: Plan, host: str) -> bool:

@@ -15,18 +15,22 @@ from virtlab.plan import Action, Plan, Refusal, Vnic
 from virtlab.planner.copying import unaddressed
 from virtlab.planner.moves import (
     COLD,
+    MIRRORED,
     MODE,
     NETWORK,
     OVER,
     POST_COPY,
+    SHARED,
     asked_otherwise,
     bound_to_its_port,
+    disk_of_move,
     measured_by_its_clock,
     mode_of,
     moves,
     moves_out_of_turn,
     moving,
     no_destination,
+    no_such_disk,
     not_of_its_mode,
     vswitch_there,
 )
@@ -92,9 +96,13 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.timeout_ns is None or action.timeout_ns > LONGEST_NS:
         reason = f"a guest that moves is out of our reach, and for {LONGEST_NS // 10**9} s at most"
         yield Refusal(f"{path}.timeout", reason, "write 'timeout: 30 s' and 'on_timeout: cancel'")
-    if guest.image is not None or guest.disk is not None:
-        reason = "its disk would have to be shared with the destination, or mirrored"
-        yield Refusal(f"{path}.guest", reason, "take a guest without 'image' and 'disk'")
+    if guest.image is not None:
+        reason = "what it boots, and wrote there, is one machine's alone"
+        yield Refusal(f"{path}.guest", reason, "take a guest without 'image'; a 'disk' of its own moves")
+    if mode_of(action) == POST_COPY and disk_of_move(plan, action) == MIRRORED:
+        reason = "a disk is mirrored from where its guest runs, which post-copy leaves first"
+        yield Refusal(f"{path}.disk", reason, f"write 'disk: {SHARED}', or 'mode: {MODE}'")
+    yield from no_such_disk(path, action, plan)
 
 
 def _over_both(plan: Plan) -> Iterator[Refusal]:

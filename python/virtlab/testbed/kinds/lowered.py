@@ -32,6 +32,7 @@ class Copied:
     destination: str
     address: str
     port: int
+    disk_port: int = 0  # where its disk is written to
 
     @property
     def uri(self) -> str:

@@ -32,6 +32,7 @@ class Moved:
     setup_ns: int = 0  # of the total, before the first page
     looks: tuple[Look, ...] = field(default=())
     entries: tuple[tuple[int, str], ...] | None = None  # fixed entries that were changed, and when
+    disk_bytes: int | None = None  # of its disk, what was copied; None: nothing had to be
     boot: tuple[int, int] | None = None  # when it was off, and on again: of one that was not copied
 
     @property

@@ -53,6 +53,7 @@ class OwnDisk:
 
     descriptor: int
     cached: bool
+    written_by_two: bool = False  # while it is mirrored, its guest's device is not alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class Machine:
         cached = "on" if self.own_disk.cached else "off"
         served = f"driver=nbd,node-name={DISK_NODE},server.type=fd,server.str={self.own_disk.descriptor}"
         device = f"virtio-blk-pci,drive={DISK_NODE},serial={DISK_SERIAL},write-cache={cached}"
+        if self.own_disk.written_by_two:
+            device += ",share-rw=on"
         return ["-blockdev", f"{served},cache.direct=on", "-device", device]
 
     def _memory(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from virtlab.metrics.disks import disk_of, disks_of
 from virtlab.plan import Guest, Plan, Refusal
+from virtlab.planner.moves import mirrors
 from virtlab.testbed.build.pools import TOGETHER
 
 FOLDER = "/var/tmp"  # noqa: S108 - for what has no name there
@@ -30,10 +31,26 @@ def served_disk(name: str, guest: Guest) -> dict[str, Any]:
     return {"kind": "disk", "disk": wanted | ({"folder": FOLDER} if guest.disk.medium == "file" else {})}
 
 
+def joined_disk(name: str, host: str) -> dict[str, Any]:
+    """The descriptor by which a second machine of a guest has its disk, which counts for that host once it runs there."""
+    return {"kind": "disk", "disk": {"join": disk_entity(name), "together": f"{TOGETHER}{disks_of(host)}"}}
+
+
+def mirrored_disk(name: str, guest: Guest, host: str) -> dict[str, Any]:
+    """The descriptor of a disk at another host, to which a guest's own is copied, and which is that one then."""
+    found = served_disk(name, guest)
+    mine = {
+        "name": f"{disk_entity(name)}, mirrored",
+        "instead_of": disk_entity(name),
+        "together": f"{TOGETHER}{disks_of(host)}",
+    }
+    return found | {"disk": found["disk"] | mine}
+
+
 def disk_refusals(path: str, name: str, plan: Plan) -> Iterator[Refusal]:
     """Disks on files for which there is no room, all together: said of the largest."""
     wanted = {
-        name: guest.disk.size_bytes
+        name: guest.disk.size_bytes * (2 if mirrors(plan, name) else 1)
         for name, guest in plan.world.guests.items()
         if guest.disk is not None and guest.disk.medium == "file"
     }

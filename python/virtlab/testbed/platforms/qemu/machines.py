@@ -22,7 +22,16 @@ from virtlab.catalogue.actions import MIGRATE
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
-from virtlab.planner.moves import COLD, copies, mode_of, moves
+from virtlab.planner.moves import (
+    BANDWIDTH_BYTE_PER_S,
+    COLD,
+    MIRRORED,
+    copies,
+    disk_of_move,
+    mirrors,
+    mode_of,
+    moves,
+)
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image import Image, boot_image, find, firmware
@@ -41,8 +50,9 @@ from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
-from virtlab.testbed.platforms.qemu.disks import disk_entity, served_disk
+from virtlab.testbed.platforms.qemu.disks import disk_entity, joined_disk, mirrored_disk, served_disk
 from virtlab.testbed.platforms.qemu.itinerary import Itinerary
+from virtlab.testbed.platforms.qemu.mirroring import Mirror, offer
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.moving import (
     COMPLETED,
@@ -371,7 +381,11 @@ class Machines(Running):
             monitor=_FIRST_DESCRIPTOR + 1,
             disk=disk,
             firmware=started,
-            own_disk=command.OwnDisk(_FIRST_DESCRIPTOR + 2 + len(taps), guest.disk.write_cache_bytes > 0)
+            own_disk=command.OwnDisk(
+                _FIRST_DESCRIPTOR + 2 + len(taps),
+                guest.disk.write_cache_bytes > 0,
+                written_by_two=mirrors(self.plan, name),
+            )
             if guest.disk is not None
             else None,
             balloon=guest.balloon_bytes is not None,
@@ -414,6 +428,14 @@ class Machines(Running):
             machine.applied |= started.facts()
         self._reaches[name] = machine.reach
 
+    def _disk_at(self, name: str, action: Action) -> list[dict[str, Any]]:
+        """The descriptor of a guest's disk at its destination, if it has one."""
+        kind, to = disk_of_move(self.plan, action), str(action.to)
+        if kind is None:
+            return []
+        guest = self.plan.world.guests[name]
+        return [mirrored_disk(name, guest, to) if kind == MIRRORED else joined_disk(name, to)]
+
     def _moving(self) -> dict[str, list[Action]]:
         """Those that move, in the order in which they were started."""
         every = moves(self.plan)
@@ -429,6 +451,7 @@ class Machines(Running):
             {"kind": "heir", "channel": machine.leader},
             {"kind": "stream", "channel": channel + 1},
             *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+            *self._disk_at(name, action),
         ]
         self.control.listen(channel, machine.hear)
         there = Destination(
@@ -461,7 +484,13 @@ class Machines(Running):
     def _instruct(self, name: str, there: Destination) -> dict[str, Any]:
         """Both machines of a guest are told how it will move; what was applied."""
         there.ready = True
-        return {} if mode_of(there.action) == COLD else prepare(there.action, self.monitor(name), there)
+        if mode_of(there.action) == COLD:
+            return {}
+        told = prepare(there.action, self.monitor(name), there)
+        copied = self.lowered.machines[name].legs[there.action.id].copied
+        if disk_of_move(self.plan, there.action) == MIRRORED and copied is not None:
+            offer(there.monitor, copied)
+        return told
 
     def _prepared(self, name: str) -> bool:
         """Goes on building the machine to which a guest will move next; whether it waits, or none is wanted."""
@@ -499,8 +528,12 @@ class Machines(Running):
             )
             self.moving.cold[action.id].begin(self.control, self.now)
             return
-        look_ns = LOOK_CLOSELY_NS if self.lowered.machines[guest].legs[action.id].changes else LOOK_NS
+        leg = self.lowered.machines[guest].legs[action.id]
+        look_ns = LOOK_CLOSELY_NS if leg.changes else LOOK_NS
         move = Move(guest, action, self.monitor(guest), there, machine.leader, look_ns, waited_ns)
+        if disk_of_move(self.plan, action) == MIRRORED and leg.copied is not None:
+            rate = action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S
+            move.mirror = Mirror(guest, self.monitor(guest), leg.copied, rate)
         self.moving.under_way[action.id] = move
         move.begin(self.control, self.now)
 
@@ -535,7 +568,10 @@ class Machines(Running):
                 del self.moving.under_way[move.action.id]
                 move.stay(self.control)
                 self._stays(move)
-                what = f"guests.{move.guest}: its move {state}; it runs on at {self._host_of(move.guest)}"
+                why = f": {move.mirror.failed}" if move.mirror is not None and move.mirror.failed else ""
+                what = (
+                    f"guests.{move.guest}: its move {state}{why}; it runs on at {self._host_of(move.guest)}"
+                )
                 yield move.action.id, what
         yield from self._boot_elsewhere()
         for name in self.moving.itineraries.keys() - set(self.away()):
@@ -582,7 +618,7 @@ class Machines(Running):
 
     def away(self) -> Iterator[str]:
         """Those that move."""
-        yield from (move.guest for move in self.moving.under_way.values())
+        yield from (move.guest for move in self.moving.under_way.values() if move.copies_memory)
         yield from (move.guest for move in self.moving.cold.values())
 
     def moved(self, action: str) -> Moved | None:

@@ -30,6 +30,7 @@ from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, Moved
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.itinerary import Itinerary
+from virtlab.testbed.platforms.qemu.mirroring import Mirror, withdraw
 from virtlab.testbed.platforms.qemu.monitor import Asked, Monitor
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ ONCE_MORE_S = 0.001  # as its clients wait
 UNHEARD = "unheard"
 BREAK = {"instances": [{"type": "migration"}]}  # QEMU's connections of the copy, by its `yank`
 COMPLETED = "completed"
-OVER = frozenset({COMPLETED, "failed", "cancelled"})
+ACTIVE, FAILED = "active", "failed"
+OVER = frozenset({COMPLETED, FAILED, "cancelled"})
 ELSEWHERE = frozenset({COMPLETED, "postcopy-active"})  # it runs at the source no more
 FORCED_MS = 2_000_000  # a downtime limit that nothing exceeds: QEMU's largest
 CURE = "see the console of the guest; on a busy machine lower the dirty rate, or raise the bandwidth"
@@ -85,6 +87,7 @@ class Move:
     entries: tuple[tuple[int, str], ...] | None = None  # fixed ones that were changed
     there: bool = False  # it runs at the destination, and is reached there
     asked: Asked | None = None  # how far it is, and QEMU has not answered
+    mirror: Mirror | None = None  # of its disk, if that has to be copied
 
     @property
     def mode(self) -> str:
@@ -92,9 +95,24 @@ class Move:
         return mode_of(self.action)
 
     def begin(self, control: Control, now: Callable[[], int]) -> None:
-        """Holds back what is for the agent inside, and has QEMU copy. GuestError when either does not work."""
+        """Has QEMU copy: a disk that has to be, then memory. GuestError when that does not work."""
+        if self.mirror is None:
+            self._copy_memory(control, now)
+            return
+        self.waited_ns -= now()  # until memory is copied
+        self.mirror.begin()
+
+    @property
+    def copies_memory(self) -> bool:
+        """Whether it has come so far that its agent is not reached."""
+        return self.began_ns > 0
+
+    def _copy_memory(self, control: Control, now: Callable[[], int]) -> None:
+        """Holds back what is for the agent inside before."""
         hold_back(control, self.guest, self.agent)
         self.began_ns = now()
+        if self.mirror is not None:
+            self.waited_ns += self.began_ns
         if self.mode == HOT:
             self.source.execute("stop")
         self.source.execute("migrate", {"uri": self.destination.uri})
@@ -105,9 +123,11 @@ class Move:
         """Asks QEMU how far it is, and keeps what it says: its word for the state.
 
         The source has `completed` when it has sent everything, which is some milliseconds before the guest runs at the
-        destination. This returns once it runs there; `unheard` where QEMU has not answered yet, `failed` where not all
-        of it has come, so that it runs on at the source.
+        destination. This returns once it runs there; `unheard` where QEMU has not answered yet, `failed` where its disk
+        cannot be copied, or not all of it has come, so that it runs on at the source.
         """
+        if self.mirror is not None and not self.copies_memory:
+            return self._look_at_disk(self.mirror, control, now)
         self.asked = self.asked or self.source.ask("query-migrate")
         if not self.source.heard(self.asked, HEARD_S):
             return UNHEARD
@@ -132,13 +152,32 @@ class Move:
                 self.source.execute("migrate-set-parameters", {"downtime-limit": FORCED_MS})
         state = str(said.get("status"))
         if state in ELSEWHERE and not self.there and not self._continue(control):
-            return "failed"
+            return FAILED
+        if (
+            state not in OVER
+            and not self.there
+            and self.mirror is not None
+            and self.mirror.broken() is not None
+        ):
+            self.source.execute("migrate_cancel")
         return state
+
+    def _look_at_disk(self, mirror: Mirror, control: Control, now: Callable[[], int]) -> str:
+        """Memory is copied once both disks are alike."""
+        mirror.look()
+        if mirror.failed is not None:
+            return FAILED
+        if mirror.whole:
+            self._copy_memory(control, now)
+        return ACTIVE
 
     def _continue(self, control: Control) -> bool:
         """The guest runs at the destination: its agent is reached there from now on. Not where the link lost the last of
         it, which QEMU at the source had sent.
         """
+        if self.mirror is not None and (why := self.mirror.broken()) is not None:
+            self._end_destination(control)
+            raise GuestError(f"guests.{self.guest}", f"{why}, after its last bytes; the guest is lost", CURE)
         deadline = time.monotonic() + RESUMED_S
         there = self.destination.monitor
         while (state := self._state_there(deadline)) != "running":
@@ -154,6 +193,8 @@ class Move:
             time.sleep(ONCE_MORE_S)
         control.call("hand_over", {"channel": self.agent})
         self.there = True
+        if self.mirror is not None:
+            withdraw(there)
         return True
 
     def _state_there(self, deadline: float) -> str:
@@ -166,6 +207,8 @@ class Move:
     def arrive(self, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
         """All of the guest is at the destination, and it runs there: what is known of the move."""
         assert self.there
+        if self.mirror is not None:
+            self.mirror.look()
         said = self.source.execute("query-migrate")
         to_ours = now() - realtime()
         paused = when(self.source, "STOP", self.guest) + to_ours
@@ -180,6 +223,7 @@ class Move:
             int(memory["dirty-sync-count"]),
             int(said.get("setup-time", 0)) * 1_000_000 + waited_ns,
             tuple(self.looks),
+            disk_bytes=self.mirror.sent_bytes if self.mirror is not None else None,
         )
 
     def give_up(self, control: Control) -> None:
@@ -188,6 +232,9 @@ class Move:
             self._end_destination(control)  # which nothing would hear from any more
             what = "its time-out passed while its memory was in two places, so the guest is lost"
             raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
+        if not self.copies_memory:
+            self.stay(control)
+            return
         if self.asked is not None:
             self._break()
         self.source.execute("migrate_cancel")
@@ -221,6 +268,8 @@ class Move:
 
         GuestError when it does not run there.
         """
+        if self.mirror is not None:
+            self.mirror.give_up()
         self._end_destination(control)
         if self.source.execute("query-status")["status"] != "running":
             self.source.execute("cont")

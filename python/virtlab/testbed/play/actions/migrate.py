@@ -77,6 +77,8 @@ def _rows(moved: Moved) -> list[tuple[int, str, float]]:
         (end_ns, "migration_rounds", float(moved.rounds)),
         (end_ns, "migration_setup", float(moved.setup_ns)),
     ]
+    if moved.disk_bytes is not None:
+        rows.append((end_ns, "migration_disk_sent", float(moved.disk_bytes)))
     for look in moved.looks:
         rows.append((look.at_ns, "migration_remaining", float(look.remaining_bytes)))
         if look.throttled_ratio is not None:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def define(name: str, **sections: Unpack[Sections]) -> Experiment:
-    """An experiment built in Python; a section is what the file has under that key, in dicts, lists and texts.
+    """An experiment built in Python, called `name`; each of `sections` is what the file has under that key.
 
-    FileMistakesError with every mistake at once. `.text` of what is returned is the file, and `.write(PATH)` writes it.
+    A section consists of dicts, lists and texts. `.text` of what is returned is the file, and `.write(PATH)` writes it.
     A type checker knows the keys of every section, and which of them have to be there; sections that a program puts
-    together are passed as `**sections` of a `dict[str, Any]`.
+    together are passed as `**sections` of a `dict[str, Any]`. FileMistakesError with every mistake at once.
 
     >>> echoes = define(
     ...     "echoes", hosts=2, topology="line", link={"rate": "10 Mbit/s"},
@@ -41,7 +41,7 @@ def define(name: str, **sections: Unpack[Sections]) -> Experiment:
 
 
 def load(file: str | Path) -> Experiment:
-    """The experiment of a file. FileMistakesError with every mistake at once."""
+    """The experiment of `file`, the path of an experiment file. FileMistakesError with every mistake at once."""
     from virtlab.experiment import load as load_file
 
     return load_file(file)

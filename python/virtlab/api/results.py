@@ -156,7 +156,7 @@ class Results:
 
 
 def open_results(path: str | Path) -> Results:
-    """The results of a dataset's folder. DatasetError when the folder is not a dataset."""
+    """The results in `path`, the folder of a dataset. DatasetError when the folder is not a dataset."""
     from virtlab.results import Dataset
 
     return Results(Dataset.open(Path(path)))

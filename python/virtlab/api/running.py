@@ -39,10 +39,26 @@ def run(
     allow_exec: bool = False,
     progress: bool = False,
 ) -> Results:
-    """Runs an experiment, or resumes it, and returns its results. The options are those of `virtlab run`.
+    """Runs an experiment, or resumes it, and returns its results: the same call never repeats or loses a finished run.
 
-    MachineError when this machine cannot, KeyboardInterrupt when it was interrupted. `progress` prints a line per run on
-    standard error.
+    The options are those of `virtlab run`. Where `backend`, `profile`, `wait` or `anonymise` is None, its environment
+    variable counts, then the settings.
+
+    - `experiment`: a file, or an experiment built in Python
+    - `backend`: what plays the runs, `"testbed"` (the default) or `"simulator"`
+    - `inside`: where the testbed is built, `"lab-vm"` or `"xen"`; None: on this machine
+    - `profile`: what platforms cost in the simulator, `"ideal"`, `"local"` or a file
+    - `dataset`: the folder of the dataset; None: NAME.results
+    - `points`: only these design points, `"0,3-5"` or `"load=30 kB"`
+    - `max_runs`: end after so many runs; the same call resumes
+    - `retry`: give failed runs new attempts, once their cause is fixed
+    - `wait`: wait while another run holds this machine
+    - `anonymise`: leave the machine's name out of a new dataset
+    - `allow_exec`: let the file's commands run in guests that share this machine's files
+    - `progress`: print a line per run on standard error
+
+    MachineError when this machine cannot, ExperimentError for commands without `allow_exec`, KeyboardInterrupt when it
+    was interrupted.
     """
     from virtlab.campaign import CampaignObserver, play, refused, select_points
     from virtlab.campaign.progress import PlainProgress

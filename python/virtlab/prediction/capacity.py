@@ -66,7 +66,7 @@ class Capacity:
     """The answer at one combination of the other factors. `largest` is None where no level keeps the limits.
 
     `violations` are levels that break a limit although a larger one keeps all: the order that the search relies on
-    does not hold. `beyond` says why the last level is the last.
+    does not hold.
     """
 
     others: Mapping[str, str]

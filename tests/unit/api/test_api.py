@@ -10,6 +10,7 @@ import pytest
 from tools.sections import PLACE, sections
 
 import virtlab as vl
+from virtlab.api.reference_page import CLASSES, FUNCTIONS, page
 from virtlab.api.sections import Sections
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.experiment import FileMistakesError
@@ -171,3 +172,22 @@ def test_what_this_machine_or_file_cannot_is_raised(tmp_path: Path) -> None:
 def _demo(folder: Path) -> Path:
     (folder / "demo.yaml").write_text(template("demo", "demo"))
     return folder / "demo.yaml"
+
+
+def test_the_reference_page_is_what_the_interface_is() -> None:
+    file = Path(__file__).parents[3] / "docs" / "reference" / "python.md"
+    assert file.read_text() == page(), (
+        "write it anew: python -m virtlab.api.reference_page > docs/reference/python.md"
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_parameter_is_documented(name: str) -> None:
+    function = getattr(vl, name)
+    for parameter in inspect.signature(function).parameters:
+        assert f"`{parameter}`" in (function.__doc__ or "")
+
+
+def test_the_reference_page_has_every_name_that_is_offered() -> None:
+    offered = {*FUNCTIONS, *(made.__name__ for made in CLASSES)}
+    assert offered >= set(SURFACE)

@@ -175,7 +175,7 @@ release-test: manylinux  ## what a release is made of, in dist/: the wheel, trie
 	$(BIN)/python -m tools.inside --sbom dist/virtlab.cdx.json
 	cd dist && sha256sum -- *.whl *.tar.gz *.tar *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS
 
-bounds: wheel  ## the lowest and the newest versions that are allowed, each in an empty environment (downloads half a gigabyte)
+bounds: wheel  ## the lowest and the newest versions that are allowed, those of the extras too, each in an empty environment (downloads half a gigabyte)
 	$(BIN)/python -m tools.bounds dist/virtlab-*.whl
 
 oracles: setup  ## statistics beside statsmodels and pingouin, Parquet files beside pyarrow and polars (downloads half a gigabyte)

@@ -1,6 +1,7 @@
 """The lowest and the newest versions that `pyproject.toml` allows: `python -m tools.bounds WHEEL`.
 
-Each set goes into an empty environment with the wheel, and `virtlab demo` has to answer there.
+Each set, the extras' among them, goes into an empty environment with the wheel. There `virtlab demo` has to answer, a worker
+of Dask to simulate a run, and a plot to be drawn.
 """
 
 from __future__ import annotations
@@ -12,9 +13,39 @@ import sys
 import tempfile
 import tomllib
 import venv
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+EXTRAS = """
+from pathlib import Path
+import distributed
+import virtlab as vl
+from virtlab.cli.main import main
+from virtlab.experiment.templates import template
+
+if __name__ == "__main__":
+    Path("extras.yaml").write_text(template("demo", "extras"))
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        words = ["--backend", "simulator", "--scheduler", cluster.scheduler_address, "--no-report"]
+        try:
+            main(["run", "extras.yaml", *words])
+        except SystemExit as ended:
+            assert ended.code == 0, ended.code
+    results = vl.open("extras.results")
+    for ending in ("svg", "png"):
+        results.figure(results.figures[0]).save(f"plot.{ending}")
+"""  # what uses every extra
+
+
+def direct(project: dict[str, Any]) -> list[str]:
+    """Every direct dependency of a user, those of the extras among them.
+
+    >>> direct({"dependencies": ["rich>=14"], "optional-dependencies": {"dask": ["distributed>=2025.1"]}})
+    ['rich>=14', 'distributed>=2025.1']
+    """
+    return [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
 
 
 def lowest(requirement: str) -> str:
@@ -39,6 +70,8 @@ def tried(name: str, requirements: list[str], wheel: Path) -> None:
         subprocess.run([*pip, "--no-deps", wheel], check=True)
         command = [python.with_name("virtlab"), "demo", "--json"]
         done = subprocess.run(command, cwd=place, check=True, capture_output=True, text=True)
+        (place / "extras.py").write_text(EXTRAS)
+        subprocess.run([python, "extras.py"], cwd=place, check=True, stdout=subprocess.DEVNULL)
         verdicts = [one["verdict"] for one in json.loads(done.stdout)["answers"]["simulator"]["verdicts"]]
         frozen = subprocess.run(
             [python, "-m", "pip", "list", "--format", "freeze"], check=True, capture_output=True, text=True
@@ -49,7 +82,7 @@ def tried(name: str, requirements: list[str], wheel: Path) -> None:
 def main() -> None:
     """Both sets."""
     wheel = Path(sys.argv[1]).resolve()
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    declared = direct(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"])
     tried("newest", declared, wheel)
     tried("lowest", [lowest(one) for one in declared], wheel)
 

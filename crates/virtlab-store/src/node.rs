@@ -447,8 +447,8 @@ impl Node {
 
     /// What its driver must do next.
     pub fn output(&mut self) -> Option<Output> {
-        let recovery = self.recovery.as_mut().and_then(Recovery::output);
+        let recovery = || self.recovery.as_mut().and_then(Recovery::output);
         let spread = || self.spread.as_mut().and_then(Spread::output);
-        self.outputs.pop_front().or(recovery).or_else(spread).or_else(|| self.leads.output())
+        self.outputs.pop_front().or_else(recovery).or_else(spread).or_else(|| self.leads.output())
     }
 }

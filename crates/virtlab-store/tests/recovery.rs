@@ -78,6 +78,15 @@ fn objects_by_multicast_lie_evenly_and_recover_as_others_do() {
 }
 
 #[test]
+fn a_node_that_confirms_from_memory_waits_for_no_time_out_between_its_pulls() {
+    let policy = policy(6, 3, Lookup::ElasticHash, streams(4));
+    let policy = Policy { ack: Ack::Memory { cache_bytes: 1 << 30 }, ..policy };
+    let mut world = filled(policy, Network::GIGABIT, FAST_DISK, 400, 250_000);
+    let (seconds, bytes) = recovered(&mut world, LOST);
+    near(seconds, over_one_link_s(bytes as f64, RATE), 0.05);
+}
+
+#[test]
 fn survivors_among_themselves_need_as_much_less_as_they_are_many() {
     let policy = policy(24, 3, Lookup::Ring { partitions: 1 << 12, zones: 6 }, streams(8));
     let mut world = filled(policy, Network::GIGABIT, FAST_DISK, 20_000, 1_000_000);

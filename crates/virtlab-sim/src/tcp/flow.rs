@@ -166,6 +166,7 @@ impl Flow {
         let connections = [Connection::closed(self.options), Connection::listening(self.options)];
         for (end, connection) in self.ends.iter_mut().zip(connections) {
             end.connection = connection;
+            (end.planned_ns, end.held_back) = (None, false);
             end.wire.forget();
         }
     }

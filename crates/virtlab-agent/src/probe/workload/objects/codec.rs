@@ -302,7 +302,7 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
         let mut pairs = Reader { octets: &rest };
         let objects = (0..length / 16).map(|_| Some((pairs.key()?, pairs.word()?)));
         let objects = objects.collect::<Option<Vec<_>>>()?;
-        return (length % 16 == 0).then_some((from, Word::Audited(Audited { said, objects })));
+        return length.is_multiple_of(16).then_some((from, Word::Audited(Audited { said, objects })));
     }
     // The object behind the head, and whether its content follows.
     let object = |with_content: bool| -> Option<Option<Object>> {

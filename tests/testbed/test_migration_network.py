@@ -288,3 +288,56 @@ def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.Mo
             session.run(Trial("t0", 1), sink)
         assert time.monotonic() - began < 25, "nothing waits for a guest that is lost"
     assert not processes.named(b"qemu-system-x86_64")
+
+
+CONNECTS = """
+import socket, subprocess, sys, time
+address, port, own = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+if own:
+    subprocess.run(["ip", "address", "add", own[0], "dev", "eth0"], check=True)
+    time.sleep(1.5)  # until it is found to be nobody else's
+one = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+one.settimeout(2)
+try:
+    if own:
+        number = socket.if_nametoindex("eth0") if own[0].startswith("fe80") else 0
+        one.bind((own[0].split("/")[0], 0, 0, number) if ":" in address else (own[0].split("/")[0], 0))
+    one.connect((address, port))
+    one.sendall(b"not the memory of a machine" * 1000)
+    print("connected")
+except OSError as error:
+    print(error)
+"""
+
+
+def attacked(plan: Plan, *, takes: str | None = None) -> None:
+    """A guest connects where the memory is awaited, before the copy begins; `takes`: with that address, or that host's."""
+    there = plan.world.hosts["h2"].vnic
+    assert there is not None
+    argv = ["python3", "-c", CONNECTS, there.ip[0].split("/")[0], str(hosts.PORT)]
+    if takes is not None:
+        own = plan.world.hosts[takes].vnic if takes in plan.world.hosts else None
+        argv.append(takes if own is None else own.ip[0])
+    values = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    attack = {"id": "attack", "do": "exec", "guest": "c", "argv": argv, "after": {"event": "load.started"}}
+    values["timeline"].insert(1, attack)
+    values["timeline"][2]["after"] = {"any": ["attack.finished", "attack.failed"]}
+    sink, outcome = played(Plan.model_validate(values))
+    assert b"connected" not in sink.artefacts["attack.out"], sink.artefacts
+    check_it_is_there(sink, outcome)
+
+
+@pytest.mark.parametrize("takes", [None, "h1"])
+@pytest.mark.parametrize("arp", ["live", "static"])
+def test_a_guest_cannot_connect_in_the_place_of_the_machine_that_is_copied(
+    arp: str, takes: str | None
+) -> None:
+    attacked(over_links(world=three_hosts(memory_bytes=128 << 20) | {"arp": arp}), takes=takes)
+
+
+@pytest.mark.parametrize("takes", [None, "h1", "fe80::66/64"])
+def test_nor_can_it_by_ipv6(takes: str | None) -> None:
+    world = three_hosts(memory_bytes=128 << 20)
+    for number, guest in enumerate(world["guests"].values(), start=1):
+        guest["vnics"]["eth0"]["ip"] = [f"fd00::{number}/64"]
+    attacked(over_links(world=world), takes=takes)

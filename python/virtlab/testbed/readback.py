@@ -17,6 +17,7 @@ from virtlab.planner.disks import is_folder
 from virtlab.planner.ports import port_of
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.testbed.build import disks
+from virtlab.testbed.build.hosts import alone
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.leader.groups import of_services
@@ -260,7 +261,7 @@ def _of_hosts(
         vnic, path = plan.world.hosts[host].vnic, f"hosts.{host}.vnic"
         assert vnic is not None
         link = _link(seen, place, path)
-        _check_vnic(path, vnic, link)
+        _check_vnic(path, vnic.model_copy(update={"ip": tuple(map(alone, vnic.ip))}), link)
         _check_offloads(path, vnic, link)
         check_operations(path, done.get((place.namespace, place.link), []), place.link, link)
         applied = {"namespace": place.namespace, "interface": place.link}

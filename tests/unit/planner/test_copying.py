@@ -17,7 +17,14 @@ from virtlab.simulator.moves import refused as refused_by_simulator
 from virtlab.simulator.moves import way
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused as refused_by_testbed
-from virtlab.testbed.steps.operations import AddressAdd, ForwardingAdd, LinkSet, NeighbourAdd, VethAdd
+from virtlab.testbed.steps.operations import (
+    AddressAdd,
+    ForwardingAdd,
+    LinkSet,
+    NeighbourAdd,
+    RouteAdd,
+    VethAdd,
+)
 from virtlab.testbed.vswitches.ovs_rules import OvsBridge
 
 FILE = """\
@@ -184,14 +191,15 @@ def test_a_host_is_lowered_as_a_station_of_its_switch(arp: str) -> None:
     assert {end.namespace for end in veth.ends} == {"host:h1"}
     assert [end.master for end in veth.ends] == ["br", None]
     assert veth.ends[1].mac == vnics[0].mac
-    assert [op.address for op in steps if isinstance(op, AddressAdd)] == list(vnics[0].ip)
+    near, far = (str(ip_interface(vnic.ip[0]).ip) for vnic in vnics if vnic is not None)
+    assert [op.address for op in steps if isinstance(op, AddressAdd)] == [f"{near}/32"]
+    assert [(op.to, op.via) for op in steps if isinstance(op, RouteAdd)] == [(f"{far}/32", None)]
     known = {op.address: op.mac for op in steps if isinstance(op, NeighbourAdd)}
     entries = {(op.namespace, op.mac) for op in steps if isinstance(op, ForwardingAdd)}
+    assert known == {far: vnics[1].mac}
     if arp == "live":
-        assert not known
         assert not entries
         return
-    assert known == {str(ip_interface(vnics[1].ip[0]).ip): vnics[1].mac}
     assert entries == {(f"host:h{number}", vnics[0].mac) for number in (1, 2, 3)}
     (table,) = (out.soft_switch or {})["forwarding"].values()
     assert len({table[vnic.mac] for vnic in vnics if vnic is not None}) == 2

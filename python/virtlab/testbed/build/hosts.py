@@ -2,6 +2,10 @@
 
 Both ends of that port's veth are in the host's namespace: one is a port of its virtual switch, of whatever kind, the other
 has the address. The machine that is copied runs in that namespace, and connects by TCP to the other host's.
+
+QEMU believes the first peer that connects, and guests share the network. So a host has a route to those hosts alone that
+copy to it or from it, and cannot answer a guest; and it knows their MAC addresses from the start, so that no guest gets
+their answers by taking an address of theirs.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from ipaddress import ip_interface
 
 from virtlab.plan import Action, Plan
+from virtlab.planner.copying import crossing
 from virtlab.planner.moves import COLD, NETWORK, mode_of, moves, source_of
 from virtlab.planner.pushback import sharing
 from virtlab.planner.wiring import OWN, host_port
@@ -23,6 +28,7 @@ from virtlab.testbed.steps.operations import (
     LinkSet,
     NeighbourAdd,
     OffloadSet,
+    RouteAdd,
     SysctlSet,
     VethAdd,
 )
@@ -58,19 +64,38 @@ def configured(plan: Plan, out: Lowered) -> None:
         # A bridge beside it, without an address, would answer for it, and take what is sent to it.
         out.add(path, SysctlSet(namespace, "net/ipv4/conf/all/arp_ignore", "1"))
         out.add(path, SysctlSet(namespace, "net/ipv4/tcp_syn_retries", CONNECTING_RETRIES))
+        if has_ipv6(plan, host):  # a link-local address would be a way to answer those of all guests
+            out.add(path, SysctlSet(namespace, f"net/ipv6/conf/{place.link}/addr_gen_mode", "1"))
         if vnic.offloads == "off":
             out.add(path, OffloadSet(namespace, place.link, OFFLOADS_OFF))
         out.add(path, LinkSet(namespace, place.link, up=True))
-        out.add(path, *(AddressAdd(namespace, place.link, address) for address in vnic.ip))
+        out.add(path, *(AddressAdd(namespace, place.link, alone(text)) for text in vnic.ip))
         out.add(path, *pushback(namespace, place.link, vnic, shared=vnic.vswitch in shared))
-        for other in out.hosts if plan.world.arp == "static" else ():
+        for other in partners(plan, host):
             far = plan.world.hosts[other].vnic
-            if far is None or other == host:
-                continue
+            assert far is not None
             near = {ip_interface(text).network for text in vnic.ip}
             for address in map(ip_interface, far.ip):
                 if address.network in near:
+                    out.add(path, RouteAdd(namespace, place.link, alone(str(address))))
                     out.add(path, NeighbourAdd(namespace, place.link, str(address.ip), far.mac))
+
+
+def alone(address: str) -> str:
+    """An address of a host as the kernel has it: without the network that is around.
+
+    >>> alone("10.0.0.2/24"), alone("fd00::2/64")
+    ('10.0.0.2/32', 'fd00::2/128')
+    """
+    found = ip_interface(address)
+    return f"{found.ip}/{found.max_prefixlen}"
+
+
+def partners(plan: Plan, host: str) -> list[str]:
+    """The hosts that a guest is copied to from this one, or from which one is copied to it."""
+    pairs = [(source_of(plan, action), str(action.to)) for _, action in crossing(plan)]
+    found = [to if source == host else source for source, to in pairs if host in {source, to}]
+    return list(dict.fromkeys(found))
 
 
 def copied(plan: Plan, guest: str, action: Action, out: Lowered) -> Copied | None:

@@ -49,7 +49,7 @@ pub struct Seen {
 enum Machine {
     Node(Box<Node>),
     Proxy(Proxy),
-    Client(Client),
+    Client(Box<Client>),
 }
 
 #[derive(Debug)]
@@ -144,7 +144,9 @@ impl World {
             policy.peers().map(|one| Machine::Node(Box::new(Node::new(one, policy)))).collect();
         machines.extend((0..policy.proxies).map(|_| Machine::Proxy(Proxy::new(policy))));
         let first = policy.nodes + policy.proxies;
-        machines.extend((0..clients).map(|one| Machine::Client(Client::new(Peer(first + one), policy))));
+        machines.extend(
+            (0..clients).map(|one| Machine::Client(Box::new(Client::new(Peer(first + one), policy)))),
+        );
         Self {
             now: Nanos::ZERO,
             policy,

@@ -48,7 +48,7 @@ pub struct Seen {
 #[derive(Debug)]
 enum Machine {
     Node(Box<Node>),
-    Proxy(Proxy),
+    Proxy(Box<Proxy>),
     Client(Box<Client>),
 }
 
@@ -142,7 +142,7 @@ impl World {
         policy.check().expect("a store");
         let mut machines: Vec<Machine> =
             policy.peers().map(|one| Machine::Node(Box::new(Node::new(one, policy)))).collect();
-        machines.extend((0..policy.proxies).map(|_| Machine::Proxy(Proxy::new(policy))));
+        machines.extend((0..policy.proxies).map(|_| Machine::Proxy(Box::new(Proxy::new(policy)))));
         let first = policy.nodes + policy.proxies;
         machines.extend(
             (0..clients).map(|one| Machine::Client(Box::new(Client::new(Peer(first + one), policy)))),

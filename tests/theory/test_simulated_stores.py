@@ -429,6 +429,7 @@ def test_survivors_that_watch_each_other_make_the_copies_of_a_silent_node() -> N
     assert (own["missing_copies"], own["lost_objects"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_each_stream_and_each_partition_of_a_recovery_costs_its_time() -> None:
     def whole(**store: Any) -> int:
         values = lost("wipe_node", {**LOOKUPS["ring"], **store}, operations={"stat": 1.0})

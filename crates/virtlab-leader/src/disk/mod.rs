@@ -283,6 +283,9 @@ impl Serving {
         self.clients.append(&mut lock(&self.coming));
         let next = self.complete();
         self.clients.retain_mut(Client::flush);
+        if self.is_left() {
+            return false;
+        }
         let full = |client: &Client| client.connection.outbox.len() >= MOST_WAITING_BYTES;
         let at = next.filter(|_| !self.clients.iter().any(full)).map_or(look, |at| at.min(look));
         let timeout = Some(TimeSpec::new(0, at.since(clock::raw()).0 as i64)); // of 10 ms at most
@@ -306,7 +309,12 @@ impl Serving {
             }
         }
         self.clients = clients;
-        !self.clients.is_empty() || !lock(&self.coming).is_empty()
+        !self.is_left()
+    }
+
+    /// Whether no client is left, and none is coming.
+    fn is_left(&self) -> bool {
+        self.clients.is_empty() && lock(&self.coming).is_empty()
     }
 
     /// Answers what is complete by now; when the next request will be.

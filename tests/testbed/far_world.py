@@ -209,6 +209,7 @@ def _daemon(made: FarHosts, name: str, address: str, *more: str) -> None:
         f"AuthorizedKeysFile {made.folder}/user.pub /run/user.pub", "StrictModes no",
         "UsePAM no", "PasswordAuthentication no",
         "KbdInteractiveAuthentication no", "PermitRootLogin yes", "PrintMotd yes", "LogLevel ERROR", *more,
+        "SetEnv HOME=/run",  # what shells of this machine's root begin with may hold locks of its files when it is cut
     ]  # fmt: skip
     config = made.folder / f"sshd-{name}"
     config.write_text("\n".join(lines) + "\n")

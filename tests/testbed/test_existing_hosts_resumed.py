@@ -1,0 +1,81 @@
+"""A host that is rebooted in mid-campaign uses up no attempt: the campaign stops and says so, and the command resumes."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import far_world as far_worlds
+import pytest
+import testbed_world as worlds
+
+from virtlab.cli.main import main
+
+pytestmark = [
+    pytest.mark.skipif(far_worlds.missing() is not None, reason=str(far_worlds.missing())),
+    pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
+    pytest.mark.timeout(300),
+]
+FILE = """
+version: 1
+name: far
+hosts:
+  h1: {platform: ssh, address: host-a}
+  h2: {platform: ssh, address: host-b}
+repeat: 4
+roles:
+  probe: {workload: rtt, from: h1.g1, to: h2.g1, size: 100 B ip_packet, interval: 5 ms, count: 200}
+"""
+RUNS = 4
+
+
+def statuses() -> list[tuple[str, int]]:
+    """Status and attempt of each kept run."""
+    kept = [json.loads(path.read_text()) for path in sorted(Path("far.results/runs").glob("*/run.json"))]
+    return [(run["status"], run["attempt"]) for run in kept]
+
+
+def campaign() -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "far.yaml", "--no-report"])
+    return int(str(ended.value.code))
+
+
+def test_a_host_that_is_rebooted_in_mid_campaign_costs_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("far.yaml").write_text(FILE)
+    (tmp_path / "keys").mkdir()
+    with far_worlds.far_hosts(tmp_path / "keys") as mortal:
+        monkeypatch.setenv("VIRTLAB_SSH", mortal.command)
+        over = threading.Event()
+
+        def reboot() -> None:
+            while not list(Path("far.results/runs").glob("*/run.json")) and not over.wait(0.02):
+                pass
+            time.sleep(0.5)
+            mortal.cut("b")
+
+        cutter = threading.Thread(target=reboot)
+        cutter.start()
+        code = campaign()
+        over.set()
+        cutter.join()
+        said = capsys.readouterr().err
+        assert code == 3, said
+        assert "host-b" in said
+        assert "the same command resumes" in said
+        before = statuses()
+        done = [each for each in before if each[0] != "failed"]
+        assert 1 <= len(done) < RUNS
+        far_worlds.restart(mortal, "b")
+        assert campaign() == 0, capsys.readouterr().err
+        after = statuses()
+        assert after[: len(before)] == before, "what was finished stays as it was"
+        rest = after[len(before) :]
+        assert len(rest) == RUNS - len(done)
+        assert "failed" not in {status for status, _ in rest}

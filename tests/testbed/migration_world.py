@@ -7,8 +7,9 @@ from typing import Any
 
 import testbed_world as worlds
 
-from virtlab.plan import Plan
+from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner.copying import addressed
+from virtlab.testbed import Testbed
 
 S = 1_000_000_000
 RATE_BIT_PER_S = 200_000_000
@@ -91,6 +92,16 @@ def written_to(plan: Plan, **parameters: int) -> Plan:
     values["collect"]["packets"] = ["probe", "memory"]
     values["collect"]["series"] = [{"source": "guest.dirty_rate", "every_ns": S}]
     return Plan.model_validate(values)
+
+
+def played(plan: Plan, sink: worlds.MemorySink | None = None) -> tuple[worlds.MemorySink, Outcome]:
+    """What a run of that Plan gave, and how it ended; nothing of it may be refused, and it may not fail."""
+    assert Testbed().check(plan) == []
+    sink = sink or worlds.MemorySink()
+    with Testbed().open(plan, worlds.Patient()) as session:
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    return sink, outcome
 
 
 def of_migration(sink: worlds.MemorySink, metric: str) -> list[float]:

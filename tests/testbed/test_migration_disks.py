@@ -13,9 +13,9 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, on_and_on, three_hosts
+from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, on_and_on, played, three_hosts
 
-from virtlab.plan import Outcome, Plan, Trial
+from virtlab.plan import Plan
 from virtlab.planner.copying import addressed
 from virtlab.testbed import Testbed
 from virtlab.testbed.platforms.qemu import disks
@@ -52,15 +52,6 @@ def with_disk(plan: Plan, kind: str | None, **disk: Any) -> Plan:
         {"source": each, "every_ns": S // 10} for each in ("guest.disk", "host.disk")
     ]
     return addressed(Plan.model_validate(values))
-
-
-def played(plan: Plan, sink: worlds.MemorySink | None = None) -> tuple[worlds.MemorySink, Outcome]:
-    assert Testbed().check(plan) == []
-    sink = sink or worlds.MemorySink()
-    with Testbed().open(plan, worlds.Patient()) as session:
-        outcome = session.run(Trial("t0", 1), sink)
-    assert outcome.status in {"ok", "tainted"}, outcome.reasons
-    return sink, outcome
 
 
 def of_disk(sink: worlds.MemorySink, entity: str, metric: str) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, over_links, three_hosts
+from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, over_links, played, three_hosts
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Plan, Trial
@@ -31,15 +31,6 @@ pytestmark = [
 WRITES = {"rate_byte_per_s": 4_000_000, "working_set_bytes": 16 << 20}
 SLOW, SLOW_BIT_PER_S = "40mbit", 40_000_000
 SEGMENT_RATIO = 1538 / 1448  # octets of a line for those of memory, in full segments of TCP with time stamps
-
-
-def played(plan: Plan, sink: worlds.MemorySink | None = None) -> tuple[worlds.MemorySink, Outcome]:
-    assert Testbed().check(plan) == []
-    sink = sink or worlds.MemorySink()
-    with Testbed().open(plan, worlds.Patient()) as session:
-        outcome = session.run(Trial("t0", 1), sink)
-    assert outcome.status in {"ok", "tainted"}, outcome.reasons
-    return sink, outcome
 
 
 def crossed(sink: worlds.MemorySink, entity: str, counter: str) -> int:

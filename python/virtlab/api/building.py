@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def define(name: str, **sections: Unpack[Sections]) -> Experiment:
     """An experiment built in Python, called `name`; each of `sections` is what the file has under that key.
 
-    A section consists of dicts, lists and texts. `.text` of what is returned is the file, and `.write(PATH)` writes it.
+    Sections are dicts, lists, texts and numbers. The result's `.text` is the file; `.write(PATH)` writes it.
     A type checker knows the keys of every section, and which of them have to be there; sections that a program puts
     together are passed as `**sections` of a `dict[str, Any]`. FileMistakesError with every mistake at once.
 

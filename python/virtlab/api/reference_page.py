@@ -35,8 +35,8 @@ _WIDTH = 100  # characters, beyond which a signature takes a line per parameter
 _HEAD = """\
     # Python interface
 
-    What `import virtlab as vl` offers. [Use virtlab from Python](../howto/use-python.md) shows it at work. What is not on
-    this page may change without notice.
+    What `import virtlab as vl` offers. [Use virtlab from Python](../howto/use-python.md) shows it at work. These two pages
+    are the stable interface; anything else may change without notice.
     """
 
 

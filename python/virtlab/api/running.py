@@ -48,7 +48,7 @@ def run(
     - `backend`: what plays the runs, `"testbed"` (the default) or `"simulator"`
     - `inside`: where the testbed is built, `"lab-vm"` or `"xen"`; None: on this machine
     - `profile`: what platforms cost in the simulator, `"ideal"`, `"local"` or a file
-    - `dataset`: the folder of the dataset; None: NAME.results
+    - `dataset`: the folder of the dataset; None: NAME.results in the folder that `VIRTLAB_RESULTS` or the settings name
     - `points`: only these design points, `"0,3-5"` or `"load=30 kB"`
     - `max_runs`: end after so many runs; the same call resumes
     - `retry`: give failed runs new attempts, once their cause is fixed

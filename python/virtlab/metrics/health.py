@@ -94,7 +94,7 @@ HEALTH = by_key(
     ),
     Metric(
         "swapped_in", "count", "lower",
-        "Pages that came back from swap, of a guest whose memory is bounded, or of all guests of such a pool.",
+        "Pages read back from swap, for a guest with bounded memory or for all guests of a pool with it.",
         "control group: memory.stat workingset_refault_anon", ("total",), "entity", "pages from swap",
     ),
     Metric(

@@ -135,7 +135,7 @@ STORES = by_key(
     ),
     Metric(
         "recovery_rate", "byte/s", "higher",
-        "Content of the copies that were made again, over the time from when it was known what is missing until all were.",
+        "Content of the copies made again, divided by the time from detection until all were made.",
         "counted by the nodes that make them", ("mean",), "role", "rate of recovery",
     ),
 )  # fmt: skip

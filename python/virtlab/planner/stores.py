@@ -119,9 +119,11 @@ def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
     """A guest that is reset loses what its memory held, and no node is played so."""
     for position, action in enumerate(plan.timeline):
         if action.do == RESET.name and action.guest in guests_of(service):
-            reason = f"{action.guest} is part of a store, and what a node loses by that is not known"
+            reason = f"{action.guest} is part of a store, and what its node would lose is unknown"
             yield Refusal(
-                f"timeline[{position}].guest", reason, "call 'fail_node' and 'heal' of the store instead"
+                f"timeline[{position}].guest",
+                reason,
+                "remove the reset; in the simulator, call 'fail_node' and 'heal' of the store instead",
             )
 
 

@@ -126,7 +126,7 @@ class Loads:
             return None
         return (
             f"in {self.disturbed} of {len(self.runs)} runs other processes had more than {OTHERS_MAX:.0%} of a pool's "
-            "processors, of which the model knows nothing; if errors are large, stop these, or give the run more weight"
+            "processors, which the model does not include; if errors are large, stop them or give the run more weight"
         )
 
     def fitted(

@@ -1,5 +1,5 @@
-//! Messages of a store as octets: a head of 64, what the head says follows, and content. What a message takes here is what
-//! `Message::bytes` says, but for lists, which no client's operation sends. Numbers are little-endian.
+//! Messages of a store as octets: a head of 64, what the head says follows, and content. Lengths are those of
+//! `Message::bytes`, except of lists; no client's operation sends those. Numbers are little-endian.
 //!
 //! What comes from a peer is hostile: whatever is no message, or has another length than its head says, ends its connection.
 
@@ -15,7 +15,9 @@ const LISTED_BYTES: usize = 8 + RECORD_BYTES;
 /// What follows a head, at most: an object of 1 GiB, and its record.
 const MOST_BYTES: u64 = (1 << 30) + RECORD_BYTES as u64;
 /// Holders of an object, at most.
-pub const HOLDERS_MOST: usize = 13;
+const HOLDERS_MOST: usize = 13;
+/// Nodes, proxies and clients, at most.
+const PEERS_MOST: usize = 256;
 
 /// Content of an object: part of what came in one piece.
 #[derive(Clone, Debug)]
@@ -114,8 +116,16 @@ impl Head {
     }
 }
 
+/// # Errors
+/// When no message has room for so many peers, clients included, or copies.
+pub fn check(peers: usize, copies: u32) -> anyhow::Result<()> {
+    anyhow::ensure!(peers <= PEERS_MOST, "a store has at most {PEERS_MOST} peers and clients");
+    anyhow::ensure!(copies as usize <= HOLDERS_MOST, "an object has at most {HOLDERS_MOST} copies");
+    Ok(())
+}
+
 fn small(peer: Peer) -> u8 {
-    u8::try_from(peer.0).expect("a store has at most 256 peers")
+    u8::try_from(peer.0).expect("peers were checked")
 }
 
 /// The record of an object.
@@ -310,8 +320,8 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
             return Some(None);
         }
         let object = read_record(&rest)?;
-        let bytes = RECORD_BYTES as u64 + if with_content { object.bytes } else { 0 };
-        (length as u64 == bytes).then_some(Some(object))
+        let content = length.checked_sub(RECORD_BYTES)? as u64;
+        (content == if with_content { object.bytes } else { 0 }).then_some(Some(object))
     };
     let mut content_at = None;
     let message = match kind {
@@ -373,6 +383,9 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
         11 => {
             let (round, more, whole) = (own.word()?, own.truth()?, own.truth()?);
             let mut listed = Reader { octets: &rest };
+            if !length.is_multiple_of(LISTED_BYTES) {
+                return None;
+            }
             let objects = (0..length / LISTED_BYTES).map(|_| Some((listed.key()?, listed.object()?)));
             let objects = objects.collect::<Option<Vec<_>>>()?;
             Message::Listed { round, objects, more, whole }

@@ -200,8 +200,12 @@ impl Lines {
 
     /// Says something to one peer, with the content of its object.
     pub fn say(&mut self, to: Peer, message: &Message, content: Option<&Content>) {
-        self.count(message);
         let head = codec::encode(self.places.me, message);
+        let follows = head.len() - codec::HEAD_BYTES + content.map_or(0, |content| content.octets().len());
+        if head.first_chunk().and_then(codec::follows) != Some(follows) {
+            return; // Its content is gone: what came next would be taken for it.
+        }
+        self.count(message);
         if let (Some(group), Message::Found(..)) = (&self.group, message) {
             if let Some(&asker) = group.askers.get(&to) {
                 // Lost as any datagram may be: then it is asked again.
@@ -307,24 +311,18 @@ impl Lines {
         if !line.write() {
             return false;
         }
-        loop {
-            match tcp::read(&line.fd, inbox, 0) {
-                Ok(0) => return false,
-                Ok(count) => {
-                    let fits = line.take(&inbox[..count], heard);
-                    // On which it spoke last: one that it ended may not have been seen to end yet.
-                    if let Some(peer) = line.peer {
-                        by_peer.insert(peer, number);
-                    }
-                    if !fits {
-                        return false;
-                    }
-                    if count < inbox.len() {
-                        return true;
-                    }
+        // Once: what is left is ready again after other lines had their turn.
+        match tcp::read(&line.fd, inbox, 0) {
+            Ok(0) => false,
+            Ok(count) => {
+                let fits = line.take(&inbox[..count], heard);
+                // Answers go where the peer spoke last: an older connection may be over without our having seen it.
+                if let Some(peer) = line.peer {
+                    by_peer.insert(peer, number);
                 }
-                Err(error) => return trouble(&error) == Trouble::Again,
+                fits
             }
+            Err(error) => trouble(&error) == Trouble::Again,
         }
     }
 

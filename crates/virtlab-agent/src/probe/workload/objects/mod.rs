@@ -79,6 +79,7 @@ fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let mix = mix.map_err(|what| anyhow::anyhow!("parameters.operations: {what}"))?;
     let proxies = asked.peers.len().checked_sub(asked.nodes).context("store.nodes: more than its peers")?;
     let policy = asked.parameters.policy(asked.nodes, proxies).context("store")?;
+    codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("store")?;
     let name = own.folder.clone().unwrap_or_else(|| arming.run.role.clone());
     let folder = lock(&FOLDERS)
         .entry((own.service.clone(), name.clone()))
@@ -219,6 +220,7 @@ impl Asking<'_> {
         let mut last = None;
         if own.rate_per_s.is_none() {
             (0..own.threads).for_each(|_| self.begin(clock::raw(), end));
+            self.settle(Some(end));
         }
         loop {
             let now = clock::raw();
@@ -232,9 +234,11 @@ impl Asking<'_> {
             let mut until = self.machine.next_event().into_iter().chain(last).min();
             if !over && own.rate_per_s.is_some() {
                 let mut due = self.due();
-                while due <= clock::raw() && !self.is_enough(end, due) {
+                // What falls due meanwhile waits until answers were heard: else an overloaded client would hear none.
+                while due <= now && !self.is_enough(end, due) {
                     self.ended.due += 1;
                     self.begin(due, end);
+                    self.settle(Some(end));
                     due = self.due();
                 }
                 until = until.into_iter().chain([due]).min();
@@ -283,7 +287,7 @@ impl Asking<'_> {
         Err(last)
     }
 
-    /// An operation that is due begins, unless it is too late.
+    /// An operation that is due begins, unless it is too late; `settle` sends what it wants.
     fn begin(&mut self, intended: Nanos, end: Option<Nanos>) {
         if self.is_enough(end, clock::raw().max(intended)) {
             return;
@@ -307,7 +311,6 @@ impl Asking<'_> {
         let sent = clock::raw();
         self.machine.request(sent, number, pick.key, pick.task);
         self.open.insert(number, Open { pick, intended, sent, content });
-        self.settle(Some(end));
     }
 
     fn hear(&mut self, from: Peer, message: Message, content: Option<Content>) {

@@ -54,6 +54,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     let proxies =
         options.peers.len().checked_sub(options.nodes).context("--nodes: more than there are peers")?;
     let policy = given.policy(options.nodes, proxies)?;
+    codec::check(options.peers.len(), policy.copies)?;
     let local = *options.peers.get(options.place).context("--place: there is no such peer")?;
     let me = Peer(options.place as u32);
     let is_node = options.place < options.nodes;
@@ -104,7 +105,7 @@ impl Carried {
         }
     }
 
-    /// A message goes: what it ends is carried until all is done that was wanted at the same time.
+    /// A message goes. If it ends an attempt, that attempt's content stays until all outputs of this round are done.
     fn leave(&mut self, message: &Message) {
         let ended = match message {
             Message::Led(attempt, _) => self.led.remove(attempt),
@@ -196,9 +197,9 @@ impl Serving {
         let passing = matches!(message, Message::Content(..)).then(|| version_of(&message)).flatten();
         self.handle(from, message);
         self.settle(None)?;
-        if let Some(version) = passing {
-            self.carried.contents.remove(&version);
-        }
+        // Other attempts may still have to put it somewhere.
+        self.carried.ended.extend(passing);
+        self.carried.settle();
         Ok(())
     }
 

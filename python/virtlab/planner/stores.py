@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions.reset import RESET
@@ -36,6 +37,11 @@ def asking(plan: Plan, name: str) -> dict[str, Role]:
         for each, role in plan.roles.items()
         if role.workload == SERVICES[STORE.name].whole and role.parameters.get("service") == name
     }
+
+
+def peer_parameters(service: Service) -> dict[str, Any]:
+    """A store's parameters as both arms' machines take them."""
+    return {key: value for key, value in STORE.complete(service.parameters).items() if key != PROXIES}
 
 
 def reached(plan: Plan, role: Role, guest: str) -> RoleEnd | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from virtlab.catalogue.services.store import PROXIES, STORE
 from virtlab.plan import Plan
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.ends import RoleEnd
-from virtlab.planner.stores import asking, guests_of, is_store, reached
+from virtlab.planner.stores import asking, guests_of, is_store, peer_parameters, reached
 
 
 def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
@@ -27,9 +26,15 @@ def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict
                 for guest in guests_of(service)
                 if (end := reached(plan, role, guest)) is not None
             ]
-            own = {key: value for key, value in STORE.complete(service.parameters).items() if key != PROXIES}
             nodes = len(service.on)
-            found.append({"service": name, "nodes": ends[:nodes], "proxies": ends[nodes:], "parameters": own})
+            found.append(
+                {
+                    "service": name,
+                    "nodes": ends[:nodes],
+                    "proxies": ends[nodes:],
+                    "parameters": peer_parameters(service),
+                }
+            )
     return {"stores": found} if found else {}
 
 

@@ -13,7 +13,7 @@ import pytest
 from virtlab.plan import Plan
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused
-from virtlab.testbed.platforms.qemu.acceleration import own_bytes
+from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.platforms.qemu.command import Machine
 from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.refusals import memory_refusals
@@ -320,8 +320,9 @@ def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:
     assert "at the rate of the wire of 'h1.br'" in found.reason
 
 
-def test_memory_is_needed_at_both_ends() -> None:
-    one = (96 << 20) + own_bytes()
+def test_memory_is_needed_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FORCED, "tcg")
+    one = (96 + 64) << 20  # of the guest, and of QEMU itself
     assert list(memory_refusals(plan(), 2 * one)) == []
     (found,) = memory_refusals(plan(), 2 * one - 1)
     assert found.path == "guests.v.memory_bytes"

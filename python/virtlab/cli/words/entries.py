@@ -70,11 +70,12 @@ def found(word: str) -> list[Entry]:
 
 def _by_itself(message: str) -> Iterator[Entry]:
     """Of a message `WHERE: WHAT; CURE`, or `WHERE: WHAT` of it."""
-    told, semicolon, cure = message.removeprefix("virtlab: ").rpartition("; ")
+    message = message.removeprefix("virtlab: ")
+    told, semicolon, cure = message.rpartition("; ")
     if semicolon and ": " in told:
         yield Entry((told,), "message", "It says where, what is the matter, and what to do.", cure)
     elif ": " in message:
-        yield Entry((cure,), "message", "It says where, and what is the matter.")
+        yield Entry((message,), "message", "It says where, and what is the matter.")
 
 
 def _within(name: str, text: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from virtlab.catalogue import Platform
-from virtlab.catalogue.disks import disk_faults
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import DiskSpec, HostSpec
 
@@ -35,6 +34,8 @@ def check_disks(
 
 def _check(at: Steps, spec: DiskSpec, platform: Platform, findings: Findings, takers: str = "") -> None:
     """`takers`: the guests that have it from their host beside guests of other platforms."""
+    from virtlab.catalogue.disks import disk_faults  # of files with disks alone
+
     for fault in disk_faults(platform, spec.said, spec.size):
         steps = (*at, fault.key) if fault.key else at
         what, cure = fault.what, fault.cure

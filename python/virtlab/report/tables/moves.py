@@ -7,7 +7,7 @@ before it sends a lost request again, which the difference to another client of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,7 @@ def blackouts_table(data: Gathered) -> Block | None:
     shown = display("ns", [value for row in rows for value in row.ns.values()])
 
     def part(name: str) -> Column[_Row]:
-        says: Callable[[_Row], str | None] = lambda row: shown.text(row.ns[name]) if name in row.ns else None  # noqa: E731
-        return number(name, says)
+        return number(name, lambda row: shown.text(row.ns[name]) if name in row.ns else None)
 
     columns = [
         *setting_columns(data.design.varying, [cell for one in data.results for cell in one.cells]),
@@ -63,8 +62,8 @@ def blackouts_table(data: Gathered) -> Block | None:
     ]
     caption = (
         "Means over runs. The blackout is the longer of two gaps: that of the copy, while the hypervisor may hold the guest "
-        "up (as in its set-up), and that of the pause, which is the pause, the re-convergence, and what was left of the "
-        "before the pause"
+        "up (as in its set-up), and that of the pause, which is the pause, the re-convergence, and what was left of "
+        "the client's interval before the pause"
     )
     return table(columns, rows, title="What blackouts are made of", caption=caption)
 

@@ -91,10 +91,14 @@ def alone(address: str) -> str:
     return f"{found.ip}/{found.max_prefixlen}"
 
 
+def copying_pairs(plan: Plan) -> list[tuple[str, str]]:
+    """From which host to which guests are copied over links, each pair once, however often a guest moves."""
+    return list(dict.fromkeys((source_of(plan, action), str(action.to)) for _, action in crossing(plan)))
+
+
 def partners(plan: Plan, host: str) -> list[str]:
     """The hosts that a guest is copied to from this one, or from which one is copied to it."""
-    pairs = [(source_of(plan, action), str(action.to)) for _, action in crossing(plan)]
-    found = [to if source == host else source for source, to in pairs if host in {source, to}]
+    found = [to if source == host else source for source, to in copying_pairs(plan) if host in {source, to}]
     return list(dict.fromkeys(found))
 
 

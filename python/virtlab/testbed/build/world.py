@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.planner.copying import crossing
-from virtlab.planner.moves import source_of
 from virtlab.testbed.build import switch_capacity
+from virtlab.testbed.build.hosts import copying_pairs
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Guests
 from virtlab.testbed.leader.channels import SWITCH
@@ -188,8 +187,7 @@ def _ask_hosts(
     plan: Plan, lowered: Lowered, asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]]
 ) -> None:
     """Adds the echoes from each host from which a guest is copied to the one where it goes, by the world's leader."""
-    for _, action in crossing(plan):
-        source, to = source_of(plan, action), str(action.to)
+    for source, to in copying_pairs(plan):
         pair = plan.world.hosts[source].vnic, plan.world.hosts[to].vnic
         if pair[0] is None or pair[1] is None:
             continue

@@ -11,13 +11,13 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import MULTICAST, PROXIES, STORE
+from virtlab.catalogue.services.store import MULTICAST
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.clusters import towards
 from virtlab.planner.disks import is_folder
 from virtlab.planner.ends import role_ends
-from virtlab.planner.stores import asking, guests_of, is_store, refusals_of_store
+from virtlab.planner.stores import asking, guests_of, is_store, peer_parameters, reached, refusals_of_store
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
@@ -25,14 +25,9 @@ OF_RECOVERY = ("recovery_streams", "recovery_byte_per_s", "scan_ns", "scans", "b
 COPIES_MAX = 13  # of whose holders a message has room
 
 
-def _said(service: Service) -> dict[str, Any]:
-    """Its parameters, for each of its peers, as the core of the simulator has them."""
-    return {key: value for key, value in STORE.complete(service.parameters).items() if key != PROXIES}
-
-
 def _group(name: str, service: Service) -> dict[str, str]:
     """To which questions for all of its nodes go: an address of its name's, below those of one organisation (RFC 2365)."""
-    if _said(service)["lookup"] != MULTICAST:
+    if peer_parameters(service)["lookup"] != MULTICAST:
         return {}
     number = zlib.crc32(name.encode()) % 0xFFFE + 1
     return {"group": f"239.192.{number >> 8}.{number & 255}"}
@@ -40,7 +35,7 @@ def _group(name: str, service: Service) -> dict[str, str]:
 
 def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     assert service.ready is not None, name
-    words = json.dumps(_said(service), separators=(",", ":"))
+    words = json.dumps(peer_parameters(service), separators=(",", ":"))
     before = [OURSELVES, "store", "--parameters", words, "--port", str(service.ready.port)]
     before += ["--nodes", str(len(service.on))]
     before += [word for key, value in _group(name, service).items() for word in (f"--{key}", value)]
@@ -60,16 +55,16 @@ def asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     guests, roles = guests_of(service), asking(plan, own)
     addresses = []
     for guest in guests:
-        pair = role_ends(plan, towards(role, guest))
-        if pair is None or pair[1].address is None:
+        end = reached(plan, role, guest)
+        if end is None or end.address is None:
             raise GuestError(
                 f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
             )
-        addresses.append(str(pair[1].address.ip))
+        addresses.append(str(end.address.ip))
     folders = list(dict.fromkeys(_folder(each, roles[each]) for each in roles))
     told = {
         "me": len(guests) + list(roles).index(name), "peers": addresses, "nodes": len(service.on),
-        "folder": folders.index(_folder(name, role)), "parameters": _said(service), **_group(own, service),
+        "folder": folders.index(_folder(name, role)), "parameters": peer_parameters(service), **_group(own, service),
     }  # fmt: skip
     return {"store": told}
 
@@ -86,11 +81,9 @@ def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
 
 
 def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
-    if not is_store(service):
-        return
     path, roles = f"services.{name}", asking(plan, name)
     yield from refusals_of_store(plan, name, service)
-    if int(_said(service)["copies"]) > COPIES_MAX:
+    if int(peer_parameters(service)["copies"]) > COPIES_MAX:
         reason = f"an agent tells of {COPIES_MAX} holders of an object at most"
         yield Refusal(f"{path}.copies", reason, f"write at most {COPIES_MAX}, or '--backend simulator'")
     for key in OF_RECOVERY:

@@ -45,7 +45,7 @@ class Itinerary:
             return
         where, place = f"guests.{self.guest}", [each.id for each in self.actions].index(action.id)
         if place < self.over:
-            raise GuestError(where, "has moved before, and nothing waits for it", CURE_MOVED)
+            raise GuestError(where, "has moved already, and no machine waits at a destination", CURE_MOVED)
         what = f"is at {self.at}, and '{action.id}' would move it from {self._source(place)}"
         raise GuestError(where, what, f"let '{action.id}' begin only after the moves before it have finished")
 

@@ -51,7 +51,7 @@ from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
 from virtlab.testbed.platforms.qemu.disks import disk_entity, joined_disk, mirrored_disk, served_disk
-from virtlab.testbed.platforms.qemu.itinerary import Itinerary
+from virtlab.testbed.platforms.qemu.itinerary import CURE_MOVED, Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, offer
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.testbed.platforms.qemu.moving import (
@@ -471,10 +471,18 @@ class Machines(Running):
     # Moving
 
     def renew(self, observe: Observer) -> None:
-        """A machine waits for each guest that is where it began."""
+        """A machine waits for each guest that is where it began; GuestError where it was built for another move."""
+        self.moving.waiting.clear()
         for name, itinerary in self.moving.itineraries.items():
             if not itinerary.begin_again():
                 continue
+            there, action = self.moving.destinations.get(name), itinerary.next()
+            if there is not None and action is not None and there.action.id != action.id:
+                # It has the taps of another move's destination.
+                what = (
+                    f"a machine waits for '{there.action.id}', which never began, and '{action.id}' is next"
+                )
+                raise GuestError(f"guests.{name}", what, CURE_MOVED)
             deadline = time.monotonic() + CARRIER_TIMEOUT_S
             while not self._prepared(name):
                 if observe.cancelled() or time.monotonic() > deadline:

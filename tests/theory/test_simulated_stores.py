@@ -296,9 +296,7 @@ def test_what_cannot_be_played_is_refused_with_the_cure() -> None:
     values = world(3)
     del values["world"]["guests"]["n1"]["disk"]
     (line,) = refused(values)
-    assert line.startswith(
-        "services.depot.ack: n1 has no disk, and confirms copies that its disk has; give it a 'disk'"
-    )
+    assert line.startswith("services.depot.ack: n1 has no disk, which 'ack: disk' needs; give it a 'disk'")
     values = world(3)
     values["world"]["guests"]["n1"]["vnics"]["eth0"]["isolated"] = True
     (line,) = refused(values)
@@ -308,7 +306,8 @@ def test_what_cannot_be_played_is_refused_with_the_cure() -> None:
     values = world(3)
     values["roles"]["probe"]["from"] = "n2"
     assert any(
-        line.startswith("roles.probe.from: n2 is part of the store 'depot'") for line in refused(values)
+        line.startswith("roles.probe.from: n2 is both a client and part of the store 'depot'")
+        for line in refused(values)
     )
 
 
@@ -328,7 +327,7 @@ def test_what_a_store_would_be_played_wrongly_with_is_refused() -> None:
     ]
     (line,) = refused(values)
     assert line.startswith(
-        "timeline[1].guest: n1 is part of a store, and what a node loses by that is not known"
+        "timeline[1].guest: n1 is part of a store, and what its node would lose is unknown"
     )
 
 
@@ -471,7 +470,9 @@ def test_a_file_names_sizes_and_a_mix() -> None:
     assert found["object_sizes"] == [[0, 1.0], [10_000, 3.0]]
     assert "object_bytes" not in found
     assert parameters("operations: create, size: [1 kB, 2 kB]")["object_sizes"] == [[1000, 1.0], [2000, 1.0]]
-    with pytest.raises(ExperimentError, match="are no sizes; write 2 to 1000 different ones"):
+    with pytest.raises(
+        ExperimentError, match="is not a list of different sizes; write 2 to 1000 different ones"
+    ):
         parameters("operations: create, size: [1 kB, 1 kB]")
     with pytest.raises(ExperimentError, match="an object is at most 1 GiB"):
         parameters("operations: create, size: [1 kB, 2 GiB]")
@@ -486,7 +487,7 @@ timeline:
   - {id: lose, do: call, service: depot, op: OP, after: fill.finished}
 """
     )
-    with pytest.raises(ExperimentError, match="'wipe_node' is of one guest, and none is named"):
+    with pytest.raises(ExperimentError, match="'wipe_node' needs a guest"):
         load_text(text.replace("OP", "wipe_node"))
     with pytest.raises(ExperimentError, match="is not one of the service's guests"):
         load_text(text.replace("OP,", "fail_node, args: {guest: h1.p1},"))

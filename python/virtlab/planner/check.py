@@ -398,7 +398,7 @@ def _operated(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
             yield Refusal(f"{path}.op", f"{kind.name} has no operation '{action.op}'", cure)
         elif kind.operations[str(action.op)].of_one and "guest" not in action.args:
             cure = f"write 'guest' with one of {', '.join(service.on)}"
-            yield Refusal(f"{path}.args", f"{action.op} is of one guest, and none is named", cure)
+            yield Refusal(f"{path}.args", f"'{action.op}' needs a guest", cure)
         for key, value in action.args.items():
             if key != "guest" or value not in service.on:
                 cure = f"write 'guest' with one of {', '.join(service.on)}, or leave it out"

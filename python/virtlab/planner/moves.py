@@ -68,7 +68,7 @@ def moves_out_of_turn(plan: Plan) -> Iterator[Refusal]:
     for guest, own in moves(plan).items():
         for before, action in pairwise(own):
             if before.id not in _over_before(action, actions, over):
-                reason = f"{guest} may still be on its way by '{before.id}' when it moves again"
+                reason = f"{guest} may still be moving ('{before.id}') when it moves again"
                 cure = f"write 'after: {before.id}.finished', or what comes after that"
                 yield Refusal(f"timeline.{action.id}.after", reason, cure)
 
@@ -133,7 +133,11 @@ def mirrors(plan: Plan, guest: str) -> bool:
 def no_such_disk(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     """Why what an action says of the guest's disk does not go with the guest, or with its mode."""
     if action.disk not in {None, SHARED, MIRRORED}:
-        yield Refusal(f"{path}.disk", f"no disk is '{action.disk}'", f"write '{SHARED}' or '{MIRRORED}'")
+        yield Refusal(
+            f"{path}.disk",
+            f"'{action.disk}' is not a way to move a disk",
+            f"write '{SHARED}' or '{MIRRORED}'",
+        )
     elif action.disk is not None and disk_of_move(plan, action) is None:
         yield Refusal(f"{path}.disk", f"{action.guest} has no disk", "remove it, or give the guest a 'disk'")
     elif action.disk == MIRRORED and mode_of(action) == COLD:

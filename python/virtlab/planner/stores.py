@@ -55,7 +55,7 @@ def strays(plan: Plan) -> Iterator[Refusal]:
     for name, role in plan.roles.items():
         asked = plan.world.services.get(str(role.parameters.get("service")))
         if role.workload == STORE.whole and not is_store(asked):
-            reason = f"'{role.workload}' asks a store, and the role ends at none"
+            reason = f"'{role.workload}' needs a store, and 'to' names none"
             yield Refusal(f"roles.{name}.to", reason, f"name a service with 'kind: {STORE.name}'")
 
 
@@ -77,22 +77,20 @@ def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refus
     for guest in _known(plan, guests_of(service)):
         for each, role in roles.items():
             if role.from_ == guest:
-                reason = f"{guest} is part of the store '{name}', so no link is crossed"
+                reason = f"{guest} is both a client and part of the store '{name}'"
                 yield Refusal(f"roles.{each}.from", reason, "name another guest")
             elif (end := reached(plan, role, guest)) is None:
                 reason = f"{guest} and {role.from_} have no address of one IP version"
                 yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
             elif (other := ends.setdefault(guest, (each, end)))[1] != end:
-                reason = (
-                    f"it reaches {guest} at another address than {other[0]} does, and a peer has one address"
-                )
+                reason = f"it reaches {guest} at another address than {other[0]} does"
                 yield Refusal(
                     f"roles.{each}.to", reason, "write the same 'family', and one network, for both"
                 )
     if said["ack"] == DISK:
         for guest in _known(plan, service.on):
             if plan.world.guests[guest].disk is None:
-                reason = f"{guest} has no disk, and confirms copies that its disk has"
+                reason = f"{guest} has no disk, which 'ack: disk' needs"
                 yield Refusal(
                     f"{path}.ack", reason, "give it a 'disk', or write 'ack: memory' with a 'cache'"
                 )

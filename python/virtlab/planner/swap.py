@@ -15,7 +15,7 @@ def swap_mistakes(plan: Plan) -> Iterator[Refusal]:
     """Every one of guests and pools, on any arm."""
     for name, pool in plan.world.pools.items():
         if pool.swap_bytes is not None and pool.memory_bytes is None:
-            reason = "its memory is not bounded, so none of it would go to swap for its sake"
+            reason = "its memory is not bounded, which swap needs"
             yield Refusal(f"pools.{name}.swap_bytes", reason, "write its 'memory', too")
     for name, guest in plan.world.guests.items():
         if guest.swap_bytes is None:
@@ -23,10 +23,10 @@ def swap_mistakes(plan: Plan) -> Iterator[Refusal]:
         path, platform = f"guests.{name}.swap_bytes", PLATFORMS.get(guest.platform)
         above = plan.world.pools.get(str(guest.pool))
         if platform is not None and "swap" not in platform.limits:
-            reason = f"swap of a {guest.platform} guest is not bounded by itself"
-            yield Refusal(path, reason, "remove it, or say 'swap' of its pool")
+            reason = f"{guest.platform} guests have no swap limit of their own"
+            yield Refusal(path, reason, "remove it, or write 'swap' at its pool")
         elif guest.memory_bytes is None:
-            reason = "its memory is not bounded, so none of it would go to swap for its sake"
+            reason = "its memory is not bounded, which swap needs"
             yield Refusal(path, reason, "write its 'memory', too")
         elif (
             above is not None

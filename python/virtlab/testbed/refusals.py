@@ -152,7 +152,7 @@ def pool_memory_refusals(plan: Plan, has_bytes: int, *, root: bool) -> Iterator[
         if sum(machines) > pool_bytes + swap:
             mib = 2**20
             reason = (
-                f"{len(machines)} machines take {sum(machines) / mib:.4g} MiB from the start, with what runs them, and "
+                f"{len(machines)} machines take {sum(machines) / mib:.4g} MiB from the start, including QEMU itself, and "
                 f"their pool has {pool_bytes / mib:.4g} MiB {f'and {swap / mib:.4g} of' if swap else 'without'} swap: "
                 "the kernel would end one"
             )

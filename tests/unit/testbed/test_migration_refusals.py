@@ -145,12 +145,12 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (
             more(do="migrate", to="h3", timeout_ns=10**9, after={"event": "go.started"}),
             "timeline.more.after",
-            "may still be on its way by 'go'",
+            "may still be moving ('go')",
         ),
         (
             more(do="migrate", to="h3", timeout_ns=10**9, after={"any": ["go.finished", "load.started"]}),
             "timeline.more.after",
-            "may still be on its way by 'go'",
+            "may still be moving ('go')",
         ),
         (again(to="h2"), "timeline.more.to", "write 'to' with one of h1, h3"),
         (again(over="network"), "timeline.more.over", "write 'over: machine'"),

@@ -67,7 +67,7 @@ def test_machines_that_have_more_from_the_start_than_their_pool_are_refused() ->
     guest = "platform: qemu, memory: 256 MiB"
     [refusal] = pool_memory_refusals(plan_of("512 MiB", guest), 1 << 30, root=True)
     assert refusal.path == "pools.h1.cores.memory_bytes"
-    assert "3 machines take 960 MiB from the start, with what runs them, and their pool" in refusal.reason
+    assert "3 machines take 960 MiB from the start, including QEMU itself, and their pool" in refusal.reason
     [tight] = pool_memory_refusals(plan_of("959 MiB", guest), 1 << 30, root=True)
     assert tight.path == refusal.path
     assert not list(pool_memory_refusals(plan_of("960 MiB", guest), 1 << 30, root=True))
@@ -134,7 +134,7 @@ def test_swap_is_of_a_bounded_memory_and_no_more_than_the_pool_has(
 
 
 def test_swap_of_a_machine_is_its_pools() -> None:
-    with pytest.raises(ExperimentError, match="say 'swap' of their pool"):
+    with pytest.raises(ExperimentError, match="write 'swap' at their pool"):
         swapping(guest="platform: qemu, memory: 96 MiB, swap: 8 MiB")
     tight, guest = "memory: 512 MiB, swap: 447 MiB", "platform: qemu, memory: 256 MiB"
     [refusal] = pool_memory_refusals(swapping(tight, guest), 1 << 30, root=True)

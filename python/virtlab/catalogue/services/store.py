@@ -67,9 +67,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
             ("scans", "no partition is scanned; write what one costs, e.g. 'scan: 1 s', or remove it")
         )
     if values.get("silence_ns") is not None and values.get("beat_ns") is None:
-        found.append(("silence", "nodes say nothing by themselves; write e.g. 'beat: 1 s', or remove it"))
+        found.append(("silence", "nodes send no signs of life; write e.g. 'beat: 1 s', or remove it"))
     elif int(values.get("silence_ns") or 2**62) <= int(values.get("beat_ns") or 0):
-        found.append(("silence", "every node is silent for that long; write more than 'beat'"))
+        found.append(("silence", "it must be longer than 'beat'; write more"))
     if int(values["question_ns"]) > int(values["timeout_ns"]):
         found.append(
             ("question", "the operation ends before the question is asked again; write less than 'timeout'")

@@ -79,7 +79,7 @@ def _sizes(value: Any) -> tuple[str, Any]:
     shares = value if isinstance(value, dict) else dict.fromkeys(value, 1)
     if not 1 < len(shares) <= SIZES_MAX or len(shares) < len(value):
         raise ValueError(
-            f"'{shown(value)}' are no sizes; write 2 to {SIZES_MAX} different ones, e.g. [10 kB, 1 MB]"
+            f"'{shown(value)}' is not a list of different sizes; write 2 to {SIZES_MAX} different ones, e.g. [10 kB, 1 MB]"
         )
     return "object_sizes", [[SIZE.parse(size), _share(size, share)] for size, share in shares.items()]
 

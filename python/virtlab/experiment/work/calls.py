@@ -37,7 +37,7 @@ def read_call(
         findings.add((*at, "args"), "is not one of the service's guests", cure)
     elif args is None and isinstance(op, str) and op in operations and operations[op].of_one:
         cure = f"write 'args: {{guest: {service.on[0]}}}'"
-        findings.add(at, f"'{op}' is of one guest, and none is named", cure)
+        findings.add(at, f"'{op}' needs a guest", cure)
     return {"service": name, "op": op, "args": dict(args or {}) if isinstance(args, dict) else {}}
 
 

@@ -378,8 +378,8 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
         what = f"guests of platform {named} share their host's processors"
         findings.add((*at, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
     if spec.swap is not None and not any("swap" in platform.limits for platform in platforms):
-        what = f"swap of guests of platform {named} is not bounded by itself"
-        findings.add((*at, "swap"), what, "remove it, or say 'swap' of their pool", key=True)
+        what = f"guests of platform {named} have no swap limit of their own"
+        findings.add((*at, "swap"), what, "remove it, or write 'swap' at their pool", key=True)
     if spec.balloon is not None and not any("balloon" in platform.limits for platform in platforms):
         what = f"guests of platform {named} have no balloon to give memory back by"
         findings.add((*at, "balloon"), what, "remove it, or write 'platform: qemu'", key=True)

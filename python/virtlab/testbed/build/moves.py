@@ -97,7 +97,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         reason = f"a guest that moves is out of our reach, and for {LONGEST_NS // 10**9} s at most"
         yield Refusal(f"{path}.timeout", reason, "write 'timeout: 30 s' and 'on_timeout: cancel'")
     if guest.image is not None:
-        reason = "what it boots, and wrote there, is one machine's alone"
+        reason = "a disk that a guest boots from cannot move"
         yield Refusal(f"{path}.guest", reason, "take a guest without 'image'; a 'disk' of its own moves")
     if mode_of(action) == POST_COPY and disk_of_move(plan, action) == MIRRORED:
         reason = "a disk is mirrored from where its guest runs, which post-copy leaves first"
@@ -111,7 +111,9 @@ def _over_both(plan: Plan) -> Iterator[Refusal]:
         for before, action in pairwise(own):
             ways = [each.over or OVER for each in (before, action) if mode_of(each) != COLD]
             if len(ways) == 2 and ways[0] != ways[1]:
-                reason = f"{guest} is copied over the {ways[0]} before, and its machine is in one network"
+                reason = (
+                    f"{guest} was copied over the {ways[0]} before, and all its moves need the same 'over'"
+                )
                 yield Refusal(f"timeline.{action.id}.over", reason, f"write 'over: {ways[0]}'")
 
 

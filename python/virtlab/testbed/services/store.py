@@ -84,23 +84,23 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     path, roles = f"services.{name}", asking(plan, name)
     yield from refusals_of_store(plan, name, service)
     if int(peer_parameters(service)["copies"]) > COPIES_MAX:
-        reason = f"an agent tells of {COPIES_MAX} holders of an object at most"
+        reason = f"{COPIES_MAX} copies are the most on the testbed"
         yield Refusal(f"{path}.copies", reason, f"write at most {COPIES_MAX}, or '--backend simulator'")
     for key in OF_RECOVERY:
         if service.parameters.get(key) is not None:
-            reason = f"'{key}' is of recoveries, and no node of agents recovers yet"
+            reason = f"'{key}' controls recovery, which the testbed does not play yet"
             yield Refusal(f"{path}.{key}", reason, "remove it, or write '--backend simulator'")
     for position, action in enumerate(plan.timeline):
         awaited = action.until.call if action.until is not None else None
         if action.service == name or (awaited or "").partition(".")[0] == name:
-            reason = f"'{name}' is a store, and no node of agents fails or heals yet"
+            reason = f"the testbed cannot let nodes of '{name}' fail, heal or recover yet"
             cure = "cut a link of the node instead, or write '--backend simulator'"
             yield Refusal(f"timeline[{position}]", reason, cure)
     clients: dict[str, tuple[str, str | None]] = {}
     for each, role in roles.items():
         first, guest = clients.setdefault(_folder(each, role), (each, role.from_))
         if guest != role.from_:
-            reason = f"{first} is of another guest, and what it wrote in the folder is not known here"
+            reason = f"{each} and {first} share a folder but run in different guests"
             cure = "let both be of one guest, give each a 'folder' of its own, or write '--backend simulator'"
             yield Refusal(f"roles.{each}.folder", reason, cure)
         if _group(name, service):

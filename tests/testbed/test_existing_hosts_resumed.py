@@ -31,10 +31,14 @@ roles:
 RUNS = 4
 
 
-def statuses() -> list[tuple[str, int]]:
-    """Status and attempt of each kept run."""
+def statuses() -> dict[str, tuple[int, str]]:
+    """Repetition and status of each kept run, by its name."""
     kept = [json.loads(path.read_text()) for path in sorted(Path("far.results/runs").glob("*/run.json"))]
-    return [(run["status"], run["attempt"]) for run in kept]
+    return {run["run"]: (run["repetition"], run["status"]) for run in kept}
+
+
+def repetitions(runs: dict[str, tuple[int, str]], status: str) -> set[int]:
+    return {repetition for repetition, found in runs.values() if found == status}
 
 
 def campaign() -> int:
@@ -70,12 +74,14 @@ def test_a_host_that_is_rebooted_in_mid_campaign_costs_no_run(
         assert "host-b" in said
         assert "the same command resumes" in said
         before = statuses()
-        done = [each for each in before if each[0] != "failed"]
-        assert 1 <= len(done) < RUNS
+        good = repetitions(before, "ok")
+        assert len(good) < RUNS
+        assert any(status != "failed" for _, status in before.values()), "the host was there for the first run"
         far_worlds.restart(mortal, "b")
         assert campaign() == 0, capsys.readouterr().err
         after = statuses()
-        assert after[: len(before)] == before, "what was finished stays as it was"
-        rest = after[len(before) :]
-        assert len(rest) == RUNS - len(done)
-        assert "failed" not in {status for status, _ in rest}
+        assert before.items() <= after.items(), "what was finished stays as it was"
+        rest = {name: run for name, run in after.items() if name not in before}
+        assert not good & {repetition for repetition, _ in rest.values()}, "a good run is not repeated"
+        assert good | repetitions(rest, "ok") == set(range(RUNS)), "no attempt was used up"
+        assert not repetitions(rest, "failed")

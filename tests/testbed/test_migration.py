@@ -57,7 +57,7 @@ def test_a_machine_moves_while_a_client_talks_to_it_and_is_found_where_it_went()
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert marks(outcome) == {"go.started", "go.finished", "go.done"}
         assert len(qemus()) == 1, "what it left has ended"
-        with pytest.raises(GuestError, match="has moved before"):
+        with pytest.raises(GuestError, match="has moved already"):
             session.run(Trial("t1", 2), worlds.MemorySink())
     events = {event.what: event for event in sink.events}
     paused, resumed = events["go.paused"].t_ns, events["go.resumed"].t_ns

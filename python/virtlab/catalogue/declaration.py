@@ -355,6 +355,18 @@ class ServiceOperation:
     of_one: bool = False  # of one guest, which `args` names; False: of all, unless it names one
 
 
+class StoreForm(NamedTuple):
+    """A form of a store to those who choose one, as `virtlab services` prints it."""
+
+    name: str  # what the file says
+    interface: str  # what a client asks, and by what
+    lookup: str  # how the nodes that hold an object are found
+    placement: str  # on which nodes copies lie
+    redundancy: str  # how many copies, and which stand before an answer
+    heals: str  # who makes lost copies again
+    like: str  # the system whose choice it is; none of them is played
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ServiceKind:
     """A kind of service: what the file may say of one beside its guests, what it needs, and when it is ready."""
@@ -387,6 +399,7 @@ class ServiceKind:
         None  # the workload that asks it, at all of its guests; None: roles end at one of them
     )
     beside: str | None = None  # parameter that names guests that it is on beside those of 'on'
+    forms: tuple[StoreForm, ...] = ()  # of a store
     arms: Arms = field(default_factory=lambda: dict(ALL_ARMS))
 
     def complete(self, values: Values) -> dict[str, Any]:

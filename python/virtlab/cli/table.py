@@ -33,6 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("dataset.export", "samples and values as CSV, JSON or Parquet; estimates to Prometheus, OTLP, InfluxDB"),
     "schema": Entry("experiment.schema", "the JSON Schema of experiment files"),
     "platforms": Entry("machine.platforms", "what guests can be, and what of it works here"),
+    "services": Entry("machine.services", "what services can be, and the forms of a store"),
     "image": Entry("machine.image", "what virtual machines boot, and what containers hold"),
     "doctor": Entry("machine.doctor", "what this machine can and cannot do, with the cure for each"),
     "up": Entry("testbed.up", "build a testbed and keep it"),

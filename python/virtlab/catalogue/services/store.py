@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, Values
+from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
 from virtlab.catalogue.kinds import BYTE_RATE, COUNT, POSITIVE_DURATION, POSITIVE_SIZE, Kind, choice, shown
 from virtlab.catalogue.workloads.objects import OBJECTS
 
@@ -100,6 +100,24 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
     return []
 
 
+_INTERFACE = "whole objects by key (create, read, overwrite, delete, stat), by messages of its own over TCP"
+_COPIES = "each object as 'copies', of which 'write_quorum' stand before an answer"
+_HEALS = "a node that comes back pulls its copies from the others; with 'beat' they make them for one that is silent"
+FORMS = (
+    StoreForm(
+        f"lookup: {MULTICAST}", _INTERFACE, "the key goes to all nodes by UDP multicast, its holders answer",
+        "the first nodes to answer, the least loaded of them", _COPIES, _HEALS, "the multicast store of the published study",
+    ),
+    StoreForm(
+        f"lookup: {RING}", _INTERFACE, "a hash gives one of 'partitions', a table its nodes",
+        "nodes of different 'zones'", _COPIES, f"{_HEALS}; 'scan' is what each partition costs", "OpenStack Swift's ring",
+    ),
+    StoreForm(
+        f"lookup: {ELASTIC_HASH}", _INTERFACE, "a hash of the key gives a group of mirrors",
+        "all nodes of a group; 'copies' divides the number of nodes", _COPIES, _HEALS, "Gluster's elastic hash",
+    ),
+)  # fmt: skip
+
 STORE = ServiceKind(
     name="store",
     meaning="a distributed store of objects on its guests, asked by objects",
@@ -179,4 +197,5 @@ STORE = ServiceKind(
     placed=_placed,
     whole=OBJECTS.name,
     beside=PROXIES,
+    forms=FORMS,
 )  # fmt: skip

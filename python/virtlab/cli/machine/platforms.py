@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from virtlab.cli.machine.features import print_features
 from virtlab.cli.options import AsJson
-from virtlab.terminal import console, json_text, say
+from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ def platforms(
         content = {"schema": "virtlab.platforms/1", "platforms": rows}
         say(json_text(content | ({"machine": machine} if tried else {}), indent=2))
         return
-    _print(rows)
+    print_features(rows, LABELS, _said)
     if tried:
         say(_said_of_machine(machine))
 
@@ -108,28 +109,14 @@ def _said_of_machine(machine: Mapping[str, Any]) -> str:
     )
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    out = console()
-    out = out if out.is_terminal else console(width=120)
-    labels = {
-        "meaning": "a guest is", "type": "type", "virtualisation": "virtualisation", "own_kernel": "own kernel",
-        "guests_per_host": "guests on a host", "virtual_switch": "on a virtual switch", "limits": "limits",
-        "pools": "in pools", "overallocation_of_processors": "over-allocation of processors",
-        "overallocation_of_memory": "over-allocation of memory", "disks": "disk of its own",
-        "vnic_models": "vNIC models", "migration": "migration", "snapshots": "snapshots", "licence": "licence",
-        "simulator": "simulated", "here": "on this machine",
-    }  # fmt: skip
-    table = Table(show_edge=False)
-    table.add_column("")
-    for row in rows:
-        table.add_column(row["name"], overflow="fold")
-    for key, label in labels.items():
-        if key in rows[0]:
-            table.add_row(label, *(escape(_said(key, row[key])) for row in rows))
-    out.print(table)
+LABELS = {
+    "meaning": "a guest is", "type": "type", "virtualisation": "virtualisation", "own_kernel": "own kernel",
+    "guests_per_host": "guests on a host", "virtual_switch": "on a virtual switch", "limits": "limits",
+    "pools": "in pools", "overallocation_of_processors": "over-allocation of processors",
+    "overallocation_of_memory": "over-allocation of memory", "disks": "disk of its own",
+    "vnic_models": "vNIC models", "migration": "migration", "snapshots": "snapshots", "licence": "licence",
+    "simulator": "simulated", "here": "on this machine",
+}  # fmt: skip
 
 
 def _said(key: str, value: Any) -> str:

@@ -76,7 +76,9 @@ def test_a_host_that_is_rebooted_in_mid_campaign_costs_no_run(
         before = statuses()
         good = repetitions(before, "ok")
         assert len(good) < RUNS
-        assert any(status != "failed" for _, status in before.values()), "the host was there for the first run"
+        assert any(status != "failed" for _, status in before.values()), (
+            "the host was there for the first run"
+        )
         far_worlds.restart(mortal, "b")
         assert campaign() == 0, capsys.readouterr().err
         after = statuses()

@@ -128,7 +128,15 @@ def test_what_a_machine_writes_while_it_moves_is_sent_again_and_its_own_count_go
 def test_fixed_entries_name_the_port_at_the_destination_once_it_is_there() -> None:
     world = three_hosts()
     world["arp"] = "static"
-    with opened(world=world) as session:
+    # A queue of the kernel's at its port stands at the destination beforehand, and is read back there.
+    queue = {"kind": "fifo", "limit_packets": 100, "by": "kernel"}
+    world["guests"]["v"]["vnics"]["eth0"] |= {"port_rate_bit_per_s": 50_000_000, "queue": queue}
+    values = moving_plan(world=world).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    values["collect"]["counters"] = ["links"]
+    wanted = Plan.model_validate(values)
+    assert Testbed().check(wanted) == []
+    with Testbed().open(wanted, worlds.Patient()) as session:
+        assert "port at h2" in session.realised.objects["guests.v.vnics.eth0"].read_back
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
@@ -140,6 +148,9 @@ def test_fixed_entries_name_the_port_at_the_destination_once_it_is_there() -> No
     assert all(event.t_ns > resumed for event in events)
     arrived = answered_ns(sink)
     assert (arrived > max(event.t_ns for event in events)).sum() > 50, "clients find it at the other host"
+    for port in ("v.eth0", "v.eth0@h2"):
+        begin, end = (sink.counters(mark)[f"links.{port}.ab", "packets"] for mark in ("begin", "end"))
+        assert end - begin > 50, "requests passed its queue at both hosts"
 
 
 @pytest.mark.skipif(ovs_missing() is not None, reason=str(ovs_missing()))

@@ -197,10 +197,14 @@ def not_of_its_mode(path: str, action: Action) -> Iterator[Refusal]:
         yield Refusal(f"{path}.connections", reason, f"write a number from 2 to {CONNECTIONS_MAX}")
 
 
-def bound_to_its_port(path: str, vnic: Vnic, *, isolates: bool = False) -> Iterator[Refusal]:
-    """Why a vNIC cannot leave its port of a virtual switch; `isolates`: its port at the destination can be isolated."""
-    isolated = vnic.isolated and not isolates
-    if vnic.queue is not None or isolated or vnic.port_rate_bit_per_s is not None:
-        built = "a queue or a rate" if isolates else "a queue, a rate or an isolation"
-        reason = f"{built} at its port is not built at the destination"
+def destinations(plan: Plan, guest: str) -> list[str]:
+    """Hosts that a guest moves to, but the one where it begins, each once."""
+    there = (str(action.to) for action in moves(plan).get(guest, ()))
+    return [host for host in dict.fromkeys(there) if host != plan.world.guests[guest].host]
+
+
+def bound_to_its_port(path: str, vnic: Vnic) -> Iterator[Refusal]:
+    """Why a vNIC cannot leave its port of a virtual switch."""
+    if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
+        reason = "a queue, a rate or an isolation at its port is not built at the destination"
         yield Refusal(path, reason, "take it away from the guest that moves")

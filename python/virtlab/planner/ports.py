@@ -28,6 +28,15 @@ def port_of(guest: str, vnic: str) -> str:
     return f"{guest}.{vnic}"
 
 
+def port_there(guest: str, vnic: str, host: str) -> str:
+    """The same of its port at a host that it moves to, which is built with the world.
+
+    >>> port_there("h1.g1", "eth0", "h2")
+    'h1.g1.eth0@h2'
+    """
+    return f"{port_of(guest, vnic)}@{host}"
+
+
 def is_port(name: str, link: Link) -> bool:
     """Whether a link stands for a guest's port, and is no wire."""
     return link.ends == (f"{name}.port", f"{name}.end")

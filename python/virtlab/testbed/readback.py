@@ -14,7 +14,8 @@ from virtlab.catalogue import PLATFORMS, QDISCS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.disks import is_folder
-from virtlab.planner.ports import port_of
+from virtlab.planner.moves import moves, vswitch_there
+from virtlab.planner.ports import port_of, port_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.testbed.build import disks
 from virtlab.testbed.build.hosts import alone
@@ -220,13 +221,36 @@ def _vnics(
                 facts["port_rules"] = _port_rules(switch, vnic, port, seen, path)
             if vnic.queue is not None:
                 check_queues(port_of(guest, name), lowered, done, seen, path)
-                at_port = _link(seen, lowered.ports[f"{guest}/{name}"], path)
-                qos = switch.qos(lowered.ports[f"{guest}/{name}"].link) if switch is not None else None
-                if qos is not None and qos != LEFT_ALONE:
-                    check_qos(qos, at_port, path)
-                facts["port"] = _facts(at_port)
+                facts["port"] = _queued_port(path, lowered.ports[f"{guest}/{name}"], switch, seen)
+                for host, there in _ports_there(plan, lowered, guest, name).items():
+                    check_queues(port_there(guest, name, host), lowered, done, seen, path)
+                    switch = lowered.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
+                    facts[f"port at {host}"] = _queued_port(path, there, switch, seen)
             by = "tap" if guest in lowered.machines else vnic.network or "veth"
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
+
+
+def _ports_there(plan: Plan, lowered: Lowered, guest: str, name: str) -> dict[str, Place]:
+    """By host that a guest moves to: the port that waits there for one of its vNICs."""
+    inside = lowered.machines.get(guest)
+    if inside is None:
+        return {}
+    return {
+        str(action.to): inside.legs[action.id].there[name]
+        for action in moves(plan).get(guest, ())
+        if action.to != plan.world.guests[guest].host
+    }
+
+
+def _queued_port(
+    path: str, port: Place, switch: BuiltSwitch | None, seen: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A port that has a queue, as the kernel has it. MachineError where its record's queues differ."""
+    at_port = _link(seen, port, path)
+    qos = switch.qos(port.link) if switch is not None else None
+    if qos is not None and qos != LEFT_ALONE:
+        check_qos(qos, at_port, path)
+    return _facts(at_port)
 
 
 def _check_vnic(path: str, vnic: Vnic, link: Mapping[str, Any]) -> None:

@@ -9,19 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.plan import Plan
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused
+from virtlab.testbed.build.ports import port_refusals
 from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.platforms.qemu.command import Machine
 from virtlab.testbed.play.series import sampling_refusals
+from virtlab.testbed.queues.applied import QUEUEING
 from virtlab.testbed.refusals import memory_refusals
 from virtlab.testbed.steps.operations import (
     AddressAdd,
     BridgePortSet,
     ForwardingAdd,
     LinkSet,
+    QdiscAdd,
     SysctlSet,
     TapAdd,
 )
@@ -134,7 +138,6 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (on_disk("mirrored", mode="cold"), "timeline.go.disk", "write 'disk: shared'"),
         (on_disk("mirrored", mode="post_copy"), "timeline.go.disk", "which post-copy leaves first"),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
-        (vnic(port_rate_bit_per_s=10**8), "timeline.go.guest.eth0", "not built at the destination"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),
         (
             client(workload="udp_stream", payload_bytes=64, rate_bit_per_s=10**6, interval_ns=None),
@@ -292,6 +295,48 @@ def test_a_port_is_isolated_at_the_destination_too() -> None:
     rules = [step.op for step in lowered.steps if isinstance(step.op, BridgePortSet)]
     (found,) = [op for op in rules if (op.namespace, op.link) == (there.namespace, there.link)]
     assert found.rules.isolated
+
+
+QUEUED = vnic(port_rate_bit_per_s=5 * 10**7, queue={"kind": "fifo", "limit_packets": 20, "by": "kernel"})
+
+
+def test_the_queue_of_its_port_stands_at_the_destination_beforehand() -> None:
+    assert list(refused(plan(QUEUED))) == []
+    lowered = lower(plan(QUEUED))
+    inside = lowered.machines["v"]
+    ports = [inside.taps["eth0"], inside.legs["go"].there["eth0"]]
+    queueing = [step.op for step in lowered.steps if isinstance(step.op, QUEUEING)]
+    here, there = (
+        [op for op in queueing if (op.namespace, op.link) == (at.namespace, at.link)] for at in ports
+    )
+    assert [type(op) for op in here] == [type(op) for op in there]
+    assert any(isinstance(op, QdiscAdd) for op in there)
+    noted = {name: (queue.namespace, queue.link) for (name, _), queue in lowered.queues.items()}
+    assert [noted[name] for name in ("v.eth0", "v.eth0@h2")] == [(at.namespace, at.link) for at in ports]
+
+
+def test_open_vswitch_queues_at_both_ports_by_records_of_their_own() -> None:
+    def ovs(values: dict[str, Any]) -> None:
+        for name in ("h1.br", "h2.br"):
+            values["world"]["vswitches"][name]["kind"] = "ovs-netdev"
+
+    lowered = lower(plan(ovs, QUEUED))
+    inside = lowered.machines["v"]
+    for name, at in (("h1.br", inside.taps["eth0"]), ("h2.br", inside.legs["go"].there["eth0"])):
+        switch = lowered.vswitches[name]
+        assert isinstance(switch, OvsBridge)
+        assert switch.qos(at.link) is not None
+    assert {name for name, _ in lowered.queues} == {"v.eth0", "v.eth0@h2"}
+
+
+def test_a_queue_of_the_soft_switch_does_not_move() -> None:
+    queue = {"kind": "fifo", "limit_packets": 20, "by": "virtlab"}
+    found = [
+        each
+        for each in port_refusals(plan(vnic(port_rate_bit_per_s=5 * 10**7, queue=queue)), HERE)
+        if each.path == "guests.v.vnics.eth0.queue.by"
+    ]
+    assert [each.cure for each in found] == ["write 'by: kernel'"]
 
 
 def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:

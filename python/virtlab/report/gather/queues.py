@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Queue
-from virtlab.planner.ports import guest_ports, port_of
+from virtlab.planner.moves import destinations, vswitch_there
+from virtlab.planner.ports import guest_ports, port_of, port_there
 from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
 from virtlab.report.gather.model import ClassSeen
 from virtlab.report.words import plural
@@ -172,6 +173,9 @@ def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
             thing.by if thing is not None else paced,
             f"{vnic.vswitch} → {guest}",
         )
+        for host in destinations(record.plan, guest):
+            there = vswitch_there(record.plan.world.guests[guest], str(vnic.vswitch), host)
+            yield f"links.{port_there(guest, name, host)}.ab", vnic.queue, paced, f"{there} → {guest}"
 
 
 def _senders(record: RunRecord) -> dict[str, str]:

@@ -16,7 +16,7 @@ from virtlab.plan import Action, Plan
 from virtlab.planner.copying import crossing
 from virtlab.planner.moves import COLD, NETWORK, mode_of, moves, source_of
 from virtlab.planner.pushback import sharing
-from virtlab.planner.wiring import OWN, host_port
+from virtlab.planner.wiring import host_port
 from virtlab.testbed.kinds.lowered import OWN_LINK, Copied, Lowered, Place
 from virtlab.testbed.queues.pacing import pushback
 from virtlab.testbed.steps.names import host_namespace, interface
@@ -46,7 +46,7 @@ def ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             continue
         switch, path, namespace = out.vswitches[str(vnic.vswitch)], f"hosts.{host}.vnic", host_namespace(host)
         port = interface(f"{OWN_LINK}.port", taken.setdefault(namespace, set()))
-        switch.join_guest(host, OWN, vnic, port, out)
+        switch.join_guest(host_port(host), vnic, port, out)
         near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
         out.add(path, VethAdd((near, End(namespace, OWN_LINK, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
         out.ports[host_port(host)] = Place(namespace, port)

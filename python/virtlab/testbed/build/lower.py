@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Plan, Vnic
 from virtlab.planner.moves import COLD, mode_of, moved, moves, vswitch_there
+from virtlab.planner.ports import port_of, port_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric, hosts
@@ -245,11 +246,11 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             inside = out.guests[guest]
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path = f"guests.{guest}.vnics.{name}"
-            switch.join_guest(guest, name, vnic, port, out)
+            switch.join_guest(port_of(guest, name), vnic, port, out)
             if PLATFORMS[plan.world.guests[guest].platform].late_ports:
                 place = Place(namespace, port)
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
-                queued = at_guest_port(guest, name, vnic, namespace, port, out)
+                queued = at_guest_port(port_of(guest, name), vnic, namespace, port, out)
                 claim = Claim(namespace, port, back_end_mac(vnic.mac))
                 member = LinkSet(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
                 rest = (up for _, up in _port_ups(switch, path, vnic, port))
@@ -259,7 +260,7 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
                 offloads = vnic.offloads == "default"
                 out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = Place(namespace, port)
-                out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
+                out.add(path, *at_guest_port(port_of(guest, name), vnic, namespace, port, out))
                 ups += _port_ups(switch, path, vnic, port)
                 continue
             link = interface(name, taken.setdefault(inside, set()))
@@ -267,7 +268,7 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             out.add(path, VethAdd((near, End(inside, link, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
             out.vnics[guest, name] = Place(inside, link)
             out.ports[f"{guest}/{name}"] = Place(namespace, port)
-            out.add(path, *at_guest_port(guest, name, vnic, namespace, port, out))
+            out.add(path, *at_guest_port(port_of(guest, name), vnic, namespace, port, out))
             ups += _port_ups(switch, path, vnic, port)
         for path, up in ups:
             out.add(path, up)
@@ -299,8 +300,10 @@ def _taps_at(
         switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
         port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
         offloads = vnic.offloads == "default"
-        switch.join_guest(guest, name, vnic, port, out)
+        queued = port_there(guest, name, host)
+        switch.join_guest(queued, vnic, port, out)
         out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
+        out.add(path, *at_guest_port(queued, vnic, namespace, port, out))
         found[name] = Place(namespace, port)
         for _, up in _port_ups(switch, path, vnic, port):
             out.add(path, up)

@@ -22,7 +22,6 @@ from virtlab.planner.moves import (
     POST_COPY,
     SHARED,
     asked_otherwise,
-    bound_to_its_port,
     disk_of_move,
     measured_by_its_clock,
     mode_of,
@@ -150,7 +149,6 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
             yield Refusal(own, "a switch that does not learn never sends to where it is", "let both learn")
         else:
             yield from _held_back(own, vnic, there, plan)
-        yield from bound_to_its_port(own, vnic, isolates=True)
 
 
 def _held_back(path: str, vnic: Vnic, there: str, plan: Plan) -> Iterator[Refusal]:

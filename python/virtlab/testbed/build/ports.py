@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs import HTB
 from virtlab.plan import Plan, Refusal, Vnic
-from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, port_of, with_port_links
+from virtlab.planner.moves import moves
+from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, with_port_links
 from virtlab.testbed.build import fabric
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.kernel import PortQueue
@@ -43,16 +44,14 @@ def as_built(plan: Plan, automatic: str) -> Plan:
     return with_port_links(plan, in_switch(plan, automatic))
 
 
-def at_guest_port(
-    guest: str, name: str, vnic: Vnic, namespace: str, link: str, out: Lowered
-) -> list[Operation]:
+def at_guest_port(port: str, vnic: Vnic, namespace: str, link: str, out: Lowered) -> list[Operation]:
     """The operations at a port whose queue is the kernel's, noted in `out.queues` for counters and read-back."""
-    if vnic.queue is None or (port_of(guest, name), "ab") in out.queues:
+    if vnic.queue is None or (port, "ab") in out.queues:
         return []  # Open vSwitch sets it up
     rate = vnic.port_rate_bit_per_s
     handles = kernel_queues.class_handles(vnic.queue)
     top = "1:" if rate is not None else kernel_queues.QUEUE
-    out.queues[port_of(guest, name), "ab"] = PortQueue(namespace, link, handles, top)
+    out.queues[port, "ab"] = PortQueue(namespace, link, handles, top)
     return list(kernel_queues.at_port(namespace, link, rate, vnic.queue))
 
 
@@ -66,6 +65,9 @@ def port_refusals(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if vnic.queue.kind not in QDISCS:
             continue  # which is refused wherever it stands
         if switched(vnic):
+            if guest in moves(plan):
+                reason = "the soft switch keeps the queue of a port where it is, and the guest moves"
+                yield Refusal(f"{path}.by", reason, "write 'by: kernel'")
             if vnic.port_rate_bit_per_s is None:
                 reason = (
                     "a port without a rate hands every frame on at once, and nothing waits in a soft switch"

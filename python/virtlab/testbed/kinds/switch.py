@@ -54,7 +54,7 @@ class BuiltSwitch:
         """What has it forward, once all ports are there."""
         return iter(())
 
-    def join_guest(self, guest: str, name: str, vnic: Vnic, link: str, out: Lowered) -> None:
+    def join_guest(self, port: str, vnic: Vnic, link: str, out: Lowered) -> None:
         """Notes a port towards a vNIC, with its queue where the program that runs the switch sets that up."""
 
     def join_uplink(self, link: str, *, shared: bool, mtu_bytes: int, names: set[str]) -> None:

@@ -11,7 +11,6 @@ from virtlab.catalogue.qos import QosQueue
 from virtlab.catalogue.queueing import TICK_NS, Spans, same
 from virtlab.errors import MachineError
 from virtlab.plan import QueueClass, Vnic
-from virtlab.planner.ports import port_of
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.applied import NOT_THERE, by_handle, differences, of_class, of_discipline
 from virtlab.testbed.queues.kernel import PortQueue
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 NOT_PASSED_ON = "write values that it passes on as they are, or 'vswitch: linux_bridge'"
 
 
-def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, out: Lowered) -> Qos | None:
+def at_ovs_port(port: str, vnic: Vnic, ovs: OvsBridge, link: str, out: Lowered) -> Qos | None:
     """What Open vSwitch's database says of the port; what only tc can say about it comes after its start.
 
     Frames find their queue by OpenFlow where the datapath keeps it and rules can name the port by an address behind it,
@@ -38,7 +37,7 @@ def at_ovs_port(guest: str, name: str, vnic: Vnic, ovs: OvsBridge, link: str, ou
     if qos is None:
         return LEFT_ALONE
     handles = qos.handles()
-    out.queues[port_of(guest, name), "ab"] = PortQueue(ovs.namespace, link, handles, ROOT)
+    out.queues[port, "ab"] = PortQueue(ovs.namespace, link, handles, ROOT)
     leaves = vnic.queue.classes or {"all": QueueClass(limit_packets=vnic.queue.limit_packets)}
     for number in range(len(qos.queues)):
         own = next((each for each, at in qos.names.items() if at == number), "all")

@@ -95,9 +95,9 @@ class OvsBridge(BuiltSwitch):
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
     joints: list[Joint] = field(default_factory=list)
 
-    def join_guest(self, guest: str, name: str, vnic: Vnic, link: str, out: Lowered) -> None:
+    def join_guest(self, port: str, vnic: Vnic, link: str, out: Lowered) -> None:
         """A port towards a vNIC, with a record of its queue."""
-        qos = at_ovs_port(guest, name, vnic, self, link, out)
+        qos = at_ovs_port(port, vnic, self, link, out)
         self.ports.append(Port(link, isolated=vnic.isolated, qos=qos))
 
     def join_uplink(self, link: str, *, shared: bool, mtu_bytes: int, names: set[str]) -> None:

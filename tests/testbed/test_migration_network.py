@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from typing import Any
 
@@ -138,10 +139,10 @@ def test_hosts_between_which_a_machine_is_copied_are_asked_for_echoes_before(
         Testbed().open(plan, worlds.Patient()).close()
 
 
-def cut() -> None:
-    """The wire of the destination's host carries nothing any more."""
+def cut(state: str = "down") -> None:
+    """The wire of the destination's host carries nothing any more; `up`: it does again."""
     (there,) = processes.named(b"-incoming")
-    enter = ["nsenter", "-t", str(there), "-n", "ip", "link", "set", "dev", "up", "down"]
+    enter = ["nsenter", "-t", str(there), "-n", "ip", "link", "set", "dev", "up", state]
     subprocess.run(enter, check=True)
 
 
@@ -258,13 +259,43 @@ def test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays(
     assert not processes.named(b"qemu-system-x86_64")
 
 
-def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def may_ask_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root's own processes may ask for pages here")
     if userfaults_missing() is not None:
         # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
         monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
         monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
+
+
+def test_a_machine_in_post_copy_is_recovered_over_a_new_connection_where_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_ask_for_pages(monkeypatch)
+    plan = over_links(
+        mode="post_copy",
+        downtime_limit_ns=None,
+        rate_byte_per_s=5_000_000,
+        timeout_ns=45 * S,
+        on_timeout="fail",
+        recover_after_ns=S // 2,
+    )
+
+    def interrupt() -> None:
+        cut()
+        threading.Timer(3.0, cut, ["up"]).start()
+
+    sink, outcome = played(plan, worlds.ActingSink(interrupt, at="go.started", later_s=2.5))
+    recovered = [event.t_ns for event in sink.events if event.what == "go.recovered"]
+    resumed = next(event.t_ns for event in sink.events if event.what == "go.resumed")
+    assert len(recovered) == 1
+    assert resumed < recovered[0]
+    check_it_is_there(sink, outcome)
+    assert not processes.named(b"qemu-system-x86_64")
+
+
+def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_ask_for_pages(monkeypatch)
     plan = over_links(
         mode="post_copy",
         downtime_limit_ns=None,

@@ -1290,6 +1290,7 @@ class MigrateAction(TypedDict, total=False):
     compression: Literal["xbzrle", "zlib", "zstd"] | str
     connections: int | str
     disk: Literal["shared", "mirrored"] | str
+    recover_after: str
 
 
 class CallActionAfter(TypedDict, total=False):

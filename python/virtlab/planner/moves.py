@@ -192,6 +192,9 @@ def not_of_its_mode(path: str, action: Action) -> Iterator[Refusal]:
                 yield Refusal(
                     f"{path}.{name}", f"'{mode}' has no rounds", f"remove it, or write 'mode: {MODE}'"
                 )
+    if mode != POST_COPY and action.recover_after_ns is not None:
+        reason = f"a guest that moves by '{mode}' runs on where it was if its copy breaks"
+        yield Refusal(f"{path}.recover_after", reason, f"remove it, or write 'mode: {POST_COPY}'")
     if action.connections is not None and not 2 <= action.connections <= CONNECTIONS_MAX:
         reason = f"{action.connections} connections are not what QEMU copies by"
         yield Refusal(f"{path}.connections", reason, f"write a number from 2 to {CONNECTIONS_MAX}")

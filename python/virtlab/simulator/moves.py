@@ -258,6 +258,9 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.compression is not None:
         reason = "the model knows how much memory a guest has and writes, and not how much of it compresses"
         yield Refusal(f"{path}.compression", reason, "remove it, or run the file on the testbed")
+    if action.recover_after_ns is not None:
+        reason = "no copy breaks in the simulator"
+        yield Refusal(f"{path}.recover_after", reason, "remove it, or run the file on the testbed")
     if action.auto_converge and (serves := _served(plan, str(action.guest))) is not None:
         reason = f"the model slows what a guest writes, and not '{serves}', which it serves"
         yield Refusal(f"{path}.auto_converge", reason, "remove it, or run the file on the testbed")

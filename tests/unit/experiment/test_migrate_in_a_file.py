@@ -57,6 +57,11 @@ def test_every_key_is_in_the_plan(tmp_path: Path) -> None:
         4,
     )
     assert (action.timeout_ns, action.on_timeout) == (30_000_000_000, "cancel")
+    asked = loaded(
+        tmp_path,
+        f"{move.replace('pre_copy', 'post_copy')}, recover_after: 2 s, timeout: 30 s, on_timeout: fail",
+    )
+    assert plan_run(asked, asked.points()[0], 0).timeline[1].recover_after_ns == 2_000_000_000
 
 
 @pytest.mark.parametrize(

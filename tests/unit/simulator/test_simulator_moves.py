@@ -514,6 +514,7 @@ ASKED = (
         ("mode: hot, auto_converge: true", "", "auto_converge", "'hot' has no rounds"),
         ("mode: post_copy, connections: 4", "", "connections", "one by one"),
         ("connections: 99", "", "connections", "99 connections"),
+        ("mode: post_copy, recover_after: 2 s, on_timeout: fail", "", "recover_after", "no copy breaks"),
     ],
 )
 def test_what_the_model_does_not_know_is_refused(move: str, more: str, path: str, words: str) -> None:

@@ -122,6 +122,7 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (move(mode="hot", rounds_limit=3), "timeline.go.rounds_limit", "'hot' has no rounds"),
         (move(mode="hot", auto_converge=True), "timeline.go.auto_converge", "'hot' has no rounds"),
         (move(mode="hot", downtime_limit_ns=10**8), "timeline.go.downtime_limit", "'hot' has no rounds"),
+        (move(recover_after_ns=10**9), "timeline.go.recover_after", "write 'mode: post_copy'"),
         (move(connections=17), "timeline.go.connections", "a number from 2 to 16"),
         (move(compression="zstd"), "timeline.go.compression", "'connections: 2'"),
         (move(compression="xbzrle", connections=2), "timeline.go.compression", "remove 'connections'"),

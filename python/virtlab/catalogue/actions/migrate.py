@@ -18,5 +18,6 @@ MIGRATE = TimelineAction(
         "compression",
         "connections",
         "disk",
+        "recover_after",
     ),
 )

@@ -36,6 +36,7 @@ def read_move(
         ("compression", "compression", COMPRESSION.parse),
         ("connections", "connections", COUNT.parse),
         ("disk", "disk", DISK.parse),
+        ("recover_after", "recover_after_ns", POSITIVE_DURATION.parse),
     ):
         if key in values:
             try:

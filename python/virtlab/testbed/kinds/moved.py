@@ -33,6 +33,7 @@ class Moved:
     looks: tuple[Look, ...] = field(default=())
     entries: tuple[tuple[int, str], ...] | None = None  # fixed entries that were changed, and when
     disk_bytes: int | None = None  # of its disk, what was copied; None: nothing had to be
+    recovered: tuple[int, ...] = ()  # when its pages came again over a new connection
     boot: tuple[int, int] | None = None  # when it was off, and on again: of one that was not copied
 
     @property

@@ -64,6 +64,7 @@ from virtlab.testbed.platforms.qemu.moving import (
     prepare,
 )
 from virtlab.testbed.platforms.qemu.platform import flavour_of
+from virtlab.testbed.platforms.qemu.recovery import Recovery
 
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
 CARRIER_TIMEOUT_S = 60.0
@@ -542,6 +543,8 @@ class Machines(Running):
         if disk_of_move(self.plan, action) == MIRRORED and leg.copied is not None:
             rate = action.bandwidth_byte_per_s or BANDWIDTH_BYTE_PER_S
             move.mirror = Mirror(guest, self.monitor(guest), leg.copied, rate)
+        if action.recover_after_ns is not None:
+            move.recovery = Recovery(self.monitor(guest), there.monitor, there.uri, action.recover_after_ns)
         self.moving.under_way[action.id] = move
         move.begin(self.control, self.now)
 

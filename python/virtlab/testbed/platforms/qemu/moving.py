@@ -32,6 +32,7 @@ from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.itinerary import Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, withdraw
 from virtlab.testbed.platforms.qemu.monitor import Asked, Monitor
+from virtlab.testbed.platforms.qemu.recovery import BREAK, IN_POST_COPY, Recovery
 
 if TYPE_CHECKING:
     from virtlab.testbed.kinds.switch import RunningSwitches
@@ -47,11 +48,10 @@ HEARD_S = 0.2  # for which a look waits: in the pause QEMU hears nothing while i
 LOOK_S = 0.01
 ONCE_MORE_S = 0.001  # as its clients wait
 UNHEARD = "unheard"
-BREAK = {"instances": [{"type": "migration"}]}  # QEMU's connections of the copy, by its `yank`
 COMPLETED = "completed"
 ACTIVE, FAILED = "active", "failed"
 OVER = frozenset({COMPLETED, FAILED, "cancelled"})
-ELSEWHERE = frozenset({COMPLETED, "postcopy-active"})  # it runs at the source no more
+ELSEWHERE = frozenset({COMPLETED, IN_POST_COPY})  # it runs at the source no more
 FORCED_MS = 2_000_000  # a downtime limit that nothing exceeds: QEMU's largest
 CURE = "see the console of the guest; on a busy machine lower the dirty rate, or raise the bandwidth"
 _NS_PER_US = 1000
@@ -88,6 +88,7 @@ class Move:
     there: bool = False  # it runs at the destination, and is reached there
     asked: Asked | None = None  # how far it is, and QEMU has not answered
     mirror: Mirror | None = None  # of its disk, if that has to be copied
+    recovery: Recovery | None = None  # of a copy that breaks, if it shall be
 
     @property
     def mode(self) -> str:
@@ -153,6 +154,8 @@ class Move:
         state = str(said.get("status"))
         if state in ELSEWHERE and not self.there and not self._continue(control):
             return FAILED
+        if self.recovery is not None and memory:
+            self.recovery.look(state, int(memory["transferred"]), now())
         if (
             state not in OVER
             and not self.there
@@ -224,6 +227,7 @@ class Move:
             int(said.get("setup-time", 0)) * 1_000_000 + waited_ns,
             tuple(self.looks),
             disk_bytes=self.mirror.sent_bytes if self.mirror is not None else None,
+            recovered=tuple(self.recovery.recovered_ns) if self.recovery is not None else (),
         )
 
     def give_up(self, control: Control) -> None:

@@ -46,6 +46,8 @@ def end(trial: Playing, action: Action) -> int | None:
         moved = replace(moved, resumed_at_ns=now_ns, total_ns=now_ns - moved.began_ns)
     trial.tell(f"{action.id}.paused", moved.paused_at_ns, {"guest": guest})
     trial.tell(f"{action.id}.resumed", moved.resumed_at_ns, {"guest": guest, "pause_ns": moved.pause_ns})
+    for at_ns in moved.recovered:
+        trial.tell(f"{action.id}.recovered", at_ns, {"guest": guest})
     rows = _rows(moved)
     for at_ns, where in moved.entries or ():
         trial.tell(f"{action.id}.entry", at_ns, {"guest": guest, "where": where})

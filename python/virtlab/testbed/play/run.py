@@ -52,6 +52,7 @@ POLL_S = 0.2
 BUSY_POLL_S = 0.02  # while the timeline waits for a service
 MOST_REASONS = 1000  # that are distinguished
 COMMAND_END_S = 2.0  # within which the end of a killed command is reported
+BROKEN_S = 2.0  # for the answer of a probe after an error
 
 
 class CancelledError(Exception):
@@ -101,7 +102,7 @@ class Pass:
         ticks = idle.ticks()
         self.site.compare_clocks()
         timeline = Timeline(self.plan, self.site.now())
-        cancelled = False
+        cancelled = whole = False
         self.guests.read_clocks()
         try:
             self.guests.renew(self.observe)
@@ -140,8 +141,10 @@ class Pass:
             if not cancelled:
                 self._collect()
             self._note_deaths()
+            whole = True
         finally:
-            self._disarm()
+            # After an error the world is taken down, and who does not answer then is where the error was.
+            self._disarm(CALL_TIMEOUT_S if whole else BROKEN_S)
         for name, content in self.guests.artefacts():
             self.sink.artefact(name, [content])
         self._judge_switch()
@@ -525,13 +528,14 @@ class Pass:
         take = partial(self._take_messages, self._hear_late)
         Collection(self, self._blocks, take, self._fail).collect()
 
-    def _disarm(self) -> None:
+    def _disarm(self, timeout_s: float) -> None:
         if not self.control.open:
             return
         for sides in self.sides.values():
             for side in sides:
                 try:
-                    self.control.call("disarm", {"role": side.role}, channel=side.channel)
+                    request = {"role": side.role}
+                    self.control.call("disarm", request, channel=side.channel, timeout_s=timeout_s)
                 except AgentError:
                     continue  # its probe is gone, which was reported
 

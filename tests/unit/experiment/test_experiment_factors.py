@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment, load_text
 
 BASE = """
@@ -135,3 +136,23 @@ def test_a_range_speaks_the_unit_of_its_step(written: str, expected: tuple[str, 
 def test_a_plain_dollar_brace_is_written_doubled() -> None:
     experiment = load_text(BASE + "collect: {counters: ['$${load} is ${load}']}\n")
     assert experiment.study(experiment.points()[1]).collect.counters == ["${load} is 10 kB"]
+
+
+def test_a_level_that_is_nothing_leaves_its_key_out() -> None:
+    """Its parameter has its default then; the same file with that default written is the same study."""
+    text = BASE.replace("factors:", "factors:\n  spaced: {usual: {gap: null}, wide: {gap: 40 ms}}").replace(
+        "to: h2.g1}", 'to: h2.g1, interval: "${spaced.gap}"}', 1
+    )
+    experiment = load_text(text)
+    found = {
+        str(point.levels["spaced"]): experiment.study(point).roles["probe"].parameters["interval_ns"]
+        for point in experiment.points()
+    }
+    plain = load_text(BASE)
+    usual = plain.study(plain.points()[0]).roles["probe"].parameters["interval_ns"]
+    assert found == {"usual": usual, "wide": 40_000_000}
+
+
+def test_nothing_that_is_written_where_it_is_used_is_still_a_mistake() -> None:
+    with pytest.raises(ExperimentError, match="interval"):
+        load_text(BASE.replace("to: h2.g1}", "to: h2.g1, interval: null}", 1))

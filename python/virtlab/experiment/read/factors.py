@@ -379,12 +379,18 @@ def _value_of(level: Node, key: str) -> Node | None:
 
 
 def substitute(node: Node, factors: Mapping[str, Factor], point: Levels) -> Node:
-    """The node with its references replaced by the point's levels; references must have been checked."""
+    """The node with its references replaced by the point's levels; references must have been checked.
+
+    A key whose whole value refers to nothing (`null`) is left out, so that a level can be without a parameter.
+    """
     value = node.value
     if isinstance(value, dict):
         children = {key: substitute(child, factors, point) for key, child in value.items()}
         if all(children[key] is child for key, child in value.items()):
             return node
+        children = {
+            key: child for key, child in children.items() if child.value is not None or child is value[key]
+        }
         return Node(children, node.line, node.column, node.text, node.quoted, node.origin, node.keys)
     if isinstance(value, list):
         items = [substitute(child, factors, point) for child in value]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from virtlab.analysis.accounted import accounted
 from virtlab.analysis.claims import ordered
 from virtlab.analysis.effects import effects_of
 from virtlab.analysis.goals import Goals
@@ -26,7 +27,7 @@ from virtlab.report.gather.distributions.over_time import over_time_of
 from virtlab.report.gather.distributions.recurrence import recurring_of
 from virtlab.report.gather.distributions.samples import declare_windows
 from virtlab.report.gather.fairness import axis_of_experiment
-from virtlab.report.gather.gathered import Design, Gathered, Origin, Samples, Source, World
+from virtlab.report.gather.gathered import Design, Gathered, Influences, Origin, Samples, Source, World
 from virtlab.report.gather.goals import goal_notes, luck_notes, with_goals
 from virtlab.report.gather.migrations import moves_of
 from virtlab.report.gather.model import Factor, RunRow
@@ -151,7 +152,10 @@ def gather(
         results=results,
         samples=samples,
         searches=searches_of(used, varying),
-        effects=effects_of(table, {one.point: one.plan for one in used}, repeat.confidence),
+        influences=Influences(
+            effects_of(table, {one.point: one.plan for one in used}, repeat.confidence),
+            accounted(table, {factor.name: factor.levels for factor in varying}, repeat.confidence),
+        ),
         world=World(
             plan=largest_plan(used),
             machine=conditions.machine(dataset, records),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from virtlab.analysis.accounted import Accounted
 from virtlab.analysis.effects import Effect
 from virtlab.report.gather.around_moves import Around
 from virtlab.report.gather.distributions.histograms import Histogram
@@ -101,6 +102,14 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Influences:
+    """What factors do, beside the values of their levels."""
+
+    effects: tuple[Effect, ...] = ()  # of one more switch, and of one more guest
+    accounted: tuple[Accounted, ...] = ()  # the share of each factor
+
+
+@dataclass(frozen=True, slots=True)
 class Gathered:
     """Everything a report says, from one dataset."""
 
@@ -111,7 +120,7 @@ class Gathered:
     results: tuple[Result, ...]
     samples: Samples
     searches: tuple[Searched, ...]  # one of each design point
-    effects: tuple[Effect, ...]  # of one more switch, and of one more guest
+    influences: Influences
     world: World
     source: Source
     notes: tuple[str, ...] = ()

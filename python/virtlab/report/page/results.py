@@ -20,6 +20,7 @@ from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.selection import HEALTH, LEADING, leads, primary
 from virtlab.report.page.section import Pictures, drawn, section, titled
+from virtlab.report.tables.accounted import accounted_table
 from virtlab.report.tables.benchmarks import tests_table
 from virtlab.report.tables.comparison import difference_table
 from virtlab.report.tables.effects import effects_table
@@ -74,8 +75,15 @@ class _Results:
             )  # fmt: skip
         if tiers["health"]:
             yield self._health(tiers["health"])
-        if self.data.effects:
+        if self.data.influences.effects:
             yield self._effects()
+        if self.data.influences.accounted:
+            yield section(
+                "accounted", "What each factor accounts for", short="factors", table=accounted_table(self.data),
+                about="All combinations of levels have the same weight. A factor's share is the variance of the means at "
+                "its levels; 'together' is what factors do beyond their sum, 'runs' what differs at equal levels. They "
+                "add up to the whole. Shares are of these levels: others would give others.",
+            )  # fmt: skip
 
     def _tiers(self) -> dict[str, Groups]:
         """Metrics in the order of the page: a section each, a section per role, and those of the measuring itself."""

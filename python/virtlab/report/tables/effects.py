@@ -27,7 +27,7 @@ class _Step:
 def effects_table(data: Gathered) -> tuple[Block, int]:
     """The table, averages first, and how many settings it leaves out."""
     steps: dict[tuple[str, ...], _Step] = {}
-    for one in data.effects:
+    for one in data.influences.effects:
         levels = {name: level for name, level in one.levels.items() if name in data.design.varying}
         where = "on average" if one.average else point_words(levels, "always")
         key = (one.what, str(one.factor), str(one.before), str(one.after), where, one.realisation)
@@ -35,20 +35,20 @@ def effects_table(data: Gathered) -> tuple[Block, int]:
     ordered = sorted(steps.values(), key=lambda step: (step.first.what != "switch", not step.first.average))
     averages = [step for step in ordered if step.first.average]
     single = [step for step in ordered if not step.first.average]
-    split = len({one.realisation for one in data.effects}) > 1
+    split = len({one.realisation for one in data.influences.effects}) > 1
     columns: list[Column[_Step]] = [
         Column("one more", lambda step: ADDED.get(step.first.what, ADDED["guest"])),
         Column("from", lambda step: f"{step.first.factor} {step.first.before} to {step.first.after}"),
         Column("where", lambda step: step.where),
         *([Column(REALISATION, lambda step: step.first.realisation)] if split else []),
-        *(_column(data, path) for path in dict.fromkeys(str(one.path) for one in data.effects)),
+        *(_column(data, path) for path in dict.fromkeys(str(one.path) for one in data.influences.effects)),
     ]
     caption = "Effect of one more switch and of one more guest on every host, with its interval"
     return table(columns, [*averages, *single[:ROWS_MAX]], caption=caption), max(0, len(single) - ROWS_MAX)
 
 
 def _column(data: Gathered, path: str) -> Column[_Step]:
-    of_path = [one for one in data.effects if str(one.path) == path]
+    of_path = [one for one in data.influences.effects if str(one.path) == path]
     shown = display(of_path[0].path.unit, [abs(one.estimate.point) for one in of_path])
     return number(path, lambda step: _text(step.by_path[path], shown) if path in step.by_path else absent())
 

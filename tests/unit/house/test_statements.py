@@ -31,6 +31,7 @@ PLATFORMS = {  # study -> platform in `where` -> what a claim about it names
     "virtual-routers": {"VMware": "vmware", "Hyper-V": "hyperv"},
 }
 STUDIES = [
+    "distributed-storage",
     "forwarding-fairness",
     "hypervisor-application",
     "over-allocation",

@@ -1,0 +1,92 @@
+"""The study of distributed storage: its world is the source's, its quick form is one that the testbed plays, and what a
+recovery takes follows from what the file says.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from tests.shipped import shipped
+
+from virtlab.experiment import Experiment
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+
+ROOT = Path(__file__).parents[3]
+STUDY = ROOT / "experiments" / "distributed-storage"
+AT_FULL_SIZE = ("published.yaml", "mix.yaml", "recovery.yaml", "lookup.yaml")
+GBIT = 10**9
+SCALE = 1000  # the source's data over those of recovery.yaml
+
+
+def plans(experiment: Experiment) -> list[Plan]:
+    return [plan_run(experiment, point, 0) for point in experiment.points()]
+
+
+def stated(fact: str) -> float:
+    """A number of the source's set-up."""
+    with (ROOT / "published" / "distributed_storage_facts.csv").open(newline="") as table:
+        (value,) = {row["value"] for row in csv.DictReader(table) if row["fact"] == fact}
+    return float(value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AT_FULL_SIZE)
+def test_the_world_at_full_size_is_that_of_the_source(name: str) -> None:
+    experiment = shipped(STUDY / name)
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    rates = sorted(link.rate_bit_per_s for link in plan.world.links.values())
+    assert rates == [
+        *[GBIT] * int(stated("storage nodes")),
+        *[10 * GBIT] * int(stated("links load generators to central switch")),
+        *[20 * GBIT] * int(stated("links proxies to central switch")),
+        *[40 * GBIT] * int(stated("links central switch to edge switches")),
+    ]
+    assert len(plan.world.switches) == stated("switches")
+    (disk,) = {guest.disk.rate_byte_per_s for guest in plan.world.guests.values() if guest.disk}
+    assert disk == 100_000_000 * stated("disks per node")
+
+
+@pytest.mark.slow
+def test_every_choice_varies_with_every_other_in_what_separates_them() -> None:
+    """Nothing but lookup, path and cache differs, and each combination is there once."""
+    for name in ("quick.yaml", "full.yaml", "lookup.yaml"):
+        experiment = shipped(STUDY / name)
+        found = plans(experiment)
+        choices = []
+        for plan in found:
+            parameters = plan.world.services["depot"].parameters
+            choices.append((parameters["lookup"], parameters["written_by"], parameters["ack"]))
+        assert len(set(choices)) == len(choices)
+        lookups, writers, acks = (set(one) for one in zip(*choices, strict=True))
+        assert len(choices) == len(lookups) * len(writers) * len(acks)
+        assert writers == {"client", "primary", "proxy"}
+        assert len({plan.model_dump_json(include={"roles", "timeline"}) for plan in found}) == 1
+
+
+@pytest.mark.slow
+def test_what_a_recovery_takes_follows_from_the_file_in_closed_form() -> None:
+    """Both copies' share of the node at its rate, its partitions at their cost, its link at what payload it carries."""
+    experiment = shipped(STUDY / "recovery.yaml")
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    services = {
+        str(point.levels["system"]): plan_run(experiment, point, 0).world.services[
+            str(point.levels["system"])
+        ]
+        for point in experiment.points()
+    }
+    fill = plan.roles["fill"].parameters
+    nodes = stated("storage nodes")
+    held = {name: 1e9 * one.parameters["copies"] / nodes for name, one in services.items()}
+    assert fill["count"] * 250_000 == 1e9
+    swift = services["swift"].parameters
+    published = {"unstructured": 1110, "structured": 1320, "swift": 35_490, "gluster": 66_480}
+    found = {
+        "unstructured": held["unstructured"] / (0.94 * GBIT / 8),
+        "structured": held["structured"] / services["structured"].parameters["recovery_byte_per_s"],
+        "swift": swift["partitions"] * swift["copies"] / nodes * swift["scan_ns"] / 1e9,
+        "gluster": held["gluster"] / services["gluster"].parameters["recovery_byte_per_s"],
+    }
+    assert {name: SCALE * seconds for name, seconds in found.items()} == pytest.approx(published, rel=0.06)

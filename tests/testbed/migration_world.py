@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 import testbed_world as worlds
 
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner.copying import addressed
 from virtlab.testbed import Testbed
+from virtlab.testbed.build.moves import userfaults_missing
 
 S = 1_000_000_000
+ASKED = "VIRTLAB_TEST_FAULTS"
+on_demand = pytest.mark.skipif(
+    os.environ.get(ASKED) != "1", reason="'make faults' breaks moves in every phase"
+)
 RATE_BIT_PER_S = 200_000_000
 
 
@@ -91,6 +98,24 @@ def written_to(plan: Plan, **parameters: int) -> Plan:
     ]
     values["collect"]["packets"] = ["probe", "memory"]
     values["collect"]["series"] = [{"source": "guest.dirty_rate", "every_ns": S}]
+    return Plan.model_validate(values)
+
+
+def allow_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has post-copy work where the machine forbids it to others than root."""
+    if os.geteuid() != 0:
+        pytest.skip("only root's own processes may ask for pages here")
+    if userfaults_missing() is not None:
+        # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
+        monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
+        monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
+
+
+def slowed(plan: Plan, link: str, rate_bit_per_s: int, after: dict[str, Any]) -> Plan:
+    """The Plan in which a link gets another rate in mid-run."""
+    values = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    args = {"rate_bit_per_s": rate_bit_per_s}
+    values["timeline"].append({"id": "slow", "do": "set", "link": link, "args": args, "after": after})
     return Plan.model_validate(values)
 
 

@@ -176,7 +176,7 @@ impl Moves {
     /// An action has a guest move from now on.
     pub fn begin(&mut self, action: usize, guest: usize, network: &mut Network) {
         let Some(given) = self.given.get(&action).cloned() else { return };
-        if self.open().next().is_none() {
+        if !self.any() {
             let now_ns = network.now_ns;
             (self.looked_ns, self.seen_ns, self.sampled_ns) = (now_ns, now_ns, now_ns);
             for line in &mut self.lines {
@@ -202,6 +202,18 @@ impl Moves {
 
     fn open(&self) -> impl Iterator<Item = &Move> {
         self.all.values().filter(|one| !one.over)
+    }
+
+    /// Whether a guest is on its way.
+    pub fn any(&self) -> bool {
+        self.open().next().is_some()
+    }
+
+    /// Both directions of a link have another rate.
+    pub fn set_rate(&mut self, link: &str, rate_bit_per_s: u64) {
+        for line in self.lines.iter_mut().filter(|line| line.link == link) {
+            line.capacity.octets_per_s = rate_bit_per_s as f64 / BITS;
+        }
     }
 
     /// Time passes, and copies with it; processors pay for what was sent.

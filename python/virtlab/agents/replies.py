@@ -259,6 +259,7 @@ SHAPES: Mapping[str, Any] = {
     "stop": Instant,
     "reset": Instant,
     "move": Instant,
+    "rate": Instant,
     "live": Live,
     "collect": Collected,
     "counters": Counted,

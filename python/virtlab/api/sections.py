@@ -1177,6 +1177,7 @@ class SetAction(TypedDict, total=False):
     timeout: str
     on_timeout: Literal["fail", "cancel", "censor"]
     role: str
+    link: str
     parameter: str
     value: Any
 

@@ -171,7 +171,7 @@ class Resolver:
         )
         timeline, windows = self._once(
             "timeline", (*NETWORK, "roles", "services", "timeline", "windows"), point,
-            lambda own, _: _timeline(own, roles, guests, services),
+            lambda own, _: _timeline(own, roles, guests, services, network[0] if network else None),
         )  # fmt: skip
         self._once("kept", ("roles", "timing", "timeline", "collect"), point, lambda own, _: _check_kept(own))
         search = self._once(
@@ -285,9 +285,11 @@ def _timeline(
     roles: Mapping[str, RoleSpec],
     guests: list[str] | None,
     services: Mapping[str, ServiceSpec],
+    wiring: Wiring | None,
 ) -> tuple[tuple[ActionSpec, ...] | None, dict[str, tuple[str, str]] | None]:
     watch = findings.watch()
-    timeline = read_timeline(findings, roles, guests, services)
+    links = None if wiring is None else {name: cable.spec.rate for name, cable in wiring.cables.items()}
+    timeline = read_timeline(findings, roles, guests, services, links)
     if watch.wrong:
         return timeline, read_windows(findings, None)
     actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]

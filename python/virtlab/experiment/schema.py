@@ -412,7 +412,8 @@ def _action() -> Schema:
         ]
     }
     own: Schema = {
-        "role": {"type": "string"}, "guest": {"type": "string"}, "parameter": {"type": "string"}, "value": {},
+        "role": {"type": "string"}, "guest": {"type": "string"}, "link": {"type": "string"},
+        "parameter": {"type": "string"}, "value": {},
         "for": _or_reference(dict(DURATION.schema)), "until": {"type": "object"},
         "service": {"type": "string"}, "op": {"type": "string"}, "args": {"type": "object"},
         "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},

@@ -345,6 +345,7 @@ class Action(Noun):
     role: str | None = None
     guest: str | None = None
     service: str | None = None
+    link: str | None = None
     to: str | None = None
     mode: str | None = None
     op: str | None = None

@@ -20,7 +20,7 @@ from virtlab.planner.copying import host_mistakes
 from virtlab.planner.disks import disk_mistakes
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
 from virtlab.planner.moves import writers
-from virtlab.planner.ports import queues
+from virtlab.planner.ports import is_port, queues
 from virtlab.planner.swap import swap_mistakes
 from virtlab.planner.wiring import Wiring
 
@@ -432,6 +432,8 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
     if declared is None or why is not None:
         able = playable() if declared is None else played(ACTIONS, arm)
         yield _refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(able)}")
+    elif action.do == SET.name and action.link is not None:
+        yield from _slowed(path, plan, action)
     elif "role" in declared.keys and action.role not in plan.roles:
         yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
     elif "guest" in declared.keys and action.guest not in plan.world.guests:
@@ -480,6 +482,21 @@ def _tuned(path: str, action: Action, role: Role) -> Iterator[Refusal]:
         if parameter not in least or not isinstance(value, int) or value < least[parameter]:
             cure = f"set {' or '.join(least)} to a whole number" if least else "stop the role instead"
             yield Refusal(f"{path}.args", f"cannot set {parameter} to {value!r} while the role runs", cure)
+
+
+def _slowed(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
+    """What is wrong with the rate that a link gets."""
+    link = plan.world.links.get(str(action.link))
+    if link is None or is_port(str(action.link), link):
+        yield Refusal(f"{path}.link", f"there is no link '{action.link}'", "name a link of the Plan")
+        return
+    rate = action.args.get("rate_bit_per_s")
+    if set(action.args) != {"rate_bit_per_s"} or not isinstance(rate, int) or rate < 1:
+        cure = "set rate_bit_per_s to a whole number, and nothing else"
+        yield Refusal(f"{path}.args", f"cannot set {action.args!r} of a link", cure)
+    elif rate > link.rate_bit_per_s:
+        reason = f"link '{action.link}' has {link.rate_bit_per_s} bit/s, and can be slowed only"
+        yield Refusal(f"{path}.args", reason, "give the link that rate, and slow it down at the beginning")
 
 
 def _event(path: str, event: str, actions: Mapping[str, str]) -> Iterator[Refusal]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import ACTIONS, CALL, MIGRATE, RUN, START, STOP, WAIT
+from virtlab.catalogue.actions import CALL, MIGRATE, RUN, START, STOP, WAIT
 from virtlab.experiment import Study
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.timeline import ActionSpec, TriggerSpec
@@ -33,7 +33,7 @@ def timeline_of(study: Study) -> Actions:
     idle = {
         action.id
         for action in study.timeline
-        if "role" in ACTIONS[action.do].keys and not study.roles[action.fields["role"]].active
+        if action.fields.get("role") is not None and not study.roles[action.fields["role"]].active
     }
     return tuple(_without_idle(action, idle) for action in study.timeline)
 

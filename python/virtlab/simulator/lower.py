@@ -393,8 +393,9 @@ def _ends(
 def _action(
     plan: Plan, action: Action, roles: Mapping[str, int], guests: Mapping[str, int]
 ) -> dict[str, Any]:
+    args = action.args if action.link is None else {**action.args, "link": action.link}
     return {
-        **step(action), "do": action.do, "args": action.args, "for_ns": action.for_ns or 0,
+        **step(action), "do": action.do, "args": args, "for_ns": action.for_ns or 0,
         "role": None if action.role is None else roles[action.role],
         "guest": guests.get(action.guest or ""),
         **({"program": deeds(plan, action)} if action.do == EXEC.name else {}),

@@ -187,6 +187,10 @@ impl Switch {
                 self.player.as_mut().context("configure comes before move")?.relocate(&forwarding)?;
                 Ok(json!({"t_ns": clock::raw()}))
             }
+            Request::Rate { link, bit_per_s } => {
+                self.player.as_mut().context("configure comes before rate")?.set_rate(&link, bit_per_s)?;
+                Ok(json!({"t_ns": clock::raw()}))
+            }
             Request::Stats {} => {
                 let mut report = self.player.as_mut().context("configure comes before stats")?.stats();
                 report["t_ns"] = json!(clock::raw());

@@ -133,6 +133,18 @@ impl Player {
         Ok(())
     }
 
+    /// A link sends frames that start from now on at a rate in bit/s.
+    ///
+    /// # Errors
+    /// When there is no such link, or the rate is zero.
+    pub fn set_rate(&mut self, link: &str, bit_per_s: u64) -> anyhow::Result<()> {
+        for direction in ["ab", "ba"] {
+            let line = self.fabric.line(link, direction).filter(|_| bit_per_s > 0);
+            self.fabric.set_rate(line.context("no such link, or no rate")?, bit_per_s);
+        }
+        Ok(())
+    }
+
     /// Counters and lateness begin again at zero.
     pub fn reset(&mut self) {
         for port in &mut self.ports {

@@ -29,6 +29,8 @@ pub enum Request {
     Reset {},
     /// Stations move: by switch, the ports that their static entries name from now on.
     Move { forwarding: BTreeMap<String, BTreeMap<Mac, String>> },
+    /// A link sends at a rate from now on, both ways.
+    Rate { link: String, bit_per_s: u64 },
     /// Keep the next arrivals and departures.
     Record {
         /// How many arrivals.

@@ -327,7 +327,7 @@ pub enum Act {
     Run,
     /// A role's traffic ends.
     Stop,
-    /// A parameter of a role changes.
+    /// A parameter of a role changes, or the rate of a link.
     Set,
     /// Time passes.
     Wait,
@@ -427,7 +427,7 @@ pub struct Action {
     /// Place of the guest.
     #[serde(default)]
     pub guest: Option<usize>,
-    /// Parameters to set, or how a guest moves.
+    /// Parameters to set, a link and its rate, or how a guest moves.
     #[serde(default)]
     pub args: Map<String, Value>,
     /// What a program does, one after the other; absent: it cannot run.
@@ -451,6 +451,13 @@ pub struct Action {
 }
 
 impl Action {
+    /// The link whose rate it sets, in bit/s.
+    #[must_use]
+    pub fn slows(&self) -> Option<(&str, u64)> {
+        let value = |name: &str| self.args.get(name).filter(|_| self.act == Act::Set);
+        Some((value("link")?.as_str()?, value("rate_bit_per_s")?.as_u64()?))
+    }
+
     /// The part of it that the timeline needs.
     #[must_use]
     pub fn step(&self) -> Step {

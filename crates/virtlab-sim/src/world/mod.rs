@@ -553,6 +553,13 @@ impl World {
                 }
                 self.note(&format!("{id}.done"));
             }
+            (Act::Set, None) => {
+                self.note(&format!("{id}.started"));
+                if let Some((link, rate)) = action.slows() {
+                    self.set_rate(link, rate);
+                }
+                self.note(&format!("{id}.done"));
+            }
             (Act::Exec, _) => {
                 self.note(&format!("{id}.started"));
                 self.go_on_with(index);

@@ -23,6 +23,20 @@ impl World {
         self.go_on_moving();
     }
 
+    /// A link has another rate from now on, for frames and for copies.
+    pub(super) fn set_rate(&mut self, link: &str, rate_bit_per_s: u64) {
+        self.under_way.moves.pass(&mut self.network);
+        for line in
+            ["ab", "ba"].into_iter().filter_map(|way| self.network.line(link, way)).collect::<Vec<_>>()
+        {
+            self.network.set_rate(line, rate_bit_per_s);
+        }
+        self.under_way.moves.set_rate(link, rate_bit_per_s);
+        if self.under_way.moves.any() {
+            self.go_on_moving();
+        }
+    }
+
     /// Lets happen what has by now, and looks when something else will.
     pub(super) fn go_on_moving(&mut self) {
         let now_ns = self.network.now_ns;

@@ -1,11 +1,11 @@
-"""`set`: a tunable parameter of a role takes another value while its traffic continues."""
+"""`set`: a tunable parameter of a role takes another value while its traffic continues, or a link another rate."""
 
 from virtlab.catalogue.declaration import TimelineAction
 
 SET = TimelineAction(
     name="set",
-    meaning="a tunable parameter of a role changes while it runs",
+    meaning="a tunable parameter of a role, or the rate of a link, changes while the run plays",
     events=frozenset({"started", "done"}),
-    keys=("role", "parameter", "value"),
+    keys=("role", "link", "parameter", "value"),
     to_role="tunes",
 )

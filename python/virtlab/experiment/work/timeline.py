@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from virtlab.catalogue.actions import ACTIONS, EVENTS, WAIT, playable
-from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, choice, shown
+from virtlab.catalogue.actions import ACTIONS, EVENTS, SET, WAIT, playable
+from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, RATE, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
@@ -20,10 +20,11 @@ from virtlab.experiment.work.moves import read_move
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
 from virtlab.lazy import pattern
-from virtlab.units import nearest
+from virtlab.units import Bitrate, nearest
 
 _EVENT = pattern(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")
+OF_LINK = "rate"  # what can be set of a link
 
 
 class TriggerSpec(NamedTuple):
@@ -53,8 +54,9 @@ def read_timeline(
     roles: Mapping[str, RoleSpec],
     guests: list[str] | None,
     services: Mapping[str, ServiceSpec],
+    links: Mapping[str, int] | None = None,
 ) -> tuple[ActionSpec, ...] | None:
-    """The actions; None when the file has no timeline."""
+    """The actions; None when the file has no timeline. `links`: their rates in bit/s; None where they are unknown."""
     node = findings.root.get("timeline")
     if node is None or node.value is None:
         return None
@@ -66,7 +68,7 @@ def read_timeline(
     actions = []
     seen: set[str] = set()
     for position, entry in enumerate(node.value):
-        action = _action(("timeline", position), entry, findings, roles, guests, services)
+        action = _action(("timeline", position), entry, findings, roles, guests, services, links)
         if action is None:
             continue
         if action.id in seen:
@@ -117,6 +119,7 @@ def _action(
     roles: Mapping[str, RoleSpec],
     guests: list[str] | None,
     services: Mapping[str, ServiceSpec],
+    links: Mapping[str, int] | None,
 ) -> ActionSpec | None:
     if not isinstance(node.value, dict):
         findings.add(at, "is not an action", "write e.g. '{id: load, do: start, role: load}'")
@@ -140,6 +143,9 @@ def _action(
             )
     name = _parsed(at, values, "id", object_name, findings, missing="give it an id")
     fields: dict[str, Any] = {}
+    if do == SET.name and "link" in values:
+        fields |= _relinked(at, values, findings, links)
+        keys = ()
     for key in keys:
         _fill(at, key, values, fields, findings, roles, guests, services)
     if "timeout" in values:
@@ -225,6 +231,31 @@ def _tuned(
         fields["args"] = parameter.plan_values(values.get("value"))
     except ValueError as error:
         findings.add_text((*at, "value"), str(error))
+
+
+def _relinked(
+    at: Steps, values: dict[str, Any], findings: Findings, links: Mapping[str, int] | None
+) -> dict[str, Any]:
+    """`set` of a link: its name and its rate, as the Plan's fields."""
+    name = values["link"]
+    if "role" in values:
+        findings.add(
+            (*at, "role"), "an action sets something of a role or of a link", "remove one of both", key=True
+        )
+    if values.get("parameter") != OF_LINK:
+        what = f"'{shown(values.get('parameter'))}' of a link stays what it is while a run plays"
+        findings.add((*at, "parameter"), what, f"write 'parameter: {OF_LINK}'")
+        return {}
+    rate = _parsed(at, values, "value", RATE.parse, findings, missing="write a rate, e.g. 10 Mbit/s")
+    if links is not None and name not in links:
+        cure = nearest(str(name), list(links)) or f"there are {', '.join(list(links)[:8]) or 'none'}"
+        findings.add((*at, "link"), f"there is no link '{shown(name)}'", cure)
+    elif links is not None and rate is not None and rate > links[name]:
+        what = (
+            f"link '{name}' carries {Bitrate(links[name])}, and can be slowed, but not made faster than it is"
+        )
+        findings.add((*at, "value"), what, "give the link that rate, and slow it down at the beginning")
+    return {"link": name, "args": {"rate_bit_per_s": rate}}
 
 
 def _trigger(at: Steps, value: Any, findings: Findings) -> TriggerSpec | None:

@@ -85,9 +85,12 @@ def bounds_of(
     """Echo role -> its bound, or the reason why none exists."""
     found: dict[str, Bound | str] = {}
     moving = ", ".join(moves(plan))
+    slowed = ", ".join(dict.fromkeys(action.link for action in plan.timeline if action.link is not None))
     for name, role in plan.roles.items():
         if WORKLOADS[role.workload].echoes and moving:
             found[name] = f"{moving} moves meanwhile, and how long it is paused has no bound"
+        elif WORKLOADS[role.workload].echoes and slowed:
+            found[name] = f"{slowed} is slowed meanwhile, and what waits before it then has no bound"
         elif WORKLOADS[role.workload].echoes:
             try:
                 found[name] = echo_bound(plan, name, profile, quantile)

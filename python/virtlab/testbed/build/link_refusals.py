@@ -35,6 +35,10 @@ def links(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if findings.inside is None:
             cure = f"write 'realise: auto', load sch_netem, or {LAB_VM}"
         yield Refusal("links", reason, cure)
+    slowed = dict.fromkeys(action.id for action in plan.timeline if action.link is not None)
+    for name in slowed if by == "netem" else ():
+        reason = "netem at a link keeps the rate that it was made with"
+        yield Refusal(f"timeline.{name}.link", reason, "write 'realise: soft_switch' or 'realise: shaping'")
     most, source = switch_capacity.limit()
     for name, link in plan.world.links.items():
         path = f"links.{name}"

@@ -30,7 +30,7 @@ from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control, RefusedError, ending
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.play import intake
+from virtlab.testbed.play import intake, rates
 from virtlab.testbed.play import series as sampling
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.actions.action import ActionKind
@@ -109,6 +109,7 @@ class Pass:
             self._arm(parameters)
             if self.lowered.soft_switch is not None:
                 self.control.call("reset", {}, channel=SWITCH)
+            rates.renew(self.control, self.plan, self.lowered)
             self._standstills_of_disks()
             self._sample(
                 [{"source": each.source, "every_ns": each.every_ns} for each in sampling.wanted(self.plan)]

@@ -42,7 +42,10 @@ impl Edge {
             shared[at.0] = Some(nics.len());
             nics.push(Nic::in_front_of(uplink, at));
         }
-        let outages = input.timeline.iter().any(|action| matches!(action.act, Act::Reset | Act::Migrate));
+        let outages = input
+            .timeline
+            .iter()
+            .any(|action| matches!(action.act, Act::Reset | Act::Migrate) || action.slows().is_some());
         Ok(Self { nics, bridges, shared, outages, held: Vec::new() })
     }
 

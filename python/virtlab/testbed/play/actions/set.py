@@ -1,19 +1,24 @@
-"""`set`: both ends of a role get a parameter's new value."""
+"""`set`: both ends of a role get a parameter's new value, or whatever plays a link sends at another rate."""
 
 from __future__ import annotations
 
 from virtlab.plan import Action
+from virtlab.testbed.play import rates
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.timeline import Timeline
 
 
 def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> None:
-    """Tells both ends, and waits for their answers."""
+    """Tells both ends of a role, or what plays a link, and waits for the answer."""
     del at_ns
-    for parameter, value in action.args.items():
-        for side in trial.sides.get(str(action.role), []):
-            request = {"role": action.role, "parameter": parameter, "value": value}
-            trial.control.call("set", request, channel=side.channel)
+    if action.link is not None:
+        trial.note(timeline, f"{action.id}.started", trial.site.now())
+        rates.change(trial.control, trial.plan, trial.lowered, {action.link: action.args["rate_bit_per_s"]})
+    else:
+        for parameter, value in action.args.items():
+            for side in trial.sides.get(str(action.role), []):
+                request = {"role": action.role, "parameter": parameter, "value": value}
+                trial.control.call("set", request, channel=side.channel)
     trial.note(timeline, f"{action.id}.done", trial.site.now())
 
 

@@ -1,0 +1,57 @@
+"""Rates of links that change while a run plays: what sends into a link sends more slowly from then on.
+
+The soft switch is told; where the kernel shapes links, the class of HTB that holds a link's rate is. The queue in front of
+a host's wire, which holds its guests back at the rate of the wire, goes with it. A guest's own vNIC behind a virtual switch
+keeps its rate, as a card does whose switch has a slow port further on: what it sends too fast waits in front of the link.
+In a FIFO of the soft switch frames that wait already leave as they would have: when each starts is known as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from virtlab.plan import Plan
+from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.leader.channels import SWITCH
+from virtlab.testbed.leader.control import Control
+from virtlab.testbed.steps.operations import ClassAdd
+
+RATE, CEIL = "rate_bit_per_s", "ceil_bit_per_s"
+SHAPED = "1:1"  # the class at the rate of a link
+
+
+def change(control: Control, plan: Plan, lowered: Lowered, rates: Mapping[str, int]) -> None:
+    """Gives links these rates, in bit/s. AgentError where the kernel or the soft switch does not take one."""
+    batch = [
+        operation.json() for link, rate in rates.items() for operation in classes(plan, lowered, link, rate)
+    ]
+    if batch:
+        control.call("apply", {"batch": batch})
+    for link, rate in rates.items() if lowered.soft_switch is not None else ():
+        control.call("rate", {"link": link, "bit_per_s": rate}, channel=SWITCH)
+
+
+def renew(control: Control, plan: Plan, lowered: Lowered) -> None:
+    """Gives links that the timeline slows the rates that they have at the beginning."""
+    slowed = {action.link for action in plan.timeline if action.link is not None}
+    if slowed:
+        own = {name: plan.world.links[name].rate_bit_per_s for name in sorted(slowed)}
+        change(control, plan, lowered, own)
+
+
+def classes(plan: Plan, lowered: Lowered, name: str, rate_bit_per_s: int) -> Iterator[ClassAdd]:
+    """Classes of the kernel that hold a link's own rate, with another one."""
+    link = plan.world.links[name]
+    ends = {lowered.uplinks[end] for end in link.ends if end in lowered.uplinks}
+    places = {(place.namespace, place.link) for place in ends}
+    places |= {(queue.namespace, queue.link) for key, queue in lowered.queues.items() if key[0] == name}
+    for step in lowered.steps:
+        held = step.op
+        if isinstance(held, ClassAdd) and held.handle == SHAPED and (held.namespace, held.link) in places:
+            options = held.discipline.options
+            if options.get(RATE) == link.rate_bit_per_s:
+                slower = replace(
+                    held.discipline, options={**options, RATE: rate_bit_per_s, CEIL: rate_bit_per_s}
+                )
+                yield replace(held, discipline=slower)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from virtlab.catalogue import WORKLOADS
@@ -18,6 +18,8 @@ NETWORK = "network"  # the copy crosses the links of the world
 SHARED, MIRRORED = "shared", "mirrored"  # the disk of a guest that moves; the first where nothing is said
 CONNECTIONS_MAX = 16
 BEGINS = frozenset({"started", "paused", "resumed"})  # events of an action that is not over
+FINISHED = "finished"
+STAYED = frozenset({"failed", "cancelled", "timeout"})  # after which a guest is where it was
 
 
 def moves(plan: Plan) -> dict[str, list[Action]]:
@@ -37,13 +39,21 @@ def moving(plan: Plan) -> Iterator[tuple[str, Action]]:
 
 
 def source_of(plan: Plan, action: Action) -> str:
-    """The host that a guest leaves by an action: where the one before brought it, or where it began."""
+    """The host that a guest leaves by an action: where the one before brought it, or where it began; of one that tries
+    again, what the one before was to leave.
+    """
+    own = moves(plan)[str(action.guest)]
     source = plan.world.guests[str(action.guest)].host
-    for before in moves(plan)[str(action.guest)]:
-        if before.id == action.id:
-            break
-        source = str(before.to)
+    for before, following in pairwise(own[: own.index(action) + 1]):
+        if not tries_again(following, before):
+            source = str(before.to)
     return source
+
+
+def tries_again(action: Action, before: Action) -> bool:
+    """Whether a move begins only where the one before has left its guest where it was."""
+    stayed = {f"{before.id}.{event}" for event in STAYED}
+    return action.after is not None and stayed >= set(action.after.events())
 
 
 def come(plan: Plan, host: str) -> list[str]:
@@ -62,19 +72,43 @@ def copies(plan: Plan, guest: str) -> bool:
 
 
 def moves_out_of_turn(plan: Plan) -> Iterator[Refusal]:
-    """Guests that move again while an earlier move may still be under way."""
+    """Guests that move again while an earlier move may still be under way, or has shut them down."""
     actions = {action.id: action for action in plan.timeline}
     over: dict[str, set[str]] = {}
+    needless = {name: tries for own in moves(plan).values() for name, tries in _needless(own).items()}
     for guest, own in moves(plan).items():
         for before, action in pairwise(own):
-            if before.id not in _over_before(action, actions, over):
+            if before.id not in _over_before(action, actions, needless, over):
                 reason = f"{guest} may still be moving ('{before.id}') when it moves again"
                 cure = f"write 'after: {before.id}.finished', or what comes after that"
                 yield Refusal(f"timeline.{action.id}.after", reason, cure)
+            elif tries_again(action, before) and mode_of(before) == COLD:
+                reason = f"{guest} is shut down by '{before.id}', and does not run on where it was"
+                yield Refusal(f"timeline.{action.id}.after", reason, f"write 'after: {before.id}.finished'")
 
 
-def _over_before(action: Action, actions: Mapping[str, Action], known: dict[str, set[str]]) -> set[str]:
-    """Actions that are over whenever one begins; `known`: those of others, where they were looked for before."""
+def _needless(own: Sequence[Action]) -> dict[str, set[str]]:
+    """Move -> those that would have tried it again, once it has finished."""
+    found: dict[str, set[str]] = {}
+    for place in range(len(own)):
+        tries = set()
+        for before, action in pairwise(own[place:]):
+            if not tries_again(action, before):
+                break
+            tries.add(action.id)
+        found[own[place].id] = tries
+    return found
+
+
+def _over_before(
+    action: Action,
+    actions: Mapping[str, Action],
+    needless: Mapping[str, set[str]],
+    known: dict[str, set[str]],
+) -> set[str]:
+    """Actions that are over whenever one begins, or never begin; `known`: those of others, where they were looked for
+    before.
+    """
     if action.id in known or action.after is None:
         return known.get(action.id, set())
     known[action.id] = set()  # what waits for itself never begins
@@ -83,7 +117,9 @@ def _over_before(action: Action, actions: Mapping[str, Action], known: dict[str,
         name, _, what = event.rpartition(".")
         over = {name} if what not in BEGINS else set()
         if name in actions:
-            over |= _over_before(actions[name], actions, known)
+            over |= _over_before(actions[name], actions, needless, known)
+        if what == FINISHED:
+            over |= needless.get(name, set())
         each.append(over)
     known[action.id] = set.intersection(*each) if action.after.any else set.union(*each)
     return known[action.id]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Plan, Vnic
-from virtlab.planner.moves import COLD, mode_of, moved, moves, vswitch_there
+from virtlab.planner.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
 from virtlab.planner.ports import port_of, port_there
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
@@ -479,11 +479,11 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
 def _moved(plan: Plan, wiring: Wiring, out: Lowered) -> None:
     """Entries that change when a guest moves: those of a world in which it is at its destination from the start."""
     for guest, actions in moves(plan).items():
-        here = wiring
+        worlds = {plan.world.guests[guest].host: wiring}
         for action in actions:
-            there = Wiring(moved(plan, guest, str(action.to)))
-            _entries_of_leg(guest, action, (here, there), plan, out)
-            here = there
+            to = str(action.to)
+            worlds.setdefault(to, Wiring(moved(plan, guest, to)))
+            _entries_of_leg(guest, action, (worlds[source_of(plan, action)], worlds[to]), plan, out)
 
 
 def _entries_of_leg(

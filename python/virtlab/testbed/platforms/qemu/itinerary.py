@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from virtlab.errors import GuestError
 from virtlab.plan import Action
+from virtlab.planner.moves import tries_again
 from virtlab.testbed.leader.control import Control
 
 OWN_CHANNELS = 2  # of a machine: its process and its monitor
@@ -25,6 +26,7 @@ class Itinerary:
     guest: str
     home: str  # the host where it begins
     actions: Sequence[Action]
+    sources: Sequence[str]  # the host that it leaves by each
     spare: int  # the channel of the next machine
     over: int = 0  # moves that are, whatever came of them
     at: str = field(init=False)  # the host where it is
@@ -35,9 +37,19 @@ class Itinerary:
 
     def next(self) -> Action | None:
         """The move that comes next; None after the last one, and where it is not from where it is."""
-        if self.over == len(self.actions) or self._source(self.over) != self.at:
+        place = self._place()
+        if place == len(self.actions) or self.sources[place] != self.at:
             return None
-        return self.actions[self.over]
+        return self.actions[place]
+
+    def _place(self) -> int:
+        """Of the next move: none tries again what has come about."""
+        place = self.over
+        while 0 < place < len(self.actions) and self.sources[place] != self.at:
+            if not tries_again(self.actions[place], self.actions[place - 1]):
+                break
+            place += 1
+        return place
 
     def check(self, action: Action) -> None:
         """GuestError where a move is not the next one."""
@@ -46,8 +58,9 @@ class Itinerary:
         where, place = f"guests.{self.guest}", [each.id for each in self.actions].index(action.id)
         if place < self.over:
             raise GuestError(where, "has moved already, and no machine waits at a destination", CURE_MOVED)
-        what = f"is at {self.at}, and '{action.id}' would move it from {self._source(place)}"
-        raise GuestError(where, what, f"let '{action.id}' begin only after the moves before it have finished")
+        what = f"is at {self.at}, and '{action.id}' would move it from {self.sources[place]}"
+        cure = f"let '{action.id}' begin only after the moves before it have finished, or only after they have failed"
+        raise GuestError(where, what, cure)
 
     def free(self, control: Control) -> bool:
         """Whether the next machine may be started."""
@@ -58,19 +71,21 @@ class Itinerary:
 
     def arrived(self, left: int) -> None:
         """It is where the next move was to bring it; the channel of the machine that it left, which is ending."""
-        self.at = str(self.actions[self.over].to)
+        place = self._place()
         self.stayed(left)
+        self.at = str(self.actions[place].to)
 
     def stayed(self, ending: int) -> None:
         """The next move is over, and a machine is ending."""
-        self.over += 1
+        self.passed()
         self.spare, self._taken = ending, True
+
+    def passed(self) -> None:
+        """The next move is over."""
+        self.over = self._place() + 1
 
     def begin_again(self) -> bool:
         """From the first move on, where the guest is where it began; whether it is."""
         if self.at == self.home:
             self.over = 0
         return self.at == self.home
-
-    def _source(self, place: int) -> str:
-        return str(self.actions[place - 1].to) if place else self.home

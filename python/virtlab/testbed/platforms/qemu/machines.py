@@ -31,6 +31,7 @@ from virtlab.planner.moves import (
     mirrors,
     mode_of,
     moves,
+    source_of,
 )
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
@@ -224,7 +225,8 @@ class Machines(Running):
             self._begin(name, channel, *images[flavour])
         for number, (name, actions) in enumerate(self._moving().items()):
             home, spare = self.plan.world.guests[name].host, MACHINES.at(len(names) + number)
-            self.moving.itineraries[name] = Itinerary(name, home, actions, spare)
+            sources = [source_of(self.plan, action) for action in actions]
+            self.moving.itineraries[name] = Itinerary(name, home, actions, sources, spare)
             self._begin_destination(self.machines[name], spare, actions[0])
         for machine in self.machines.values():
             self._greet(machine)
@@ -619,7 +621,7 @@ class Machines(Running):
     def give_up(self, action: str) -> None:
         """A move took too long: the guest stays."""
         if (waiting := self.moving.waiting.pop(action, None)) is not None:
-            self.moving.itineraries[str(waiting[0].guest)].over += 1
+            self.moving.itineraries[str(waiting[0].guest)].passed()
         if (cold := self.moving.cold.pop(action, None)) is not None:
             cold.give_up(self.control)
         move = self.moving.under_way.pop(action, None)

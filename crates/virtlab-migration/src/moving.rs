@@ -117,6 +117,18 @@ impl Moving {
         self.dirty(0.0, self.guest.working_set_bytes);
     }
 
+    /// It has written so much to a disk that is copied with it, which the copy is written, too: as part of what the disk has
+    /// still to send, and once both are alike, beside its memory.
+    pub fn write_to_disk(&mut self, bytes: f64) {
+        match self.stage {
+            Stage::Disk => self.left_bytes += bytes,
+            _ if self.guest.disk_bytes > DUST_BYTES && self.is_copied_while_it_runs() => {
+                self.course.disk_bytes += bytes;
+            }
+            _ => {}
+        }
+    }
+
     /// What is known of its course so far.
     #[must_use]
     pub const fn course(&self) -> &Course {

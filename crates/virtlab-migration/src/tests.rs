@@ -273,3 +273,26 @@ fn a_disk_is_copied_before_the_memory_and_nobody_pauses_for_it() {
         assert!(near(both.disk_bytes, GIB, 1.0) && near(both.bytes, alone.bytes, 1.0), "{mode:?}");
     }
 }
+
+#[test]
+fn what_is_written_to_a_disk_while_it_is_copied_is_sent_again() {
+    let policy = asked(Vec::new(), 1.0, Mode::PreCopy).policy;
+    let mut one = Moving::new(Guest { disk_bytes: 1e8, ..guest(2e8, 0.0) }, policy, 0.0);
+    one.write_to_disk(7e7); // before it is copied, so it is part of what will be
+    one.turn(0.0, 1e8);
+    one.pass(0.5, 1e8);
+    one.write_to_disk(5e7);
+    assert_eq!(one.next_s(1e8), Some(1.0), "half of it, and what was written");
+    one.pass(1.0, 1e8);
+    one.turn(1.5, 1e8);
+    assert_eq!(one.course().disk_bytes, 1.5e8);
+    one.write_to_disk(1e7);
+    assert_eq!((one.course().disk_bytes, one.remaining_bytes()), (1.6e8, 2e8), "beside its memory");
+    while !one.is_paused() {
+        let left_s = one.next_s(1e8).unwrap();
+        one.pass(left_s, 1e8);
+        one.turn(1.5 + left_s, 1e8);
+    }
+    one.write_to_disk(1e7);
+    assert_eq!(one.course().disk_bytes, 1.6e8, "nothing writes in the pause");
+}

@@ -47,6 +47,8 @@ pub struct Move {
     begun_ns: u64,
     /// What it sends now, in bytes a second.
     share: f64,
+    /// What its guest's disk had been written when that was seen last.
+    written_bytes: u64,
     /// Of what it has sent, how much the processors have paid for.
     paid_bytes: f64,
     /// Since when it stands still.
@@ -192,6 +194,7 @@ impl Moves {
             machine,
             begun_ns,
             share: 0.0,
+            written_bytes: network.servers.disks.written_bytes(guest, begun_ns),
             paid_bytes: 0.0,
             paused_ns: 0,
             reached_ns: None,
@@ -222,6 +225,9 @@ impl Moves {
         self.looked_ns = network.now_ns;
         for one in self.all.values_mut().filter(|one| !one.over) {
             one.machine.pass(seconds, one.share);
+            let written_bytes = network.servers.disks.written_bytes(one.guest, network.now_ns);
+            one.machine.write_to_disk((written_bytes - one.written_bytes) as f64);
+            one.written_bytes = written_bytes;
             match network.dirtied(one.guest) {
                 Some((rate, working_set)) => one.machine.dirty(rate as f64, Some(working_set as f64)),
                 None => one.machine.rest(),

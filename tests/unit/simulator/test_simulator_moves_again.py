@@ -12,8 +12,10 @@ from tests.unit.simulator.test_simulator_moves import MEGABYTE, Kept, S, answere
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
+from virtlab.planner.moves import moves, source_of
 from virtlab.prediction.migration import Moved, Policy, courses
 from virtlab.prediction.moving import enough
+from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE
 
 FILE = """\
@@ -135,3 +137,53 @@ def test_the_time_of_a_disk_is_foretold() -> None:
             enough(plan_run(experiment, experiment.points()[0], 0), IDEAL_PROFILE)[0].course.total_s
         )
     assert totals[1] - totals[0] == pytest.approx(DISK / 100e6, rel=1e-6)
+
+
+def test_what_a_guest_writes_to_its_disk_while_that_is_mirrored_is_sent_again() -> None:
+    write_bytes = 64 << 10
+    text = FILE.replace("{platform: qemu, ", "{platform: qemu, disk: {size: 64 MB}, ").replace("ARP", "live")
+    text = text.replace("demand: 5 ms,", f"demand: 5 ms, write: {write_bytes} B, write_mode: fsync,")
+    experiment = load_text(text.replace("MOVE", f"{PACE}, disk: mirrored"))
+    _, sink = played(plan_run(experiment, experiment.points()[0], 0))
+    rate = 100 * write_bytes
+    sent_bytes, total_ns = sink.moved("migration_disk_sent"), sink.moved("migration_time")
+    for name, sent, took_ns in zip(MOVES, sent_bytes, total_ns, strict=True):
+        until_paused_s = (sink.at(f"{name}.paused") - sink.at(f"{name}.started")) / S
+        assert sent - DISK == pytest.approx(until_paused_s * rate, abs=4 * write_bytes), name
+        # The disk has what its writes leave of the bandwidth; memory is copied beside them.
+        assert took_ns / S == pytest.approx(DISK / (100e6 - rate) + 256e6 / 100e6, rel=0.01), name
+
+
+def tried_again(*, first: str, mode: str = "pre_copy") -> Plan:
+    """A move to h2 at a rate, given up after 4 s, another try at 100 MB/s, and then home."""
+    rate = "" if mode == "cold" else f"bandwidth: {first}, "
+    slow = f"to: h2, mode: {mode}, {rate}timeout: 4 s, on_timeout: cancel"
+    text = FILE.replace("ARP", "static").replace("to: h2, MOVE", slow)
+    text = text.replace(
+        "{id: on, do: migrate, guest: h1.g1, to: h3, MOVE, after: go.finished + 2 s}",
+        f"{{id: on, do: migrate, guest: h1.g1, to: h2, {PACE}, after: {{any: [go.cancelled, go.failed]}}}}",
+    ).replace("MOVE, after: on.finished + 2 s", f"{PACE}, after: {{any: [go.finished, on.finished]}}")
+    experiment = load_text(text)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+@pytest.mark.parametrize(("first", "again"), [("10 MB/s", True), ("100 MB/s", False)])
+def test_a_move_that_is_given_up_is_tried_again_from_where_it_was_to_begin(
+    first: str, *, again: bool
+) -> None:
+    plan = tried_again(first=first)
+    assert [source_of(plan, action) for action in moves(plan)["h1.g1"]] == ["h1", "h1", "h2"]
+    outcome, sink = played(plan)
+    arrived = {"on" if again else "go", "home"}
+    assert {name for name in MOVES if f"{name}.finished" in outcome.marks} == arrived
+    assert ("on.started" in outcome.marks) == again
+    assert len(sink.moved("pause")) == 2
+    _, at_ns = answered(sink)
+    for name in arrived:
+        begin_ns = outcome.marks[f"{name}.finished"].t_ns
+        assert ((at_ns > begin_ns) & (at_ns < begin_ns + S)).sum() > 100, f"it is found after {name}"
+
+
+def test_who_was_shut_down_is_not_moved_again_from_where_it_was() -> None:
+    found = {each.path: each.reason for each in Simulator().check(tried_again(first="10 MB/s", mode="cold"))}
+    assert "is shut down by 'go'" in found["timeline.on.after"]

@@ -92,6 +92,11 @@ impl Disks {
         self.of[guest].as_ref().map(|own| own.disk.model())
     }
 
+    /// Bytes that have been written to the disk of a guest until now; 0 where it has none.
+    pub fn written_bytes(&self, guest: usize, now_ns: u64) -> u64 {
+        self.of[guest].as_ref().map_or(0, |own| own.disk.usage(Nanos(now_ns)).writes.bytes)
+    }
+
     /// A server asks the disk of its guest. What is no part of it, nothing comes of.
     pub fn ask(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
         if let Some(own) = &mut self.of[guest] {

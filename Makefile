@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools check-needed native agent lint unit xen kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools check-needed native agent lint unit xen faults kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -93,6 +93,9 @@ rust-test:
 xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests that boot them (experimental, some minutes)
 	$(BIN)/virtlab image build --kernel xen
 	VIRTLAB_TEST_XEN=1 $(BIN)/python -m pytest -v tests/testbed/test_xen_domains.py tests/testbed/test_xen_nothing_left.py
+
+faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (some six minutes)
+	VIRTLAB_TEST_FAULTS=1 $(BIN)/python -m pytest -v tests/testbed/test_migration_faults.py tests/testbed/test_migration_network.py
 
 KILLS ?= 1
 

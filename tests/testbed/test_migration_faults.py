@@ -18,12 +18,11 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import moving_plan, three_hosts
+from migration_world import S, allow_faults, moving_plan, on_and_on, on_demand, three_hosts
 
 from virtlab.errors import GuestError
 from virtlab.plan import Plan, Trial
 from virtlab.testbed import Testbed
-from virtlab.testbed.build.moves import userfaults_missing
 
 pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
@@ -40,9 +39,16 @@ def qemus() -> set[int]:
 
 def ends() -> tuple[int, int]:
     """The processes in which the guest runs, and will run."""
-    (there,) = processes.named(b"-incoming")
+    there = max(
+        processes.named(b"-incoming"), key=began
+    )  # the guest may have come to where it runs by a move
     (here,) = qemus() - {there}
     return here, there
+
+
+def began(pid: int) -> int:
+    """When a process began, in ticks of the kernel's clock."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def answers(sink: worlds.MemorySink) -> tuple[Any, Any]:
@@ -53,18 +59,17 @@ def answers(sink: worlds.MemorySink) -> tuple[Any, Any]:
 
 
 def broken(
-    plan: Plan, act: Callable[[int, int], object], *, at: str, later_s: float
+    plan: Plan, act: Callable[[int, int], object], *, at: str, later_s: float, move: str = "go"
 ) -> tuple[worlds.MemorySink, list[str], set[str]]:
     """A run in which a fault is injected so long after an event: what was recorded, why it failed, its marks."""
     with Testbed().open(plan, worlds.Patient()) as session:
-        here, there = ends()
-        sink = worlds.ActingSink(lambda: act(here, there), at=at, later_s=later_s)
+        sink = worlds.ActingSink(lambda: act(*ends()), at=at, later_s=later_s)
         try:
             outcome = session.run(Trial("t0", 1), sink)
         except GuestError as error:
             return sink, [str(error)], set()
         failed = list(outcome.reasons) if outcome.status == "failed" else []
-        return sink, failed, {name for name in outcome.marks if name.startswith("go.")}
+        return sink, failed, {name for name in outcome.marks if name.startswith(f"{move}.")}
 
 
 def slow(**more: Any) -> Plan:
@@ -87,14 +92,18 @@ def test_a_destination_that_dies_before_the_switch_over_leaves_one_guest(when: s
     assert len(numbers) > 0.9 * (numbers.max() + 1), "it never stood still"
 
 
-def test_a_source_that_dies_in_the_rounds_takes_the_only_guest_along() -> None:
+@pytest.mark.parametrize(("when", "later_s"), [pytest.param("set-up", 0.0, marks=on_demand), ("rounds", 2.0)])
+def test_a_source_that_dies_before_the_switch_over_takes_the_only_guest_along(
+    when: str, later_s: float
+) -> None:
+    del when
     died: list[int] = []
 
     def kill(here: int, there: int) -> None:
         os.kill(here, signal.SIGKILL)
         died.append(there)
 
-    sink, failed, _ = broken(slow(), kill, at="go.started", later_s=2.0)
+    sink, failed, _ = broken(slow(), kill, at="go.started", later_s=later_s)
     assert died
     assert any("guests.v: its virtual machine ended" in reason for reason in failed), failed
     assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
@@ -104,12 +113,7 @@ def test_a_source_that_dies_in_the_rounds_takes_the_only_guest_along() -> None:
 def test_a_guest_whose_memory_is_in_two_places_is_lost_with_either(
     which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root's own processes may ask for pages here")
-    if userfaults_missing() is not None:
-        # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
-        monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
-        monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
+    allow_faults(monkeypatch)
     plan = slow(mode="post_copy", downtime_limit_ns=None, on_timeout="fail")
     _, failed, marks = broken(
         plan,
@@ -120,6 +124,102 @@ def test_a_guest_whose_memory_is_in_two_places_is_lost_with_either(
     assert failed, marks
     assert any("guests.v" in reason for reason in failed), failed
     assert not any("runs on" in reason for reason in failed), "a lost guest is not said to run"
+
+
+def back_again(*, to: str = "h1", fails: str = "go1.failed", **more: Any) -> Plan:
+    """The guest moves to h2 quickly, and on or back slowly, which something may break."""
+    values = on_and_on(to, rate_byte_per_s=80_000_000, **more).model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
+    go1 = next(action for action in values["timeline"] if action["id"] == "go1")
+    go1["bandwidth_byte_per_s"] = 5_000_000
+    settle = next(action for action in values["timeline"] if action["id"] == "settle")
+    settle["after"] = {"any": ["go1.finished", fails]}
+    return Plan.model_validate(values)
+
+
+@on_demand
+@pytest.mark.parametrize("to", ["h1", "h3"])
+def test_a_destination_that_dies_in_the_second_move_leaves_the_guest_where_the_first_brought_it(
+    to: str,
+) -> None:
+    sink, failed, marks = broken(
+        back_again(to=to), lambda _, there: os.kill(there, signal.SIGKILL),
+        at="go1.started", later_s=2.0, move="go1",
+    )  # fmt: skip
+    assert failed == []
+    assert marks == {"go1.started", "go1.failed"}
+    (state,) = [event.details for event in sink.events if event.what == "go1.state"]
+    assert "it runs on at h2" in state["text"]
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    (ended,) = [event.t_ns for event in sink.events if event.what == "go1.state"]
+    assert (at_ns > ended).sum() > 50, "clients find it there"
+
+
+@on_demand
+def test_a_source_that_dies_in_the_second_move_takes_the_only_guest_along() -> None:
+    sink, failed, _ = broken(
+        back_again(), lambda here, _: os.kill(here, signal.SIGKILL), at="go1.started", later_s=2.0, move="go1"
+    )
+    assert any("guests.v: its virtual machine ended" in reason for reason in failed), failed
+    assert not [event for event in sink.events if event.what == "go1.resumed"], "it runs at no other host"
+
+
+def trying_again(*, first: str, timeout_ns: int = 45 * S, onwards: bool = False) -> Plan:
+    """A slow move to h2 that something ends, and another try, and from there on to h3."""
+    values = moving_plan(rate_byte_per_s=5_000_000, timeout_ns=timeout_ns).model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
+    go, settle = values["timeline"][1:3]
+    quick = {**go, "bandwidth_byte_per_s": 80_000_000, "timeout_ns": 45 * S}
+    again = {**quick, "id": "again", "after": {"event": f"go.{first}", "plus_ns": S}}
+    on = {**quick, "id": "on", "to": "h3", "after": {"event": "again.finished", "plus_ns": 2 * S}}
+    values["timeline"][2:2] = [again, on] if onwards else [again]
+    settle["after"] = {"event": "on.finished" if onwards else "again.finished"}
+    return Plan.model_validate(values)
+
+
+@pytest.mark.parametrize("first", [pytest.param("failed", marks=on_demand), "cancelled"])
+def test_a_move_is_tried_again_after_it_has_failed(first: str) -> None:
+    plan = trying_again(
+        first=first, timeout_ns=(45 if first == "failed" else 3) * S, onwards=first == "failed"
+    )
+    assert Testbed().check(plan) == []
+
+    def act(_: int, there: int) -> None:
+        if first == "failed":
+            os.kill(there, signal.SIGKILL)
+
+    sink, failed, marks = broken(plan, act, at="go.started", later_s=1.0, move="again")
+    assert failed == []
+    assert marks == {"again.started", "again.finished", "again.done"}
+    happened = [event.what for event in sink.events]
+    assert "go.resumed" not in happened
+    assert "again.resumed" in happened
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    last = next(event.t_ns for event in reversed(sink.events) if event.what.endswith(".resumed"))
+    assert (at_ns > last).sum() > 50, "clients find it at the other host"
+    assert qemus() == set()
+
+
+@on_demand
+def test_who_arrives_at_once_is_not_moved_again() -> None:
+    values = trying_again(first="failed").model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    go, _, settle = values["timeline"][1:4]
+    go["bandwidth_byte_per_s"] = 80_000_000
+    on = {**go, "id": "on", "to": "h1", "after": {"any": ["go.finished", "again.finished"]}}
+    on["after"] = {**on["after"], "plus_ns": S}
+    values["timeline"].insert(3, on)
+    settle["after"] = {"event": "on.finished"}
+    plan = Plan.model_validate(values)
+    assert Testbed().check(plan) == []
+    sink, failed, marks = broken(plan, lambda _, __: None, at="go.started", later_s=0.0, move="on")
+    assert failed == []
+    assert marks == {"on.started", "on.finished", "on.done"}
+    numbers, _ = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
 
 
 @pytest.mark.slow

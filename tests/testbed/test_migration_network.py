@@ -14,14 +14,24 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, over_links, played, three_hosts
+from migration_world import (
+    RATE_BIT_PER_S,
+    S,
+    allow_faults,
+    moving_plan,
+    of_migration,
+    on_demand,
+    over_links,
+    played,
+    slowed,
+    three_hosts,
+)
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner.copying import addressed
 from virtlab.testbed import Testbed
 from virtlab.testbed.build import hosts
-from virtlab.testbed.build.moves import userfaults_missing
 from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.vswitches.ovs import missing as ovs_missing
 
@@ -30,7 +40,8 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 WRITES = {"rate_byte_per_s": 4_000_000, "working_set_bytes": 16 << 20}
-SLOW, SLOW_BIT_PER_S = "40mbit", 40_000_000
+SLOW_BIT_PER_S = 50_000_000  # a quarter
+BURST_S = 0.5  # what is on its way, and the move until its begin was seen
 SEGMENT_RATIO = 1538 / 1448  # octets of a line for those of memory, in full segments of TCP with time stamps
 
 
@@ -146,50 +157,48 @@ def cut(state: str = "down") -> None:
     subprocess.run(enter, check=True)
 
 
-def slow() -> None:
-    """The wire of the source's host carries no more than a fifth."""
-    (there,) = processes.named(b"-incoming")
-    (here,) = set(processes.named(b"qemu-system-x86_64")) - {there}
-    enter = ["nsenter", "-t", str(here), "-n", "tc"]
-    shown = subprocess.run([*enter, "class", "show", "dev", "up"], check=True, capture_output=True, text=True)
-    (words,) = (line.split() for line in shown.stdout.splitlines() if line.startswith("class htb"))
-    change = [
-        "class",
-        "change",
-        "dev",
-        "up",
-        "classid",
-        words[2],
-        "htb",
-        "rate",
-        SLOW,
-        "ceil",
-        SLOW,
-        "burst",
-        "15k",
-    ]
-    subprocess.run([*enter, *change], check=True)
-
-
-@pytest.mark.parametrize(("phase", "limit_ns"), [("rounds", S // 10), ("switch-over", 60 * S)])
-def test_a_machine_whose_link_is_slowed_arrives_as_much_later_in_its_rounds_or_its_pause(
-    phase: str, limit_ns: int
+@pytest.mark.parametrize(
+    ("phase", "realise"),
+    [
+        ("rounds", "soft_switch"),
+        ("switch-over", "shaping"),
+        *(
+            pytest.param(phase, realise, marks=on_demand)
+            for phase, realise in (
+                ("set-up", "soft_switch"),
+                ("set-up", "shaping"),
+                ("rounds", "shaping"),
+                ("switch-over", "soft_switch"),
+                ("post-copy", "soft_switch"),
+                ("post-copy", "shaping"),
+            )
+        ),
+    ],
+)
+def test_a_machine_whose_link_is_slowed_arrives_and_as_much_later(
+    phase: str, realise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = three_hosts(memory_bytes=128 << 20)
     for link in world["links"].values():
-        link["realise"] = "shaping"
-    plan = over_links(world=world, downtime_limit_ns=limit_ns)
-    sink, outcome = played(plan, worlds.ActingSink(slow, at="go.started", later_s=1.0))
+        link["realise"] = realise
+    move: dict[str, Any] = {"downtime_limit_ns": 60 * S if phase == "switch-over" else S // 10}
+    if phase == "post-copy":
+        allow_faults(monkeypatch)
+        move = {"mode": "post_copy", "downtime_limit_ns": None, "on_timeout": "fail"}
+    after_ns = 0 if phase == "set-up" else S
+    slow_at = {"event": "go.started", "plus_ns": after_ns}
+    sink, outcome = played(slowed(over_links(world=world, **move), "l0", SLOW_BIT_PER_S, slow_at))
     check_it_is_there(sink, outcome)
     (sent,), (total_ns,) = of_migration(sink, "migration_sent"), of_migration(sink, "migration_time")
     (pause,) = of_migration(sink, "pause")
+    slow_ns = outcome.marks["slow.done"].t_ns - outcome.marks["go.started"].t_ns
     # At most so much went before, and the rest no faster than the link carries it.
-    left = sent - 1.5 * RATE_BIT_PER_S / 8
-    assert total_ns / S > 1 + left * 8 / SLOW_BIT_PER_S > 3, (sent, total_ns)
-    if phase == "rounds":
-        assert pause < S, "it ran while it was copied"
-    else:
+    before = (slow_ns / S + BURST_S) * RATE_BIT_PER_S / 8
+    assert total_ns / S > slow_ns / S + (sent - before) * 8 / SLOW_BIT_PER_S > 3, (sent, total_ns)
+    if phase == "switch-over":
         assert pause > total_ns - S, "all of it was sent while it was paused"
+    else:
+        assert pause < S, "it ran while it was copied"
 
 
 def test_a_machine_whose_link_is_cut_in_the_switch_over_runs_on_where_it_was_within_its_time_out() -> None:
@@ -221,6 +230,24 @@ def test_a_machine_whose_destination_dies_in_the_switch_over_runs_on_where_it_wa
     numbers, at_ns = answers(sink)
     assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
     assert (at_ns > outcome.marks["go.failed"].t_ns).sum() > 50, "it runs on where it was"
+
+
+def test_a_machine_whose_source_dies_in_the_switch_over_runs_nowhere() -> None:
+    def kill() -> None:
+        (there,) = processes.named(b"-incoming")
+        (here,) = set(processes.named(b"qemu-system-x86_64")) - {there}
+        os.kill(here, signal.SIGKILL)
+
+    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=20 * S)
+    sink = worlds.ActingSink(kill, at="go.started", later_s=2.0)
+    with Testbed().open(plan, worlds.Patient()) as session:
+        try:
+            failed = list(session.run(Trial("t0", 1), sink).reasons)
+        except GuestError as error:
+            failed = [str(error)]
+    assert any("guests.v: its virtual machine ended" in reason for reason in failed), failed
+    assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
+    assert not processes.named(b"qemu-system-x86_64")
 
 
 def test_a_machine_whose_last_bytes_never_arrive_runs_on_where_it_was() -> None:
@@ -259,19 +286,10 @@ def test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays(
     assert not processes.named(b"qemu-system-x86_64")
 
 
-def may_ask_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root's own processes may ask for pages here")
-    if userfaults_missing() is not None:
-        # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
-        monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
-        monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
-
-
 def test_a_machine_in_post_copy_is_recovered_over_a_new_connection_where_that_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    may_ask_for_pages(monkeypatch)
+    allow_faults(monkeypatch)
     plan = over_links(
         mode="post_copy",
         downtime_limit_ns=None,
@@ -295,7 +313,7 @@ def test_a_machine_in_post_copy_is_recovered_over_a_new_connection_where_that_is
 
 
 def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    may_ask_for_pages(monkeypatch)
+    allow_faults(monkeypatch)
     plan = over_links(
         mode="post_copy",
         downtime_limit_ns=None,

@@ -109,6 +109,12 @@ def test_what_a_machine_writes_to_its_disk_while_it_moves_is_on_it(kind: str, me
         of_migration(sink, metric) for metric in ("migration_disk_sent", "migration_time", "migration_setup")
     )
     assert SIZE_BYTES <= sent_bytes < 2 * SIZE_BYTES
+    own, rates = of_disk(sink, "guests.v.disk", "disk_written")
+    moving = (own > outcome.marks["go.started"].t_ns) & (own < at["go.paused"])
+    again_bytes = rates[moving].sum() / 10
+    assert again_bytes / 2 < sent_bytes - SIZE_BYTES < 2 * again_bytes, (
+        "what is written meanwhile is sent, too"
+    )
     assert total_ns > setup_ns > SIZE_BYTES / 40e6 * S * 0.8, "the limit of bandwidth is the disk's, too"
     copied, rates = of_disk(sink, "hosts.h2.disks", "disk_written")
     assert rates[copied < at["go.paused"]].max() > 1e6, "the copy is written at the destination"

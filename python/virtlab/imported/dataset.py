@@ -8,14 +8,15 @@ own parameters. Machine and conditions are the source's words: this machine's wo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from virtlab.documents import read_bytes, read_text
 from virtlab.errors import ExperimentError
 from virtlab.experiment import DesignPoint, Experiment, load_text
+from virtlab.imported.entities import name_host
 from virtlab.imported.mapping import ImportFile, ImportRun, Sources
 from virtlab.imported.output import Point, ToolOutput, UnreadableError
 from virtlab.imported.readers import read
@@ -94,21 +95,11 @@ def _all(experiment: Experiment, wanted: Sequence[ImportRun]) -> list[_Read]:
                     "name it under 'roles'",
                 )  # fmt: skip
             if file.host:
-                output.points = [named for point in output.points for named in _named(point, file.host)]
+                name_host(output, file.host, plan, f"{one.where}.series[{at}]")
             run.series.append((file, output, content))
         _once(run)
         found.append(run)
     return found
-
-
-def _named(point: Point, host: str) -> Iterator[Point]:
-    """The same of a host that has a name: `host.cpu` of h1 is `hosts.h1.cpu`, and its `cpu` is that of the host, too, which
-    claims about a host with processors of its own name.
-    """
-    first, dot, rest = point.entity.partition(".")
-    yield replace(point, entity=f"hosts.{host}{dot}{rest}") if first == "host" else point
-    if (point.entity, point.metric) == ("host.cpu", "cpu"):
-        yield replace(point, entity=f"hosts.{host}")
 
 
 def _once(run: _Read) -> None:

@@ -54,6 +54,7 @@ class ToolOutput:
     clock: str = "instants count from the tool's own first one"
     started: str = ""  # UTC, where it says
     notes: list[str] = field(default_factory=list)
+    hosts: tuple[str, ...] = ()  # that it calls by names of its own, `hosts.NAME...`
 
     def add(self, metric: str, statistic: str, value: float, samples: int = 0) -> None:
         """One statistic."""

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from virtlab.imported import esxtop, iperf2, iperf3, jmeter, netperf, ping, psping, sysstat, vcenter, xentop
+from virtlab.imported import (
+    esxtop,
+    iperf2,
+    iperf3,
+    jmeter,
+    netperf,
+    ping,
+    psping,
+    sysstat,
+    vcenter,
+    vegeta,
+    virt_top,
+    xentop,
+)  # fmt: skip
 from virtlab.imported.output import ToolOutput, UnreadableError
 
 Reader = Callable[[str], ToolOutput]
@@ -15,9 +28,11 @@ READERS: dict[str, tuple[Callable[[str], bool], Reader]] = {
     "iperf2": (iperf2.mine, iperf2.read),
     "netperf": (netperf.mine, netperf.read),
     "jmeter": (jmeter.mine, jmeter.read),
+    "vegeta": (vegeta.mine, vegeta.read),
     "sar": (sysstat.mine_sar, sysstat.read_sar),
     "iostat": (sysstat.mine_iostat, sysstat.read_iostat),
     "xentop": (xentop.mine, xentop.read),
+    "virt-top": (virt_top.mine, virt_top.read),
     "esxtop": (esxtop.mine, esxtop.read),
     "vcenter": (vcenter.mine, vcenter.read),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from virtlab.imported.output import POINT_CURE, Point, ToolOutput, UnreadableErr
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
 _AT = re.compile(r"^(\d{2}:\d{2}:\d{2}(?: [AP]M)?)\s+(.*)$")
 _OF_SADF = ("cpu-load", "net-dev", "memory")
+_WHOLE_DISK = re.compile(
+    r"^host\.(?:(?:sd|hd|vd|xvd|dasd)[a-z]+|nvme\d+n\d+|mmcblk\d+|(?:cciss[!/])?c\d+d\d+)$"
+)
 KB = 1024.0
 MS = 1e6
 
@@ -51,13 +55,29 @@ def read_sar(text: str) -> ToolOutput:
 
 
 def read_iostat(text: str) -> ToolOutput:
-    """CPU and disks over time."""
+    """CPU, disks, and whole disks together over time."""
     output = ToolOutput("iostat")
     if text.lstrip().startswith("{"):
         _json(output, text, lambda report: _iostat_report(output, report), skip_first=True)
     else:
         _iostat_text(output, text)
+    _sum_disks(output)
     return _some(output)
+
+
+def _sum_disks(output: ToolOutput) -> None:
+    """All disks together, as `host.disks`: what a volume or a partition wrote, its disk wrote, too."""
+    sums: dict[tuple[int, str], float] = defaultdict(float)
+    left = set()
+    for point in output.points:
+        if point.metric in {"disk_read", "disk_written"}:
+            if _WHOLE_DISK.match(point.entity):
+                sums[point.t_ns, point.metric] += point.value
+            else:
+                left.add(point.entity.removeprefix("host."))
+    output.points += [Point(t_ns, "host.disks", metric, value) for (t_ns, metric), value in sums.items()]
+    if sums and left:
+        output.notes.append(f"not part of all disks together (host.disks): {', '.join(sorted(left)[:5])}")
 
 
 def _some(output: ToolOutput) -> ToolOutput:

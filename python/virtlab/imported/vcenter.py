@@ -85,6 +85,7 @@ def read(text: str) -> ToolOutput:
         output.points.append(Point(row.t_ns, _entity(row), _METRICS[row.metric][0], row.value))
     _guests(output, [row for row in known if row.kind == _GUEST and row.metric in {USAGE, USED}])
     output.points.sort(key=lambda point: point.t_ns)
+    output.hosts = tuple(sorted({row.name for row in known if row.kind == _HOST}))
     if not output.points:
         raise UnreadableError("has no row of a metric that is known here")
     return output

@@ -155,4 +155,9 @@ def test_iostat_in_whatever_unit_it_was_asked_for(read_key: str, written_key: st
     head = "Linux 6.1.0-amd64 (host) \t11/21/26 \t_x86_64_\t(2 CPU)\n"
     rows = f"\nDevice             tps    {read_key}    {written_key}\nvda              14.00         3.00        36.00\n"
     output = {(one.entity, one.metric): one.value for one in read(head + rows + rows).points}
-    assert output == {("host.vda", "disk_read"): 3 * unit, ("host.vda", "disk_written"): 36 * unit}
+    disks = {"host.vda", "host.disks"}
+    assert output == {
+        (disk, metric): size * unit
+        for disk in disks
+        for metric, size in (("disk_read", 3), ("disk_written", 36))
+    }

@@ -291,3 +291,34 @@ def test_any_text_is_refused_or_read(content: str, tool: str | None) -> None:
     assert (output is None) != (error is None)
     if output is not None:
         sound(output)
+
+
+def test_virt_top_tells_domains_from_their_second_sample_by_the_exact_time_between() -> None:
+    """16 processors, of which app1 had a quarter: 12.012012 s of 3.003003 s, more than the seconds of the clock."""
+    told = points("virt-top.csv")
+    assert told[3_000_000_000, "guests.app1", "cpu"] == pytest.approx(4)
+    assert told[3_000_000_000, "guests.app1", "disk_written"] == pytest.approx(30_030_000 / 3.003003)
+    assert told[3_000_000_000, "guests.app2", "network_sent"] == pytest.approx(750_750 * 8 / 3.003003)
+    assert told[6_000_000_000, "guests.app1", "disk_written"] == pytest.approx(8e6)
+    assert {entity for _, entity, _ in told} == {"guests.app1", "guests.app2"}, "app3 was there once"
+    assert all("host" in note for note in read(text("virt-top.csv")).notes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "what"),
+    [
+        (",4096,15015000,", ",15015000,", 3, "no whole domains"),
+        (",2,app2,6006006000.", ",2,,6006006000.", 3, "without a name"),
+        ("30030000", "many", 3, "WRBY"),
+        ("19:50:05", "ten to eight", 3, "not an instant"),
+        ("Domain ID,Domain name", "ID,Domain name", 1, "headings"),
+    ],
+)
+def test_what_virt_top_cannot_have_written_is_refused_with_its_line(
+    old: str, new: str, line: int, what: str
+) -> None:
+    whole = text("virt-top.csv")
+    assert old in whole
+    with pytest.raises(UnreadableError) as found:
+        read(whole.replace(old, new, 1))
+    assert (found.value.line, what in str(found.value)) == (line, True), str(found.value)

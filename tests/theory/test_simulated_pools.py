@@ -59,7 +59,7 @@ def world(
 
 
 def played(values: Any, profile: Profile = IDEAL_PROFILE) -> tuple[list[Rows], dict[tuple[str, str], float]]:
-    """The rows of each role in the order in which they were due; the mean of each series. Little's law holds."""
+    """The rows of each role in the order in which they were due, which follow Little's law; the mean of each series."""
     kept = Kept()
     with Simulator(profile).open(parsed(values), Watcher()) as session:
         outcome = session.run(Trial("t0", 1), kept)
@@ -71,17 +71,32 @@ def played(values: Any, profile: Profile = IDEAL_PROFILE) -> tuple[list[Rows], d
         assert not rows["error"].any()
         order = np.argsort(rows["intended_ns"], kind="stable")
         found.append({column: values[order] for column, values in rows.items()})
-        under_way = np.cumsum(np.concatenate([np.ones(order.size), -np.ones(order.size)])[
-            np.argsort(np.concatenate([rows["intended_ns"], rows["finished_ns"]]), kind="stable")])  # fmt: skip
-        instants = np.sort(np.concatenate([rows["intended_ns"], rows["finished_ns"]]))
-        area = float((under_way[:-1] * np.diff(instants)).sum())
-        assert area == pytest.approx(times(rows).sum(), rel=1e-9)
+        follow_littles_law(found[-1], values["roles"][name])
     means: dict[tuple[str, str], float] = {}
     for block in kept.blocks.get(("series", "series/1"), []):
         for key in dict.fromkeys(zip(block["entity"], block["metric"], strict=True)):
             at = (block["entity"] == key[0]) & (block["metric"] == key[1])
             means[key] = float(block["value"][at][:-1].mean()) if at.sum() > 1 else float("nan")
     return found, means
+
+
+def follow_littles_law(rows: Rows, role: dict[str, Any]) -> None:
+    """As many requests are under way, counted at regular instants, as come in the time that one takes; the rate is that
+    of the file and not of the rows. In a closed loop the number is known: each connection has one, at every instant.
+    """
+    come, gone = np.sort(rows["intended_ns"]), np.sort(rows["finished_ns"])
+    instants = np.linspace(0.05, 0.95, 20_000) * come[-1]
+    under_way = np.searchsorted(come, instants, "right") - np.searchsorted(gone, instants, "right")
+    takes_s = float(times(rows).mean()) / 1e9
+    if role["arrivals"] is None:
+        assert np.median(under_way) == role["connections"]
+        rate_per_s = come.size / (float(gone[-1]) / 1e9)
+        assert rate_per_s * takes_s == pytest.approx(role["connections"], rel=0.02)
+        return
+    spread = 4 / np.sqrt(
+        come.size
+    )  # of a Poisson process, four standard deviations; 2 % for the ends and the instants
+    assert under_way.mean() == pytest.approx(role["rate_per_s"] * takes_s, rel=spread + 0.02)
 
 
 def waiting(rows: Rows, servers: int) -> float:

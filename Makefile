@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools check-needed native agent lint unit xen faults kill fuzz libfuzzer rust-test bench wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test setup platforms check-tools check-needed native agent lint unit xen faults kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -131,6 +131,10 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 	@$(PYTHON) tools/check_tools.py --install --benches
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-benches.lock
 	$(BIN)/python benches/run.py
+
+predictions: setup native agent  ## a service measured here (some six minutes), and how wrong predictions of left-out loads, allocations and highest loads are
+	$(BIN)/virtlab run experiments/over-allocation/prediction.yaml --no-report --wait --dataset target/prediction.results
+	$(BIN)/virtlab validate target/prediction.results
 
 wheel: agent $(VENV)/.needed  ## a wheel in dist/ for this machine and its like, agent inside; an index takes those of `make wheels` alone
 	rm -rf dist

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from virtlab.catalogue.actions import ACTIONS, EVENTS, SET, WAIT, playable
-from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, RATE, choice, shown
+from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, RATE, SLOWEST_BIT_PER_S, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
@@ -250,6 +250,9 @@ def _relinked(
     if links is not None and name not in links:
         cure = nearest(str(name), list(links)) or f"there are {', '.join(list(links)[:8]) or 'none'}"
         findings.add((*at, "link"), f"there is no link '{shown(name)}'", cure)
+    elif rate is not None and rate < SLOWEST_BIT_PER_S:
+        what = f"a rate of {Bitrate(rate)} would hold a frame for long, even once the link has its rate again"
+        findings.add((*at, "value"), what, f"write {Bitrate(SLOWEST_BIT_PER_S)} at least")
     elif links is not None and rate is not None and rate > links[name]:
         what = (
             f"link '{name}' carries {Bitrate(links[name])}, and can be slowed, but not made faster than it is"

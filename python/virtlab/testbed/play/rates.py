@@ -21,23 +21,30 @@ RATE, CEIL = "rate_bit_per_s", "ceil_bit_per_s"
 SHAPED = "1:1"  # the class at the rate of a link
 
 
-def change(control: Control, plan: Plan, lowered: Lowered, rates: Mapping[str, int]) -> None:
-    """Gives links these rates, in bit/s. AgentError where the kernel or the soft switch does not take one."""
-    batch = [
-        operation.json() for link, rate in rates.items() for operation in classes(plan, lowered, link, rate)
-    ]
-    if batch:
-        control.call("apply", {"batch": batch})
-    for link, rate in rates.items() if lowered.soft_switch is not None else ():
-        control.call("rate", {"link": link, "bit_per_s": rate}, channel=SWITCH)
+def change(control: Control, plan: Plan, lowered: Lowered, link: str, rate_bit_per_s: int) -> None:
+    """Gives a link a rate. AgentError where the kernel or the soft switch does not take it."""
+    _reshape(control, plan, lowered, {link: rate_bit_per_s})
+    if lowered.soft_switch is not None:
+        control.call("rate", {"link": link, "bit_per_s": rate_bit_per_s}, channel=SWITCH)
 
 
 def renew(control: Control, plan: Plan, lowered: Lowered) -> None:
-    """Gives links that the timeline slows the rates that they have at the beginning."""
+    """Gives links that the timeline slows the rates that they have at the beginning: the soft switch begins again, with
+    nothing of the trial before in it.
+    """
     slowed = {action.link for action in plan.timeline if action.link is not None}
     if slowed:
         own = {name: plan.world.links[name].rate_bit_per_s for name in sorted(slowed)}
-        change(control, plan, lowered, own)
+        _reshape(control, plan, lowered, own)
+        if lowered.soft_switch is not None:
+            control.call("stop", {}, channel=SWITCH)
+            control.call("start", {}, channel=SWITCH)
+
+
+def _reshape(control: Control, plan: Plan, lowered: Lowered, rates: Mapping[str, int]) -> None:
+    held = [each for link, rate in rates.items() for each in classes(plan, lowered, link, rate)]
+    if held:
+        control.call("apply", {"batch": [operation.json() for operation in held]})
 
 
 def classes(plan: Plan, lowered: Lowered, name: str, rate_bit_per_s: int) -> Iterator[ClassAdd]:

@@ -13,7 +13,7 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
     del at_ns
     if action.link is not None:
         trial.note(timeline, f"{action.id}.started", trial.site.now())
-        rates.change(trial.control, trial.plan, trial.lowered, {action.link: action.args["rate_bit_per_s"]})
+        rates.change(trial.control, trial.plan, trial.lowered, action.link, action.args[rates.RATE])
     else:
         for parameter, value in action.args.items():
             for side in trial.sides.get(str(action.role), []):

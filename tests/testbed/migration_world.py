@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import process_world as processes
 import pytest
 import testbed_world as worlds
 
@@ -109,6 +111,15 @@ def allow_faults(monkeypatch: pytest.MonkeyPatch) -> None:
         # Its QEMU keeps root's rights, and so may do what the machine forbids to others.
         monkeypatch.setattr("virtlab.testbed.build.moves.userfaults_missing", lambda: None)
         monkeypatch.setattr("virtlab.testbed.platforms.qemu.confinement.account", lambda _: None)
+
+
+def waiting_machine() -> int:
+    """The process that waits for a guest: the last one, as the guest may have come to where it runs by a move."""
+
+    def began(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+    return max(processes.named(b"-incoming"), key=began)
 
 
 def slowed(plan: Plan, link: str, rate_bit_per_s: int, after: dict[str, Any]) -> Plan:

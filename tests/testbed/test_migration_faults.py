@@ -18,7 +18,15 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import S, allow_faults, moving_plan, on_and_on, on_demand, three_hosts
+from migration_world import (
+    S,
+    allow_faults,
+    moving_plan,
+    on_and_on,
+    on_demand,
+    three_hosts,
+    waiting_machine,
+)
 
 from virtlab.errors import GuestError
 from virtlab.plan import Plan, Trial
@@ -39,16 +47,9 @@ def qemus() -> set[int]:
 
 def ends() -> tuple[int, int]:
     """The processes in which the guest runs, and will run."""
-    there = max(
-        processes.named(b"-incoming"), key=began
-    )  # the guest may have come to where it runs by a move
+    there = waiting_machine()
     (here,) = qemus() - {there}
     return here, there
-
-
-def began(pid: int) -> int:
-    """When a process began, in ticks of the kernel's clock."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def answers(sink: worlds.MemorySink) -> tuple[Any, Any]:

@@ -20,11 +20,13 @@ from migration_world import (
     allow_faults,
     moving_plan,
     of_migration,
+    on_and_on,
     on_demand,
     over_links,
     played,
     slowed,
     three_hosts,
+    waiting_machine,
 )
 
 from virtlab.errors import GuestError
@@ -152,8 +154,7 @@ def test_hosts_between_which_a_machine_is_copied_are_asked_for_echoes_before(
 
 def cut(state: str = "down") -> None:
     """The wire of the destination's host carries nothing any more; `up`: it does again."""
-    (there,) = processes.named(b"-incoming")
-    enter = ["nsenter", "-t", str(there), "-n", "ip", "link", "set", "dev", "up", state]
+    enter = ["nsenter", "-t", str(waiting_machine()), "-n", "ip", "link", "set", "dev", "up", state]
     subprocess.run(enter, check=True)
 
 
@@ -283,6 +284,28 @@ def test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays(
     assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
     assert len(numbers) > 0.9 * (numbers.max() + 1), "it never stood still"
     assert (at_ns > outcome.marks["go.cancelled"].t_ns).sum() > 50, "it runs on where it was"
+    assert not processes.named(b"qemu-system-x86_64")
+
+
+@on_demand
+def test_a_second_copy_whose_link_is_cut_leaves_the_machine_where_the_first_brought_it() -> None:
+    world = three_hosts(memory_bytes=128 << 20)
+    for link in world["links"].values():
+        link["rate_bit_per_s"] = RATE_BIT_PER_S
+    values = on_and_on("h1", world=world, over="network", rate_byte_per_s=20_000_000).model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
+    go1 = next(action for action in values["timeline"] if action["id"] == "go1")
+    go1.update(bandwidth_byte_per_s=5_000_000, timeout_ns=6 * S)
+    settle = next(action for action in values["timeline"] if action["id"] == "settle")
+    settle["after"] = {"any": ["go1.finished", "go1.cancelled"]}
+    plan = addressed(Plan.model_validate(values))
+    sink, outcome = played(plan, worlds.ActingSink(cut, at="go1.started", later_s=2.0))
+    assert {name for name in outcome.marks if name.startswith("go1.")} == {"go1.started", "go1.cancelled"}
+    assert not [event for event in sink.events if event.what == "go1.resumed"], "it runs at no other host"
+    numbers, at_ns = answers(sink)
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+    assert (at_ns > outcome.marks["go1.cancelled"].t_ns).sum() > 50, "it runs on at h2"
     assert not processes.named(b"qemu-system-x86_64")
 
 

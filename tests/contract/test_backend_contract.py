@@ -259,6 +259,22 @@ def test_a_second_switch_adds_the_serialisation_of_one_frame_per_direction(
     assert abs(least[1] - least[0] - 2 * FRAME_NS) < 150_000
 
 
+@pytest.mark.parametrize("backend", ["simulator", "testbed"], indirect=True)
+def test_a_link_that_is_slowed_to_a_quarter_holds_each_frame_four_times_as_long(backend: Backend) -> None:
+    values = json.loads(plan_of(count=60).canonical())
+    slow = {"id": "slow", "do": "set", "link": "l0", "args": {"rate_bit_per_s": LINK_BIT_PER_S // 4}}
+    values["timeline"].append(slow | {"after": {"event": "measure.started", "plus_ns": 150_000_000}})
+    for link in values["world"]["links"].values():
+        link["realise"] = "soft_switch"  # netem keeps its rate
+    outcome, kept = played(backend, Plan.parse(json.dumps(values)))
+    assert outcome.status in PLAYED, outcome.reasons
+    slow_ns = outcome.marks["slow.done"].t_ns
+    assert slow_ns - outcome.marks["measure.started"].t_ns >= 150_000_000
+    sent, rtt = (kept.column("probe", "rtt/1", name) for name in ("sent_ns", "rtt_ns"))
+    least = [rtt[sent < slow_ns - 10_000_000].min(), rtt[sent > slow_ns].min()]  # the least disturbed echoes
+    assert abs(least[1] - least[0] - 2 * 3 * FRAME_NS) < 150_000
+
+
 def test_a_role_keeps_its_intended_times(one_switch: tuple[Outcome, Kept]) -> None:
     _, kept = one_switch
     intended = kept.column("probe", "sent/1", "intended_ns")

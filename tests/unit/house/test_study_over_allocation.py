@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.contract.test_backend_contract import Kept, Watcher
 from tests.shipped import shipped
+from typer.testing import CliRunner
 
+from virtlab.cli.main import app
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
@@ -57,3 +60,19 @@ def test_there_the_pool_is_full_and_the_host_is_not(case: str, load: str) -> Non
     assert mean("pools.h1.cores", "cpu_share") > 0.95
     assert mean("hosts.h1", "cpu") == pytest.approx(0.82, abs=0.025)
     assert ("pools.h1.storage", "cpu") not in set(zip(block["entity"], block["metric"], strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("load", "best"), [("4500 request/s", "2x20"), ("5600 request/s", "2x10")])
+def test_the_best_of_the_sources_cases_is_the_one_that_the_page_names(load: str, best: str) -> None:
+    done = CliRunner().invoke(
+        app,
+        [
+            "recommend", str(STUDY / "published.yaml"), "--vary", "case=2x10,2x20,5x4,5x10,5x20", "--runs", "4", "--json",
+            "--best", "clients.response_time.mean", "--profile", str(STUDY / "virtual-machines.profile.toml"),
+            "--points", f"load={load}",
+        ],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (answer,) = json.loads(done.output)["answers"]
+    assert answer["best"] == {"case": best}

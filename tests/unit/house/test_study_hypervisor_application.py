@@ -87,6 +87,10 @@ def test_every_verdict_on_a_machine_says_that_its_processors_are_emulated(name: 
     assert all("emulated" in claim.title for claim in about)
 
 
+def test_every_verdict_on_what_machines_write_says_so_too() -> None:
+    assert all("emulated" in claim.title.lower() for claim in shipped(STUDY / "writes.yaml").claims)
+
+
 def plan_of(experiment: Experiment, wanted: dict[str, str]) -> Plan:
     (point,) = (
         one

@@ -76,3 +76,35 @@ def test_the_best_of_the_sources_cases_is_the_one_that_the_page_names(load: str,
     assert done.exit_code == 0, done.output
     (answer,) = json.loads(done.output)["answers"]
     assert answer["best"] == {"case": best}
+
+
+def overallocation(plan: Plan) -> float:
+    """vCPUs to processors of the pool: of a machine its vCPUs, of a namespace the threads of its server."""
+    service = plan.world.services["app"]
+    vcpus = [plan.world.guests[name].vcpus or service.parameters["threads"] for name in service.on]
+    return float(sum(vcpus)) / plan.world.pools["h1.cores"].cpus
+
+
+@pytest.mark.parametrize(
+    ("name", "ratios"),
+    [
+        ("quick.yaml", {"2x1": 2, "5x1": 5}),
+        ("machines.yaml", {"2x1": 2, "2x2": 4, "5x1": 5}),
+        ("full.yaml", {"2x1": 1, "2x2": 2, "5x1": 2.5, "5x2": 5}),
+        ("ten.yaml", {"2x5": 1, "5x2": 1, "2x10": 2, "5x5": 2.5, "5x10": 5}),
+        ("published.yaml", {"2x10": 1, "5x4": 1, "2x20": 2, "5x10": 2.5, "5x20": 5}),
+    ],
+)
+def test_a_case_is_its_ratio_of_vcpus_to_processors_beside_native(
+    name: str, ratios: dict[str, float]
+) -> None:
+    experiment = shipped(STUDY / name)
+    found = {
+        str(one.levels["case"]): overallocation(plan_run(experiment, one, 0)) for one in experiment.points()
+    }
+    assert found.pop("native") <= (2 if name == "machines.yaml" else 1)
+    assert found == ratios
+
+
+def test_every_verdict_on_machines_says_that_they_are_emulated() -> None:
+    assert all("emulated" in claim.title for claim in shipped(STUDY / "machines.yaml").claims)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,26 +45,43 @@ def test_what_hangs_spins_or_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, 
     assert list(tmp_path.glob("*.begun")) == []
 
 
+def _spins() -> None:
+    while True:
+        pass
+
+
+def _waits_for_a_thread() -> None:
+    """As a library with threads of its own."""
+    thread = threading.Thread(target=_spins)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("works", [_spins, _waits_for_a_thread])
 def test_a_worker_that_waits_for_a_processor_is_not_stuck(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    works: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A process that is ready to run, and gets no time: it is in state R, and its CPU time stays."""
+    """A process with a thread that is ready to run, and gets no time: that is in state R, and its CPU time stays."""
     monkeypatch.setattr(workers, "WALL_SECONDS", 0.0)
     hand = tmp_path / "hand"
     hand.touch()
-    spinning = os.fork()
-    if spinning == 0:
-        while True:
-            pass
+    busy = os.fork()
+    if busy == 0:
+        works()
     try:
         watch = workers._Watch()
-        assert not watch.is_stuck(spinning, hand)
-        time.sleep(0.05)
-        assert not watch.is_stuck(spinning, hand)
-        os.kill(spinning, signal.SIGSTOP)
-        while workers._state(spinning)[0] != "T":
+        deadline = time.monotonic() + LONG_S
+        while not workers._state(busy)[0] and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert watch.is_stuck(spinning, hand)
+        assert not watch.is_stuck(busy, hand)
+        time.sleep(0.05)
+        assert not watch.is_stuck(busy, hand)
+        os.kill(busy, signal.SIGSTOP)
+        while workers._state(busy)[0] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        watch.is_stuck(busy, hand)  # what it had used by then
+        time.sleep(0.01)
+        assert watch.is_stuck(busy, hand)
     finally:
-        os.kill(spinning, signal.SIGKILL)
-        os.waitpid(spinning, 0)
+        os.kill(busy, signal.SIGKILL)
+        os.waitpid(busy, 0)

@@ -2,9 +2,8 @@
 
 A worker is forked after everything was imported, and does every N-th case. The memory that a case adds is bounded
 (`MEMORY_BYTES`), its CPU time is (`CPU_SECONDS`; a machine that does other work is no reason to refuse a file), and a
-worker that stays with a case for `WALL_SECONDS` is killed when it waits for anything but a processor, or has long used
-up its CPU time. The case in hand is on disk before it is begun, so that a worker that dies, whatever of, leaves the case
-that killed it.
+worker is killed that has long used up its CPU time, or used none for `WALL_SECONDS` and waits for no processor. The
+case in hand is on disk before it is begun, so that a worker that dies, whatever of, leaves the case that killed it.
 """
 
 from __future__ import annotations
@@ -93,31 +92,36 @@ def fuzz(kind: str, *, seed: int, count: int, workers: int, folder: Path) -> Out
 
 @dataclass(slots=True)
 class _Watch:
-    """How long a worker has been with its case: `since` on the clock, `used` of its CPU time before."""
+    """How long a worker has done nothing for its case: `since` on the clock; its CPU time then, and when the case began."""
 
     case_ns: int = 0
     since: float = 0.0
     used: float = 0.0
+    before: float = 0.0
 
     def is_stuck(self, process: int, hand: Path) -> bool:
         """Whether the worker neither works on a case nor ends. One that a busy machine leaves waiting is not stuck."""
         try:
             case_ns = hand.stat().st_mtime_ns
-            state, used = _state(process)
+            runs, used = _state(process)
         except FileNotFoundError:
             return False
         now = time.monotonic()
         if case_ns != self.case_ns:
-            self.case_ns, self.since, self.used = case_ns, now, used
-        if now - self.since <= WALL_SECONDS:
-            return False
-        return state != "R" or used - self.used > STUCK_CPU_SECONDS
+            self.case_ns, self.since, self.used, self.before = case_ns, now, used, used
+        if runs or used != self.used:
+            self.since, self.used = now, used
+        return now - self.since > WALL_SECONDS or used - self.before > STUCK_CPU_SECONDS
 
 
-def _state(process: int) -> tuple[str, float]:
-    """A process's state (proc(5): R runs or waits for a processor) and the CPU time that it used, in seconds."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _state(process: int) -> tuple[bool, float]:
+    """Whether a thread of a process runs or waits for a processor (proc(5): R), and their CPU time, in seconds."""
+    lines = [
+        path.read_text().rpartition(")")[2].split() for path in Path(f"/proc/{process}/task").glob("*/stat")
+    ]
+    of_all = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    used = (int(of_all[11]) + int(of_all[12])) / os.sysconf("SC_CLK_TCK")
+    return any(fields[0] == "R" for fields in lines), used
 
 
 def verdict(module: Any, case: Any) -> str:

@@ -36,7 +36,7 @@ VICTIMS = {
     "crun": OF_A_RUNTIME,
     "podman": ("python", "leader", "world", "engine", "monitor", "first process"),
 }
-BUDGET_S = 30.0  # of those but the one that is used where none is named; podman takes its time
+BUDGET_S = 15.0  # of those but the one that is used where none is named; podman takes its time
 ROUNDS_MIN = 8
 PLAYER = """
 import os, sys

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.timeout(killing.TIMEOUT_S),
 ]
 URI = libvirt_world.SESSION
-BUDGET_S = 20.0
+BUDGET_S = 12.0
 PLAYER = """
 import sys, time
 sys.path.insert(0, sys.argv[1])

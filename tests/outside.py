@@ -34,7 +34,7 @@ from virtlab.catalogue import (
     Workload,
 )
 from virtlab.catalogue.kinds import POSITIVE_DURATION
-from virtlab.catalogue.qdiscs import PFIFO
+from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.catalogue.queueing import Kernel
 from virtlab.plan import Action, Observer
 from virtlab.testbed.kinds.platform import Counted, GuestPlatform, Running

@@ -89,3 +89,19 @@ def test_importing_virtlab_takes_less_than_a_third_of_a_second() -> None:
     """Of processor time, Python's own start included; the best of three, since others may disturb one."""
     taken = [float(ran("import virtlab, time; print(time.process_time())")) for _ in range(3)]
     assert min(taken) <= 0.3, taken
+
+
+def test_check_imports_the_declarations_of_what_its_file_names_alone() -> None:
+    code = (
+        f"import sys; sys.argv = ['virtlab', 'check', {str(QUICK)!r}]\n"
+        "from virtlab.cli.startup import start\n"
+        "try: start()\n"
+        "except SystemExit: pass\n"
+        "begin = 'virtlab.catalogue.'\n"
+        "found = {name.removeprefix(begin) for name in sys.modules if name.startswith(begin)}\n"
+        "print(sorted(name for name in found if name.startswith(('workloads.', 'qdiscs.', 'services.'))))"
+    )
+    # What may end at a service of another role is known by the two workloads that ask services.
+    asking = ["workloads.http_get", "workloads.request_response"]
+    of_the_file = ["workloads.burst_load", "workloads.rtt", "workloads.udp_stream"]
+    assert ran(code).splitlines()[-1] == str(sorted(["qdiscs.fifo", *asking, *of_the_file]))

@@ -79,7 +79,6 @@ def digest(experiment: Experiment) -> str:
 def executed(experiment: Experiment, points: Collection[int] | None = None) -> list[Executed]:
     """Every command of the file's points, each once: of services, of the timeline in its order, then of roles."""
     from virtlab.experiment.world.topology import container_images
-    from virtlab.outputs.polled import sources_of
 
     found: dict[Executed, None] = {}
     for point in experiment.points():
@@ -102,6 +101,8 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None
         for role in study.roles.values():
             if role.active and role.declaration.command:
+                from virtlab.outputs.polled import sources_of  # only roles of programs have such
+
                 written = role.parameters.get("argv")
                 of = None if written is not None else container_images(study.wiring)[role.source]
                 argv = tuple(written or ()) if of is None else _of_image(of)

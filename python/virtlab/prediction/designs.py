@@ -27,7 +27,7 @@ their pace is its cost. The guest's second vNIC and the second virtual switch co
 from __future__ import annotations
 
 from virtlab.catalogue import DEFAULT_VSWITCH, QDISCS, VSWITCHES
-from virtlab.catalogue.qdiscs import FIFO
+from virtlab.catalogue.qdiscs.fifo import FIFO
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 

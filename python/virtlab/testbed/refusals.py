@@ -12,7 +12,9 @@ from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES, WORKLOADS
 from virtlab.catalogue.actions import EXEC, RESET
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
-from virtlab.catalogue.qdiscs import FIFO, HTB, NETEM, PFIFO
+from virtlab.catalogue.qdiscs.fifo import FIFO, PFIFO
+from virtlab.catalogue.qdiscs.htb import HTB
+from virtlab.catalogue.qdiscs.netem import NETEM
 from virtlab.catalogue.workloads import is_budgeted, is_command
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role, Service

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from virtlab.catalogue import PLATFORMS, QDISCS, VSWITCHES, WORKLOADS, Parameter, Platform, Workload
+from virtlab.catalogue import PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, Parameter, Platform, Workload
 from virtlab.catalogue.actions import playable
 from virtlab.metrics import METRICS
 from virtlab.plan import BLOCKS
@@ -188,3 +192,19 @@ def test_a_platform_claims_only_what_a_timeline_can_play(platform: Platform, fea
         assert not of_another, "it is played now"
     else:
         assert of_another or text.split(":")[0] in {"none", "not ours"}
+
+
+@pytest.mark.parametrize(
+    ("package", "declared"), [("workloads", WORKLOADS), ("qdiscs", QDISCS), ("services", SERVICES)]
+)
+def test_each_declaration_of_a_package_is_found_by_its_name(
+    package: str, declared: Mapping[str, Any]
+) -> None:
+    assert [entry.name for entry in declared.values()] == list(declared)
+    folder = import_module(f"virtlab.catalogue.{package}")
+    modules = [
+        import_module(f"{folder.__name__}.{entry.name}") for entry in pkgutil.iter_modules(folder.__path__)
+    ]
+    kinds = {type(entry) for entry in declared.values()}
+    there = {value.name for module in modules for value in vars(module).values() if type(value) in kinds}
+    assert there == set(declared)

@@ -1,38 +1,12 @@
 """Workloads: traffic that a role makes. One file each; the names here are what `workload:` may say."""
 
 from virtlab.catalogue.declaration import Workload
-from virtlab.catalogue.workloads.burst_load import BURST_LOAD
-from virtlab.catalogue.workloads.dirty import DIRTY
-from virtlab.catalogue.workloads.http_get import HTTP_GET
-from virtlab.catalogue.workloads.objects import OBJECTS
-from virtlab.catalogue.workloads.program import PROGRAM
-from virtlab.catalogue.workloads.psping import PSPING
-from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
-from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
-from virtlab.catalogue.workloads.rt_tasks import RT_TASKS
-from virtlab.catalogue.workloads.rtt import RTT
-from virtlab.catalogue.workloads.tcp_rr import TCP_RR
-from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
-from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
+from virtlab.catalogue.named import Named
 
-WORKLOADS: dict[str, Workload] = {
-    entry.name: entry
-    for entry in (
-        RTT,
-        BURST_LOAD,
-        UDP_STREAM,
-        TCP_STREAM,
-        TCP_RR,
-        HTTP_GET,
-        REQUEST_RESPONSE,
-        PSPING,
-        RAW_STREAM,
-        RT_TASKS,
-        DIRTY,
-        PROGRAM,
-        OBJECTS,
-    )
-}
+WORKLOADS: Named[Workload] = Named(
+    __name__,
+    "RTT BURST_LOAD UDP_STREAM TCP_STREAM TCP_RR HTTP_GET REQUEST_RESPONSE PSPING RAW_STREAM RT_TASKS DIRTY PROGRAM OBJECTS",
+)
 
 
 def measuring(metric: str) -> tuple[str, ...]:

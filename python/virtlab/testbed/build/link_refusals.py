@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.catalogue import QDISCS
-from virtlab.catalogue.qdiscs import NETEM
+from virtlab.catalogue.qdiscs.netem import NETEM
 from virtlab.plan import Link, Plan, Queue, Refusal
 from virtlab.testbed.build import fabric, switch_capacity
 from virtlab.testbed.kinds.findings import Findings

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from virtlab.catalogue import QDISCS
-from virtlab.catalogue.qdiscs import HTB
+from virtlab.catalogue.qdiscs.htb import HTB
 from virtlab.plan import Plan, Refusal, Vnic
 from virtlab.planner.moves import moves
 from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, with_port_links

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from virtlab.catalogue.qdiscs import FIFO, NETEM
+from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.qdiscs.netem import NETEM
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue import QDISCS
-from virtlab.catalogue.qdiscs import PFIFO
+from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Queue, QueueClass
 from virtlab.planner.licence import ETHERNET_OCTETS

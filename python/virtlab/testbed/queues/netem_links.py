@@ -25,8 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.catalogue.qdiscs import NETEM
-from virtlab.catalogue.qdiscs.netem import line
+from virtlab.catalogue.qdiscs.netem import NETEM, line
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.errors import MachineError
 from virtlab.plan import Queue

@@ -15,7 +15,8 @@ LAB_VM = "take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
 def by_another(discipline: QueueDiscipline, inside: str | None = None) -> str:
     """Who else plays a queue of that discipline. `inside`: the laboratory machine that all is in.
 
-    >>> from virtlab.catalogue.qdiscs import HTB, NETEM
+    >>> from virtlab.catalogue.qdiscs.htb import HTB
+    >>> from virtlab.catalogue.qdiscs.netem import NETEM
     >>> by_another(HTB)
     "write 'by: virtlab': the soft switch plays it"
     >>> by_another(HTB, "lab-vm")
@@ -32,7 +33,8 @@ def by_another(discipline: QueueDiscipline, inside: str | None = None) -> str:
 def lacking(discipline: QueueDiscipline, module: str, inside: str | None = None) -> str:
     """What to do for a queue of that discipline where the kernel lacks a module for it.
 
-    >>> from virtlab.catalogue.qdiscs import HTB, NETEM
+    >>> from virtlab.catalogue.qdiscs.htb import HTB
+    >>> from virtlab.catalogue.qdiscs.netem import NETEM
     >>> lacking(NETEM, "sch_netem")[:58]
     "load sch_netem, or take the lab VM's kernel: 'virtlab run "
     >>> lacking(HTB, "cls_u32", "lab-vm") == by_another(HTB, "lab-vm")

@@ -94,7 +94,8 @@ LEFT_ALONE = Qos(NOTHING_OF_OURS)
 def qos_of(queue: Queue, rate_bit_per_s: int | None, mtu_bytes: int = 1500) -> Qos | None:
     """The record that says what the queue says at a port of that MTU; None where Open vSwitch has no words for it.
 
-    >>> from virtlab.catalogue.qdiscs import FIFO, HTB
+    >>> from virtlab.catalogue.qdiscs.fifo import FIFO
+    >>> from virtlab.catalogue.qdiscs.htb import HTB
     >>> qos_of(Queue(kind=HTB.name, parameters={"rate_bit_per_s": 10**7}), None).queues
     (QosQueue(minimum_bit_per_s=10000000, maximum_bit_per_s=10000000, burst_bit=None, priority=None),)
     >>> qos_of(Queue(kind=FIFO.name), None) is None

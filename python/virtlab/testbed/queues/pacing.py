@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from virtlab.catalogue.qdiscs import HTB, PFIFO
-from virtlab.catalogue.qdiscs.htb import class_options
+from virtlab.catalogue.qdiscs.fifo import PFIFO
+from virtlab.catalogue.qdiscs.htb import HTB, class_options
 from virtlab.plan import Queue, Vnic
 from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
 from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue

@@ -50,7 +50,7 @@ def test_runs_of_an_appliance_that_ends_at_boot_failed_with_its_console_and_the_
     )
     assert done.returncode == 4, done.stderr
     runs = Dataset.open(tmp_path / "through-an-appliance.results").runs()
-    assert {run.levels["image"] for run in runs if run.status == "ok"} == {"router"}
+    assert {run.levels["image"] for run in runs if run.status != "failed"} == {"router"}
     failed = [run for run in runs if run.levels["image"] == "broken"]
     assert failed, done.stderr
     for run in failed:

@@ -51,7 +51,7 @@ def said(**properties: Any) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
         assert isinstance(session, TestbedSession)
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
         realised = session.realised.objects["guests.g1"]
         return sink.artefacts["ask.out"].decode().split("\n"), realised.applied, realised.read_back
 
@@ -115,7 +115,7 @@ def test_root_of_a_container_with_users_of_its_own_is_nobody_on_this_machine(run
         assert firsts <= outside, "its root is a user whom this machine does not have"
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
         lines = sink.artefacts["ask.out"].decode().splitlines()
         assert lines[0].split() == ["0", str(users_of(plan)["g1"].first), str(COUNT)]
         assert lines[1].split()[2:4] == ["0", "0"], "root of its own files"

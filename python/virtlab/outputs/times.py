@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, Overflow
 from typing import Any, NamedTuple
 
 from virtlab.outputs.unreadable import POINT_CURE, SHOWN, UnreadableError
@@ -84,6 +84,8 @@ def _of_number(one: Written, size: Decimal) -> int:
         if isinstance(one.what, bool) or not isinstance(one.what, str | int | float) or "_" in text:
             raise InvalidOperation
         ns = Decimal(str(one.what).strip()) * size
+    except Overflow:  # above 10**999999, where decimals end
+        ns = Decimal("Infinity")
     except (InvalidOperation, ValueError):  # ValueError: an integer of more digits than Python writes
         raise UnreadableError(f"{one.where} '{text}' is not a number, and no time", one.line) from None
     if not ns.is_finite() or abs(ns) >= _FAR_NS:

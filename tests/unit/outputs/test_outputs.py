@@ -97,6 +97,7 @@ def test_a_nanosecond_since_1970_is_not_lost(t_ns: int) -> None:
         ("t,v\n1,7\n1_0,8\n", 3, "t '1_0' is not a number"),
         ("t,v\nnan,7\n", 2, "t 'nan' is beyond all times"),
         ("t,v\n1e30,7\n", 2, "t '1e30' is beyond all times"),
+        ("t,v\n1e9991500,7\n", 2, "t '1e9991500' is beyond all times"),
         ("u,v\n1,7\n", 1, "has no column 't'"),
     ],
 )

@@ -105,11 +105,11 @@ kill: setup  ## runs of every platform, and daemons beneath them, killed or stop
 fuzz: setup  ## damaged files, datasets, streams and outputs: each accepted or refused in one line (some thirty minutes; COUNT= SEED= KINDS=)
 	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),1) --count $(or $(COUNT),0) $(KINDS)
 
-FUZZ_TARGETS ?= frames blocks lines requests
+FUZZ_TARGETS ?= frames blocks lines requests messages
 # What cargo-fuzz passes, without the sanitizer that needs a nightly compiler: coverage for libFuzzer, checks for us.
 FUZZ_FLAGS := -Cpasses=sancov-module $(addprefix -Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares) --cfg fuzzing -Cdebug-assertions -Coverflow-checks
 
-libfuzzer:  ## libFuzzer on frames, blocks, lines and requests of agents, a minute each (SECONDS_EACH= FUZZ_TARGETS=)
+libfuzzer:  ## libFuzzer on frames, blocks, lines, requests of agents and messages of stores, a minute each (SECONDS_EACH= FUZZ_TARGETS=)
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --locked --release -q --target $(TRIPLE) $(FUZZ_TARGETS:%=--bin %)
 	for target in $(FUZZ_TARGETS); do \
 	    mkdir -p fuzz/target/found/$$target; \

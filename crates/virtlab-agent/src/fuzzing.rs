@@ -1,4 +1,4 @@
-//! What must hold for any bytes that reach an agent: called by the fuzz target, and on the kept corpus by the tests.
+//! What must hold for any bytes that reach an agent: called by the fuzz targets, and on the kept corpus by the tests.
 //!
 //! An agent does what it is asked, so who asks is trusted; but what was damaged on its way, or comes from another version,
 //! is refused and not stumbled over.
@@ -18,6 +18,11 @@ pub fn requests(bytes: &[u8]) {
             read(&frame.body);
         }
     }
+}
+
+/// Any octets from a peer of a store, which is another guest, are messages, or end the line that they came on.
+pub fn messages(bytes: &[u8]) {
+    probe::messages(bytes);
 }
 
 fn read(body: &[u8]) {

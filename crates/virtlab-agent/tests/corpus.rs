@@ -1,8 +1,8 @@
-//! The kept fuzzing corpus of requests, as it is and damaged: what was found once stays mended.
+//! The kept fuzzing corpora of requests and of messages of a store, as they are and damaged: what was found once stays mended.
 
 use std::fs;
 use std::path::Path;
-use virtlab_agent::fuzzing::requests;
+use virtlab_agent::fuzzing::{messages, requests};
 
 const DAMAGED_EACH: u64 = 2000;
 const WORDS: [&[u8]; 14] = [
@@ -22,8 +22,20 @@ const WORDS: [&[u8]; 14] = [
     b"",
 ];
 
-fn corpus() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/requests");
+/// Of numbers in a head: none of them moves what follows.
+const NUMBERS: [&[u8]; 8] = [
+    &[0],
+    &[1],
+    &[7],
+    &[0xff],
+    &[0xff; 4],
+    &[0xff; 8],
+    &[0; 8],
+    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+];
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     let entries = fs::read_dir(&folder).expect("the corpus is part of the sources");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
     paths.sort();
@@ -40,13 +52,14 @@ fn next(state: &mut u64) -> usize {
 }
 
 #[test]
-fn the_corpus_of_requests_holds() {
-    corpus().iter().for_each(|bytes| requests(bytes));
+fn the_corpora_hold() {
+    corpus("requests").iter().for_each(|bytes| requests(bytes));
+    corpus("messages").iter().for_each(|bytes| messages(bytes));
 }
 
 #[test]
 fn damaged_requests_are_refused_and_not_stumbled_over() {
-    let kept = corpus();
+    let kept = corpus("requests");
     let mut state = 21;
     for _ in 0..DAMAGED_EACH {
         for bytes in &kept {
@@ -58,6 +71,24 @@ fn damaged_requests_are_refused_and_not_stumbled_over() {
                 damaged.splice(at..past, word.iter().copied());
             }
             requests(&damaged);
+        }
+    }
+}
+
+#[test]
+fn no_damaged_message_ends_a_node_a_proxy_or_a_client() {
+    let kept = corpus("messages");
+    let mut state = 21;
+    for _ in 0..DAMAGED_EACH {
+        for bytes in &kept {
+            let mut damaged = bytes.clone();
+            (damaged[0], damaged[1]) = (next(&mut state) as u8, next(&mut state) as u8);
+            for _ in 0..=next(&mut state) % 4 {
+                let number = NUMBERS[next(&mut state) % NUMBERS.len()];
+                let at = next(&mut state) % (damaged.len() - number.len());
+                damaged[at..at + number.len()].copy_from_slice(number);
+            }
+            messages(&damaged);
         }
     }
 }

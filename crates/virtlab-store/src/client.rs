@@ -26,6 +26,11 @@ impl Running {
     const fn is_write(&self) -> bool {
         matches!(self.task, Task::Write { .. } | Task::Delete)
     }
+
+    /// Whether no attempt has begun after this one, whose number may be any: a peer said it.
+    const fn is_last(&self, attempt: Attempt) -> bool {
+        attempt.number == self.number.wrapping_sub(1)
+    }
 }
 
 /// A client.
@@ -69,7 +74,7 @@ impl Client {
         let leader = self.running.get(&operation).and_then(|one| self.leader(one));
         let Some(running) = self.running.get_mut(&operation) else { return };
         let attempt = Attempt { client: self.me, operation, number: running.number };
-        self.stamp = now.0.max(self.stamp + 1);
+        self.stamp = now.0.max(self.stamp.saturating_add(1));
         let version = Version { stamp: self.stamp, writer: self.me, number: self.attempts };
         self.attempts += 1;
         running.number += 1;
@@ -140,19 +145,19 @@ impl Client {
         match outcome {
             Outcome::Superseded(version) => {
                 self.stamp = self.stamp.max(version.stamp);
-                if attempt.number + 1 == running.number {
+                if running.is_last(attempt) {
                     // Two that supersede each other in turn must not do so at the same pace.
                     let salt = u64::from(self.me.0) + 31 * u64::from(running.number);
                     running.again = now + Nanos(running.key.mixed(salt) % self.policy.question.0);
                 }
             }
             Outcome::Failed(_) if running.end > now => {
-                if attempt.number + 1 == running.number {
+                if running.is_last(attempt) {
                     running.again = now;
                 }
             }
             // What an earlier attempt wrote may yet be replaced by the last one, so that alone says that it is done.
-            _ if running.is_write() && attempt.number + 1 != running.number => {}
+            _ if running.is_write() && !running.is_last(attempt) => {}
             outcome => self.answer(attempt.operation, outcome),
         }
         self.note(attempt.operation);

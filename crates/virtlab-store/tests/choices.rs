@@ -5,7 +5,8 @@ mod world;
 use std::collections::BTreeSet;
 use virtlab_disk::Model;
 use virtlab_store::{
-    Ack, Detector, Form, Key, Left, Lookup, Nonsense, Outcome, Peer, Policy, Task, WrittenBy,
+    Ack, Attempt, Client, Detector, Form, Key, Left, Lookup, Message, Nonsense, Outcome, Output, Peer,
+    Policy, Task, Version, WrittenBy,
 };
 use virtlab_wire::Nanos;
 use world::{FAST_DISK, MS, Network, S, World};
@@ -328,4 +329,25 @@ fn a_silent_peer_is_lost_after_its_time_and_back_once_it_speaks() {
     assert!(detector.hears(Nanos(4 * S), Peer(2)));
     assert_eq!(detector.wake(Nanos(5 * S)), (true, vec![Peer(1)]));
     assert!(!detector.hears(Nanos(5 * S), Peer(9)), "a stranger");
+}
+
+#[test]
+fn a_client_goes_on_whatever_a_proxy_says_of_versions_and_attempts() {
+    let policy = Policy { written_by: WrittenBy::Proxy, ..policy(6, 3, RING) };
+    let (me, proxy) = (Peer(7), Peer(6));
+    let mut client = Client::new(me, policy);
+    client.request(Nanos(1), 0, Key(1), write(8));
+    let last = Version { stamp: u64::MAX, writer: proxy, number: u64::MAX };
+    for number in [u32::MAX, 0] {
+        let attempt = Attempt { client: me, operation: 0, number };
+        client.handle(Nanos(2), proxy, Message::Led(attempt, Outcome::Superseded(last)));
+    }
+    client.wake(Nanos(2) + policy.question);
+    let attempts: Vec<u32> = std::iter::from_fn(|| client.output())
+        .map(|output| match output {
+            Output::Send(_, Message::Lead(attempt, ..)) => attempt.number,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(attempts, [0, 1], "one attempt for the one that was led, none for one that never began");
 }

@@ -41,7 +41,8 @@ pub struct Places {
     pub group: Option<(SocketAddr, bool)>,
 }
 
-struct Line {
+/// A connection.
+pub(super) struct Line {
     fd: OwnedFd,
     peer: Option<Peer>,
     out: VecDeque<(Content, usize)>,
@@ -52,7 +53,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(fd: OwnedFd, peer: Option<Peer>) -> Self {
+    pub(super) fn new(fd: OwnedFd, peer: Option<Peer>) -> Self {
         Self { fd, peer, out: VecDeque::new(), head: [0; HEAD_BYTES], have: 0, rest: Vec::new(), wanted: 0 }
     }
 
@@ -71,7 +72,7 @@ impl Line {
     }
 
     /// Takes what came; false when that is no message.
-    fn take(&mut self, mut octets: &[u8], heard: &mut VecDeque<(Peer, Word)>) -> bool {
+    pub(super) fn take(&mut self, mut octets: &[u8], heard: &mut VecDeque<(Peer, Word)>) -> bool {
         while !octets.is_empty() {
             if self.have < HEAD_BYTES {
                 let count = octets.len().min(HEAD_BYTES - self.have);

@@ -6,6 +6,7 @@
 
 mod codec;
 mod content;
+pub mod fuzzing;
 mod lines;
 pub mod service;
 mod shelf;

@@ -40,7 +40,7 @@ pub struct Options {
     folder: Option<PathBuf>,
 }
 
-enum Machine {
+pub(super) enum Machine {
     Node(Box<Node>),
     Proxy(Box<Proxy>),
 }
@@ -74,7 +74,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     };
     let lines = Lines::new(places, Some(listener))?;
     let shelf = Shelf::new(options.folder.as_deref())?;
-    Serving { machine, lines, shelf, carried: Carried::default() }.serve()
+    Serving::new(machine, lines, shelf).serve()
 }
 
 /// Content that is not kept: on its way through here, or not taken yet.
@@ -145,7 +145,8 @@ fn version_of(message: &Message) -> Option<Version> {
     }
 }
 
-struct Serving {
+/// A machine with what it needs to serve.
+pub(super) struct Serving {
     machine: Machine,
     lines: Lines,
     shelf: Shelf,
@@ -153,6 +154,10 @@ struct Serving {
 }
 
 impl Serving {
+    pub(super) fn new(machine: Machine, lines: Lines, shelf: Shelf) -> Self {
+        Self { machine, lines, shelf, carried: Carried::default() }
+    }
+
     fn serve(mut self) -> anyhow::Result<()> {
         loop {
             let until = self.next_event();
@@ -166,13 +171,18 @@ impl Serving {
                 self.complete(done.wanted, done.content)?;
             }
             if self.next_event().is_some_and(|at| at <= clock::raw()) {
-                match &mut self.machine {
-                    Machine::Node(node) => node.wake(clock::raw()),
-                    Machine::Proxy(proxy) => proxy.wake(clock::raw()),
-                }
-                self.settle(None)?;
+                self.wake(clock::raw())?;
             }
         }
+    }
+
+    /// Does what is due by an instant.
+    pub(super) fn wake(&mut self, now: Nanos) -> anyhow::Result<()> {
+        match &mut self.machine {
+            Machine::Node(node) => node.wake(now),
+            Machine::Proxy(proxy) => proxy.wake(now),
+        }
+        self.settle(None)
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -182,7 +192,7 @@ impl Serving {
         }
     }
 
-    fn hear(&mut self, from: Peer, word: Word) -> anyhow::Result<()> {
+    pub(super) fn hear(&mut self, from: Peer, word: Word) -> anyhow::Result<()> {
         let (message, content) = match word {
             Word::Said(message, content) => (message, content),
             Word::Audit => {

@@ -332,7 +332,7 @@ fn a_silent_peer_is_lost_after_its_time_and_back_once_it_speaks() {
 }
 
 #[test]
-fn a_client_goes_on_whatever_a_proxy_says_of_versions_and_attempts() {
+fn no_version_and_no_number_of_an_attempt_ends_a_client() {
     let policy = Policy { written_by: WrittenBy::Proxy, ..policy(6, 3, RING) };
     let (me, proxy) = (Peer(7), Peer(6));
     let mut client = Client::new(me, policy);

@@ -1,5 +1,5 @@
 //! What must hold for any octets from a peer of a store, which is another guest: a node, a proxy and a client take them as
-//! messages, or end the line that they came on, and go on.
+//! messages, or end the line that they came on, and nothing else.
 
 use super::codec::{self, HEAD_BYTES, Word};
 use super::lines::{Line, Lines, Places};

@@ -349,7 +349,7 @@ def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.Mo
         began = time.monotonic()
         with pytest.raises(GuestError, match="guest is lost"):
             session.run(Trial("t0", 1), sink)
-        assert time.monotonic() - began < 25, "nothing waits for a guest that is lost"
+        assert time.monotonic() - began < 60, "nothing waits for TCP to give up, a quarter of an hour"
     assert not processes.named(b"qemu-system-x86_64")
 
 

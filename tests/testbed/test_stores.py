@@ -181,15 +181,6 @@ def test_what_no_agent_plays_is_refused_with_its_cure() -> None:
     assert "'isolate: false'" in found["services.depot.lookup"]
     found = refused(1, f"{ring}, ack: disk", FILL)
     assert found["services.depot.ack"].startswith("h1.n0 has no disk")
-    found = refused(1, f"{ring}, {MEMORY}, recovery_streams: 4", FILL)
-    assert "--backend simulator" in found["services.depot.recovery_streams"]
-    lose = (
-        "  - {id: lose, do: call, service: depot, op: fail_node, args: {guest: h1.n0}, after: fill.finished}"
-    )
-    found = refused(1, f"{ring}, {MEMORY}", FILL, timeline=f"  - {{id: fill, do: run, role: fill}}\n{lose}")
-    assert found["timeline[1]"].startswith(
-        "the testbed cannot let nodes of 'depot' fail, heal or recover yet"
-    )
     other = LOAD.replace("from: h1.client", "from: h1.p0")
     found = refused(1, f"{ring}, {MEMORY}", f"{FILL}\n{other}", beside="p0: {}", timeline=THEN)
     assert "let both be of one guest" in found["roles.load.folder"]

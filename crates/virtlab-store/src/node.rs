@@ -101,6 +101,27 @@ impl Node {
         }
     }
 
+    /// One that restarts, in a process that knows nothing of the one before, with what its disk has, or with an empty one.
+    /// It recovers. `incarnation`: more than 0, and none that it had before.
+    #[must_use]
+    pub fn back(
+        me: Peer,
+        policy: Policy,
+        now: Nanos,
+        incarnation: u32,
+        kept: Option<Vec<(Key, Object)>>,
+    ) -> Self {
+        let mut node = Self::new(me, policy);
+        node.condition.incarnation = incarnation.max(1) - 1;
+        let left = if kept.is_some() { Left::Flushed } else { Left::Nothing };
+        for (key, object) in kept.into_iter().flatten() {
+            node.shelf.put(key, object.clone());
+            node.shelf.flushed(key, object);
+        }
+        node.restart(now, left);
+        node
+    }
+
     /// Whether it still has everything that it ever confirmed.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
@@ -140,6 +161,12 @@ impl Node {
     /// What it holds, in the order of keys.
     pub fn objects(&self) -> impl Iterator<Item = (Key, &Object)> {
         self.shelf.objects()
+    }
+
+    /// Whether a version of a key is on its way to the disk.
+    #[must_use]
+    pub fn awaits(&self, key: Key, version: Version) -> bool {
+        self.bench.has(key, version)
     }
 
     /// It restarts with what is left. Unless that is everything, it recovers.

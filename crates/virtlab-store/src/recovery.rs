@@ -80,11 +80,15 @@ struct Scanner {
 
 impl Recovery {
     pub(crate) fn new(me: Peer, policy: Policy, round: u64, begins: Nanos) -> Self {
+        let mut lists = BTreeMap::new();
+        for peer in policy.peers().filter(|&one| one != me) {
+            lists.insert(peer, Listing::Behind(None));
+        }
         Self {
             me,
             policy,
             round,
-            lists: policy.peers().filter(|&one| one != me).map(|one| (one, Listing::Behind(None))).collect(),
+            lists,
             asks: Some(begins),
             wanted: BTreeMap::new(),
             ready: VecDeque::new(),

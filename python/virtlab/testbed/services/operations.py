@@ -35,15 +35,14 @@ class Operation:
             self._killed = True
             for process in self.processes:
                 if not process.down:
-                    process.down, process.ready_ns = True, None
-                    process.end()
+                    process.lose()
         if any(process.down and process.ended is None for process in self.processes):
             return False
         if not self.starts:
             return True
         for process in self.processes:
             if process.down:
-                process.launch()
+                process.launch(emptied=self.ends)
         for process in self.processes:
             if (how := process.ended) is not None:
                 raise process.death(how)
@@ -69,3 +68,17 @@ class Poll:
                 if ready is None or process.holds(ready, self.every_ns):
                     self._held.add(process.channel)
         return len(self._held) == len(self.processes)
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Whether every process of a service runs, and each that was lost has said that it has what it lost."""
+
+    processes: Sequence[Process]
+
+    def step(self) -> bool:
+        """Whether that is so."""
+        return all(
+            not process.down and (process.lost_s is None or process.output.found)
+            for process in self.processes
+        )

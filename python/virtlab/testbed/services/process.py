@@ -58,6 +58,7 @@ class Process:
     begun_s: float = 0.0  # when it was started last
     ready_ns: int | None = None  # how long it took then until it was ready
     down: bool = False  # it was ended by the timeline, and may be
+    lost_s: float | None = None  # when that was, the last time
     next_try_s: float = 0.0
     check: Command | None = None  # under way
     stale: bool = False  # that check was begun before the last start
@@ -76,8 +77,10 @@ class Process:
 
     # Life
 
-    def launch(self) -> None:
-        """Starts it, for the first time or again. GuestError where it cannot be executed."""
+    def launch(self, *, emptied: bool = False) -> None:
+        """Starts it, for the first time or again; `emptied`: with nothing that it had. GuestError where it cannot be
+        executed.
+        """
         invocation = self._invocation()
         environment = dict(
             zip(invocation.environment, self._resolved([*invocation.environment.values()]), strict=True)
@@ -95,6 +98,9 @@ class Process:
             argv += ["--peer", self._address(peer, other)]
         if invocation.peers:
             argv += ["--place", str(invocation.peers.index(self.guest))]
+        if self.lost_s is not None and invocation.back:
+            gone_ms = round((time.monotonic() - self.lost_s) * 1e3)
+            argv += [*invocation.back, str(gone_ms), *(invocation.emptied if emptied else ())]
         if invocation.active not in {None, self.guest}:
             argv += ["--active", self._address(str(invocation.active))]
         command = self.all_guests.command(
@@ -151,6 +157,11 @@ class Process:
 
     def _hear(self, data: Data) -> None:
         self.output.take(data.content)
+
+    def lose(self) -> None:
+        """Kills it as the timeline wants: its end is no failure."""
+        self.down, self.ready_ns, self.lost_s = True, None, time.monotonic()
+        self.end()
 
     def end(self) -> None:
         """Kills it; that it has ended is news of its leader's."""

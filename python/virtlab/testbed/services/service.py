@@ -26,6 +26,12 @@ class Invocation:
     ours: bool = False  # the agent serves: it is told its seed, its place, and how much work a processor does in a second
     active: str | None = None  # guest of the active server, whose address the others are told
     peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
+    back: tuple[
+        str, ...
+    ] = ()  # what one that was ended and comes back is told, before for how many milliseconds it was gone
+    emptied: tuple[
+        str, ...
+    ] = ()  # what it is told, too, where it comes back at once, with nothing that it had
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class ServiceImplementation:
     refusals: Callable[[str, Service, Guest], Iterator[Refusal]]  # its path, and one of its guests
     cure: str  # where one ends by itself
     of_world: Callable[[Plan, str, Service], Iterator[Refusal]] = lambda *_: iter(())  # its name
+    recovered: str | None = None  # line of one that came back, once it has all that it had lost
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

@@ -19,9 +19,10 @@ from virtlab.testbed.kinds.platform import Counted, News, Running
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.services.operations import Operation, Pending, Poll
+from virtlab.testbed.services.operations import Operation, Pending, Poll, Recovery
 from virtlab.testbed.services.output import Output
 from virtlab.testbed.services.process import CHANNELS, Process
+from virtlab.testbed.services.service import services
 
 POLL_S = 0.05
 
@@ -79,7 +80,8 @@ class Services(Running):
         if action.until is not None and action.until.call is not None:
             name = action.until.call.partition(".")[0]
             found = [each for each in self.processes if each.name == name]
-            self.pending[action.id] = Poll(found, action.until.every_ns)
+            recovers = services.of(found[0].service.kind).recovered is not None
+            self.pending[action.id] = Recovery(found) if recovers else Poll(found, action.until.every_ns)
             return
         only = action.args.get("guest")
         found = [
@@ -151,7 +153,8 @@ class Services(Running):
 
     def _begin(self, name: str, guest: str) -> None:
         service = self.plan.world.services[name]
-        output = Output(service.ready.line if service.ready is not None else None)
+        line = service.ready.line if service.ready is not None else None
+        output = Output(line or services.of(service.kind).recovered)
         process = Process(self.all_guests, name, guest, service, self._channel(name, guest), output)
         self.processes.append(process)
         process.launch()

@@ -21,7 +21,10 @@ from virtlab.planner.stores import asking, guests_of, is_store, peer_parameters,
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
-OF_RECOVERY = ("recovery_streams", "recovery_byte_per_s", "scan_ns", "scans", "beat_ns", "silence_ns")
+OF_SURVIVORS = ("beat_ns", "silence_ns")
+FAIL, WIPE, HEAL = "fail_node", "wipe_node", "heal"
+LOSSES = (FAIL, WIPE)
+RECOVERED = "recovered"  # as a node says it on its output
 COPIES_MAX = 13  # of whose holders a message has room
 
 
@@ -41,7 +44,9 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     before += [word for key, value in _group(name, service).items() for word in (f"--{key}", value)]
     if guest.disk is not None:
         before += ["--folder", FOLDER]
-    return Invocation((), before=tuple(before), peers=guests_of(service))
+    return Invocation(
+        (), before=tuple(before), peers=guests_of(service), back=("--lost-ms",), emptied=("--wiped",)
+    )
 
 
 def asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
@@ -86,16 +91,11 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     if int(peer_parameters(service)["copies"]) > COPIES_MAX:
         reason = f"{COPIES_MAX} copies are the most on the testbed"
         yield Refusal(f"{path}.copies", reason, f"write at most {COPIES_MAX}, or '--backend simulator'")
-    for key in OF_RECOVERY:
+    for key in OF_SURVIVORS:
         if service.parameters.get(key) is not None:
-            reason = f"'{key}' controls recovery, which the testbed does not play yet"
+            reason = f"'{key}' lets survivors make copies, which the testbed does not play yet"
             yield Refusal(f"{path}.{key}", reason, "remove it, or write '--backend simulator'")
-    for position, action in enumerate(plan.timeline):
-        awaited = action.until.call if action.until is not None else None
-        if action.service == name or (awaited or "").partition(".")[0] == name:
-            reason = f"the testbed cannot let nodes of '{name}' fail, heal or recover yet"
-            cure = "cut a link of the node instead, or write '--backend simulator'"
-            yield Refusal(f"timeline[{position}]", reason, cure)
+    yield from _losses(plan, name)
     clients: dict[str, tuple[str, str | None]] = {}
     for each, role in roles.items():
         first, guest = clients.setdefault(_folder(each, role), (each, role.from_))
@@ -105,6 +105,22 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
             yield Refusal(f"roles.{each}.folder", reason, cure)
         if _group(name, service):
             yield from _not_asked(path, plan, service, role)
+
+
+def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
+    """What of a loss is not played: a second one, whose times would be others, and a node that stays away."""
+    calls = [
+        (position, str(action.op)) for position, action in enumerate(plan.timeline) if action.service == name
+    ]
+    lost = [(position, op) for position, op in calls if op in LOSSES]
+    for position, _ in lost[1:]:
+        reason = f"on the testbed a run loses one node of '{name}', once"
+        yield Refusal(f"timeline[{position}].op", reason, "remove this call, or write '--backend simulator'")
+    for position, op in lost[:1]:
+        if op == FAIL and not any(then == HEAL for _, then in calls):
+            reason = f"no 'heal' of '{name}' follows, and all nodes say at the end what they hold"
+            cure = "call 'heal' of it later, or write '--backend simulator'"
+            yield Refusal(f"timeline[{position}].op", reason, cure)
 
 
 def _not_asked(path: str, plan: Plan, service: Service, role: Role) -> Iterator[Refusal]:
@@ -127,4 +143,5 @@ IMPLEMENTATION = ServiceImplementation(
     _refusals,
     "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
     _of_world,
+    RECOVERED,
 )

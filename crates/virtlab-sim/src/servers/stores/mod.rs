@@ -4,7 +4,6 @@
 //! they say waits in an outbox for each two of them until it is carried. A node that has failed does and hears nothing, until
 //! it is healed.
 
-mod loss;
 mod peer;
 mod store;
 

@@ -1,11 +1,10 @@
 //! One store: what its peers say and want.
 
-use super::loss::{Loss, Standing};
 use super::peer::{Answer, Machine, Peer};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
-    Audit, Folder, Key, Left, Lookup, Message, Node, Output, Peer as Number, Policy, Task, To,
+    Audit, Folder, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number, Policy, Standing, Task, To,
 };
 use virtlab_wire::Nanos;
 

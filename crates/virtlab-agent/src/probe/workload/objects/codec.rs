@@ -4,7 +4,7 @@
 //! What comes from a peer is hostile: whatever is no message, or has another length than its head says, ends its connection.
 
 use std::sync::Arc;
-use virtlab_store::{Attempt, Failure, Found, Key, Message, Object, Outcome, Peer, Task, Version};
+use virtlab_store::{Attempt, Failure, Found, Key, Loss, Message, Object, Outcome, Peer, Task, Version};
 
 /// Of each message.
 pub const HEAD_BYTES: usize = 64;
@@ -54,11 +54,18 @@ pub enum Word {
     Audited(Audited),
 }
 
+/// How many numbers a loss has.
+pub const LOST: usize = Loss::NAMES.len();
+/// In place of a number that is not there.
+pub const ABSENT: u64 = u64::MAX;
+
 /// What a node or proxy answers to an audit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Audited {
     /// Messages for the client who asks, their octets; those of them that sought holders, and their octets.
     pub said: [u64; 4],
+    /// Of a node that was lost, by `Loss::NAMES`; `ABSENT`: it was not, or that is not reached.
+    pub lost: [u64; LOST],
     /// Objects that are there: keys, and what stands for their content, verified.
     pub objects: Vec<(Key, u64)>,
 }
@@ -221,7 +228,8 @@ pub fn audit(from: Peer) -> Vec<u8> {
 pub fn audited(from: Peer, found: &Audited) -> Vec<u8> {
     let [messages, bytes, lookups, lookup_bytes] = found.said;
     let head = Head::new(AUDITED, from).word(messages).word(bytes).word(lookups).word(lookup_bytes);
-    let mut octets = head.before(found.objects.len() as u64 * 16);
+    let mut octets = head.before((LOST * 8 + found.objects.len() * 16) as u64);
+    octets.extend(found.lost.iter().flat_map(|number| number.to_le_bytes()));
     for (key, content) in &found.objects {
         octets.extend(key.0.to_le_bytes());
         octets.extend(content.to_le_bytes());
@@ -310,9 +318,14 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
     if kind == AUDITED {
         let said = [own.word()?, own.word()?, own.word()?, own.word()?];
         let mut pairs = Reader { octets: &rest };
+        let mut lost = [ABSENT; LOST];
+        for number in &mut lost {
+            *number = pairs.word()?;
+        }
+        let length = length - LOST * 8;
         let objects = (0..length / 16).map(|_| Some((pairs.key()?, pairs.word()?)));
         let objects = objects.collect::<Option<Vec<_>>>()?;
-        return length.is_multiple_of(16).then_some((from, Word::Audited(Audited { said, objects })));
+        return length.is_multiple_of(16).then_some((from, Word::Audited(Audited { said, lost, objects })));
     }
     // The object behind the head, and whether its content follows.
     let object = |with_content: bool| -> Option<Option<Object>> {

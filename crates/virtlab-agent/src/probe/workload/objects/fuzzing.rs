@@ -5,7 +5,7 @@ use super::codec::{self, HEAD_BYTES, Word};
 use super::lines::{Line, Lines, Places};
 use super::service::{Machine, Serving};
 use super::shelf::Shelf;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
 use virtlab_store::{
@@ -74,7 +74,8 @@ impl End {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let places = Places { me, local, peers: Vec::new(), group: None };
         let lines = Lines::new(places, None).expect("nothing is opened");
-        Self::Service(Box::new(Serving::new(machine, lines, Shelf::new(None).expect("in memory"))))
+        let shelf = Shelf::new(None, BTreeMap::new()).expect("in memory");
+        Self::Service(Box::new(Serving::new(machine, lines, shelf, None)))
     }
 
     fn hear(&mut self, now: Nanos, from: Peer, word: Word) {

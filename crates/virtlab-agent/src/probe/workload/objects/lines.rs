@@ -24,8 +24,8 @@ const PIECE_BYTES: usize = 128 << 10;
 const ROOM_BYTES: usize = 1 << 20;
 /// Content up to this leaves with its head, in one call.
 const TOGETHER_BYTES: usize = 64 << 10;
-/// What waits for a peer that reads nothing: beyond it the connection is given up.
-const WAITING_MOST: usize = 1 << 14;
+/// Octets that wait for a peer that reads nothing: beyond them the next message gives the connection up.
+const WAITING_MOST_BYTES: usize = 256 << 20;
 /// The longest wait: others look whether they are to end.
 const LOOK: Nanos = Nanos(100_000_000);
 
@@ -46,6 +46,8 @@ pub(super) struct Line {
     fd: OwnedFd,
     peer: Option<Peer>,
     out: VecDeque<(Content, usize)>,
+    /// Octets of these that are not written yet.
+    waiting: usize,
     head: [u8; HEAD_BYTES],
     have: usize,
     rest: Vec<u8>,
@@ -54,14 +56,23 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn new(fd: OwnedFd, peer: Option<Peer>) -> Self {
-        Self { fd, peer, out: VecDeque::new(), head: [0; HEAD_BYTES], have: 0, rest: Vec::new(), wanted: 0 }
+        let (out, rest) = (VecDeque::new(), Vec::new());
+        Self { fd, peer, out, waiting: 0, head: [0; HEAD_BYTES], have: 0, rest, wanted: 0 }
+    }
+
+    fn put(&mut self, content: Content) {
+        self.waiting += content.octets().len();
+        self.out.push_back((content, 0));
     }
 
     /// Writes what the kernel takes; false when the connection is over.
     fn write(&mut self) -> bool {
         while let Some((content, done)) = self.out.front_mut() {
             match tcp::write_with(&self.fd, &content.octets()[*done..], 0) {
-                Ok(count) => *done += count,
+                Ok(count) => {
+                    *done += count;
+                    self.waiting -= count;
+                }
                 Err(error) => return trouble(&error) == Trouble::Again,
             }
             if *done == content.octets().len() {
@@ -230,17 +241,21 @@ impl Lines {
     pub fn send(&mut self, to: Peer, mut head: Vec<u8>, content: Option<&Content>) {
         let Some(number) = self.line_to(to) else { return };
         let Some(line) = self.lines.get_mut(&number) else { return };
+        if line.waiting > WAITING_MOST_BYTES {
+            self.end(number);
+            return;
+        }
         match content.filter(|content| !content.octets().is_empty()) {
             Some(content) if content.octets().len() > TOGETHER_BYTES => {
-                line.out.push_back((Content::of(head), 0));
-                line.out.push_back((content.clone(), 0));
+                line.put(Content::of(head));
+                line.put(content.clone());
             }
             other => {
                 head.extend_from_slice(other.map_or(&[][..], Content::octets));
-                line.out.push_back((Content::of(head), 0));
+                line.put(Content::of(head));
             }
         }
-        if !line.write() || line.out.len() > WAITING_MOST {
+        if !line.write() {
             self.end(number);
         }
     }

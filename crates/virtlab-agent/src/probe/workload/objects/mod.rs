@@ -28,8 +28,8 @@ use virtlab_load::parameters::objects::{NAME, Objects as Parameters, Sizes};
 use virtlab_load::random::Stream;
 use virtlab_load::schedule::Schedule;
 use virtlab_store::{
-    Audit, Client as Machine, Deed, Ending, Folder, Given, Key, Message, Mix, Outcome, Output, Peer, Pick,
-    Policy, To,
+    Audit, Client as Machine, Deed, Ending, Folder, Given, Key, Loss, Message, Mix, Outcome, Output, Peer,
+    Pick, Policy, To,
 };
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
@@ -394,6 +394,7 @@ impl Client {
         let mut left: Vec<Peer> = (0..self.asked.peers.len() as u32).map(Peer).collect();
         left.iter().for_each(|&peer| lines.send(peer, codec::audit(me), None));
         let mut said = own;
+        let mut lost = Vec::new();
         let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
         let late = clock::raw() + AUDIT_PATIENCE;
         while !left.is_empty() {
@@ -404,8 +405,9 @@ impl Client {
             );
             lines.wait(Some(late), &[])?;
             while let Some((from, word)) = lines.heard() {
-                let Word::Audited(Audited { said: theirs, objects }) = word else { continue };
+                let Word::Audited(Audited { said: theirs, lost: own, objects }) = word else { continue };
                 left.retain(|peer| *peer != from);
+                lost.extend(Loss::NAMES.into_iter().zip(own).filter(|(_, number)| *number != codec::ABSENT));
                 said.iter_mut().zip(theirs).for_each(|(sum, more)| *sum += more);
                 for (key, content) in objects {
                     held.entry(key).or_default().push(content);
@@ -413,12 +415,13 @@ impl Client {
             }
         }
         let [messages, bytes, lookups, lookup_bytes] = said;
-        let mut counters = vec![
+        let mut counters = lost; // of the one node that a run loses
+        counters.extend([
             ("messages", messages),
             ("message_bytes", bytes),
             ("lookup_messages", lookups),
             ("lookup_bytes", lookup_bytes),
-        ];
+        ]);
         counters.extend(Audit::of(&lock(&self.folder), &held, self.policy.copies).counters());
         Ok(counters)
     }

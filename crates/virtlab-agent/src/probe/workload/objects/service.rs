@@ -1,17 +1,21 @@
 //! A node or a proxy of a store, as a process of its own in its guest: the machine of `virtlab-store` on sockets and files.
 
-use super::codec::{self, Audited, Content, Word};
+use super::codec::{self, ABSENT, Audited, Content, Word};
 use super::lines::{Lines, Places};
-use super::shelf::{Shelf, Wanted};
+use super::shelf::{self, Shelf, Wanted};
 use crate::probe::workload::tcp;
 use anyhow::Context;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use virtlab_disk::Kind;
 use virtlab_load::parameters::Buffers;
-use virtlab_store::{Attempt, Given, Message, Node, Object, Outcome, Output, Peer, Proxy, Task, To, Version};
+use virtlab_store::{
+    Attempt, Given, Key, Loss, Message, Node, Object, Outcome, Output, Peer, Proxy, Standing, Task, To,
+    Version,
+};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -38,7 +42,17 @@ pub struct Options {
     /// Where objects are kept; absent: in memory.
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// It was lost so many milliseconds ago, and comes back; absent: it begins.
+    #[arg(long)]
+    lost_ms: Option<u64>,
+    /// With an empty disk.
+    #[arg(long)]
+    wiped: bool,
 }
+
+/// What a node says on its output once it has what it had lost.
+const RECOVERED: &str = "recovered";
+const NS_PER_MS: u64 = 1_000_000;
 
 pub(super) enum Machine {
     Node(Box<Node>),
@@ -50,7 +64,9 @@ pub(super) enum Machine {
 /// # Errors
 /// When there is no such store, the port is taken, or the disk fails.
 pub fn main(options: &Options) -> anyhow::Result<()> {
-    let given: Given = serde_json::from_str(&options.parameters).context("parameters")?;
+    // Through a value, as a client has it beside its own parameters: both are one piece of code.
+    let given: serde_json::Value = serde_json::from_str(&options.parameters).context("parameters")?;
+    let given: Given = serde_json::from_value(given).context("parameters")?;
     let proxies =
         options.peers.len().checked_sub(options.nodes).context("--nodes: more than there are peers")?;
     let policy = given.policy(options.nodes, proxies)?;
@@ -67,14 +83,27 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         peers: options.peers.iter().copied().map(at).collect(),
         group: options.group.map(|group| (at(group), is_node)),
     };
-    let machine = if is_node {
-        Machine::Node(Box::new(Node::new(me, policy)))
-    } else {
-        Machine::Proxy(Box::new(Proxy::new(policy)))
+    let mut kept = None;
+    if let (Some(folder), Some(_)) = (&options.folder, options.lost_ms) {
+        let found = shelf::left(folder, options.wiped)?;
+        kept = (!options.wiped).then_some(found);
+    }
+    let mut newest = BTreeMap::new();
+    for (key, object) in kept.iter().flatten() {
+        newest.insert(*key, object.version);
+    }
+    let shelf = Shelf::new(options.folder.as_deref(), newest)?;
+    let now = clock::raw();
+    // Restarts of one node are further apart than a millisecond.
+    let incarnation = (now.0 / NS_PER_MS) as u32;
+    let machine = match options.lost_ms {
+        Some(_) if is_node => Machine::Node(Box::new(Node::back(me, policy, now, incarnation, kept))),
+        None if is_node => Machine::Node(Box::new(Node::new(me, policy))),
+        _ => Machine::Proxy(Box::new(Proxy::new(policy))),
     };
     let lines = Lines::new(places, Some(listener))?;
-    let shelf = Shelf::new(options.folder.as_deref())?;
-    Serving::new(machine, lines, shelf).serve()
+    let loss = options.lost_ms.map(|ms| Loss::new(now.0.saturating_sub(ms * NS_PER_MS)));
+    Serving::new(machine, lines, shelf, loss).serve()
 }
 
 /// Content that is not kept: on its way through here, or not taken yet.
@@ -122,6 +151,14 @@ impl Carried {
         found
     }
 
+    /// A version is not on its way to the disk, or not any more: those that put it are answered, or will not be.
+    fn forget(&mut self, version: Version) {
+        while let Some((&attempt, _)) = self.put.iter().find(|(_, one)| **one == version) {
+            self.put.remove(&attempt);
+        }
+        self.ended.push(version);
+    }
+
     /// All is done that was wanted.
     fn settle(&mut self) {
         for version in std::mem::take(&mut self.ended) {
@@ -151,11 +188,13 @@ pub(super) struct Serving {
     lines: Lines,
     shelf: Shelf,
     carried: Carried,
+    /// Of a node that came back.
+    loss: Option<Loss>,
 }
 
 impl Serving {
-    pub(super) fn new(machine: Machine, lines: Lines, shelf: Shelf) -> Self {
-        Self { machine, lines, shelf, carried: Carried::default() }
+    pub(super) fn new(machine: Machine, lines: Lines, shelf: Shelf, loss: Option<Loss>) -> Self {
+        Self { machine, lines, shelf, carried: Carried::default(), loss }
     }
 
     fn serve(mut self) -> anyhow::Result<()> {
@@ -173,6 +212,22 @@ impl Serving {
             if self.next_event().is_some_and(|at| at <= clock::raw()) {
                 self.wake(clock::raw())?;
             }
+            self.observe();
+        }
+    }
+
+    /// Looks how far a recovery is; says once that it is over.
+    fn observe(&mut self) {
+        let (Machine::Node(node), Some(loss)) = (&self.machine, &mut self.loss) else { return };
+        if loss.is_over() {
+            return;
+        }
+        let known = node.knows();
+        let whole = known && !node.is_recovering();
+        loss.observe(clock::raw().0, Standing { progress: node.own_progress(), known, whole });
+        if whole {
+            // Who waits for it may be gone.
+            let _ = writeln!(std::io::stdout(), "{RECOVERED}");
         }
     }
 
@@ -205,8 +260,15 @@ impl Serving {
         };
         self.carried.take(&message, content);
         let passing = matches!(message, Message::Content(..)).then(|| version_of(&message)).flatten();
+        let kept = match &message {
+            Message::Put { key, object, .. } | Message::Pulled(_, key, Some(object)) => {
+                Some((*key, object.version))
+            }
+            _ => None,
+        };
         self.handle(from, message);
         self.settle(None)?;
+        self.forget(kept);
         // Other attempts may still have to put it somewhere.
         self.carried.ended.extend(passing);
         self.carried.settle();
@@ -234,7 +296,18 @@ impl Serving {
         if let Machine::Node(node) = &mut self.machine {
             node.complete(clock::raw(), wanted.id);
         }
-        self.settle(content.map(|content| (wanted.version, content)))
+        self.settle(content.map(|content| (wanted.version, content)))?;
+        self.forget((wanted.kind == Kind::Flush).then_some((wanted.key, wanted.version)));
+        self.carried.settle();
+        Ok(())
+    }
+
+    /// What a node did not take, or has on its disk, is carried no more.
+    fn forget(&mut self, kept: Option<(Key, Version)>) {
+        let Machine::Node(node) = &self.machine else { return };
+        if let Some((_, version)) = kept.filter(|(key, version)| !node.awaits(*key, *version)) {
+            self.carried.forget(version);
+        }
     }
 
     /// Does what the machine wants; with content that was just read.
@@ -301,10 +374,11 @@ impl Serving {
     /// What it holds, each object as its content says, and what it has said for a client.
     fn audited(&self, client: Peer) -> Audited {
         let said = self.lines.said_for(client);
-        let Machine::Node(node) = &self.machine else { return Audited { said, objects: Vec::new() } };
+        let lost = self.loss.as_ref().map(Loss::numbers).unwrap_or_default().map(|one| one.unwrap_or(ABSENT));
+        let Machine::Node(node) = &self.machine else { return Audited { said, lost, objects: Vec::new() } };
         let there = node.objects().filter(|(_, object)| !object.deleted);
         // No content has the number 0.
         let content = |key, object: &Object| if self.shelf.is_good(key, object) { object.content } else { 0 };
-        Audited { said, objects: there.map(|(key, object)| (key, content(key, object))).collect() }
+        Audited { said, lost, objects: there.map(|(key, object)| (key, content(key, object))).collect() }
     }
 }

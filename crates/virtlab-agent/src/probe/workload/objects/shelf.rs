@@ -65,23 +65,25 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// An empty one; of files, where a folder is named.
+    /// Of files, where a folder is named; `newest`: what of each key is there already.
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn new(folder: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn new(folder: Option<&Path>, newest: BTreeMap<Key, Version>) -> anyhow::Result<Self> {
         let medium = match folder {
             None => Medium::Memory { latest: BTreeMap::new(), done: Vec::new() },
             Some(folder) => {
-                fs::create_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+                if newest.is_empty() {
+                    fs::create_dir_all(folder)
+                        .with_context(|| format!("cannot make {}", folder.display()))?;
+                }
                 let (jobs, wanted) = channel::<Job>();
                 let (finished, done) = channel();
                 let ready = Arc::new(
                     EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
                         .context("cannot make an event descriptor")?,
                 );
-                let mut writer =
-                    Writer { folder: folder.to_owned(), open: BTreeMap::new(), newest: BTreeMap::new() };
+                let mut writer = Writer { folder: folder.to_owned(), open: BTreeMap::new(), newest };
                 let told = ready.clone();
                 std::thread::spawn(move || {
                     for (wanted, object, content) in wanted {
@@ -184,6 +186,24 @@ impl Shelf {
             },
         }
     }
+}
+
+/// The objects that a node that ended has left in its folder. What was not flushed is removed: it was never confirmed. So is
+/// all that is there, if it is `wiped`.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn left(folder: &Path, wiped: bool) -> anyhow::Result<Vec<(Key, Object)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry.context("cannot read a folder of objects")?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match u64::from_str_radix(name, 16) {
+            Ok(key) if !wiped => found.extend(read(folder, Key(key))?.map(|(object, _)| (Key(key), object))),
+            _ => fs::remove_file(&path).context("cannot remove an object")?,
+        }
+    }
+    Ok(found)
 }
 
 /// At work on files.

@@ -1,10 +1,10 @@
 //! Copies that were lost when nodes failed or were wiped: how many are made again, and when.
 
+use crate::recovery::Progress;
 use std::collections::BTreeSet;
-use virtlab_store::Progress;
 
 /// Shares of the missing copies whose instants are reported.
-const SHARES: [(&str, f64); 2] = [("recovery_half_ns", 0.5), ("recovery_most_ns", 0.9)];
+const SHARES: [f64; 2] = [0.5, 0.9];
 
 /// A loss, from the first operation that takes something from a node.
 #[derive(Debug, Default)]
@@ -24,13 +24,17 @@ pub struct Loss {
 /// How far all nodes together are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standing {
+    /// Copies that they make.
     pub progress: Progress,
+    /// Whether it is known what is missing.
     pub known: bool,
+    /// Whether nothing is missing any more.
     pub whole: bool,
 }
 
 impl Loss {
     /// One that begins now.
+    #[must_use]
     pub fn new(now_ns: u64) -> Self {
         Self { began_ns: now_ns, ..Self::default() }
     }
@@ -42,7 +46,8 @@ impl Loss {
     }
 
     /// Whether all that can be made again is.
-    pub fn is_over(&self) -> bool {
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
         self.whole_ns.is_some()
     }
 
@@ -57,7 +62,7 @@ impl Loss {
         if progress.made > 0 {
             self.first_ns.get_or_insert(now_ns);
         }
-        for ((_, share), at_ns) in SHARES.iter().zip(&mut self.shares_ns) {
+        for (share, at_ns) in SHARES.iter().zip(&mut self.shares_ns) {
             let enough = progress.made > 0 && progress.made as f64 >= share * progress.missing as f64;
             if enough || whole {
                 at_ns.get_or_insert(now_ns);
@@ -68,20 +73,38 @@ impl Loss {
         }
     }
 
-    /// Copies and bytes, and the times that were reached, since it began.
-    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    /// Names of what is counted.
+    pub const NAMES: [&'static str; 8] = [
+        "recovery_missing",
+        "recovery_made",
+        "recovery_bytes",
+        "recovery_known_ns",
+        "recovery_first_ns",
+        "recovery_half_ns",
+        "recovery_most_ns",
+        "recovery_whole_ns",
+    ];
+
+    /// Copies and bytes, and the times that were reached, since it began; in the order of `NAMES`.
+    #[must_use]
+    pub fn numbers(&self) -> [Option<u64>; 8] {
         let Progress { missing, made, bytes } = self.progress;
-        let counted = [("recovery_missing", missing), ("recovery_made", made), ("recovery_bytes", bytes)];
-        let [half, most] = SHARES.map(|(name, _)| name);
-        let times = [
-            ("recovery_known_ns", self.known_ns),
-            ("recovery_first_ns", self.first_ns),
-            (half, self.shares_ns[0]),
-            (most, self.shares_ns[1]),
-            ("recovery_whole_ns", self.whole_ns),
-        ];
-        let began_ns = self.began_ns;
-        let times = times.into_iter().filter_map(move |(name, at_ns)| Some((name, at_ns? - began_ns)));
-        counted.into_iter().chain(times)
+        let [half_ns, most_ns] = self.shares_ns;
+        let since = |at_ns: Option<u64>| Some(at_ns? - self.began_ns);
+        [
+            Some(missing),
+            Some(made),
+            Some(bytes),
+            since(self.known_ns),
+            since(self.first_ns),
+            since(half_ns),
+            since(most_ns),
+            since(self.whole_ns),
+        ]
+    }
+
+    /// The same, by name.
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Self::NAMES.into_iter().zip(self.numbers()).filter_map(|(name, number)| Some((name, number?)))
     }
 }

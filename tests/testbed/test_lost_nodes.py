@@ -1,0 +1,122 @@
+"""Nodes of the reference store that are killed, wiped and healed in mid-run: what was answered is there in the end."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import killing
+import pytest
+import testbed_world as worlds
+from test_stores import HASH, MEMORY, MULTICAST, RING, counted, ended, held, planned, played, simulated
+
+from virtlab.testbed import Testbed
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+KILLS = killing.ROUNDS if os.environ.get(killing.EVERY_ROUND) else 1
+DISK = "disk: {size: 64 MiB}"
+FILL = (
+    "  fill: {workload: objects, from: h1.client, to: depot, folder: same, operations: create, count: 300, threads: 8,"
+    " size: 10 kB}"
+)
+LOAD = (
+    "  load: {workload: objects, from: h1.client, to: depot, folder: same, threads: 4, duration: 1200 ms, size: 10 kB,"
+    " operations: {create: 2, read: 4, overwrite: 3, delete: 1}}"
+)
+
+
+def losing(op: str, *, after: str = "300 ms", heal: str = "") -> str:
+    """A node is lost while clients are at work, and all wait until it has recovered."""
+    back = "lose"
+    healed = ""
+    if heal:
+        back = "heal"
+        healed = f"\n  - {{id: heal, do: call, service: depot, op: heal, args: {{guest: h1.n1}}, after: lose.done + {heal}}}"
+    return f"""
+  - {{id: fill, do: run, role: fill}}
+  - {{id: load, do: run, role: load, after: fill.finished}}
+  - {{id: lose, do: call, service: depot, op: {op}, args: {{guest: h1.n1}}, after: load.started + {after}}}{healed}
+  - {{id: whole, do: wait, until: {{call: depot.recovered}}, timeout: 20 s, on_timeout: fail, after: {back}.done}}
+  - {{id: settle, do: wait, for: 600 ms, after: {{all: [load.finished, whole.done]}}}}"""
+
+
+def lost(store: str, op: str, *, disk: str = DISK, after: str = "300 ms", heal: str = "") -> dict[str, int]:
+    """Counters of a role beside which a node was lost; no answer was wrong, and all that was missing is there again."""
+    plan = planned(
+        4,
+        f"copies: 3, timeout: 1 s, {store}",
+        f"{FILL}\n{LOAD}",
+        disk=disk,
+        timeline=losing(op, after=after, heal=heal),
+    )
+    outcome, sink = played(plan)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    own = counted(sink, "load")
+    assert own["wrong_operations"] == 0
+    assert own["missing_operations"] == 0
+    gone, stale, _, _ = held(own)
+    assert (gone, stale) == (0, 0)
+    assert own["recovery_made"] == own["recovery_missing"]
+    assert own["recovery_known_ns"] <= own["recovery_whole_ns"]
+    assert ended(sink, "load")[("read", "done")] > 0
+    return own
+
+
+def test_a_wiped_node_gets_its_copies_back_from_the_others() -> None:
+    """It held three quarters of 300 objects of 10 kB, and asks for lists one time-out after it is back."""
+    own = lost(f"{MULTICAST}, ack: disk", "wipe_node")
+    assert own["recovery_missing"] > 100  # of them some that were deleted meanwhile
+    assert own["recovery_bytes"] >= 20 * 10_000
+    assert own["recovery_known_ns"] >= 1_000_000_000
+
+
+def test_a_killed_node_comes_back_with_what_its_disk_has() -> None:
+    """Only what was written while it was away is missing: less than what it held before."""
+    kept = lost(f"{RING}, ack: disk", "fail_node", heal="300 ms")
+    assert kept["recovery_missing"] < kept["object_copies"] / 4
+
+
+def test_a_recovery_keeps_its_rate_and_both_arms_miss_as_many_copies() -> None:
+    """Nobody writes meanwhile: a node that held 225 of 300 objects, at 1 MB/s."""
+    store = f"copies: 3, timeout: 1 s, {RING}, ack: disk, recovery_rate: 1 MB/s"
+    wait = """
+  - {id: fill, do: run, role: fill}
+  - {id: lose, do: call, service: depot, op: wipe_node, args: {guest: h1.n1}, after: fill.finished + 500 ms}
+  - {id: whole, do: wait, until: {call: depot.recovered}, timeout: 20 s, on_timeout: fail, after: lose.done}"""
+    plan = planned(4, store, FILL, disk=DISK, timeline=wait)
+    found = []
+    for outcome, sink in (played(plan), simulated(plan)):
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        own = counted(sink, "fill")
+        took_ns = own["recovery_whole_ns"] - own["recovery_known_ns"]
+        # The first goes at once, and the last takes the time that the others have waited for it.
+        assert took_ns >= (own["recovery_bytes"] - 10_000) * 1000
+        assert held(own) == (0, 0, 0, 0)
+        found.append((own["recovery_missing"], own["recovery_made"], own["recovery_bytes"]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(KILLS))
+def test_no_answered_write_is_lost_at_whatever_moment_a_node_is_killed(number: int) -> None:
+    """With 3 copies; killed or wiped, in files or in memory, at a moment drawn from the load. `make kill` plays 20."""
+    draw = random.Random(number)
+    store = draw.choice([f"{RING}, ack: disk", f"{MULTICAST}, ack: disk", f"{RING}, {MEMORY}"])
+    op = draw.choice(["wipe_node", "fail_node"])
+    heal = "" if op == "wipe_node" else f"{draw.randrange(50, 800)} ms"
+    lost(store, op, after=f"{draw.randrange(1, 1100)} ms", heal=heal)
+
+
+def test_what_of_a_loss_is_not_played_is_refused_with_its_cure() -> None:
+    def refused(timeline: str, more: str = "") -> dict[str, str]:
+        plan = planned(4, f"copies: 2, {HASH}, {MEMORY}{more}", f"{FILL}\n{LOAD}", timeline=timeline)
+        return {each.path: f"{each.reason}; {each.cure}" for each in Testbed().check(plan)}
+
+    assert "call 'heal' of it later" in refused(losing("fail_node"))["timeline[2].op"]
+    assert refused(losing("fail_node", heal="100 ms")) == {}
+    twice = losing("wipe_node") + (
+        "\n  - {id: again, do: call, service: depot, op: wipe_node, args: {guest: h1.n2}, after: whole.done}"
+    )
+    assert "loses one node of 'depot', once" in refused(twice)["timeline[5].op"]
+    assert "survivors make copies" in refused(losing("wipe_node"), ", beat: 1 s")["services.depot.beat_ns"]

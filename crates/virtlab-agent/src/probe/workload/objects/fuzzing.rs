@@ -59,6 +59,7 @@ impl End {
                 let mut node = Node::new(me, policy);
                 node.watch(now, Nanos(2), Nanos(8));
                 node.heal(now);
+                node.wake(now + GIVE_UP); // it asks for lists, and suspects the others
                 Machine::Node(Box::new(node))
             }
             2 => Machine::Proxy(Box::new(Proxy::new(policy))),
@@ -118,7 +119,6 @@ pub fn messages(bytes: &[u8]) {
     let [store, end, cut, octets @ ..] = bytes else { return };
     let mut now = clock::raw();
     let mut end = End::new(*end, policy(*store), now);
-    end.wake(now + GIVE_UP); // a recovery asks for lists from then on
     let line = || Line::new(File::open("/dev/null").expect("it is there").into(), None);
     let (mut open, mut heard) = (line(), VecDeque::new());
     for piece in octets.chunks(usize::from(*cut) * 16 + 1) {

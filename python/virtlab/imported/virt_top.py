@@ -33,7 +33,10 @@ def mine(text: str) -> bool:
 
 
 def _cells(line: str) -> list[str]:
-    return next(csv.reader([line.rstrip("\r")]), [])
+    try:
+        return next(csv.reader([line.rstrip("\r")]), [])
+    except csv.Error:  # it is another tool's, or none's
+        return []
 
 
 def read(text: str) -> ToolOutput:

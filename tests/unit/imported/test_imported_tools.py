@@ -322,3 +322,9 @@ def test_what_virt_top_cannot_have_written_is_refused_with_its_line(
     with pytest.raises(UnreadableError) as found:
         read(whole.replace(old, new, 1))
     assert (found.value.line, what in str(found.value)) == (line, True), str(found.value)
+
+
+@pytest.mark.parametrize("first", ["a\rb", '"a', "a" * 200_000], ids=["return", "quote", "long"])
+def test_a_first_line_that_no_tool_wrote_is_refused(first: str) -> None:
+    with pytest.raises(UnreadableError, match="is not an output of"):
+        read(f"{first}\n1,2\n")

@@ -8,6 +8,7 @@ case in hand is on disk before it is begun, so that a worker that dies, whatever
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -104,7 +105,7 @@ class _Watch:
         try:
             case_ns = hand.stat().st_mtime_ns
             runs, used = _state(process)
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return False
         now = time.monotonic()
         if case_ns != self.case_ns:
@@ -116,12 +117,13 @@ class _Watch:
 
 def _state(process: int) -> tuple[bool, float]:
     """Whether a thread of a process runs or waits for a processor (proc(5): R), and their CPU time, in seconds."""
-    lines = [
-        path.read_text().rpartition(")")[2].split() for path in Path(f"/proc/{process}/task").glob("*/stat")
-    ]
+    states = []
+    for path in Path(f"/proc/{process}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            states.append(path.read_text().rpartition(")")[2].split()[0])
     of_all = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     used = (int(of_all[11]) + int(of_all[12])) / os.sysconf("SC_CLK_TCK")
-    return any(fields[0] == "R" for fields in lines), used
+    return "R" in states, used
 
 
 def verdict(module: Any, case: Any) -> str:

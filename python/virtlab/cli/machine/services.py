@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False)
 
 LABELS = {
     "meaning": "it is", "speaks": "protocols of its clients", "operations": "operations of the timeline",
-    "progresses": "what a wait awaits", "port": "port", "testbed": "on the testbed", "simulator": "in the simulator",
+    "progresses": "what a wait can wait for", "port": "port", "testbed": "on the testbed", "simulator": "in the simulator",
 }  # fmt: skip
 STORE_LABELS = {
     "interface": "interface", "lookup": "lookup", "placement": "copies lie on", "redundancy": "redundancy",
@@ -65,7 +65,7 @@ def _said(key: str, value: Any) -> str:
     if key in {"testbed", "simulator"}:
         return "yes" if value is None else f"no: {value}"
     if value is None:
-        return "as it says itself"
+        return "the file says it"
     if isinstance(value, dict):
         return "\n".join(f"{name}: {meaning}" for name, meaning in value.items()) or "none"
     return ", ".join(value) if isinstance(value, list) else str(value)

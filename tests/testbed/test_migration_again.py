@@ -134,7 +134,7 @@ def test_a_move_from_where_the_machine_never_came_is_no_move() -> None:
     values["timeline"][3]["after"] = {"any": ["go1.finished", "go.cancelled"]}
     with (
         opened(Plan.model_validate(values)) as session,
-        pytest.raises(GuestError, match="is at h1, and 'go1' would move it from h2"),
+        pytest.raises(GuestError, match="is at h1, and 'go1' expects it at h2"),
     ):
         session.run(Trial("t0", 1), worlds.MemorySink())
 

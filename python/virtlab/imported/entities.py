@@ -25,7 +25,7 @@ def name_host(output: ToolOutput, host: str, plan: Plan, where: str) -> None:
     if host not in plan.world.hosts:
         known = ", ".join(plan.world.hosts)
         raise ExperimentError(
-            f"{where}.host", f"{host!r} is not a host of that design point", f"it has {known}"
+            f"{where}.host", f"{host!r} is not a host of that design point", f"write one of: {known}"
         )
     if len(output.hosts) > 1:
         named = ", ".join(output.hosts[:3])
@@ -88,7 +88,7 @@ def _sum_domains(output: ToolOutput, host: str, plan: Plan) -> None:
     cpus = plan.world.hosts[host].cpus
     if cpus is None:
         output.notes.append(
-            f"how busy {host} is cannot be told: write how many processors it has, cpus of that host"
+            f"hosts.{host}.cpu is missing: xentop does not say how many processors {host} has; write its 'cpus'"
         )
         return
     sums: dict[int, float] = defaultdict(float)

@@ -52,7 +52,7 @@ def read(text: str) -> ToolOutput:
     except csv.Error as error:
         raise UnreadableError(f"is not a CSV ({error})", rows.line_num, CURE) from None
     if not found:
-        raise UnreadableError("has no request")
+        raise UnreadableError("has no request", cure=CURE)
     found.sort()
     first = found[0][0]
     output.rows(

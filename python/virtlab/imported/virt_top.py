@@ -20,6 +20,7 @@ from virtlab.imported.output import Point, ToolOutput, UnreadableError, cell, nu
 
 FIRST, OWN = ("Hostname", "Time", "Arch", "Physical CPUs"), ("Domain ID", "Domain name")
 NS = 1e9
+CURE_CUT = "remove that line, or record again with 'virt-top --csv FILE'"
 _RATES = {
     "Block RDRQ": ("disk_reads", 1.0), "Block WRRQ": ("disk_writes", 1.0),
     "Block RDBY": ("disk_read", 1.0), "Block WRBY": ("disk_written", 1.0),
@@ -56,7 +57,7 @@ def read(text: str) -> ToolOutput:
         for cells in rows:
             line = rows.line_num
             if len(cells) < own or (len(cells) - own) % (len(head) - own):
-                raise UnreadableError(f"has {len(cells)} values, which are no whole domains", line)
+                raise UnreadableError(f"has {len(cells)} values, so a domain lacks some", line, CURE_CUT)
             at_ns = instants.of(cells[1], line)
             processors = number(cells[3], line, FIRST[3])
             domains = list(_domains(head[own:], cells[own:], line))
@@ -77,7 +78,7 @@ def _domains(head: Sequence[str], cells: Sequence[str], line: int) -> Iterator[d
     for at in range(0, len(cells), len(head)):
         domain = dict(zip(head, cells[at : at + len(head)], strict=True))
         if not domain[OWN[1]]:
-            raise UnreadableError("has a domain without a name", line)
+            raise UnreadableError("has a domain without a name", line, CURE_CUT)
         yield domain
 
 

@@ -496,7 +496,7 @@ def _slowed(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
         yield Refusal(f"{path}.args", f"cannot set {action.args!r} of a link", cure)
     elif rate > link.rate_bit_per_s:
         reason = f"link '{action.link}' has {link.rate_bit_per_s} bit/s, and can be slowed only"
-        yield Refusal(f"{path}.args", reason, "give the link that rate, and slow it down at the beginning")
+        yield Refusal(f"{path}.args", reason, f"set at most {link.rate_bit_per_s} bit/s")
 
 
 def _event(path: str, event: str, actions: Mapping[str, str]) -> Iterator[Refusal]:

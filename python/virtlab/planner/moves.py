@@ -245,5 +245,5 @@ def destinations(plan: Plan, guest: str) -> list[str]:
 def bound_to_its_port(path: str, vnic: Vnic) -> Iterator[Refusal]:
     """Why a vNIC cannot leave its port of a virtual switch."""
     if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
-        reason = "a queue, a rate or an isolation at its port is not built at the destination"
+        reason = "the simulator does not move a queue, a rate or an isolation of its port"
         yield Refusal(path, reason, "take it away from the guest that moves")

@@ -307,7 +307,7 @@ def test_virt_top_tells_domains_from_their_second_sample_by_the_exact_time_betwe
 @pytest.mark.parametrize(
     ("old", "new", "line", "what"),
     [
-        (",4096,15015000,", ",15015000,", 3, "no whole domains"),
+        (",4096,15015000,", ",15015000,", 3, "a domain lacks some"),
         (",2,app2,6006006000.", ",2,,6006006000.", 3, "without a name"),
         ("30030000", "many", 3, "WRBY"),
         ("19:50:05", "ten to eight", 3, "not an instant"),

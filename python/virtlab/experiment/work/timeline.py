@@ -243,7 +243,8 @@ def _relinked(
             (*at, "role"), "an action sets something of a role or of a link", "remove one of both", key=True
         )
     if values.get("parameter") != OF_LINK:
-        what = f"'{shown(values.get('parameter'))}' of a link stays what it is while a run plays"
+        of_what = f", not '{shown(values['parameter'])}'" if "parameter" in values else ""
+        what = f"only the rate of a link can be set while a run plays{of_what}"
         findings.add((*at, "parameter"), what, f"write 'parameter: {OF_LINK}'")
         return {}
     rate = _parsed(at, values, "value", RATE.parse, findings, missing="write a rate, e.g. 10 Mbit/s")
@@ -251,13 +252,13 @@ def _relinked(
         cure = nearest(str(name), list(links)) or f"there are {', '.join(list(links)[:8]) or 'none'}"
         findings.add((*at, "link"), f"there is no link '{shown(name)}'", cure)
     elif rate is not None and rate < SLOWEST_BIT_PER_S:
-        what = f"a rate of {Bitrate(rate)} would hold a frame for long, even once the link has its rate again"
+        what = f"at {Bitrate(rate)} a frame holds the link for longer than 0.12 s, even once that has its rate again"
         findings.add((*at, "value"), what, f"write {Bitrate(SLOWEST_BIT_PER_S)} at least")
     elif links is not None and rate is not None and rate > links[name]:
         what = (
             f"link '{name}' carries {Bitrate(links[name])}, and can be slowed, but not made faster than it is"
         )
-        findings.add((*at, "value"), what, "give the link that rate, and slow it down at the beginning")
+        findings.add((*at, "value"), what, f"write at most {Bitrate(links[name])}")
     return {"link": name, "args": {"rate_bit_per_s": rate}}
 
 

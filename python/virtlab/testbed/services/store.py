@@ -90,18 +90,24 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     yield from refusals_of_store(plan, name, service)
     if int(peer_parameters(service)["copies"]) > COPIES_MAX:
         reason = f"{COPIES_MAX} copies are the most on the testbed"
-        yield Refusal(f"{path}.copies", reason, f"write at most {COPIES_MAX}, or '--backend simulator'")
+        yield Refusal(
+            f"{path}.copies", reason, f"write at most {COPIES_MAX}, or run with '--backend simulator'"
+        )
     for key in OF_SURVIVORS:
         if service.parameters.get(key) is not None:
-            reason = f"'{key}' lets survivors make copies, which the testbed does not play yet"
-            yield Refusal(f"{path}.{key}", reason, "remove it, or write '--backend simulator'")
+            reason = (
+                f"'{key.removesuffix('_ns')}' lets survivors make copies, which the testbed does not play yet"
+            )
+            yield Refusal(f"{path}.{key}", reason, "remove it, or run with '--backend simulator'")
     yield from _losses(plan, name)
     clients: dict[str, tuple[str, str | None]] = {}
     for each, role in roles.items():
         first, guest = clients.setdefault(_folder(each, role), (each, role.from_))
         if guest != role.from_:
             reason = f"{each} and {first} share a folder but run in different guests"
-            cure = "let both be of one guest, give each a 'folder' of its own, or write '--backend simulator'"
+            cure = (
+                "let both be of one guest, give each a 'folder' of its own, or run with '--backend simulator'"
+            )
             yield Refusal(f"roles.{each}.folder", reason, cure)
         if _group(name, service):
             yield from _not_asked(path, plan, service, role)
@@ -115,11 +121,13 @@ def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
     lost = [(position, op) for position, op in calls if op in LOSSES]
     for position, _ in lost[1:]:
         reason = f"on the testbed a run loses one node of '{name}', once"
-        yield Refusal(f"timeline[{position}].op", reason, "remove this call, or write '--backend simulator'")
+        yield Refusal(
+            f"timeline[{position}].op", reason, "remove this call, or run with '--backend simulator'"
+        )
     for position, op in lost[:1]:
         if op == FAIL and not any(then == HEAL for _, then in calls):
             reason = f"no 'heal' of '{name}' follows, and all nodes say at the end what they hold"
-            cure = "call 'heal' of it later, or write '--backend simulator'"
+            cure = "call 'heal' of it later, or run with '--backend simulator'"
             yield Refusal(f"timeline[{position}].op", reason, cure)
 
 

@@ -58,7 +58,7 @@ class Itinerary:
         where, place = f"guests.{self.guest}", [each.id for each in self.actions].index(action.id)
         if place < self.over:
             raise GuestError(where, "has moved already, and no machine waits at a destination", CURE_MOVED)
-        what = f"is at {self.at}, and '{action.id}' would move it from {self.sources[place]}"
+        what = f"is at {self.at}, and '{action.id}' expects it at {self.sources[place]}"
         cure = f"let '{action.id}' begin only after the moves before it have finished, or only after they have failed"
         raise GuestError(where, what, cure)
 

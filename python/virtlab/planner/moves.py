@@ -77,6 +77,7 @@ def moves_out_of_turn(plan: Plan) -> Iterator[Refusal]:
     over: dict[str, set[str]] = {}
     needless = {name: tries for own in moves(plan).values() for name, tries in _needless(own).items()}
     for guest, own in moves(plan).items():
+        yield from _from_two_places(guest, own)
         for before, action in pairwise(own):
             if before.id not in _over_before(action, actions, needless, over):
                 reason = f"{guest} may still be moving ('{before.id}') when it moves again"
@@ -85,6 +86,22 @@ def moves_out_of_turn(plan: Plan) -> Iterator[Refusal]:
             elif tries_again(action, before) and mode_of(before) == COLD:
                 reason = f"{guest} is shut down by '{before.id}', and does not run on where it was"
                 yield Refusal(f"timeline.{action.id}.after", reason, f"write 'after: {before.id}.finished'")
+
+
+def _from_two_places(guest: str, own: Sequence[Action]) -> Iterator[Refusal]:
+    """Moves before which a guest is where the move before was to bring it, or where another try of that was."""
+    there: dict[str | None, str] = {}
+    for before, action in pairwise(own):
+        there[before.to] = before.id
+        if tries_again(action, before):
+            continue
+        if len(there) > 1:
+            hosts = " or ".join(str(host) for host in there)
+            reason = (
+                f"{guest} is at {hosts} then, by which of {', '.join(there.values())} has brought it there"
+            )
+            yield Refusal(f"timeline.{action.id}.after", reason, "let another try have the same 'to'")
+        there = {}
 
 
 def _needless(own: Sequence[Action]) -> dict[str, set[str]]:

@@ -366,6 +366,19 @@ def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:
     assert "at the rate of the wire of 'h1.br'" in found.reason
 
 
+def test_another_try_that_goes_elsewhere_leaves_no_one_host_to_move_from() -> None:
+    def tried(to: str) -> Change:
+        fields = {"do": "migrate", "guest": "v", "timeout_ns": 10**9}
+        tries = {"id": "tries", "to": to, "after": {"event": "go.failed"}, **fields}
+        on = {"id": "on", "to": "h1", "after": {"any": ["go.finished", "tries.finished"]}, **fields}
+        return lambda values: values["timeline"].extend([tries, on])
+
+    assert list(refused(plan(tried("h2")))) == []
+    (found,) = refused(plan(tried("h3")))
+    assert (found.path, found.cure) == ("timeline.on.after", "let another try have the same 'to'")
+    assert "v is at h2 or h3 then" in found.reason
+
+
 def test_memory_is_needed_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FORCED, "tcg")
     one = (96 + 64) << 20  # of the guest, and of QEMU itself

@@ -6,6 +6,7 @@ host's virtual switch is. Through its serial device a leader inside takes the sa
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -529,8 +530,11 @@ class Machines(Running):
             self._depart(action, there, 0)
 
     def _depart(self, action: Action, there: Destination, waited_ns: int) -> None:
-        """A guest leaves for a machine that waits for it."""
+        """A guest leaves for a machine that waits for it. GuestError where that waits for another move."""
         guest = str(action.guest)
+        if there.action.id != action.id:
+            what = f"a machine waits for '{there.action.id}', and '{action.id}' begins"
+            raise GuestError(f"guests.{guest}", what, CURE_MOVED)
         machine = self.machines[guest]
         if mode_of(action) == COLD:
             network = self.lowered.guests[guest]
@@ -621,7 +625,7 @@ class Machines(Running):
     def give_up(self, action: str) -> None:
         """A move took too long: the guest stays."""
         if (waiting := self.moving.waiting.pop(action, None)) is not None:
-            self.moving.itineraries[str(waiting[0].guest)].passed()
+            self._never_left(str(waiting[0].guest))
         if (cold := self.moving.cold.pop(action, None)) is not None:
             cold.give_up(self.control)
         move = self.moving.under_way.pop(action, None)
@@ -642,6 +646,17 @@ class Machines(Running):
         """A guest is where it was, and the machine at its destination is ending."""
         there = self.moving.destinations.pop(move.guest)
         self.moving.itineraries[move.guest].stayed(there.process)
+
+    def _never_left(self, guest: str) -> None:
+        """A move is over before it began: a machine that was started for it ends, since no other move may use it."""
+        there, itinerary = self.moving.destinations.pop(guest, None), self.moving.itineraries[guest]
+        if there is None:
+            itinerary.passed()
+            return
+        with contextlib.suppress(AgentError):
+            self.control.call("kill", {"channel": there.process, "signal": int(signal.SIGKILL)})
+        there.monitor.close()
+        itinerary.stayed(there.process)
 
     def _host_of(self, guest: str) -> str:
         return self.moving.itineraries[guest].at

@@ -16,6 +16,7 @@ from virtlab.testbed.platforms.qemu.monitor import Monitor
 
 BREAK = {"instances": [{"type": "migration"}]}  # QEMU's connections of the copy, by its `yank`
 IN_POST_COPY, PAUSED = "postcopy-active", "postcopy-paused"
+COPIES = frozenset({IN_POST_COPY, "postcopy-recover"})
 
 
 @dataclass(slots=True)
@@ -28,31 +29,40 @@ class Recovery:
     patience_ns: int
     recovered_ns: list[int] = field(default_factory=list)
     _sent_bytes: int = -1
-    _since_ns: int = 0  # the last page
-    _broken: bool = False  # and not copied again yet
-    _listens: bool = False  # the destination, again
+    _since_ns: int = 0  # the last page, or what was done about its absence
+    _renewed: bool = False  # the connection, and no page has come over it yet
+    _connecting: bool = (
+        False  # QEMU waits for the kernel, which tries as long as the time-out of a move may be
+    )
 
     def look(self, state: str, sent_bytes: int, now_ns: int) -> None:
         """Takes what the source says of the copy, and does what is next. GuestError where QEMU refuses it."""
+        if state in COPIES:
+            self._connecting = False
         if state == IN_POST_COPY and sent_bytes != self._sent_bytes:
-            if self._broken and self._listens:
+            if self._renewed:
                 self.recovered_ns.append(now_ns)
-                self._broken = self._listens = False
-            self._sent_bytes, self._since_ns = sent_bytes, now_ns
-        elif state == IN_POST_COPY and not self._broken and now_ns - self._since_ns >= self.patience_ns:
-            self._broken = True
+            self._sent_bytes, self._since_ns, self._renewed = sent_bytes, now_ns, False
+        elif state in COPIES and now_ns - self._since_ns >= self.patience_ns:
+            self._since_ns = now_ns
             for end in (self.source, self.destination):
-                with contextlib.suppress(GuestError):  # it has noticed by itself
-                    end.execute_at_once("yank", BREAK)
-        elif state == PAUSED and not self._listens and self._waits():
-            self._broken = self._listens = True
-            self.destination.execute("migrate-recover", {"uri": self.uri})
-            self.source.execute("migrate", {"uri": self.uri, "resume": True})
+                self._broken(end)
+        elif state == PAUSED and not self._connecting:
+            self._since_ns = now_ns
+            self._connect()
 
-    def _waits(self) -> bool:
-        """Whether the destination has noticed, too: else its end is broken, and noticed by the next look."""
-        if self.destination.execute("query-migrate").get("status") == PAUSED:
-            return True
-        with contextlib.suppress(GuestError):
-            self.destination.execute_at_once("yank", BREAK)
-        return False
+    def _connect(self) -> None:
+        """Has the copy continue over a new connection; by a later look where the destination has not noticed yet."""
+        try:
+            # Out of band, as it may wait for a page while it holds the lock that other commands need.
+            self.destination.execute_at_once("migrate-recover", {"uri": self.uri})
+        except GuestError:
+            self._broken(self.destination)
+            return
+        self.source.execute("migrate", {"uri": self.uri, "resume": True})
+        self._renewed = self._connecting = True
+
+    @staticmethod
+    def _broken(end: Monitor) -> None:
+        with contextlib.suppress(GuestError):  # it has noticed by itself
+            end.execute_at_once("yank", BREAK)

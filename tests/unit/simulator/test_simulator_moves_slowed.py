@@ -100,6 +100,7 @@ def test_frames_on_a_slowed_link_take_as_much_longer_in_a_run_without_a_move() -
         ("link: h1-s1, parameter: rate, value: 200 Mbit/s", "carries 100 Mbit/s, and can be slowed"),
         ("link: h1-s1, parameter: rate, value: 99 kbit/s", "at 99 kbit/s a frame holds the link"),
         ("link: h9-s1, parameter: rate, value: 20 Mbit/s", "there is no link 'h9-s1'"),
+        ("link: [h1-s1], parameter: rate, value: 20 Mbit/s", "there is no link"),
         (
             "link: h1-s1, parameter: delay, value: 2 ms",
             "only the rate of a link can be set while a run plays, not 'delay'",

@@ -248,7 +248,7 @@ def _relinked(
         findings.add((*at, "parameter"), what, f"write 'parameter: {OF_LINK}'")
         return {}
     rate = _parsed(at, values, "value", RATE.parse, findings, missing="write a rate, e.g. 10 Mbit/s")
-    if links is not None and name not in links:
+    if links is not None and (not isinstance(name, str) or name not in links):
         cure = nearest(str(name), list(links)) or f"there are {', '.join(list(links)[:8]) or 'none'}"
         findings.add((*at, "link"), f"there is no link '{shown(name)}'", cure)
     elif rate is not None and rate < SLOWEST_BIT_PER_S:

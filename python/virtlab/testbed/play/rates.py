@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import SWITCH
@@ -42,7 +43,13 @@ def renew(control: Control, plan: Plan, lowered: Lowered) -> None:
 
 
 def _reshape(control: Control, plan: Plan, lowered: Lowered, rates: Mapping[str, int]) -> None:
-    held = [each for link, rate in rates.items() for each in classes(plan, lowered, link, rate)]
+    held = []
+    for link, rate in rates.items():
+        found = list(classes(plan, lowered, link, rate))
+        if not found and lowered.soft_switch is None:
+            what = f"no class of the kernel holds the rate of {plan.world.links[link].rate_bit_per_s} bit/s"
+            raise MachineError(f"links.{link}", what, "write 'realise: shaping' or 'realise: soft_switch'")
+        held += found
     if held:
         control.call("apply", {"batch": [operation.json() for operation in held]})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 
 import killing
 import pytest
@@ -115,6 +116,8 @@ def test_what_of_a_loss_is_not_played_is_refused_with_its_cure() -> None:
 
     assert "call 'heal' of it later" in refused(losing("fail_node"))["timeline[2].op"]
     assert refused(losing("fail_node", heal="100 ms")) == {}
+    without = re.sub(r"op: wipe_node, args: {[^}]*}", "op: heal", losing("wipe_node"))
+    assert "no node of 'depot' is lost" in refused(without)["timeline[2].op"]
     twice = losing("wipe_node") + (
         "\n  - {id: again, do: call, service: depot, op: wipe_node, args: {guest: h1.n2}, after: whole.done}"
     )

@@ -127,7 +127,7 @@ def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
             yield Refusal(
                 f"timeline[{position}].guest",
                 reason,
-                "remove the reset; in the simulator, call 'fail_node' and 'heal' of the store instead",
+                "remove the reset; call 'fail_node' and 'heal' of the store instead",
             )
 
 

@@ -43,7 +43,7 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     before += ["--nodes", str(len(service.on))]
     before += [word for key, value in _group(name, service).items() for word in (f"--{key}", value)]
     if guest.disk is not None:
-        before += ["--folder", FOLDER]
+        before += ["--folder", f"{FOLDER}/{name}"]
     return Invocation(
         (), before=tuple(before), peers=guests_of(service), back=("--lost-ms",), emptied=("--wiped",)
     )
@@ -119,13 +119,19 @@ def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
         (position, str(action.op)) for position, action in enumerate(plan.timeline) if action.service == name
     ]
     lost = [(position, op) for position, op in calls if op in LOSSES]
+    for position, op in calls:
+        if op == HEAL and not lost:
+            reason = f"no node of '{name}' is lost, and 'heal' does nothing for nodes that were cut off"
+            yield Refusal(f"timeline[{position}].op", reason, "remove it, or run with '--backend simulator'")
     for position, _ in lost[1:]:
         reason = f"on the testbed a run loses one node of '{name}', once"
         yield Refusal(
             f"timeline[{position}].op", reason, "remove this call, or run with '--backend simulator'"
         )
     for position, op in lost[:1]:
-        if op == FAIL and not any(then == HEAL for _, then in calls):
+        gone = plan.timeline[position].args.get("guest")
+        healed = [plan.timeline[at].args.get("guest") for at, then in calls if then == HEAL]
+        if op == FAIL and not {None, gone} & set(healed):
             reason = f"no 'heal' of '{name}' follows, and all nodes say at the end what they hold"
             cure = "call 'heal' of it later, or run with '--backend simulator'"
             yield Refusal(f"timeline[{position}].op", reason, cure)

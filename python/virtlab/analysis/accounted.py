@@ -18,7 +18,7 @@ from virtlab.analysis.table import RunTable
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import MetricPath
 
-TOGETHER, RUNS = "together", "runs"
+TOGETHER, RUNS = "(together)", "(runs)"  # as no factor is called
 CHOSEN = (
     *effects.CHOSEN,
     ("operation_rate", "mean"),

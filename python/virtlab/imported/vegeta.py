@@ -78,7 +78,9 @@ def _whole(text: str, line: int, what: str) -> int:
     """To the last digit, which an instant since 1970 as a float has not."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_OF_NS):
         raise UnreadableError(f"{what} '{text[:40]}' is not a whole number", line, CURE)
-    return int(text)
+    if (value := int(text)) >= 2**62:
+        raise UnreadableError(f"{what} '{text}' is more ns than a century has", line, CURE)
+    return value
 
 
 def _error(code: int, said: str) -> int:

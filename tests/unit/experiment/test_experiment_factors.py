@@ -153,6 +153,14 @@ def test_a_level_that_is_nothing_leaves_its_key_out() -> None:
     assert found == {"usual": usual, "wide": 40_000_000}
 
 
+def test_a_level_that_is_nothing_cannot_stand_inside_text() -> None:
+    text = BASE.replace("factors:", "factors:\n  spaced: {usual: {gap: null}, wide: {gap: 40}}").replace(
+        "to: h2.g1}", 'to: h2.g1, interval: "${spaced.gap} ms"}', 1
+    )
+    with pytest.raises(ExperimentError, match="level 'usual' of 'spaced' is nothing"):
+        load_text(text)
+
+
 def test_nothing_that_is_written_where_it_is_used_is_still_a_mistake() -> None:
     with pytest.raises(ExperimentError, match="interval"):
         load_text(BASE.replace("to: h2.g1}", "to: h2.g1, interval: null}", 1))

@@ -89,6 +89,7 @@ def test_requests_of_vegeta_are_in_the_order_in_which_they_began_to_the_nanoseco
     [
         ("446853037335,200,", "446853037335,fine,", "code 'fine'"),
         (",11356730,", ",11.4,", "latency '11.4'"),
+        (",11356730,", ",9999999999999999999,", "more ns than a century"),
         (",0,GET,", ",GET,", "has 11 values and not 12"),
     ],
 )

@@ -362,6 +362,10 @@ def _check_levels(
             known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
             what = f"level '{shown(text)}' of '{factor.name}' has no key '{shown(key)}'"
             mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"give it that key; its keys: {known}"))
+        elif not whole and value.value is None:
+            what = f"level '{shown(text)}' of '{factor.name}' is nothing, which cannot stand inside text"
+            cure = "let the reference be the whole value, which is left out then"
+            mistakes.add(Mistake(leaf.line, leaf.column, where, what, cure))
         elif not whole and isinstance(value.value, (dict, list)):
             what = f"level '{shown(text)}' of '{factor.name}' has several values and cannot stand inside text"
             mistakes.add(

@@ -17,7 +17,7 @@ def accounted_table(data: Gathered) -> Block:
     sources = dict.fromkeys(one.source for one in data.influences.accounted)
     columns: list[Column[tuple[str, dict[str, Accounted]]]] = [
         Column("of", lambda row: row[0]),
-        *(number(source, _says(source)) for source in sources),
+        *(number(source.strip("()"), _says(source)) for source in sources),
     ]
     level = data.influences.accounted[0].level
     caption = f"Share of the variance that each factor accounts for, with its {level * 100:g} % interval"

@@ -410,6 +410,22 @@ def test_a_node_that_failed_comes_back_with_what_its_disk_has_and_lacks_what_was
     assert done[away].any(), "two of three copies are enough"
 
 
+def test_a_node_without_a_disk_comes_back_with_nothing() -> None:
+    """As on the testbed, where its process kept all in memory: it lacks as much as a node that was wiped."""
+    quorum = {"copies": 3, "write_quorum": 2, "read_quorum": 2, "ack": "memory", "cache_bytes": 1 << 30}
+    missing = []
+    for disk in (True, False):
+        values = lost("fail_node", quorum | LOOKUPS["ring"], plus_ns=100 * MS, operations={"read": 1.0})
+        if not disk:
+            for guest in values["world"]["guests"].values():
+                guest.pop("disk", None)
+        _, own, _ = played(values, "next")
+        assert (own["lost_objects"], own["stale_objects"], own["missing_copies"]) == (0, 0, 0)
+        missing.append(own["recovery_missing"])
+    assert missing[1] > 100, "about three quarters of 200 objects"
+    assert missing[0] < missing[1] / 2
+
+
 def test_a_recovery_that_does_not_end_is_censored() -> None:
     values = lost("fail_node", LOOKUPS["elastic_hash"])
     outcome, kept = simulated(values, 1)

@@ -154,12 +154,12 @@ impl Store {
         self.peers[peer].down = true;
     }
 
-    /// A node comes back with what it had flushed, if it has failed; in any case it asks for what it lacks.
-    pub fn heal(&mut self, now: Nanos, peer: usize) {
+    /// A node comes back with what it had flushed to its disk, if it has failed; in any case it asks for what it lacks.
+    pub fn heal(&mut self, now: Nanos, peer: usize, disk: bool) {
         let own = &mut self.peers[peer];
         if let Machine::Node(node) = &mut own.machine {
             if std::mem::take(&mut own.down) {
-                node.restart(now, Left::Flushed);
+                node.restart(now, if disk { Left::Flushed } else { Left::Nothing });
             } else {
                 node.heal(now);
             }

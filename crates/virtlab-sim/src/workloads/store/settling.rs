@@ -69,12 +69,13 @@ pub fn hear(place: usize, peer: usize, from: usize, message: Message, network: &
 pub fn operate(place: usize, operation: &Operation, network: &mut Network) {
     let now = Nanos(network.now_ns);
     for guest in &operation.guests {
+        let disk = network.servers.disks.model(*guest).is_some();
         let store = network.servers.stores.at(place);
         let Some(peer) = store.in_guest(*guest) else { continue };
         match (operation.ends, operation.starts) {
             (true, true) => store.wipe(now, peer),
             (true, false) => store.fail(now, peer),
-            (false, _) => store.heal(now, peer),
+            (false, _) => store.heal(now, peer, disk),
         }
         settle(place, peer, network);
     }

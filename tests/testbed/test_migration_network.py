@@ -309,18 +309,17 @@ def test_a_second_copy_whose_link_is_cut_leaves_the_machine_where_the_first_brou
     assert not processes.named(b"qemu-system-x86_64")
 
 
+def in_post_copy(**more: Any) -> Plan:
+    """A copy that takes so long that its link can be cut once the machine runs at its destination."""
+    slow = {"downtime_limit_ns": None, "rate_byte_per_s": 5_000_000, "on_timeout": "fail"}
+    return over_links(mode="post_copy", **slow, **more)
+
+
 def test_a_machine_in_post_copy_is_recovered_over_a_new_connection_where_that_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     allow_faults(monkeypatch)
-    plan = over_links(
-        mode="post_copy",
-        downtime_limit_ns=None,
-        rate_byte_per_s=5_000_000,
-        timeout_ns=45 * S,
-        on_timeout="fail",
-        recover_after_ns=S // 2,
-    )
+    plan = in_post_copy(timeout_ns=45 * S, recover_after_ns=S // 2)
 
     def interrupt() -> None:
         cut()
@@ -337,13 +336,7 @@ def test_a_machine_in_post_copy_is_recovered_over_a_new_connection_where_that_is
 
 def test_a_machine_whose_link_is_cut_in_post_copy_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_faults(monkeypatch)
-    plan = over_links(
-        mode="post_copy",
-        downtime_limit_ns=None,
-        rate_byte_per_s=5_000_000,
-        timeout_ns=6 * S,
-        on_timeout="fail",
-    )
+    plan = in_post_copy(timeout_ns=6 * S)
     sink = worlds.ActingSink(cut, at="go.started", later_s=2.5)
     with Testbed().open(plan, worlds.Patient()) as session:
         began = time.monotonic()

@@ -15,14 +15,8 @@ from virtlab.imported.output import ToolOutput, UnreadableError
 
 COLUMNS = 12
 CURE = "write it by 'vegeta encode --to csv'"
-_ANSWERED, _REFUSED, _LOST, _BROKEN, _FAILED, _BAD_GATEWAY = (
-    0,
-    1,
-    2,
-    3,
-    5,
-    6,
-)  # as `error` of response/1 has them
+# As `error` of response/1 has them.
+_ANSWERED, _REFUSED, _LOST, _BROKEN, _FAILED, _BAD_GATEWAY = 0, 1, 2, 3, 5, 6
 _NOWHERE = -1  # which server took or answered a request is not in its results
 _READ = ("timestamp", "code", "latency")
 _DIGITS_OF_NS = 19  # of instants from 2001 to 2286

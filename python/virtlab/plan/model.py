@@ -361,9 +361,7 @@ class Action(Noun):
     compression: str | None = None  # of what is copied
     connections: int | None = None  # by which it is copied; None: one
     disk: str | None = None  # of the guest: shared by both hosts, or mirrored; None: shared, if it has one
-    recover_after_ns: int | None = (
-        None  # of post-copy: silence after which it is copied over a new connection
-    )
+    recover_after_ns: int | None = None  # of post-copy: silence after which it gets a new connection
     timeout_ns: int | None = None
     on_timeout: Literal["fail", "cancel", "censor"] | None = None
 

@@ -57,7 +57,7 @@ def at_guest_port(port: str, vnic: Vnic, namespace: str, link: str, out: Lowered
 
 def port_refusals(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """Why queues at guest ports cannot be as the file wants them."""
-    switched = in_switch(plan, findings.machine.link)
+    switched, moving = in_switch(plan, findings.machine.link), moves(plan)
     yield from port_mistakes(plan, switched)
     for guest, name, vnic in guest_ports(plan):
         assert vnic.queue is not None
@@ -65,7 +65,7 @@ def port_refusals(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if vnic.queue.kind not in QDISCS:
             continue  # which is refused wherever it stands
         if switched(vnic):
-            if guest in moves(plan):
+            if guest in moving:
                 reason = "the soft switch keeps the queue of a port where it is, and the guest moves"
                 yield Refusal(f"{path}.by", reason, "write 'by: kernel'")
             if vnic.port_rate_bit_per_s is None:

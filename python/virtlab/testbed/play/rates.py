@@ -16,10 +16,10 @@ from virtlab.plan import Plan
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
+from virtlab.testbed.queues.pacing import AT_RATE
 from virtlab.testbed.steps.operations import ClassAdd
 
 RATE, CEIL = "rate_bit_per_s", "ceil_bit_per_s"
-SHAPED = "1:1"  # the class at the rate of a link
 
 
 def change(control: Control, plan: Plan, lowered: Lowered, link: str, rate_bit_per_s: int) -> None:
@@ -62,7 +62,7 @@ def classes(plan: Plan, lowered: Lowered, name: str, rate_bit_per_s: int) -> Ite
     places |= {(queue.namespace, queue.link) for key, queue in lowered.queues.items() if key[0] == name}
     for step in lowered.steps:
         held = step.op
-        if isinstance(held, ClassAdd) and held.handle == SHAPED and (held.namespace, held.link) in places:
+        if isinstance(held, ClassAdd) and held.handle == AT_RATE and (held.namespace, held.link) in places:
             options = held.discipline.options
             if options.get(RATE) == link.rate_bit_per_s:
                 slower = replace(

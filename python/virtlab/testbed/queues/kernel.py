@@ -21,7 +21,7 @@ from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Queue, QueueClass
 from virtlab.planner.licence import ETHERNET_OCTETS
 from virtlab.testbed.queues.outputs import by_another, lacking
-from virtlab.testbed.queues.pacing import shaper
+from virtlab.testbed.queues.pacing import AT_RATE, shaper
 from virtlab.testbed.queues.rules import filters, needs, unsaid
 from virtlab.testbed.steps.operations import ClassAdd, Discipline, Operation, QdiscAdd, QueueLengthSet
 
@@ -54,7 +54,7 @@ def at_port(namespace: str, link: str, rate_bit_per_s: int | None, queue: Queue)
     kernel, kind = QDISCS[queue.kind].kernel, QDISCS[queue.kind].kernel_kind(queue)
     parent = "root"
     if rate_bit_per_s is not None:
-        parent = "1:1"
+        parent = AT_RATE
         burst = LINK_BURST_FRAMES * (MTU_BYTES + ETHERNET_OCTETS)
         yield from shaper(namespace, link, rate_bit_per_s, burst)
     if kernel.length_of_interface:

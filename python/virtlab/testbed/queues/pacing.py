@@ -13,6 +13,7 @@ from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
 from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue
 from virtlab.testbed.steps.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
 
+AT_RATE = "1:1"  # the class of HTB that holds a rate
 WAITING = "10:"  # handle of what waits in front of a wire
 SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included
 
@@ -32,7 +33,7 @@ def shaper(
     )
     if octets:
         options |= {"overhead_bytes": ETHERNET_OCTETS - 14, "minimum_bytes": SHORTEST_OCTETS}
-    yield ClassAdd(namespace, link, "1:", "1:1", Discipline(HTB.name, options))
+    yield ClassAdd(namespace, link, "1:", AT_RATE, Discipline(HTB.name, options))
 
 
 def pushback(
@@ -67,7 +68,7 @@ def in_front_of_wire(namespace: str, link: str, shared: SharedQueue) -> Iterator
     burst = BURST_FRAMES * (shared.mtu_bytes + ETHERNET_OCTETS)
     yield from shaper(namespace, link, shared.rate_bit_per_s, burst)
     waits = Discipline(PFIFO.name, {"limit_packets": UPLINK_PACKETS})
-    yield QdiscAdd(namespace, link, waits, parent="1:1", handle=WAITING)
+    yield QdiscAdd(namespace, link, waits, parent=AT_RATE, handle=WAITING)
 
 
 def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Iterator[Operation]:
@@ -77,5 +78,9 @@ def licence(namespace: str, link: str, vnic: Vnic, rate_bit_per_s: int) -> Itera
     """
     yield from shaper(namespace, link, rate_bit_per_s, burst_bytes(vnic), octets=False)
     yield QdiscAdd(
-        namespace, link, Discipline(PFIFO.name, {"limit_packets": QUEUE_PACKETS}), parent="1:1", handle="10:"
+        namespace,
+        link,
+        Discipline(PFIFO.name, {"limit_packets": QUEUE_PACKETS}),
+        parent=AT_RATE,
+        handle="10:",
     )

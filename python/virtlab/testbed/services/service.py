@@ -26,12 +26,10 @@ class Invocation:
     ours: bool = False  # the agent serves: it is told its seed, its place, and how much work a processor does in a second
     active: str | None = None  # guest of the active server, whose address the others are told
     peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
-    back: tuple[
-        str, ...
-    ] = ()  # what one that was ended and comes back is told, before for how many milliseconds it was gone
-    emptied: tuple[
-        str, ...
-    ] = ()  # what it is told, too, where it comes back at once, with nothing that it had
+    # What one that was ended and comes back is told, before for how many milliseconds it was gone.
+    back: tuple[str, ...] = ()
+    # What it is told, too, where it comes back at once, with nothing that it had.
+    emptied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

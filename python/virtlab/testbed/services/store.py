@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import MULTICAST
+from virtlab.catalogue.services.store import MULTICAST, STORE
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.clusters import towards
@@ -22,9 +22,7 @@ from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImple
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
 OF_SURVIVORS = ("beat_ns", "silence_ns")
-FAIL, WIPE, HEAL = "fail_node", "wipe_node", "heal"
-LOSSES = (FAIL, WIPE)
-RECOVERED = "recovered"  # as a node says it on its output
+(RECOVERED,) = STORE.progresses  # which a node says on its output, too
 COPIES_MAX = 13  # of whose holders a message has room
 
 
@@ -116,25 +114,24 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
 def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
     """What of a loss is not played: a second one, whose times would be others, and a node that stays away."""
     calls = [
-        (position, str(action.op)) for position, action in enumerate(plan.timeline) if action.service == name
+        (f"timeline[{position}].op", action.args.get("guest"), STORE.operations[str(action.op)])
+        for position, action in enumerate(plan.timeline)
+        if action.service == name and action.op in STORE.operations
     ]
-    lost = [(position, op) for position, op in calls if op in LOSSES]
-    for position, op in calls:
-        if op == HEAL and not lost:
+    lost = [call for call in calls if call[2].ends]
+    healed = {guest for _, guest, operation in calls if not operation.ends}
+    for path, _, operation in calls:
+        if not operation.ends and not lost:
             reason = f"no node of '{name}' is lost, and 'heal' does nothing for nodes that were cut off"
-            yield Refusal(f"timeline[{position}].op", reason, "remove it, or run with '--backend simulator'")
-    for position, _ in lost[1:]:
+            yield Refusal(path, reason, "remove it, or run with '--backend simulator'")
+    for path, _, _ in lost[1:]:
         reason = f"on the testbed a run loses one node of '{name}', once"
-        yield Refusal(
-            f"timeline[{position}].op", reason, "remove this call, or run with '--backend simulator'"
-        )
-    for position, op in lost[:1]:
-        gone = plan.timeline[position].args.get("guest")
-        healed = [plan.timeline[at].args.get("guest") for at, then in calls if then == HEAL]
-        if op == FAIL and not {None, gone} & set(healed):
+        yield Refusal(path, reason, "remove this call, or run with '--backend simulator'")
+    for path, gone, operation in lost[:1]:
+        if not operation.starts and not {None, gone} & healed:
             reason = f"no 'heal' of '{name}' follows, and all nodes say at the end what they hold"
             cure = "call 'heal' of it later, or run with '--backend simulator'"
-            yield Refusal(f"timeline[{position}].op", reason, cure)
+            yield Refusal(path, reason, cure)
 
 
 def _not_asked(path: str, plan: Plan, service: Service, role: Role) -> Iterator[Refusal]:

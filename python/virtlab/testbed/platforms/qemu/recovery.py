@@ -31,9 +31,7 @@ class Recovery:
     _sent_bytes: int = -1
     _since_ns: int = 0  # the last page, or what was done about its absence
     _renewed: bool = False  # the connection, and no page has come over it yet
-    _connecting: bool = (
-        False  # QEMU waits for the kernel, which tries as long as the time-out of a move may be
-    )
+    _connecting: bool = False  # QEMU waits for the kernel, which tries for longer than a move may take
 
     def look(self, state: str, sent_bytes: int, now_ns: int) -> None:
         """Takes what the source says of the copy, and does what is next. GuestError where QEMU refuses it."""

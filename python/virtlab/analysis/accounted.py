@@ -8,7 +8,7 @@ equal. The shares add up to 1. Intervals: percentiles of the bootstrap of runs w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -26,6 +26,7 @@ CHOSEN = (
     ("lookup_messages", "mean"),
 )
 RESAMPLES = 500
+DRAWN_AT_ONCE = 1_000_000  # values
 POINTS_MAX = 2000
 
 
@@ -73,43 +74,52 @@ def _cells(table: RunTable, path: MetricPath, factors: Mapping[str, Sequence[str
 
 
 def _of(path: MetricPath, cells: NDArray[Any], factors: tuple[str, ...], level: float) -> list[Accounted]:
-    point = _shares(cells)
-    if point is None:
+    means = np.array([[np.mean(one) for one in cells.flat]]).reshape(1, *cells.shape)
+    (point,) = _shares(means, np.array([np.mean([np.var(one, ddof=1) for one in cells.flat])]))
+    if np.isnan(point).any():
         return []
-    random = np.random.default_rng(1)
-    drawn = []
-    fewest = min(values.size for values in cells.flat)
-    # n values drawn with replacement vary by (n - 1) / n of what they are drawn from.
-    correction = fewest / (fewest - 1)
-    for _ in range(RESAMPLES):
-        again = np.empty_like(cells)
-        for at, values in enumerate(cells.flat):
-            again.flat[at] = values[random.integers(values.size, size=values.size)]
-        drawn.append(_shares(again, correction) or point)
-    ends = np.quantile(np.array(drawn), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    drawn = np.concatenate([_shares(*again) for again in _resampled(cells)])
+    drawn = np.where(np.isnan(drawn), point, drawn)
+    ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return [
-        Accounted(path, source, share, float(low), float(high), level)
+        Accounted(path, source, float(share), float(low), float(high), level)
         for source, share, low, high in zip((*factors, TOGETHER, RUNS), point, *ends, strict=True)
     ]
 
 
-def _shares(cells: NDArray[Any], correction: float = 1.0) -> tuple[float, ...] | None:
-    """Shares of each axis, of all together, and of runs; None where nothing differs.
+def _resampled(cells: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Means of the cells, and the mean variance within them, of runs drawn with replacement; some resamples at a time."""
+    random = np.random.default_rng(1)
+    sizes = np.array([one.size for one in cells.flat])
+    values = np.zeros((sizes.size, sizes.max()))
+    for at, one in enumerate(cells.flat):
+        values[at, : one.size] = one
+    there = np.arange(sizes.max()) < sizes[:, None]
+    # n values drawn with replacement vary by (n - 1) / n of what they are drawn from.
+    correction = sizes.min() / (sizes.min() - 1)
+    at_once = max(1, DRAWN_AT_ONCE // values.size)
+    for begin in range(0, RESAMPLES, at_once):
+        count = min(at_once, RESAMPLES - begin)
+        places = random.integers(sizes[:, None], size=(count, *values.shape))
+        again = np.take_along_axis(values[None], places, axis=2)
+        means = np.mean(again, axis=2, where=there)
+        within = correction * np.mean(np.var(again, axis=2, ddof=1, where=there), axis=1)
+        yield means.reshape(count, *cells.shape), within
+
+
+def _shares(means: NDArray[Any], within: NDArray[Any]) -> NDArray[Any]:
+    """Shares of each axis but the first, of all together, and of runs; a row for each place of the first, NaN where nothing
+    differs. `within`: the mean variance within cells.
 
     >>> import numpy as np
-    >>> cells = np.empty((2, 2), dtype=object)
-    >>> for at, values in enumerate([[1, 1], [3, 3], [1, 1], [3, 3]]):
-    ...     cells.flat[at] = np.array(values)
-    >>> _shares(cells)
-    (0.0, 1.0, 0.0, 0.0)
+    >>> _shares(np.array([[[1.0, 3.0], [1.0, 3.0]]]), np.zeros(1)).tolist()
+    [[0.0, 1.0, 0.0, 0.0]]
     """
-    means = np.array([float(np.mean(one)) for one in cells.flat]).reshape(cells.shape)
-    within = correction * float(np.mean([np.var(one, ddof=1) for one in cells.flat]))
-    between = float(np.var(means))
+    axes = range(1, means.ndim)
+    between = np.var(means, axis=tuple(axes))
     total = between + within
-    if total <= 0.0:
-        return None
-    axes = range(means.ndim)
-    alone = [float(np.var(means.mean(axis=tuple(other for other in axes if other != at)))) for at in axes]
-    rest = max(between - sum(alone), 0.0)
-    return tuple(one / total for one in (*alone, rest, within))
+    alone = [
+        np.var(np.mean(means, axis=tuple(other for other in axes if other != at)), axis=1) for at in axes
+    ]
+    rest = np.maximum(between - sum(alone), 0.0)
+    return np.column_stack([*alone, rest, within]) / np.where(total > 0.0, total, np.nan)[:, None]

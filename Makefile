@@ -132,8 +132,9 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-benches.lock
 	$(BIN)/python benches/run.py
 
-predictions: setup native agent  ## a service measured here (some six minutes), and how wrong predictions of left-out loads, allocations and highest loads are
-	$(BIN)/virtlab run experiments/over-allocation/prediction.yaml --no-report --wait --dataset target/prediction.results
+predictions: setup native agent  ## a service measured here (some fifteen minutes), and how wrong predictions of left-out loads, allocations and highest loads are
+	@# a claim that is refuted (1) or undecided (4) is an answer; what is asked here is how well it was predicted
+	$(BIN)/virtlab run experiments/over-allocation/prediction.yaml --no-report --wait --dataset target/prediction.results || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 	$(BIN)/virtlab validate target/prediction.results
 
 wheel: agent $(VENV)/.needed  ## a wheel in dist/ for this machine and its like, agent inside; an index takes those of `make wheels` alone

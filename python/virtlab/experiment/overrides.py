@@ -19,7 +19,7 @@ from typing import Any
 from virtlab.errors import ExperimentError
 from virtlab.experiment.experiment import Experiment
 from virtlab.experiment.load import load_text
-from virtlab.experiment.read.factors import NAME, REFERENCE, range_texts, read_factors, substitute
+from virtlab.experiment.read.factors import NAME, REFERENCE, factor_of, range_texts, read_factors, substitute
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistakes
 from virtlab.experiment.read.tree import Node, read_tree
 from virtlab.units import nearest
@@ -71,7 +71,7 @@ def find_input(experiment: Experiment, reference: str) -> Input:
             f"--vary {reference}", "holds several values in the file", "make it a factor with named levels"
         )
     if value is not None and isinstance(value.value, str) and (match := REFERENCE.search(value.value)):
-        name = (match[1] or "").partition(".")[0].strip()
+        name = factor_of(match[1] or "")
         raise ExperimentError(
             f"--vary {reference}", f"is given by the factor '{name}'", f"write --vary {name}"
         )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment, load_text
+from virtlab.experiment.overrides import at_level, find_input
 
 BASE = """
 version: 1
@@ -164,3 +165,60 @@ def test_a_level_that_is_nothing_cannot_stand_inside_text() -> None:
 def test_nothing_that_is_written_where_it_is_used_is_still_a_mistake() -> None:
     with pytest.raises(ExperimentError, match="interval"):
         load_text(BASE.replace("to: h2.g1}", "to: h2.g1, interval: null}", 1))
+
+
+TWO = BASE.replace(
+    "switches: [1, 2]",
+    "pace: {slow: {gap: {one: 80 ms, two: null}}, fast: {gap: {one: 20 ms, two: 7 ms}}}\n  which: [one, two]",
+)
+TWO = TWO.replace('"${switches}"', "1").replace("to: h2.g1}", 'to: h2.g1, interval: "${pace.gap[which]}"}', 1)
+
+
+def gaps(experiment: Experiment) -> dict[tuple[str, str], int]:
+    return {
+        (point.levels["pace"], point.levels["which"]): experiment.study(point)
+        .roles["probe"]
+        .parameters["interval_ns"]
+        for point in experiment.points()
+    }
+
+
+def test_a_value_may_depend_on_two_factors_and_be_nothing_at_one_combination() -> None:
+    usual = load_text(BASE)
+    unsaid = usual.study(next(iter(usual.points()))).roles["probe"].parameters["interval_ns"]
+    found = gaps(load_text(TWO))
+    assert found == {
+        ("slow", "one"): 80_000_000, ("slow", "two"): unsaid,
+        ("fast", "one"): 20_000_000, ("fast", "two"): 7_000_000,
+    }  # fmt: skip
+    inside = TWO.replace("two: null", "two: 9 ms").replace("${pace.gap[which]}", "1${ pace.gap [ which ] }")
+    assert gaps(load_text(inside))["slow", "two"] == 19_000_000
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("${pace.gap[wich]}", "there is no factor 'wich'; did you mean 'which'?"),
+        ("${pace.gap[load]}", "level 'slow' of 'pace' has no key 'gap.0 kB'; give it that key"),
+        ("${pace[which]}", "level 'slow' of 'pace' has no key 'one'; give it that key; its keys: gap"),
+        ("1${pace.gap[which]}", "level 'slow' of 'pace' is nothing, which cannot stand inside text"),
+    ],
+)
+def test_what_another_factor_names_is_checked_at_all_its_levels(written: str, told: str) -> None:
+    text = TWO.replace("${pace.gap[which]}", written)
+    with pytest.raises(ExperimentError) as error:
+        load_text(text)
+    assert told in str(error.value)
+
+
+def test_a_factor_that_only_chooses_a_key_is_used() -> None:
+    with pytest.raises(ExperimentError, match="nothing uses the factor 'which'"):
+        load_text(TWO.replace("${pace.gap[which]}", "${pace.gap.one}"))
+    assert len(list(load_text(TWO).points())) == 12
+
+
+def test_one_level_of_a_factor_that_another_chooses_is_predicted_alone() -> None:
+    experiment = load_text(TWO)
+    alone = at_level({find_input(experiment, "which"): "two"})
+    assert {which for _, which in gaps(alone)} == {"two"}
+    assert gaps(alone)["fast", "two"] == 7_000_000

@@ -119,3 +119,19 @@ def test_the_host_is_as_busy_as_the_requests_make_it_and_writes_for_each(cores: 
     assert mean("hosts.h2.disks", "disk_written") == 0, "a passive server writes nothing"
     answers = np.concatenate([each["entry"] for each in kept.blocks["clients", "response/1"]])
     assert answers.mean() == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["quick.yaml", "full.yaml"])
+def test_machines_have_as_many_vcpus_as_a_level_has_cores_and_others_have_none(name: str) -> None:
+    experiment = shipped(STUDY / name)
+    seen = set()
+    for point in experiment.points():
+        platform, cores = level(point, "platform"), level(point, "cores")
+        guests = experiment.study(point).wiring.hosts["h1"].guests
+        vcpus = {experiment.study(point).wiring.hosts["h1"].vcpus} | {
+            guest.vcpus for guest in guests.values()
+        }
+        expected = int(cores.partition("x")[2]) if platform == "qemu" else None
+        assert vcpus - {None} == ({expected} - {None}), point
+        seen.add((platform, cores, expected))
+    assert {vcpus for platform, _, vcpus in seen if platform == "qemu"} == {1, 2}

@@ -2,8 +2,8 @@
 
 A factor's levels are a list of scalars, a range `{from, to, step}`, or a mapping of names to values (each
 value of any shape, for levels that change several things at once). `${name}` anywhere below stands for the
-level's value, `${name.key}` for a key of it; as a whole value it keeps its type, inside text it is inserted.
-`$${` is a plain `${`.
+level's value, `${name.key}` for a key of it, and `${name.key[other]}` for that key of it which the level of
+another factor names; as a whole value it keeps its type, inside text it is inserted. `$${` is a plain `${`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from virtlab.units import Bitrate, Duration, Size, nearest
 LEVELS_MAX = 10_000
 NAME = pattern(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")
 REFERENCE = pattern(r"\$\$\{|\$\{([^{}$]*)\}")
+_INDEX = pattern(r"\s*\[([^\[\]]*)\]\s*")
 _NUMBER_UNIT = pattern(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))\s*(.*?)\s*\Z")
 
 Levels = Mapping[str, str]  # factor -> level as the file writes it
@@ -320,12 +321,34 @@ def references(node: Node) -> set[str]:
     found = set()
     for _, leaf in node.walk():
         if isinstance(leaf.value, str) and "${" in leaf.value:
-            found |= {
-                match[1].partition(".")[0].strip()
-                for match in REFERENCE.finditer(leaf.value)
-                if match[1] is not None
-            }
+            for match in REFERENCE.finditer(leaf.value):
+                if match[1] is not None:
+                    name, key = _parted(match[1])
+                    found |= {name, *(step.factor for step in key if isinstance(step, _Named))}
     return found
+
+
+class _Named(NamedTuple):
+    """A step of a reference that the level of another factor names."""
+
+    factor: str
+
+
+def _parted(reference: str) -> tuple[str, tuple[str | _Named, ...]]:
+    """The factor that a reference names, and the steps from its level to the value.
+
+    >>> _parted("cores.vcpus[platform]")
+    ('cores', ('vcpus', _Named(factor='platform')))
+    """
+    name, *steps = (part.strip() for part in _INDEX.sub(r".[\1]", reference).split("."))
+    if steps == [""]:
+        return name, ()
+    return name, tuple(_Named(step[1:-1].strip()) if _INDEX.fullmatch(step) else step for step in steps)
+
+
+def factor_of(reference: str) -> str:
+    """The factor that what stands inside `${ }` names first."""
+    return _parted(reference)[0]
 
 
 def check_references(node: Node, path: str, factors: Mapping[str, Factor], mistakes: Mistakes) -> None:
@@ -336,23 +359,27 @@ def check_references(node: Node, path: str, factors: Mapping[str, Factor], mista
         for match in REFERENCE.finditer(leaf.value):
             if match[1] is None:
                 continue
-            name, _, key = (part.strip() for part in match[1].partition("."))
-            factor = factors.get(name)
-            if factor is None:
+            name, key = _parted(match[1])
+            named = [name, *(step.factor for step in key if isinstance(step, _Named))]
+            unknown = [each for each in named if each not in factors]
+            for each in unknown:
                 cure = (
-                    nearest(name, factors)
+                    nearest(each, factors)
                     or f"write it under 'factors:' ({', '.join(factors) or 'it has no factors'})"
                 )
                 mistakes.add(
-                    Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(name)}'", cure)
+                    Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(each)}'", cure)
                 )
+            if unknown:
                 continue
             whole = match[0] == leaf.value.strip()
-            _check_levels(factor, key, leaf, where, mistakes, whole=whole)
+            levels = (factors[step.factor].levels if isinstance(step, _Named) else (step,) for step in key)
+            for steps in itertools.product(*levels):
+                _check_levels(factors[name], steps, leaf, where, mistakes, whole=whole)
 
 
 def _check_levels(
-    factor: Factor, key: str, leaf: Node, where: str, mistakes: Mistakes, *, whole: bool
+    factor: Factor, key: tuple[str, ...], leaf: Node, where: str, mistakes: Mistakes, *, whole: bool
 ) -> None:
     if whole and not key:
         return  # every level can stand alone
@@ -360,7 +387,7 @@ def _check_levels(
         value = _value_of(level, key)
         if value is None:
             known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
-            what = f"level '{shown(text)}' of '{factor.name}' has no key '{shown(key)}'"
+            what = f"level '{shown(text)}' of '{factor.name}' has no key '{shown('.'.join(key))}'"
             mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"give it that key; its keys: {known}"))
         elif not whole and value.value is None:
             what = f"level '{shown(text)}' of '{factor.name}' is nothing, which cannot stand inside text"
@@ -375,9 +402,9 @@ def _check_levels(
             )
 
 
-def _value_of(level: Node, key: str) -> Node | None:
+def _value_of(level: Node, key: tuple[str, ...]) -> Node | None:
     node: Node | None = level
-    for step in key.split(".") if key else ():
+    for step in key:
         node = node.get(step) if node is not None else None
     return node
 
@@ -416,14 +443,16 @@ def substitute(node: Node, factors: Mapping[str, Factor], point: Levels) -> Node
 
 
 def _inserted(reference: str, factors: Mapping[str, Factor], point: Levels) -> Node | None:
-    name, _, key = (part.strip() for part in reference.partition("."))
-    if name not in factors:
+    name, key = _parted(reference)
+    named = {name, *(step.factor for step in key if isinstance(step, _Named))}
+    if not named <= set(factors):
         return None
-    level = _value_of(factors[name].levels[point[name]], key)
+    steps = tuple(point[step.factor] if isinstance(step, _Named) else step for step in key)
+    level = _value_of(factors[name].levels[point[name]], steps)
     if level is None:
         return None
     return Node(
-        level.value, level.line, level.column, level.text, level.quoted, _origin({name}, point), level.keys
+        level.value, level.line, level.column, level.text, level.quoted, _origin(named, point), level.keys
     )
 
 

@@ -222,3 +222,14 @@ def test_one_level_of_a_factor_that_another_chooses_is_predicted_alone() -> None
     alone = at_level({find_input(experiment, "which"): "two"})
     assert {which for _, which in gaps(alone)} == {"two"}
     assert gaps(alone)["fast", "two"] == 7_000_000
+
+
+def test_levels_of_several_factors_are_not_all_combined_where_a_key_is_missing() -> None:
+    many = ", ".join(f"l{number}" for number in range(3000))
+    text = TWO.replace("factors:", f"factors:\n  these: [{many}]\n  those: [{many}]", 1)
+    text = text.replace("${pace.gap[which]}", "${pace.gap[these][those]}")
+    with pytest.raises(ExperimentError) as error:
+        load_text(text)
+    assert (
+        sum("has no key 'gap.l0'" in line for line in error.value.lines()) == 2
+    )  # one for each level of `pace`

@@ -373,33 +373,55 @@ def check_references(node: Node, path: str, factors: Mapping[str, Factor], mista
             if unknown:
                 continue
             whole = match[0] == leaf.value.strip()
-            levels = (factors[step.factor].levels if isinstance(step, _Named) else (step,) for step in key)
-            for steps in itertools.product(*levels):
-                _check_levels(factors[name], steps, leaf, where, mistakes, whole=whole)
+            if key or not whole:  # every level can stand alone
+                for text, level in factors[name].levels.items():
+                    _check_level(name, text, level, key, factors, leaf, where, mistakes, whole=whole)
 
 
-def _check_levels(
-    factor: Factor, key: tuple[str, ...], leaf: Node, where: str, mistakes: Mistakes, *, whole: bool
+def _check_level(
+    factor: str,
+    text: str,
+    level: Node,
+    key: tuple[str | _Named, ...],
+    factors: Mapping[str, Factor],
+    leaf: Node,
+    where: str,
+    mistakes: Mistakes,
+    *,
+    whole: bool,
 ) -> None:
-    if whole and not key:
-        return  # every level can stand alone
-    for text, level in factor.levels.items():
-        value = _value_of(level, key)
+    for steps, value in _values(level, key, factors):
         if value is None:
             known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
-            what = f"level '{shown(text)}' of '{factor.name}' has no key '{shown('.'.join(key))}'"
+            what = f"level '{shown(text)}' of '{factor}' has no key '{shown('.'.join(steps))}'"
             mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"give it that key; its keys: {known}"))
-        elif not whole and value.value is None:
-            what = f"level '{shown(text)}' of '{factor.name}' is nothing, which cannot stand inside text"
+            return  # the first of them: levels of several factors have as many combinations as they have
+        if not whole and value.value is None:
+            what = f"level '{shown(text)}' of '{factor}' is nothing, which cannot stand inside text"
             cure = "let the reference be the whole value, which is left out then"
             mistakes.add(Mistake(leaf.line, leaf.column, where, what, cure))
         elif not whole and isinstance(value.value, (dict, list)):
-            what = f"level '{shown(text)}' of '{factor.name}' has several values and cannot stand inside text"
+            what = f"level '{shown(text)}' of '{factor}' has several values and cannot stand inside text"
             mistakes.add(
-                Mistake(
-                    leaf.line, leaf.column, where, what, f"refer to one of them: '${{{factor.name}.KEY}}'"
-                )
+                Mistake(leaf.line, leaf.column, where, what, f"refer to one of them: '${{{factor}.KEY}}'")
             )
+
+
+def _values(
+    level: Node, key: tuple[str | _Named, ...], factors: Mapping[str, Factor]
+) -> Iterator[tuple[tuple[str, ...], Node | None]]:
+    """What a key leads to in a level, for all levels of the factors that name its steps; None where a step is missing."""
+    if not key:
+        yield (), level
+        return
+    step, *rest = key
+    for name in factors[step.factor].levels if isinstance(step, _Named) else (step,):
+        child = level.get(name)
+        if child is None:
+            yield (name,), None
+        else:
+            for steps, value in _values(child, tuple(rest), factors):
+                yield (name, *steps), value
 
 
 def _value_of(level: Node, key: tuple[str, ...]) -> Node | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from virtlab.analysis.claims.levels import ordered
+from virtlab.analysis.shares import Shares, shares_of
 from virtlab.analysis.values import RunValue
 from virtlab.analysis.values_file import values_of
 from virtlab.metrics import MetricPath
@@ -23,12 +24,14 @@ Levels = tuple[tuple[str, str], ...]  # a design point: (factor, level) sorted b
 @dataclass(frozen=True)
 class RunTable:
     """Rows of run-level values. `planned_looks` are the sizes at which a sequential campaign looked (empty:
-    it did not). `worlds` are simulated runs by name with what was played: equal texts are one and the same world."""
+    it did not). `worlds` are simulated runs by name with what was played: equal texts are one and the same world.
+    `shares`: what `cpu_share` of guests is of, by design point."""
 
     rows: tuple[RunValue, ...]
     planned_looks: tuple[int, ...] = ()
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     worlds: Mapping[str, str] = field(default_factory=dict)
+    shares: Shares = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[RunValue]:
         return iter(self.rows)
@@ -72,7 +75,7 @@ class RunTable:
     def only(self, *, realisation: str) -> RunTable:
         """The part with one link realisation."""
         rows = tuple(row for row in self.rows if row.realisation == realisation)
-        return RunTable(rows, self.planned_looks, self.declared, self.worlds)
+        return RunTable(rows, self.planned_looks, self.declared, self.worlds, self.shares)
 
     @cached_property
     def mixed_points(self) -> list[Levels]:
@@ -138,7 +141,7 @@ def run_values(dataset: Dataset) -> RunTable:
     records = dataset.runs("ok")
     for record in records:
         rows += values_of(record)
-    return RunTable(tuple(rows), worlds=worlds_of(records))
+    return RunTable(tuple(rows), worlds=worlds_of(records), shares=shares_of(records, rows))
 
 
 def worlds_of(records: Iterable[RunRecord]) -> dict[str, str]:

@@ -42,11 +42,13 @@ Value = Annotated[float, AfterValidator(_measurable)]
 
 
 class Measured(_Part):
-    """The values of one setting: a number per good run. `links` is how links were realised."""
+    """The values of one setting: a number per good run. `links` is how links were realised, `share_of` what a guest's
+    share of processors is of."""
 
     levels: dict[str, str]
     links: str
     values: list[Value]
+    share_of: str = ""
 
 
 class Quantity(_Part):

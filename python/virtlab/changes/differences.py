@@ -152,6 +152,12 @@ def _matched(quantity: Quantity, other: Quantity | None, margin: Margin, notes: 
             )
             continue
         met |= {at for at, _ in alike}
+        if alike and "" not in (kinds := {old.share_of, alike[0][1].share_of}) and len(kinds) > 1:
+            notes.append(
+                f"{quantity.path} at {words(old.levels)} is not compared: it was a share of {old.share_of}, "
+                f"now it is one of {alike[0][1].share_of}."
+            )
+            continue
         found.append(_Pair(quantity, old, alike[0][1] if alike else None, margin))
     for at, new in enumerate(other.measured if other is not None else []):
         if at not in met:

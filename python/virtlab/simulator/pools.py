@@ -242,7 +242,8 @@ def _of_guests(
         of_host = {} if host is None else {"host_cpu_share": float(host)}
         working_in = [name for name in pool.guests if name in worked]
         for name in working_in:
-            metrics = {"cpu": 1.0, "cpu_share": worked[name], **of_host}
+            may_use = _may_use(plan.world.guests[name], worked[name], pool.cpus)
+            metrics = {"cpu": 1.0, "cpu_share": may_use, **of_host}
             own = [places[name]]
             moving = {"arrivals": own} if name in moves(plan) else {}
             yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}
@@ -250,6 +251,11 @@ def _of_guests(
             metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
             mine = [places[name] for name in working_in]
             yield {"entity": pool.path, "guests": mine, "pools": [place], "metrics": metrics}
+
+
+def _may_use(guest: Guest, vcpus: float, cpus: int) -> float:
+    """What the share of a guest is of: of a machine its vCPUs, of any other guest the processors that it may use."""
+    return vcpus if guest.vcpus is not None else min(float(cpus), processors(guest) or float(cpus))
 
 
 def _of_hosts(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 from virtlab.analysis.claims.levels import matches, ordered
 from virtlab.analysis.claims.nouns import Claim, Expression
 from virtlab.analysis.judging.averages import averaged, combinations, joined, without
+from virtlab.analysis.shares import METRIC as SHARE
 from virtlab.analysis.table import Levels, RunTable, point_of
 from virtlab.lazy import NDArray, np
 
@@ -25,7 +26,8 @@ class Cells:
     `counts` is how many packets (bursts, ...) a share rests on, over all runs of a point; empty for what is
     no share. `worlds` is what was played at each simulated point. `missing` are reasons why runs have no
     value, with how many runs each. `declared` are levels by factor as the experiment has them, of which the
-    data may lack some. `sizes`: of a sum or difference, the mean of its largest term.
+    data may lack some. `sizes`: of a sum or difference, the mean of its largest term. `shares`: what the guests' shares
+    of the expression are of (see `analysis.shares`), of points where it has some.
     """
 
     of: Mapping[Levels, NDArray[Any]]
@@ -36,6 +38,7 @@ class Cells:
     worlds: Mapping[Levels, str] = field(default_factory=dict)
     declared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sizes: Mapping[Levels, float] = field(default_factory=dict)
+    shares: Mapping[Levels, frozenset[str]] = field(default_factory=dict)
 
     def groups(self, *factors: str) -> dict[Levels, dict[tuple[str, ...], NDArray[Any]]]:
         """Cells that differ in the given factors only: the rest of the point -> their levels -> values."""
@@ -100,6 +103,7 @@ def gather(claim: Claim, table: RunTable) -> Cells:
     values: dict[Levels, dict[int, float]] = {}
     realisations: dict[Levels, str] = {}
     worlds: dict[Levels, str] = {}
+    shares: dict[Levels, frozenset[str]] = {}
     for run, value in found.items():
         row = table.runs[run]
         if all(matches(condition, row.levels) for condition in claim.where):
@@ -109,6 +113,9 @@ def gather(claim: Claim, table: RunTable) -> Cells:
             realisations[point] = row.realisation
             if run in table.worlds:
                 worlds[point] = table.worlds[run]
+            rest = without(point, over) if over else point
+            if of := _shares(claim.expression, table, row.point):
+                shares[rest] = shares.get(rest, frozenset()) | of
     factors = table.factors
     if over:
         every = combinations(claim, table)
@@ -132,7 +139,12 @@ def gather(claim: Claim, table: RunTable) -> Cells:
         name: [str(level) for level in own] for name, own in table.declared.items() if name not in over
     }
     sizes = {} if over or len(claim.expression.terms) < 2 else _sizes(claim.expression, table, found)
-    return Cells(cells, realisations, factors, missing, counts, worlds, declared, sizes)
+    return Cells(cells, realisations, factors, missing, counts, worlds, declared, sizes, shares)
+
+
+def _shares(expression: Expression, table: RunTable, point: int) -> frozenset[str]:
+    of = table.shares.get(point, {})
+    return frozenset(of[path.role] for path in expression.paths() if path.metric == SHARE and path.role in of)
 
 
 def _sizes(expression: Expression, table: RunTable, runs: Iterable[str]) -> dict[Levels, float]:

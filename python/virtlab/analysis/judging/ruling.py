@@ -16,7 +16,7 @@ from pathlib import Path
 
 from virtlab.analysis.claims import Claim
 from virtlab.analysis.claims.words import in_words
-from virtlab.analysis.judging.alike import told_apart
+from virtlab.analysis.judging.alike import of_one_thing, told_apart
 from virtlab.analysis.judging.case import Case
 from virtlab.analysis.judging.cells import gather
 from virtlab.analysis.judging.hypotheses import Test
@@ -77,7 +77,8 @@ def judge_one(
 
 @dataclass(slots=True)
 class _Evidence:
-    """The tests of a claim; why runs have no value (reason -> runs), what prevented tests, and levels that are one world."""
+    """The tests of a claim; why runs have no value (reason -> runs), what prevented tests, and levels that are one world, or
+    shares of different things."""
 
     tests: list[Test] = field(default_factory=list)
     missing: dict[str, int] = field(default_factory=dict)
@@ -91,10 +92,11 @@ def _evidence(
     found = _Evidence()
     mixed = bool(table.mixed_points)
     for part in [table.only(realisation=name) for name in table.realisations] if mixed else [table]:
-        cells, alike = told_apart(claim, gather(claim, part))
+        cells, unlike = of_one_thing(claim, gather(claim, part))
+        cells, alike = told_apart(claim, cells)
         for reason, count in cells.missing.items():
             found.missing[reason] = found.missing.get(reason, 0) + count
-        found.same += [each for each in alike if each not in found.same]
+        found.same += [each for each in (*unlike, *alike) if each not in found.same]
         if not cells.of:
             continue
         try:

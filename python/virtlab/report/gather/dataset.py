@@ -16,6 +16,9 @@ from virtlab.analysis.claims import ordered
 from virtlab.analysis.effects import effects_of
 from virtlab.analysis.goals import Goals
 from virtlab.analysis.published import read_table
+from virtlab.analysis.shares import METRIC as SHARE
+from virtlab.analysis.shares import PROCESSORS, VCPUS, kinds_of
+from virtlab.analysis.table import RunTable
 from virtlab.analysis.window import beside_of
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import Experiment, load_text
@@ -171,6 +174,7 @@ def gather(
             *drops,
             *in_flight,
             *conditions.without_effect(used),
+            *share_notes(table, varying),
             *goal_notes(goals),
             *luck_notes(used),
         ),
@@ -224,6 +228,41 @@ def _notes(
             "plot, table and verdict and are never pooled."
         )
     return tuple(notes)
+
+
+def share_notes(table: RunTable, varying: Sequence[Factor]) -> list[str]:
+    """Which settings have vCPUs and which threads, where shares of guests are of both: they are no numbers of one thing."""
+    mixed = {
+        entity
+        for entity in {guest for of in table.shares.values() for guest in of}
+        if len(set(kinds_of(table.shares, entity, SHARE).values())) > 1
+    }
+    if not mixed:
+        return []
+    levels = {row.point: row.levels for row in table.runs.values()}
+    kinds = {point: {of[entity] for entity in mixed if entity in of} for point, of in table.shares.items()}
+    for factor in varying:
+        by_level: dict[str, set[str]] = {}
+        for point, own in kinds.items():
+            by_level.setdefault(levels[point][factor.name], set()).update(own)
+        if all(len(own) == 1 for own in by_level.values()):
+            of = {
+                kind: [level for level, own in by_level.items() if own == {kind}]
+                for kind in (VCPUS, PROCESSORS)
+            }
+            where = [
+                f"with {factor.name} {' and '.join(of[VCPUS])}",
+                f"with {factor.name} {' and '.join(of[PROCESSORS])}",
+            ]
+            break
+    else:
+        where = ["in some settings", "in others"]
+    text = (
+        f"Guests are machines {where[0]} and have vCPUs; {where[1]} they are none, and what is comparable are threads of "
+        f"their servers. These are not compared as numbers of vCPUs: cpu_share of {', '.join(sorted(mixed))} is of vCPUs "
+        "or of processors, and no claim or comparison sets one against the other."
+    )
+    return [text]
 
 
 def _load_notes(used: Sequence[RunRecord]) -> list[str]:

@@ -36,6 +36,7 @@ class Quantity:
     better: str = ""  # 'lower', 'higher' or '' where neither is
     title: str = ""  # the metric in words
     goal: str = ""  # of the search that gave it
+    mixed: bool = False  # shares of vCPUs in some settings and of processors in others
     declared: Metric | None = field(
         default=None, compare=False, repr=False
     )  # where the experiment declares it
@@ -47,7 +48,9 @@ class Quantity:
 
     @property
     def by_goal(self) -> str:
-        """The goal as it stands behind a title."""
+        """The goal as it stands behind a title, and that shares are of different things where they are."""
+        if self.mixed:
+            return " (of vCPUs in some settings, of processors in others)"
         return f" ({self.goal})" if self.goal else ""
 
     @property
@@ -77,6 +80,7 @@ class Cell:
     realisation: str
     values: tuple[RunValue, ...]
     estimate: Estimate | None
+    share_of: str = ""  # of a guest's share of processors, what of (see `analysis.shares`)
 
     @property
     def present(self) -> list[float]:

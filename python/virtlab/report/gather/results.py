@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from virtlab.analysis.judging.cells import SHARES
+from virtlab.analysis.shares import kinds_of, shares_of
 from virtlab.analysis.table import RunTable, worlds_of
 from virtlab.analysis.values_file import values_of
 from virtlab.catalogue import WORKLOADS
@@ -29,7 +30,7 @@ def values(
 
     with ThreadPoolExecutor(2, "virtlab-values") as pool:
         rows = tuple(row for values in pool.map(values_of, used) for row in values)
-    return RunTable(rows, looks, declared, worlds_of(used))
+    return RunTable(rows, looks, declared, worlds_of(used), shares_of(used, rows))
 
 
 def results_of(
@@ -67,6 +68,7 @@ def result_of(
         key = row.point, row.realisation
         counts[key] = counts.get(key, 0) + row.samples
         groups.setdefault(key, []).append(RunValue(row.run, row.repetition, row.value, row.reason))
+    kinds = kinds_of(table.shares, path.role, path.metric)
     cells = []
     for realisation in table.realisations:
         for index, point in points.items():
@@ -75,7 +77,7 @@ def result_of(
                 estimate = _estimate(
                     path, values, counts.get((index, realisation), 0), _level(table, values, level)
                 )
-                cells.append(Cell(point, realisation, values, estimate))
+                cells.append(Cell(point, realisation, values, estimate, kinds.get(index, "")))
     metric = path.declaration
     quantity = Quantity(
         path.role,
@@ -84,6 +86,7 @@ def result_of(
         path.unit,
         metric.better,
         metric.title(),
+        mixed=len(set(kinds.values())) > 1,
         declared=path.declared,
     )
     return Result(quantity, tuple(cells), published)

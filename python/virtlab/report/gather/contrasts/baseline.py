@@ -62,6 +62,7 @@ def _reduced(
                         levels={**data.design.conditions, **cell.point},
                         links=cell.realisation,
                         values=cell.present,
+                        share_of=cell.share_of,
                     )
                     for cell in one.cells
                 ],

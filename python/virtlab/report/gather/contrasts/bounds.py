@@ -20,6 +20,7 @@ from virtlab.report.gather.contrasts.comparison import (
     comparisons,
     label_of,
     other_goals,
+    other_shares,
     others_of,
 )
 from virtlab.report.gather.gathered import Gathered
@@ -74,7 +75,8 @@ def beside(
     sources = [source for name, other in others for source in others_of(other, name, data, taken)]
     bound, unbounded = bounds_beside(data, plans)
     sources += [bound] if bound is not None else []
-    pairs, goals = comparisons(data, sources), other_goals(data, sources)
+    pairs = comparisons(data, sources)
+    goals = [*other_goals(data, sources), *other_shares(data, sources)]
     differs = ", ".join(one.label for one in sources if one.file_differs)
     note = []
     if differs:

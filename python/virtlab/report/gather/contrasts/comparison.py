@@ -114,6 +114,33 @@ def other_goals(data: Gathered, others: Sequence[Other]) -> list[str]:
     ]
 
 
+def other_shares(data: Gathered, others: Sequence[Other]) -> list[str]:
+    """A sentence per source in which guests' shares are of something else at the same levels: shares of vCPUs are not
+    set beside those of processors."""
+    ours = {result.quantity.path: result for result in data.results}
+    found: dict[str, set[str]] = {}
+    for other in others:
+        for one in other.results:
+            mine = ours.get(one.quantity.path)
+            if mine is not None and any(
+                same_levels({**data.design.conditions, **cell.point}, {**other.conditions, **their.point})
+                for cell in mine.cells
+                for their in one.cells
+                if not of_one_thing(cell, their)
+            ):
+                found.setdefault(other.label, set()).add(one.quantity.role)
+    return [
+        f"cpu_share of {', '.join(sorted(guests))} in {label} is not set beside: in one it is of vCPUs, in the other of the "
+        "processors that a guest without vCPUs may use."
+        for label, guests in found.items()
+    ]
+
+
+def of_one_thing(one: Cell, other: Cell) -> bool:
+    """Whether two cells are shares of the same thing, as far as it is known."""
+    return "" in (one.share_of, other.share_of) or one.share_of == other.share_of
+
+
 def worth_drawing(data: Gathered) -> list[Comparison]:
     """The comparisons to draw: delay, jitter, throughput, what has a bound, and what a claim speaks about."""
     found = []
@@ -140,7 +167,11 @@ def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: R
             continue
         here = {**conditions, **cell.point}
         alike = [
-            one for one in match.cells if one.present and same_levels(here, {**other.conditions, **one.point})
+            one
+            for one in match.cells
+            if one.present
+            and same_levels(here, {**other.conditions, **one.point})
+            and of_one_thing(cell, one)
         ]
         if len(alike) > 1:
             names = {

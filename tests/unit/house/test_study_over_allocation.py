@@ -89,10 +89,12 @@ def overallocation(plan: Plan) -> float:
     ("name", "ratios"),
     [
         ("quick.yaml", {"2x1": 2, "5x1": 5}),
+        ("highest.yaml", {"2x1": 2, "5x1": 5}),
         ("machines.yaml", {"2x1": 2, "2x2": 4, "5x1": 5}),
         ("full.yaml", {"2x1": 1, "2x2": 2, "5x1": 2.5, "5x2": 5}),
         ("ten.yaml", {"2x5": 1, "5x2": 1, "2x10": 2, "5x5": 2.5, "5x10": 5}),
         ("published.yaml", {"2x10": 1, "5x4": 1, "2x20": 2, "5x10": 2.5, "5x20": 5}),
+        ("highest-published.yaml", {"2x10": 1, "5x4": 1, "2x20": 2, "5x10": 2.5, "5x20": 5}),
     ],
 )
 def test_a_case_is_its_ratio_of_vcpus_to_processors_beside_native(

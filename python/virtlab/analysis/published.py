@@ -28,6 +28,7 @@ _SPELLINGS = {
     "Mb/s": "Mbit/s",
     "Gb/s": "Gbit/s",
     "percent": "%",
+    "req/s": "request/s",
     "tps": "1/s",
 }
 _PLAIN = {"exact": ""}

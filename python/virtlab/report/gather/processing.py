@@ -17,7 +17,7 @@ from virtlab.results import RunRecord
 HOST = "host.cpu"
 SHARES = {
     "host": ("host_cpu_share", "of all processors of the host"),
-    "guests": ("cpu_share", "of the processors that each guest or pool may use"),
+    "guests": ("cpu_share", "of what each may use, a machine its vCPUs, others processors"),
 }
 LINES = 8  # of a picture, those that used most
 SLICES = 250

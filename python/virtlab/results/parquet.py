@@ -146,7 +146,7 @@ def write(
     compression: str = "zstd",
 ) -> dict[str, NDArray[Any]]:
     """Writes blocks, in order, as one Parquet file; returns its columns."""
-    merged = {name: np.concatenate([block[name] for block in blocks]) for name in schema.columns}
+    merged = dict(blocks[0]) if len(blocks) == 1 else _joined(schema, blocks)
     if compression == "zstd" and 0 < len(next(iter(merged.values()))) <= small_parquet.MOST_ROWS:
         small_parquet.write(path, schema, merged)
         return merged
@@ -160,6 +160,10 @@ def write(
     finally:
         database.unregister("virtlab_block")
     return merged
+
+
+def _joined(schema: BlockSchema, blocks: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([block[name] for block in blocks]) for name in schema.columns}
 
 
 def merge(parts: Sequence[Path], path: Path) -> None:

@@ -1,7 +1,8 @@
 """What every test may lean on. Tests that build real worlds do so one after the other in one process of several (`--dist
 loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own (machines,
-containers, switches, other hosts) are a second such group; those of the laboratory machine, which sees nothing of this one,
-are in the first, so that both take about as long. What is required is not skipped (`required.py`).
+containers, switches, other hosts) are a second such group, and machines that move or carry a world (moves, the laboratory)
+a third: each takes about as long as the others, which the closing lines tell. What is required is not skipped
+(`required.py`).
 
 A test that starts processes or worlds depends on the time that a shared machine gives them. If it fails, it is repeated once
 before it is judged; the closing lines count and list the tests that needed it. Other tests are judged at once, and so is one
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
@@ -31,16 +33,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 REAL = ("testbed", "parity", "contract")
 OF_PROCESSES = (*REAL, "docs", "process")
 REPEATED = pytest.mark.flaky(reruns=1, rerun_except=["from pytest-timeout"])
-OF_PROGRAMS = (
-    "appliance",
-    "container",
-    "existing",
-    "kept",
-    "libvirt",
-    "machine",
-    "open_vswitch",
-    "xen",
-)
+GROUPS = {  # of real worlds, by words in the names of files; a file takes the first that has one of its words
+    "moves": ("migration", "lab_vm"),
+    "programs": (
+        "appliance",
+        "container",
+        "existing",
+        "kept",
+        "libvirt",
+        "machine",
+        "open_vswitch",
+        "xen",
+    ),
+}
+OTHERS = "machine"
+_seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where several processes test
+
+
+def group_of(stem: str) -> str:
+    """The group of a file of real worlds."""
+    return next((name for name, words in GROUPS.items() if any(word in stem for word in words)), OTHERS)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read
@@ -53,8 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in OF_PROCESSES or item.get_closest_marker("process") is not None:
             item.add_marker(REPEATED)
         if folder in REAL:
-            programs = any(word in item.path.stem for word in OF_PROGRAMS)
-            item.add_marker(pytest.mark.xdist_group("programs" if programs else "machine"))
+            item.add_marker(pytest.mark.xdist_group(group_of(item.path.stem)))
             grouped.append(item)
     yield
     if getattr(config.option, "loadgroup", False) and not all("@" in item.nodeid for item in grouped):
@@ -72,6 +83,21 @@ def pytest_configure(config: pytest.Config) -> None:
     alone.watch()
     if idle.is_virtual():  # processes answer each other at once, however busy the machine beneath is
         idle.hold_awake()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """How long each group takes is counted: the longest one bounds how long all tests take."""
+    test, _, group = report.nodeid.rpartition("@")
+    if test and group in {*GROUPS, OTHERS}:
+        _seconds[group] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line of groups, the longest first."""
+    if _seconds:
+        longest = sorted(_seconds.items(), key=lambda each: -each[1])
+        said = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in longest)
+        terminalreporter.write_line(f"groups of tests that build real worlds: {said}")
 
 
 def pytest_collection_finish() -> None:

@@ -1,11 +1,13 @@
 """Measured migrations beside their model: total, pause and blackout of guests of 256 MB that write to their memory.
 
 The parameters of the model come from separate runs: V and R from guests that write nothing, at each bandwidth; set-up and
-re-convergence from the same, medians. The pause is a line over the bytes that are sent in it, state + bytes / rate: QEMU
-does not limit that rate, and reads once more which pages are dirty. Its two numbers come from guests paused early, with
-less and more left, and from those that write nothing: the median of all slopes between two of them (Theil and Sen), and
-the median of what it leaves. D is what the writer counted before its guest moved. Each migration has a world of its own.
-On a machine that does other things meanwhile the figures say nothing: the load is told beside them.
+re-convergence from the same, medians. The pause is a line over the bytes that are sent in it, as QEMU counts them: state +
+bytes / rate. QEMU does not limit that rate, and reads once more which pages are dirty. Its two numbers come from guests that
+write at other rates than those that are judged, and from some that are paused early, with more left: the median of all
+slopes between two of them (Theil and Sen), and the median of what it leaves. Guests that write nothing are left out of it:
+what is sent in their pause comes to pages that the destination has never touched, and so later (`first_touch_s`). D is what
+the writer counted before its guest moved. Each migration has a world of its own. On a machine that does other things
+meanwhile the figures say nothing: the load is told beside them.
 
 The blackout of a client every 1 ms is explained by the longer of two: set-up, in which QEMU holds an emulated guest up, and
 pause and re-convergence.
@@ -64,8 +66,8 @@ RATES = (
     15_000_000,
 )  # first the ends
 MOVES = len(RATES) * len(BANDWIDTHS)
-EARLY = (10_000_000, 20_000_000, 40_000_000)  # rates of guests that are paused after their first round
-EARLY_EACH = 2  # at each rate
+WRITING = (7_500_000, 17_500_000, 35_000_000)  # rates of guests that give the pause, at each bandwidth
+EARLY = (10_000_000, 40_000_000)  # of those that are paused after their first round
 STILL = 3  # moves of a guest that writes nothing, at each bandwidth: a single one may have met other work
 FLUID_CPU_S_MAX = 2.0
 FLUID = """
@@ -93,12 +95,12 @@ class Measured:
     pause_s: float
     setup_s: float
     sent_bytes: float
-    before_pause_s: float  # from the request until it is paused
     rounds: float
     dirty_byte_per_s: float
     blackout_s: float | None
     load: float  # of the machine, afterwards
     reconvergence_s: float | None = None
+    paused_bytes: float = 0.0  # of those that were sent, in the pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +160,15 @@ def bench() -> Iterator[dict[str, Any]]:
     slowest = min(still)
     sent_bytes = {rate: statistics.median(one.sent_bytes for one in each) for rate, each in still.items()}
     carried = {
-        rate: statistics.median(one.sent_bytes / (one.total_s - one.setup_s - one.pause_s) for one in each)
+        rate: statistics.median(
+            (one.sent_bytes - one.paused_bytes) / (one.total_s - one.setup_s - one.pause_s) for one in each
+        )
         for rate, each in still.items()
     }
     late_s = [one.reconvergence_s for one in every if one.reconvergence_s is not None]
-    early = [
-        kept.move(slowest, dirty, again, rounds_limit=1, downtime_limit_ns=1_000_000)
-        for dirty in EARLY
-        for again in range(EARLY_EACH)
-    ]
-    seen = [(_in_pause(one, carried[slowest]), one.pause_s) for one in (*early, *still[slowest])]
-    state_s, in_pause = line(seen)
+    paused = [kept.move(rate, dirty) for rate in still for dirty in WRITING]
+    paused += [kept.move(slowest, dirty, rounds_limit=1, downtime_limit_ns=1_000_000) for dirty in EARLY]
+    state_s, in_pause = line([(one.paused_bytes, one.pause_s) for one in paused])
     fixed = Fixed(
         statistics.median(one.setup_s for one in every), state_s, statistics.median(late_s) if late_s else 0.0
     )
@@ -177,6 +177,10 @@ def bench() -> Iterator[dict[str, Any]]:
         "peer": f"sent in the pause; {platform.release()}, load {os.getloadavg()[0]:.1f}", "goal": None,
         "setup_s": fixed.setup_s, "device_state_s": state_s, "reconvergence_s": fixed.reconvergence_s,
         "bandwidths_byte_per_s": carried,
+        "first_touch_s": statistics.median(one.pause_s - state_s - one.paused_bytes / in_pause for one in every),
+        "pauses": {
+            name: [[one.paused_bytes, one.pause_s] for one in each] for name, each in (("still", every), ("writing", paused))
+        },
     }  # fmt: skip
     totals, pauses, unexplained = [], [], []
     for at, (rate, dirty) in enumerate(chosen):
@@ -191,6 +195,7 @@ def bench() -> Iterator[dict[str, Any]]:
             "name": "migration.one", "value": measured.total_s, "unit": "s", "ratio": total_s / measured.total_s,
             "peer": "the model", "goal": None, "bandwidth_byte_per_s": rate,
             "dirty_byte_per_s": measured.dirty_byte_per_s, "rounds": measured.rounds, "pause_s": measured.pause_s,
+            "paused_bytes": measured.paused_bytes,
             "modelled_pause_s": pause_s, "blackout_s": measured.blackout_s, "load": measured.load,
         }  # fmt: skip
     yield {
@@ -224,11 +229,6 @@ def line(seen: Sequence[tuple[float, float]]) -> tuple[float, float]:
     ]
     slope = max(statistics.median(slopes), 1e-12)
     return max(statistics.median(seconds - slope * sent for sent, seconds in seen), 0.0), 1 / slope
-
-
-def _in_pause(measured: Measured, carried: float) -> float:
-    """Bytes that were sent in a pause: those that were not before."""
-    return max(measured.sent_bytes - carried * (measured.before_pause_s - measured.setup_s), 0.0)
 
 
 def _fluid() -> dict[str, Any]:
@@ -277,7 +277,6 @@ def _move(bandwidth: int, dirty: int, **more: Any) -> Measured:
         for metric, value in zip(columns["metric"], columns["value"], strict=True)
     }
     began = outcome.marks["go.started"].t_ns
-    paused = next(event.t_ns for event in sink.events if event.what == "go.paused")
     rows = _rows(sink, "memory", "memory/1")
     before = rows["end_ns"] <= began
     lasted_s = (rows["end_ns"][before] - rows["begin_ns"][before]).sum() / S
@@ -288,7 +287,7 @@ def _move(bandwidth: int, dirty: int, **more: Any) -> Measured:
     )
     return Measured(
         total_s=found["migration_time"] / S, pause_s=found["pause"] / S, setup_s=found["migration_setup"] / S,
-        sent_bytes=found["migration_sent"], before_pause_s=(paused - began) / S, rounds=found["migration_rounds"],
+        sent_bytes=found["migration_sent"], paused_bytes=found["migration_sent_paused"], rounds=found["migration_rounds"],
         dirty_byte_per_s=float(rows["written_pages"][before].sum()) * PAGE_BYTES / lasted_s,
         blackout_s=(gaps.longest[1] - gaps.longest[0]) / S if gaps is not None else None, load=os.getloadavg()[0],
         reconvergence_s=(gaps.of_pause[1] - gaps.resumed_ns) / S

@@ -73,6 +73,13 @@ def broken(
         return sink, failed, {name for name in outcome.marks if name.startswith(f"{move}.")}
 
 
+def check_no_number_came_twice(sink: worlds.MemorySink) -> None:
+    """However the run ended, what the client had until then is told."""
+    numbers, _ = answers(sink)
+    assert len(numbers) > 50
+    assert len(np.unique(numbers)) == len(numbers), "no number was answered twice"
+
+
 def slow(**more: Any) -> Plan:
     """The guest moves at 5 MB/s, for ten seconds at least."""
     return moving_plan(world=three_hosts(memory_bytes=128 << 20), rate_byte_per_s=5_000_000, **more)
@@ -107,6 +114,7 @@ def test_a_source_that_dies_before_the_switch_over_takes_the_only_guest_along(
     sink, failed, _ = broken(slow(), kill, at="go.started", later_s=later_s)
     assert died
     assert any("guests.v: its virtual machine ended" in reason for reason in failed), failed
+    check_no_number_came_twice(sink)
     assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
 
 
@@ -116,7 +124,7 @@ def test_a_guest_whose_memory_is_in_two_places_is_lost_with_either(
 ) -> None:
     allow_faults(monkeypatch)
     plan = slow(mode="post_copy", downtime_limit_ns=None, on_timeout="fail")
-    _, failed, marks = broken(
+    sink, failed, marks = broken(
         plan,
         lambda here, there: os.kill(there if which == "destination" else here, signal.SIGKILL),
         at="go.started",
@@ -125,6 +133,7 @@ def test_a_guest_whose_memory_is_in_two_places_is_lost_with_either(
     assert failed, marks
     assert any("guests.v" in reason for reason in failed), failed
     assert not any("runs on" in reason for reason in failed), "a lost guest is not said to run"
+    check_no_number_came_twice(sink)
 
 
 def back_again(*, to: str = "h1", fails: str = "go1.failed", **more: Any) -> Plan:
@@ -164,6 +173,7 @@ def test_a_source_that_dies_in_the_second_move_takes_the_only_guest_along() -> N
         back_again(), lambda here, _: os.kill(here, signal.SIGKILL), at="go1.started", later_s=2.0, move="go1"
     )
     assert any("guests.v: its virtual machine ended" in reason for reason in failed), failed
+    check_no_number_came_twice(sink)
     assert not [event for event in sink.events if event.what == "go1.resumed"], "it runs at no other host"
 
 

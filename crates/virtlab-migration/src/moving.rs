@@ -97,6 +97,12 @@ impl Moving {
         })
     }
 
+    /// How many different bytes it wrote during its last round; 0 before one is over.
+    #[must_use]
+    pub const fn dirtied_bytes(&self) -> f64 {
+        self.written.last_bytes
+    }
+
     /// For how much of the time its processors are stopped, so that it dirties less, in percent; 0: they are not.
     #[must_use]
     pub const fn throttled_percent(&self) -> u32 {

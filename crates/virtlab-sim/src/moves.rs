@@ -51,8 +51,10 @@ pub struct Move {
     written_bytes: u64,
     /// Of what it has sent, how much the processors have paid for.
     paid_bytes: f64,
-    /// Since when it stands still.
-    paused_ns: u64,
+    /// Rounds of which a sample says what was dirtied.
+    told_rounds: usize,
+    /// Since when it stands still, and what it had sent by then.
+    paused: (u64, f64),
     /// When all tables lead to it, once it runs at the destination.
     reached_ns: Option<u64>,
     /// Whether its action is over.
@@ -114,13 +116,19 @@ impl Move {
         self.machine.is_paused()
     }
 
-    /// Looks whether what it does is over, at a share of so many bytes a second; what happens then, in order.
-    fn turn(&mut self, now_ns: u64, share: f64) -> Vec<Turn> {
+    /// Looks whether what it does is over, at a share of so many bytes a second; what happens then, in order. What it has
+    /// written in rounds that are over becomes samples.
+    fn turn(&mut self, now_ns: u64, share: f64, samples: &mut Vec<Sample>) -> Vec<Turn> {
         let now_s = (now_ns - self.begun_ns) as f64 / SECOND_NS;
         let mut found = Vec::new();
         loop {
             let (before, paused) = (self.machine.stage(), self.machine.is_paused());
             self.machine.turn(now_s, share);
+            if self.machine.course().rounds.len() > self.told_rounds {
+                self.told_rounds += 1;
+                let dirtied = self.machine.dirtied_bytes();
+                samples.push((now_ns, self.given.entity.clone(), "migration_dirtied".to_owned(), dirtied));
+            }
             let (after, pauses) = (self.machine.stage(), self.machine.is_paused());
             if pauses && !paused {
                 found.push(Turn::Pauses);
@@ -196,7 +204,8 @@ impl Moves {
             share: 0.0,
             written_bytes: network.servers.disks.written_bytes(guest, begun_ns),
             paid_bytes: 0.0,
-            paused_ns: 0,
+            told_rounds: 0,
+            paused: (0, 0.0),
             reached_ns: None,
             over: false,
         };
@@ -337,10 +346,11 @@ impl Moves {
     /// What happens by now, by action and in order.
     pub fn turns(&mut self, now_ns: u64) -> Vec<(usize, Turn)> {
         let shares = self.shares().0;
-        let open = self.all.iter_mut().filter(|(_, one)| !one.over);
+        let Self { all, samples, .. } = self;
+        let open = all.iter_mut().filter(|(_, one)| !one.over);
         open.flat_map(|(action, one)| {
             let share = shares.get(action).copied().unwrap_or(0.0);
-            one.turn(now_ns, share).into_iter().map(|turn| (*action, turn))
+            one.turn(now_ns, share, samples).into_iter().map(|turn| (*action, turn))
         })
         .collect()
     }
@@ -353,11 +363,15 @@ impl Moves {
             samples.push((now_ns, one.given.entity.clone(), metric.to_owned(), value));
         };
         match turn {
-            Turn::Pauses => one.paused_ns = now_ns,
+            Turn::Pauses => one.paused = (now_ns, one.machine.course().bytes),
             Turn::Resumes => {
                 let again_ns = (one.given.guest.fixed.reconvergence_s * SECOND_NS).round() as u64;
                 one.reached_ns = Some(now_ns.saturating_add(again_ns));
-                sample("pause", (now_ns - one.paused_ns) as f64);
+                let (since_ns, sent_bytes) = one.paused;
+                sample("pause", (now_ns - since_ns) as f64);
+                if one.given.policy.mode != Mode::Cold {
+                    sample("migration_sent_paused", one.machine.course().bytes - sent_bytes);
+                }
             }
             Turn::Over => {
                 one.over = true;

@@ -74,6 +74,11 @@ MIGRATION = by_key(
         "QMP query-migrate: ram.transferred", _ONCE, "entity", "sent",
     ),
     Metric(
+        "migration_sent_paused", "bytes", "lower",
+        "Of what was sent of the memory of a guest that moved, that while it was paused.",
+        "QMP query-migrate: ram.downtime-bytes", _ONCE, "entity", "sent in the pause",
+    ),
+    Metric(
         "migration_disk_sent", "bytes", "lower", "What was sent of the disk of a guest that moved, where it is mirrored.",
         "QMP query-block-jobs: offset", _ONCE, "entity", "sent of the disk",
     ),
@@ -98,14 +103,22 @@ MIGRATION = by_key(
         "QMP query-migrate: ram.remaining", _SAMPLED, "entity", "remaining", over_time=True,
     ),
     Metric(
+        "migration_dirtied", "bytes", "neither",
+        "Different bytes, in whole pages, that a guest that moves wrote during a round: a value per reading of which "
+        "pages are dirty. Readings between two looks, 50 ms apart, have one value together.",
+        "QMP query-migrate: by how much ram.remaining grows as ram.dirty-sync-count does, and what was sent", _SAMPLED,
+        "entity", "dirtied per round", over_time=True,
+    ),
+    Metric(
         "dirty_rate", "byte/s", "neither",
         "How fast a guest that moves dirties memory, as its hypervisor estimates it from the last round; 0 before it has.",
         "QMP query-migrate: ram.dirty-pages-rate", _SAMPLED, "entity", "dirty rate", over_time=True,
     ),
     Metric(
         "sampled_dirty_rate", "byte/s", "neither",
-        "How many different bytes a guest wrote per second of a measurement, as its hypervisor finds by sampling pages: at "
-        "most the working set in each; in steps of 1 MiB/s.", "QMP calc-dirty-rate: mode page-sampling", _SAMPLED,
+        "How many different bytes a guest wrote per second of a measurement, as its hypervisor finds by sampling pages, or "
+        "by KVM's dirty ring (a condition of the run): at most the working set in each; in steps of 1 MiB/s.",
+        "QMP calc-dirty-rate: mode page-sampling, or dirty-ring", _SAMPLED,
         "entity", "dirty rate by sampling", over_time=True,
     ),
     Metric(

@@ -41,7 +41,7 @@ def test_a_move_that_a_file_keeps_is_not_made_again(
 
     def move(bandwidth: int, dirty: int, **more: int) -> object:
         made.append((bandwidth, dirty))
-        return migration.Measured(2.0, 0.02, 0.1, 1e8, 1.9, 3.0, float(dirty), None, 0.5)
+        return migration.Measured(2.0, 0.02, 0.1, 1e8, 3.0, float(dirty), None, 0.5)
 
     monkeypatch.setattr(migration, "_move", move)
     file = str(tmp_path / "moves.jsonl")

@@ -9,7 +9,7 @@ from virtlab.analysis.moves import spans
 from virtlab.lazy import duckdb
 from virtlab.results import RunRecord
 
-REMAINING, TOTAL = "migration_remaining", "migration_time"
+REMAINING, TOTAL, DIRTIED = "migration_remaining", "migration_time", "migration_dirtied"
 EXEMPLARS = 3
 
 
@@ -22,6 +22,9 @@ class MoveCourse:
     entity: str
     x: tuple[float, ...]
     y: tuple[float, ...]
+    rounds: tuple[
+        tuple[float, float], ...
+    ] = ()  # when a reading of what is dirty was seen, and how many bytes it found
 
 
 def moved_runs(db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord]) -> list[RunRecord]:
@@ -48,15 +51,17 @@ def moves_of(
     found = []
     for record in moved_runs(db, records):
         rows = db.execute(
-            "SELECT entity, t_ns, value FROM series WHERE run = ? AND metric = ? ORDER BY entity, t_ns",
-            [record.name, REMAINING],
+            "SELECT entity, t_ns, value, metric = ? FROM series WHERE run = ? AND metric IN (?, ?) ORDER BY entity, t_ns",
+            [REMAINING, record.name, REMAINING, DIRTIED],
         ).fetchall()
         if not rows:
             continue
-        zero_ns = min((begin for _, begin, _ in spans(record)), default=min(t_ns for _, t_ns, _ in rows))
+        zero_ns = min((begin for _, begin, _ in spans(record)), default=min(row[1] for row in rows))
         point = points.get(record.point, {})
         for entity in dict.fromkeys(row[0] for row in rows):
-            own = [(int(t_ns), float(value)) for name, t_ns, value in rows if name == entity]
-            x = tuple((t_ns - zero_ns) / 1e9 for t_ns, _ in own)
-            found.append(MoveCourse(record.name, point, entity, x, tuple(value for _, value in own)))
+            own = [(int(row[1] - zero_ns) / 1e9, float(row[2]), row[3]) for row in rows if row[0] == entity]
+            left = [(at_s, value) for at_s, value, remains in own if remains]
+            rounds = tuple((at_s, value) for at_s, value, remains in own if not remains)
+            x, y = (tuple(each[place] for each in left) for place in (0, 1))
+            found.append(MoveCourse(record.name, point, entity, x, y, rounds))
     return tuple(found)

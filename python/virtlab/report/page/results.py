@@ -27,7 +27,7 @@ from virtlab.report.tables.effects import effects_table
 from virtlab.report.tables.estimates import settings_table, values_table
 from virtlab.report.tables.health import health_table
 from virtlab.report.tables.histograms import buckets_table
-from virtlab.report.tables.moves import blackouts_table
+from virtlab.report.tables.moves import blackouts_table, rounds_table
 from virtlab.report.tables.recurrence import recurrence_table
 from virtlab.report.tables.searches import trials_table
 from virtlab.report.tables.table import Block
@@ -60,9 +60,11 @@ class _Results:
         for role in self.data.searched_roles:
             yield self._search(role)
         moves, blackouts = self._drawn(migrations.GROUP), blackouts_table(self.data)
+        rounds = rounds_table(self.data)
         if moves or blackouts is not None:
             yield section(
                 "moves", "Guests that move", short="moves", figures=moves, table=blackouts,
+                nested=[rounds] if rounds else [],
                 about="What clients see of guests and services, what processors and disks do, and what is left to be "
                 "copied, from the start of the first move of a run; before it, time is negative. Requests without a "
                 "reply have no response time: they are in the blackout.",

@@ -1,4 +1,5 @@
-"""What the blackouts of clients are made of while a guest moves: one row per client and setting, means over runs.
+"""What the blackouts of clients are made of while a guest moves: one row per client and setting, means over runs. And what
+guests wrote in each round of their copies: one row per round, of the runs of which the rest is drawn over time.
 
 The longest gap without a reply is either the one around the guest's pause or another one of the copy. The first is what
 passed from the last reply to the pause, the pause, and the re-convergence; of a client over TCP the last has what TCP waits
@@ -13,8 +14,10 @@ from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.report.gather.gathered import Gathered
+from virtlab.report.gather.migrations import MoveCourse
 from virtlab.report.gather.model import SettingKey
-from virtlab.report.tables.table import Block, Column, number, setting_columns, table
+from virtlab.report.tables.table import Block, Column, in_unit, number, setting_columns, table
+from virtlab.report.words import point_words
 from virtlab.units import display
 
 PARTS = {
@@ -28,6 +31,8 @@ COLUMNS = (
     "blackout", "of the copy", "set-up", "of the pause", "pause", "re-convergence", "before the pause",
     "retransmission",
 )  # fmt: skip
+
+ROUNDS = 40  # of a guest that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,40 @@ def blackouts_table(data: Gathered) -> Block | None:
         "the client's interval before the pause"
     )
     return table(columns, rows, title="What blackouts are made of", caption=caption)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    course: MoveCourse
+    number: int
+    at_s: float
+    dirtied_bytes: float
+
+
+def rounds_table(data: Gathered) -> Block | None:
+    """A row per round of each move that is drawn; None where no hypervisor told any."""
+    rows = [
+        _Round(course, number, *each)
+        for course in data.samples.moves
+        for number, each in enumerate(course.rounds[:ROUNDS], start=1)
+    ]
+    if not rows:
+        return None
+    shown = display("bytes", [row.dirtied_bytes for row in rows])
+    columns: list[Column[_Round]] = [
+        Column("run", lambda row: point_words(row.course.point, row.course.run)),
+        Column("guest", lambda row: row.course.entity.removeprefix("guests.")),
+        number("round", lambda row: str(row.number)),
+        number("over after (s)", lambda row: f"{row.at_s:.3g}"),
+        number(in_unit("dirtied in it", shown.unit), lambda row: f"{row.dirtied_bytes / shown.size:.4g}"),
+    ]
+    more = sum(max(0, len(course.rounds) - ROUNDS) for course in data.samples.moves)
+    caption = (
+        "Different bytes that the guest wrote while a round was sent, which are sent again, by the time from the start of "
+        "the first move. Rounds that were over within one look at the hypervisor are one row."
+        + (f" {more} more rounds are left out." if more else "")
+    )
+    return table(columns, rows, title="What guests wrote in each round", caption=caption)
 
 
 def _rows(data: Gathered) -> Iterator[_Row]:

@@ -24,6 +24,7 @@ from virtlab.plan.blocks import BEGIN, END
 from virtlab.testbed.build import idle
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.kinds.moved import LostGuestError
 from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.kinds.stamps import on_our_clock
 from virtlab.testbed.leader.channels import SWITCH
@@ -326,7 +327,10 @@ class Pass:
         """A time-out passed: what the action had begun is ended."""
         if begins(action.do) and action.role is not None:
             self.stop_role(action.role, timeline)
-        self.guests.give_up(action.id)
+        try:
+            self.guests.give_up(action.id)
+        except LostGuestError as error:
+            self.reasons.append(str(error))  # what clients saw of it until then is kept
         self.polling.give_up(action.id)
         for channel, (name, _) in self.commands.items():
             if name == action.id:

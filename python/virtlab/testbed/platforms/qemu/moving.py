@@ -27,7 +27,7 @@ from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action
 from virtlab.planner.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_NS, HOT, POST_COPY, mode_of
 from virtlab.testbed.build.moves import XBZRLE, ZLIB
-from virtlab.testbed.kinds.moved import Look, Moved
+from virtlab.testbed.kinds.moved import Look, LostGuestError, Moved
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.itinerary import Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, withdraw
@@ -143,6 +143,7 @@ class Move:
                     int(memory["transferred"]),
                     int(rate) * int(memory["page-size"]) if rate is not None else None,
                     int(memory["dirty-sync-count"]),
+                    _passed_pages(said) * int(memory["page-size"]),
                     int(throttle) / 100 if (throttle := said.get("cpu-throttle-percentage")) else None,
                 )
             )
@@ -226,6 +227,7 @@ class Move:
             int(memory["dirty-sync-count"]),
             int(said.get("setup-time", 0)) * 1_000_000 + waited_ns,
             tuple(self.looks),
+            paused_bytes=int(sent) if (sent := memory.get("downtime-bytes")) is not None else None,
             disk_bytes=self.mirror.sent_bytes if self.mirror is not None else None,
             recovered=tuple(self.recovery.recovered_ns) if self.recovery is not None else (),
         )
@@ -235,7 +237,7 @@ class Move:
         if self.there:
             self._end_destination(control)  # which nothing would hear from any more
             what = "its time-out passed while its memory was in two places, so the guest is lost"
-            raise GuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
+            raise LostGuestError(f"guests.{self.guest}", what, "give it more time, or more bandwidth")
         if not self.copies_memory:
             self.stay(control)
             return
@@ -326,6 +328,13 @@ def prepare(action: Action, source: Monitor, there: Destination) -> dict[str, An
         raise GuestError(f"guests.{action.guest}", f"QEMU has the limits {has}, not {limits}", CURE)
     told = {name.replace("-", "_"): True for name in _enabled(source)}
     return {key.replace("-", "_"): value for key, value in has.items()} | told
+
+
+def _passed_pages(said: Mapping[str, Any]) -> int:
+    """Pages that are not dirty any more, since they were sent: as they are, as zeros, as differences, or compressed."""
+    memory = said["ram"]
+    shorter = (said.get(how, {}).get("pages", 0) for how in ("xbzrle-cache", "compression"))
+    return int(memory["normal"]) + int(memory["duplicate"]) + sum(map(int, shorter))
 
 
 def _enabled(monitor: Monitor) -> list[str]:

@@ -79,8 +79,11 @@ def _rows(moved: Moved) -> list[tuple[int, str, float]]:
         (end_ns, "migration_rounds", float(moved.rounds)),
         (end_ns, "migration_setup", float(moved.setup_ns)),
     ]
+    if moved.paused_bytes is not None:
+        rows.append((end_ns, "migration_sent_paused", float(moved.paused_bytes)))
     if moved.disk_bytes is not None:
         rows.append((end_ns, "migration_disk_sent", float(moved.disk_bytes)))
+    rows += [(at_ns, "migration_dirtied", float(dirtied)) for at_ns, dirtied in moved.dirtied()]
     for look in moved.looks:
         rows.append((look.at_ns, "migration_remaining", float(look.remaining_bytes)))
         if look.throttled_ratio is not None:

@@ -78,6 +78,9 @@ class Machine:
     moves: bool = False  # its memory is copied to another machine while it runs
     incoming: bool = False  # it waits for the memory of a machine that moves here
     held: bool = False  # its processors wait to be let go
+    dirty_ring: int = (
+        0  # pages that KVM notes as they are written to, of each processor; 0: it keeps bitmaps alone
+    )
     account: int | None = None  # whose rights it has while the guest runs; None: its caller's
 
     @property
@@ -137,7 +140,7 @@ class Machine:
         return f"{whole >> 10}K" if whole % MIB else f"{whole // MIB}M"
 
     def _processor(self) -> list[str]:
-        return processor(self.accelerator)
+        return processor(self.accelerator, self.dirty_ring)
 
     def _board(self) -> str:
         # Without a screen its BIOS speaks on the serial port: that it found nothing to boot, say.
@@ -162,8 +165,9 @@ class Machine:
         return " ".join(words)
 
 
-def processor(accelerator: str) -> list[str]:
+def processor(accelerator: str, dirty_ring: int = 0) -> list[str]:
     """The options for the accelerator and the processor model."""
     if accelerator == "kvm":
-        return ["-accel", "kvm", "-cpu", "host"]
+        ring = f",dirty-ring-size={dirty_ring}" if dirty_ring else ""
+        return ["-accel", f"kvm{ring}", "-cpu", "host"]
     return ["-accel", f"tcg,thread=multi,tb-size={TRANSLATION_MIB}", "-cpu", "qemu64"]

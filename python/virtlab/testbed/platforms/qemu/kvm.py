@@ -32,6 +32,7 @@ SLOW_S = 4.0  # emulation needs a fraction of that
 _CURE = "use emulation (accel=tcg), or a host whose KVM works"
 
 _CREATE_VM, _VCPU_MMAP_BYTES, _CREATE_VCPU, _RUN = 0xAE01, 0xAE04, 0xAE41, 0xAE80
+_CHECK_EXTENSION, _DIRTY_LOG_RING, _RING_ENTRY_BYTES = 0xAE03, 192, 16
 _SET_MEMORY, _SET_REGISTERS = 0x4020AE46, 0x4090AE82
 _GET_SPECIAL, _SET_SPECIAL, _SPECIAL_BYTES = 0x8138AE83, 0x4138AE84, 312
 _EXIT_IO = 2
@@ -126,6 +127,22 @@ def kernels() -> list[Path]:
     """Linux kernels that this user can read, newest name first."""
     found = [path for path in Path("/boot").glob("vmlinuz*") if path.is_file() and os.access(path, os.R_OK)]
     return sorted(found, reverse=True)
+
+
+def dirty_ring_entries() -> int:
+    """How many pages the kernel notes, at most, that a virtual processor writes to (KVM_CAP_DIRTY_LOG_RING); 0 where it
+    notes none, or where KVM is not to be had.
+    """
+    try:
+        device = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return max(0, int(fcntl.ioctl(device, _CHECK_EXTENSION, _DIRTY_LOG_RING))) // _RING_ENTRY_BYTES
+    except OSError:
+        return 0
+    finally:
+        os.close(device)
 
 
 def run_processor() -> None:

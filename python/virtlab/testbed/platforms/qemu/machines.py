@@ -47,11 +47,11 @@ from virtlab.testbed.leader.channels import MACHINES, SWITCH
 from virtlab.testbed.leader.control import Control, RefusedError, ending
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import carriers, plain
-from virtlab.testbed.platforms.qemu import command, confinement
+from virtlab.testbed.platforms.qemu import command, confinement, kvm
 from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
-from virtlab.testbed.platforms.qemu.dirtying import METHOD, Dirtying
+from virtlab.testbed.platforms.qemu.dirtying import Dirtying, method_of, ring_of
 from virtlab.testbed.platforms.qemu.disks import disk_entity, joined_disk, mirrored_disk, served_disk
 from virtlab.testbed.platforms.qemu.itinerary import CURE_MOVED, Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, offer
@@ -197,7 +197,8 @@ class Machines(Running):
     balloons: Balloons = field(init=False)
 
     def __post_init__(self) -> None:
-        self.moving, self.dirtying = Moving(self.control, self.now), Dirtying(self.now)
+        self.moving = Moving(self.control, self.now)
+        self.dirtying = Dirtying(self.now, self._ring_of)
         self.balloons = Balloons(self.plan.world.guests)
 
     def start(self, observe: Observer) -> None:
@@ -299,9 +300,17 @@ class Machines(Running):
 
     def conditions(self) -> dict[str, str]:
         """By which method dirty rates are measured."""
-        if not any(each.source == OF_GUESTS for each in self.plan.collect.series):
+        if not self._dirtying_wanted:
             return {}
-        return {f"guests.{name}.dirty_rate": METHOD for name in self.machines}
+        return {f"guests.{name}.dirty_rate": method_of(self._ring_of(name)) for name in self.machines}
+
+    @property
+    def _dirtying_wanted(self) -> bool:
+        return any(each.source == OF_GUESTS for each in self.plan.collect.series)
+
+    def _ring_of(self, name: str) -> int:
+        wanted = self.machines[name].wanted
+        return wanted.dirty_ring if wanted is not None else 0
 
     def reset(self, guest: str, *, held: bool) -> None:
         """Presses a machine's reset button; `held`: it stands still until `restart`.
@@ -394,6 +403,7 @@ class Machines(Running):
             else None,
             balloon=guest.balloon_bytes is not None,
             moves=copies(self.plan, name),
+            dirty_ring=ring_of(accelerated, kvm.dirty_ring_entries()) if self._dirtying_wanted else 0,
             account=confinement.account(channel),
         )
         machine.wanted = wanted

@@ -8,7 +8,7 @@ from itertools import pairwise
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.dirty import DIRTY
-from virtlab.plan import Action, Guest, Plan, Refusal, Role, Vnic
+from virtlab.plan import Action, Guest, Plan, Refusal, Role
 
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
 DOWNTIME_LIMIT_NS = 300_000_000
@@ -257,10 +257,3 @@ def destinations(plan: Plan, guest: str) -> list[str]:
     """Hosts that a guest moves to, but the one where it begins, each once."""
     there = (str(action.to) for action in moves(plan).get(guest, ()))
     return [host for host in dict.fromkeys(there) if host != plan.world.guests[guest].host]
-
-
-def bound_to_its_port(path: str, vnic: Vnic) -> Iterator[Refusal]:
-    """Why a vNIC cannot leave its port of a virtual switch."""
-    if vnic.queue is not None or vnic.isolated or vnic.port_rate_bit_per_s is not None:
-        reason = "the simulator does not move a queue, a rate or an isolation of its port"
-        yield Refusal(path, reason, "take it away from the guest that moves")

@@ -37,7 +37,6 @@ from virtlab.planner.moves import (
     OVER,
     POST_COPY,
     asked_otherwise,
-    bound_to_its_port,
     disk_of_move,
     measured_by_its_clock,
     mode_of,
@@ -294,4 +293,8 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         elif vswitch_there(guest, vnic.vswitch, str(to)) not in plan.world.vswitches:
             there = vswitch_there(guest, vnic.vswitch, str(to))
             yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
-        yield from bound_to_its_port(own, vnic)
+        if vnic.queue is not None or vnic.port_rate_bit_per_s is not None:
+            reason = "the simulator does not move a queue or a rate of its port"
+            yield Refusal(
+                own, reason, "run the file on the testbed, or take it away from the guest that moves"
+            )

@@ -542,3 +542,30 @@ def test_what_the_model_does_not_know_is_refused(move: str, more: str, path: str
 def test_what_cannot_move_is_refused(move: str, swap: dict[str, str], words: str) -> None:
     found = Simulator().check(planned(move, swap=swap))
     assert any(words in refusal.reason and refusal.cure for refusal in found), found
+
+
+def test_a_guest_is_isolated_at_its_destination_too() -> None:
+    swap = {
+        "h1: {platform: qemu, memory: 256 MB}": "h1: {platform: qemu, memory: 256 MB, vswitches: {br: {isolate: true}}}",
+        "h2: {}": "h2: {vswitches: {br: {isolate: true}}}",
+    }
+    more = (
+        "  beside: {workload: rtt, from: h2.g1, to: h1.g1, interval: 10 ms, count: 100000, timeout: 100 ms}"
+    )
+    text = (
+        written(PACE, more=more, swap=swap)
+        .replace("timeline:\n", "timeline:\n  - {id: too, do: start, role: beside}\n")
+        .replace("windows:", "  - {id: over, do: stop, role: beside, after: settle.done}\nwindows:")
+    )
+    experiment = load_text(text)
+    _, sink = played(plan_run(experiment, experiment.points()[0], 0))
+
+    def replies(role: str) -> Any:
+        found = [c["sent_ns"] + c["rtt_ns"] for s, k, c in sink.blocks if (s, k) == (role, "rtt/1")]
+        return np.sort(np.concatenate(found))
+
+    paused, resumed = sink.at("go.paused"), sink.at("go.resumed")
+    # As long as they stand at two switches they reach each other over the links, and no more at one.
+    assert (replies("beside") < paused).sum() > 100
+    assert (replies("beside") > resumed).sum() == 0
+    assert (replies("probe") > resumed).sum() > 100

@@ -138,6 +138,13 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (on_disk("borrowed"), "timeline.go.disk", "write 'shared' or 'mirrored'"),
         (on_disk("mirrored", mode="cold"), "timeline.go.disk", "write 'disk: shared'"),
         (on_disk("mirrored", mode="post_copy"), "timeline.go.disk", "which post-copy leaves first"),
+        (guest(pool="h1.some"), "timeline.go.guest", "take 'pool' away"),
+        (lambda values: values["world"]["hosts"]["h1"].update(cpus=1), "timeline.go.to", "remove 'cpus'"),
+        (
+            lambda values: values["world"]["hosts"]["h2"].update(cpus=1),
+            "timeline.go.to",
+            "h2 has its own",
+        ),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),
         (
@@ -193,6 +200,45 @@ def test_who_boots_anew_answers_echoes_again_and_nothing_else() -> None:
     (found,) = refused(plan(cold(), writer))
     assert "ends when it is shut down" in found.reason
     assert found.cure.startswith("write 'mode: pre_copy'")
+
+
+def serving(*calls: dict[str, Any]) -> Change:
+    """It is the active server of a cluster; `calls`: what the timeline asks of that."""
+
+    def change(values: dict[str, Any]) -> None:
+        app = {
+            "kind": "demand_server",
+            "on": ["v", "c"],
+            "active": "v",
+            "demand_ns": 10**6,
+            "ready": {"port": 7000},
+        }
+        values["world"]["services"] = {"app": app}
+        values["timeline"] += calls
+
+    return change
+
+
+def test_a_service_moves_along_but_is_asked_nothing_and_ends_where_its_guest_is_shut_down() -> None:
+    assert list(refused(plan(serving()))) == []
+    other = {"id": "ask", "do": "call", "service": "app", "op": "restart", "args": {"guest": "c"}}
+    assert list(refused(plan(serving(other)))) == []
+    for asks in (
+        {"id": "ask", "do": "call", "service": "app", "op": "restart"},
+        {"id": "ask", "do": "call", "service": "app", "op": "fail", "args": {"guest": "v"}},
+        {
+            "id": "ask",
+            "do": "wait",
+            "until": {"call": "app.ready"},
+            "timeout_ns": 10**9,
+            "on_timeout": "fail",
+        },
+    ):
+        (found,) = refused(plan(serving(asks)))
+        assert found.path == "timeline.go.guest"
+        assert "'ask' asks something of 'app'" in found.reason
+    (found,) = refused(plan(cold(), serving()))
+    assert "the service 'app' runs in it, and ends when it is shut down" in found.reason
 
 
 def test_who_boots_at_another_host_says_where_it_is_as_its_link_comes_up() -> None:

@@ -207,7 +207,11 @@ impl RequestResponse {
         let mut servers = Vec::new();
         for (entry, end) in (0..own.entries.len().max(1)).map(|entry| (entry, far_end(&own, role, entry))) {
             let place = places.get(entry).copied().unwrap_or(0);
-            if let Some((key, what, cure)) = network.servers.cannot_write(&own, network.guest_with(end.vnic))
+            // Servers at which a share enters are passive, and write nothing.
+            let passive = entry > 0 && own.passive_share_ratio > 0.0;
+            if !passive
+                && let Some((key, what, cure)) =
+                    network.servers.cannot_write(&own, network.guest_with(end.vnic))
             {
                 return Err(Finding::new(format!("roles.{}.{key}", role.name), what, cure));
             }

@@ -69,7 +69,8 @@ def refused(plan: Plan) -> Iterator[Refusal]:
         yield from _how(path, action, plan)
         yield from _where(path, action, plan)
         yield from measured_by_its_clock(path, guest, plan)
-        yield from _served(path, guest, plan)
+        yield from _on_processors(path, action, plan)
+        yield from _asked_of_services(path, guest, plan)
         yield from asked_otherwise(path, guest, plan)
         if mode_of(action) == COLD:
             yield from _ends_with_its_kernel(path, guest, plan)
@@ -175,6 +176,12 @@ def _wires(vswitch: str, plan: Plan) -> set[int]:
 
 def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
     """What a guest cannot have that boots again: only who answers echoes does so as before."""
+    for name, service in plan.world.services.items():
+        if guest in service.on:
+            reason = f"the service '{name}' runs in it, and ends when it is shut down"
+            yield Refusal(
+                f"{path}.guest", reason, f"write 'mode: {MODE}', or let it serve in a guest that stays"
+            )
     for name, role in plan.roles.items():
         workload = WORKLOADS.get(role.workload)
         if workload is None or guest not in {role.from_, role.to}:
@@ -189,11 +196,32 @@ def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal
             yield Refusal(f"{path}.guest", reason, f"write 'mode: {MODE}', or measure by rtt")
 
 
-def _served(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
-    for name, service in plan.world.services.items():
-        if guest in service.on:
-            reason = f"it runs the service '{name}', which is out of our reach while it moves"
-            yield Refusal(f"{path}.guest", reason, "take a role with a server of virtlab's own")
+def _on_processors(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    """Processors that a guest would have to leave: both of its machines run on those of where it begins."""
+    guest = plan.world.guests[str(action.guest)]
+    if guest.pool is not None:
+        reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
+        yield Refusal(f"{path}.guest", reason, "take 'pool' away from the guest that moves")
+    own = [
+        host for host in (guest.host, action.to) if host in plan.world.hosts and plan.world.hosts[host].cpus
+    ]
+    if own:
+        reason = f"its machines stay on processors of {guest.host}, and {' and '.join(map(str, own))} has its own"
+        yield Refusal(f"{path}.to", reason, "remove 'cpus' of both hosts, or run the file in the simulator")
+
+
+def _asked_of_services(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
+    """Actions that ask something of a service in a guest that moves: what has been started there goes along and serves on,
+    but nothing of it can be ended, started or checked while its agent is out of our reach.
+    """
+    for action in plan.timeline:
+        asked = action.service
+        if action.until is not None and action.until.call is not None:
+            asked = action.until.call.partition(".")[0]
+        service = plan.world.services.get(asked) if asked is not None else None
+        if service is not None and guest in service.on and action.args.get("guest") in {None, guest}:
+            reason = f"'{action.id}' asks something of '{asked}' in it, whose agent is out of our reach while it moves"
+            yield Refusal(f"{path}.guest", reason, "let services of a guest that moves only serve")
 
 
 def _collected(plan: Plan) -> Iterator[Refusal]:

@@ -145,12 +145,16 @@ class Guests:
 
     def alive(self) -> dict[str, Reach]:
         """Of those, the ones whose process has not ended, and that can be asked now."""
-        away = {guest for each in self.running for guest in each.away()}
+        away = self.away()
         return {
             name: reach
             for name, reach in self.leaders().items()
             if self.control.ended(reach.leader) is None and name not in away
         }
+
+    def away(self) -> set[str]:
+        """Guests that move, and can be asked nothing now."""
+        return {guest for each in self.running for guest in each.away()}
 
     def of_channel(self, channel: int) -> str | None:
         """The guest with a leader of its own that a channel belongs to."""

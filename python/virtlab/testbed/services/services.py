@@ -143,7 +143,10 @@ class Services(Running):
                 yield f"service-{process.name}-{process.guest}.log", bytes(process.output.kept)
 
     def _end_excesses(self) -> None:
+        away = self.all_guests.away()
         for process in self.processes:
+            if process.guest in away:
+                continue  # it is ended once it can be
             # Where it is a process beneath it that the kernel ended, nothing else would tell.
             if not process.down and process.ended is None and process.starves:
                 process.end()

@@ -15,7 +15,7 @@ from virtlab.planner import plan_run
 from virtlab.testbed.build.moves import refused, userfaults_missing
 
 STUDY = Path(__file__).parents[3] / "experiments" / "live-migration"
-MEASURED = ("quick.yaml", "full.yaml", "modes.yaml", "order-quick.yaml")
+MEASURED = ("quick.yaml", "served.yaml", "full.yaml", "post-copy.yaml", "modes.yaml", "order-quick.yaml")
 QUICK_MEMORY_BYTES = 256 << 20
 QUICK_S = 8 * 60
 BUILT_S = 4.0  # a world with two emulated machines; 2.8 s on two processors that do nothing else

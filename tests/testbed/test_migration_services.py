@@ -70,5 +70,5 @@ def test_the_active_server_of_a_cluster_moves_and_its_passive_one_goes_on_forwar
     # What the program wrote came over the serial ports of both machines.
     said = [int(line) for line in sink.artefacts["service-counts-h1.app.log"].split()]
     assert said[:-1] == list(range(len(said) - 1))
-    assert len(said) > 100
+    assert len(said) > 40
     assert not processes.named(b"qemu-system-x86_64")

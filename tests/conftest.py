@@ -15,6 +15,7 @@ import gc
 import os
 from collections import defaultdict
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,15 @@ def group_of(stem: str) -> str:
     return next((name for name, words in GROUPS.items() if any(word in stem for word in words)), OTHERS)
 
 
+@cache
+def makes_once(path: Path) -> bool:
+    """Whether tests of a file share what takes long to make: they stay in one process, so that it is made once."""
+    return 'scope="module"' in path.read_text(encoding="utf-8")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """One group of each kind; tests that depend on the machine are repeated."""
+    """One group of each kind, one of a file that makes something once; tests that depend on the machine are repeated."""
     here = Path(__file__).parent
     grouped = []
     for item in items:
@@ -67,6 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in REAL:
             item.add_marker(pytest.mark.xdist_group(group_of(item.path.stem)))
             grouped.append(item)
+        elif folder and makes_once(item.path):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(here).as_posix()))
     yield
     if getattr(config.option, "loadgroup", False) and not all("@" in item.nodeid for item in grouped):
         raise pytest.UsageError(

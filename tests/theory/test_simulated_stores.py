@@ -447,7 +447,14 @@ def test_survivors_that_watch_each_other_make_the_copies_of_a_silent_node() -> N
 @pytest.mark.slow
 def test_each_stream_and_each_partition_of_a_recovery_costs_its_time() -> None:
     def whole(**store: Any) -> int:
-        values = lost("wipe_node", {**LOOKUPS["ring"], **store}, operations={"stat": 1.0})
+        values = lost(
+            "wipe_node",
+            {**LOOKUPS["ring"], **store},
+            operations={"stat": 1.0},
+            threads=1,
+            rate_per_s=500,
+            arrivals="constant",
+        )
         own = played(values, "next")[1]
         return own["recovery_whole_ns"] - own["recovery_known_ns"]
 

@@ -67,7 +67,7 @@ def gathered(datasets: dict[str, Dataset]) -> dict[str, Gathered]:
 
 def test_a_report_of_both_says_at_which_levels_guests_have_vcpus(gathered: dict[str, Gathered]) -> None:
     (note,) = [one for one in gathered["mixed"].notes if "not compared as numbers of vCPUs" in one]
-    assert "machines with platform qemu and have vCPUs; with platform namespace they are none" in note
+    assert "machines with platform qemu and have vCPUs; with platform namespace they are not" in note
     assert "guests.h1.app" in note
     for alone in ("namespace", "qemu"):
         assert not [one for one in gathered[alone].notes if "vCPUs" in one]

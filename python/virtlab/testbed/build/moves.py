@@ -206,7 +206,9 @@ def _on_processors(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         host for host in (guest.host, action.to) if host in plan.world.hosts and plan.world.hosts[host].cpus
     ]
     if own:
-        reason = f"its machines stay on processors of {guest.host}, and {' and '.join(map(str, own))} has its own"
+        reason = (
+            f"its machines stay on processors of {guest.host}, and {' and '.join(map(str, own))} has its own"
+        )
         yield Refusal(f"{path}.to", reason, "remove 'cpus' of both hosts, or run the file in the simulator")
 
 

@@ -1,8 +1,8 @@
 """What every test may lean on. Tests that build real worlds do so one after the other in one process of several (`--dist
 loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own (machines,
-containers, switches, other hosts) are a second such group, and machines that move or carry a world (moves, the laboratory)
-a third: each takes about as long as the others, which the closing lines tell. What is required is not skipped
-(`required.py`).
+containers, switches, other hosts) are a second such group, machines that move or carry a world (moves, the laboratory) a
+third, and pages of the documentation, whose commands hold the lock of the machine, a fourth. The closing lines say how long
+each took: the longest bounds how long all tests take. What is required is not skipped (`required.py`).
 
 A test that starts processes or worlds depends on the time that a shared machine gives them. If it fails, it is repeated once
 before it is judged; the closing lines count and list the tests that needed it. Other tests are judged at once, and so is one
@@ -47,7 +47,7 @@ GROUPS = {  # of real worlds, by words in the names of files; a file takes the f
         "xen",
     ),
 }
-OTHERS = "machine"
+OTHERS, PAGES = "machine", "pages"
 _seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where several processes test
 
 
@@ -74,6 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in REAL:
             item.add_marker(pytest.mark.xdist_group(group_of(item.path.stem)))
             grouped.append(item)
+        elif folder == "docs":
+            item.add_marker(pytest.mark.xdist_group(PAGES))
         elif folder and makes_once(item.path):
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(here).as_posix()))
     yield
@@ -97,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """How long each group takes is counted: the longest one bounds how long all tests take."""
     test, _, group = report.nodeid.rpartition("@")
-    if test and group in {*GROUPS, OTHERS}:
+    if test and group in {*GROUPS, OTHERS, PAGES}:
         _seconds[group] += report.duration
 
 

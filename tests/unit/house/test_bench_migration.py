@@ -61,3 +61,34 @@ def test_the_simulated_copy_of_fourteen_gigabytes_takes_as_long_as_the_line(migr
     figure = migration._fluid()
     assert figure["virtual_s"] == pytest.approx(14e9 / (125e6 * 1448 / 1538), rel=0.01)
     assert figure["value"] > 0
+
+
+def test_the_pause_is_that_of_guests_that_write_and_not_of_those_that_write_nothing(
+    migration: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def move(bandwidth: int, dirty: int, **more: int) -> object:
+        """Of a hypervisor that sends 400 MB/s in the pause, and later to pages that were never touched."""
+        guest = migration.Moved(100e6, float(dirty), migration.WORKING_SET_BYTES)
+        policy = migration.Policy(
+            rule="qemu", downtime_limit_s=migration.LIMIT_NS / 1e9, rounds_limit=more.get("rounds_limit")
+        )
+        (course,) = migration.courses([guest], float(bandwidth), policy)
+        paused_bytes = course.pause_s * bandwidth
+        pause_s = 0.005 + paused_bytes / 400e6 + (0.0 if dirty else 0.012)
+        total_s = 0.2 + course.total_s - course.pause_s + pause_s
+        return migration.Measured(
+            total_s, pause_s, 0.2, course.bytes, 3.0, float(dirty), pause_s + 0.05, 0.5, 0.05, paused_bytes
+        )
+
+    monkeypatch.setattr(migration, "_move", move)
+    monkeypatch.setattr(migration, "_fluid", lambda: {"name": "migration.fluid"})
+    monkeypatch.setattr(migration.machines, "missing", lambda: None)
+    monkeypatch.setenv("VIRTLAB_MOVES", "24")
+    monkeypatch.delenv("VIRTLAB_MOVES_KEPT", raising=False)
+    figures = {figure["name"]: figure for figure in migration.bench()}
+    fitted = figures["migration.parameters"]
+    assert fitted["device_state_s"] == pytest.approx(0.005, rel=1e-6)
+    assert fitted["value"] == pytest.approx(400e6, rel=1e-6)
+    assert fitted["first_touch_s"] == pytest.approx(0.012, rel=1e-6)
+    assert figures["migration.pause_error"]["value"] < 1e-6
+    assert figures["migration.total_error"]["value"] < 1e-3

@@ -321,6 +321,11 @@ def test_what_a_guest_writes_is_copied_again_as_the_model_says() -> None:
     assert sink.moved("migration_time") == [pytest.approx(one.total_s * S, abs=10)]
     assert sink.moved("migration_rounds") == [len(one.rounds) + 2]
     assert max(sink.moved("dirty_rate")) == pytest.approx(8e6, rel=1e-6)
+    # A row per round, and the rest of the copy in the pause.
+    wrote = [min(8e6 * one_round.seconds, 96 << 20) for one_round in one.rounds]
+    assert sink.moved("migration_dirtied") == pytest.approx(wrote, rel=1e-6)
+    (paused_bytes,) = sink.moved("migration_sent_paused")
+    assert paused_bytes == pytest.approx(one.rounds[-1].remaining_bytes, rel=1e-6)
     rows = next(columns for _, schema, columns in sink.blocks if schema == "memory/1")
     begun, ended = outcome.marks["writing.started"].t_ns, outcome.marks["written.done"].t_ns
     ran = ended - begun - sink.moved("pause")[0]

@@ -48,6 +48,7 @@ GROUPS = {  # of real worlds, by words in the names of files; a file takes the f
     ),
 }
 OTHERS, PAGES = "machine", "pages"
+LONGEST_NAME = 200  # of a value in the name of a test
 _seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where several processes test
 
 
@@ -60,6 +61,13 @@ def group_of(stem: str) -> str:
 def makes_once(path: Path) -> bool:
     """Whether tests of a file share what takes long to make: they stay in one process, so that it is made once."""
     return 'scope="module"' in path.read_text(encoding="utf-8")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Megabytes that a test is given are no name of it: each name is sent between processes several times."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        return f"{argname}-of-{len(val)}"
+    return None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read

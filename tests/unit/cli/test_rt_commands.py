@@ -223,6 +223,7 @@ def test_every_statement_of_the_source_is_judged_and_the_spread_of_its_periods_d
     assert "T_VM itself up to 0.4" in checks["spread-small-u01"].here
 
 
+@pytest.mark.slow
 def test_the_tables_are_found_away_from_the_source_tree(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code, out, _ = run(capsys, "check-published", "--sets", "10", "--json")

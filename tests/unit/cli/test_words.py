@@ -158,6 +158,7 @@ def taints_of_python() -> list[str]:
     return told
 
 
+@pytest.mark.slow
 def test_every_taint_that_the_code_can_raise_is_explained_as_it_is_printed() -> None:
     agent, python = taints_of_the_agent(), taints_of_python()
     assert {text.split(":")[0] for text in agent} == {

@@ -224,6 +224,7 @@ def test_one_level_of_a_factor_that_another_chooses_is_predicted_alone() -> None
     assert gaps(alone)["fast", "two"] == 7_000_000
 
 
+@pytest.mark.slow
 def test_levels_of_several_factors_are_not_all_combined_where_a_key_is_missing() -> None:
     many = ", ".join(f"l{number}" for number in range(3000))
     text = TWO.replace("factors:", f"factors:\n  these: [{many}]\n  those: [{many}]", 1)

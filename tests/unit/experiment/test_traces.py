@@ -142,6 +142,7 @@ def test_a_file_whose_end_cannot_take_its_traces_is_refused_with_the_cure(tmp_pa
         load(written(tmp_path, text, load=LINES))
 
 
+@pytest.mark.slow
 def test_a_dataset_is_resumed_and_reported_without_the_file_of_its_trace(tmp_path: Path) -> None:
     path = written(tmp_path, requests_file(TRACE).replace("repeat: 1", "repeat: 2"), load=LINES)
     dataset = tmp_path / "requests.results"
@@ -188,6 +189,7 @@ def test_a_trace_is_a_bounded_file_of_this_folder_and_no_way_to_another(tmp_path
     assert "put a regular file of at most 8 MiB there" in mistake.cure
 
 
+@pytest.mark.slow
 def test_traces_without_end_are_read_up_to_one_bound_for_all(tmp_path: Path) -> None:
     count = 2000
     names = ", ".join(f"t{number}.csv" for number in range(count))

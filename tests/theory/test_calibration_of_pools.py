@@ -56,7 +56,7 @@ services:
         threads: "${{case.threads}}", backlog: 10000}}
 roles:
   clients: {{workload: request_response, from: h1.clients, to: app, server: round_robin, rate: "${{load}}",
-            arrivals: poisson, connections: 64, timeout: 5 s, duration: 3 s}}
+            arrivals: poisson, connections: 64, timeout: 5 s, duration: 1500 ms}}
 collect: {{series: {{guest.cpu: 250 ms}}}}
 repeat: 2
 """

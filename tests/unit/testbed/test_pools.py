@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +267,44 @@ def test_a_container_is_made_below_the_group_of_its_pool(tmp_path: Path) -> None
     (path,) = made.of_containers(["h.a"]).values()
     assert without_session(Path(path), Path("/")) == "*/pool-h.p/h.a"
     assert (root / Path(path).parent.relative_to("/") / "cpu.max").read_text() == "200000 100000"
+
+
+def test_containers_and_all_bounds_of_their_pool_are_below_one_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The own group may have another path in each hierarchy, and a container has one path in all of them."""
+    root, own, folder = tmp_path / "root", tmp_path / "own", tmp_path / "ledger"
+    for controller in ("blkio", "cpu", "memory/of/somebody"):
+        (root / controller).mkdir(parents=True)
+    own.write_text("3:memory:/of/somebody\n2:blkio:/\n1:cpu:/\n")
+    monkeypatch.setattr(groups, "OWN_GROUPS", own)
+    plan = quota_plan(platform="container")
+    world = plan.world
+    pools = {name: pool.model_copy(update={"memory_bytes": 256 << 20}) for name, pool in world.pools.items()}
+    plan = plan.model_copy(update={"world": world.model_copy(update={"pools": pools})})
+    made = groups.Groups(root=root, folder=folder)
+    made.create(plan, rootless=False)
+    (path,) = made.of_containers(["h.a"]).values()
+    pool = Path(path).parent.relative_to("/")
+    assert (root / "cpu" / pool / "cpu.cfs_quota_us").read_text() == "200000"
+    assert (root / "memory" / pool / "memory.limit_in_bytes").read_text() == str(256 << 20)
+    noted = json.loads(next(folder.glob("*.json")).read_text())["directories"]
+    assert all("/virtlab-" in each for each in noted), "nothing of others is removed"
+    for controller in ("blkio", "cpu", "memory"):
+        (root / controller / path.lstrip("/")).mkdir(parents=True)  # as a runtime does
+    for file in [each for each in root.rglob("*") if each.is_file()]:
+        file.unlink()  # the kernel's files go with their group
+    made.remove()
+    left = sorted(str(each.relative_to(root)) for each in root.rglob("*"))
+    assert left == ["blkio", "cpu", "memory", "memory/of", "memory/of/somebody"]
+
+
+def test_what_was_there_before_is_not_swept(tmp_path: Path) -> None:
+    root, folder = tmp_path / "root", tmp_path / "ledger"
+    (root / "memory" / "of").mkdir(parents=True)
+    made = groups.Groups(root=root, folder=folder)
+    made._pooled["h.a"] = "/of/pool"
+    made.of_containers(["h.a"])
+    noted = json.loads(next(folder.glob("*.json")).read_text())["directories"]
+    assert noted == [str(root / "memory" / "of" / "pool"), str(root / "memory" / "of" / "pool" / "h.a")]
+    made.remove()

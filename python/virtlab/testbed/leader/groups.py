@@ -29,6 +29,7 @@ from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swa
 from virtlab.units import PAGE_BYTES
 
 PERIOD_US = QUOTA_PERIOD_NS // 1000
+OWN_GROUPS = Path("/proc/self/cgroup")
 OWN = "own"  # below a guest's group in version 2, beside those of its services
 SHARES_OF_WEIGHT = 10  # cpu.shares, 2 to 262144, for each 1 of cpu.weight, 1 to 10000
 Bandwidth = tuple[int, int]  # quota and period, us
@@ -107,6 +108,7 @@ class Groups:
     _shared: dict[str, Bound] = field(default_factory=dict)  # pools.NAME -> what its guests share
     _remembering: set[str] = field(default_factory=set)  # guests and pools whose memory is bounded
     _pooled: dict[str, str] = field(default_factory=dict)  # container -> the path of its pool's group
+    _for_containers: bool = False  # whether a runtime makes groups below those of pools
 
     def create(self, plan: Plan, *, rootless: bool) -> dict[str, list[str]]:
         """Makes the groups that the Plan's guests and services need; -> files that a process joins by. MachineError if
@@ -148,6 +150,10 @@ class Groups:
             raise MachineError("guests", "control groups can only be made by root here", "run as root")
         self._open()
         name = f"virtlab-{uuid.uuid4().hex[:12]}"
+        self._for_containers = any(
+            PLATFORMS[guest.platform].own_groups and pool_above(plan, guest)
+            for guest in plan.world.guests.values()
+        )
         try:
             joined = self._version_2 if (self.root / "cgroup.controllers").exists() else self._version_1
             tasks = {one: files for one, files in joined(name, bounded).items() if one not in self._shared}
@@ -173,8 +179,8 @@ class Groups:
             for path in found.values():
                 for directory in reversed([Path(path), *Path(path).parents][:-1]):
                     planned = str(hierarchy / directory.relative_to("/"))
-                    if planned not in entry.directories:
-                        entry.directories.append(planned)
+                    if planned not in entry.directories and not Path(planned).exists():
+                        entry.directories.append(planned)  # what is there already is not ours to remove
         entry.write()
         return found
 
@@ -294,11 +300,17 @@ class Groups:
         return tasks
 
     def _own_v1(self, controller: str) -> Path:
-        """Where groups of a controller go: under the own group where it shows, else at the top."""
+        """Where groups of a controller go: under the own group where it shows, else at the top.
+
+        A container's group has one path in all hierarchies, and the own group may have several: above containers it is the
+        top, where those in no pool are, too.
+        """
         mounted = self.root / controller
         if not mounted.is_dir():
             raise OSError(f"no control group hierarchy '{controller}' at {mounted}")
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        if self._for_containers:
+            return mounted
+        for line in OWN_GROUPS.read_text(encoding="utf-8").splitlines():
             _, controllers, own = line.split(":", 2)
             if controller in controllers.split(",") and (mounted / own.lstrip("/")).is_dir():
                 return mounted / own.lstrip("/")

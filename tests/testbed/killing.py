@@ -82,13 +82,15 @@ class Player:
         return self.family()
 
 
-def play(program: str) -> Player:
-    """Starts the program, whose first argument is this folder, and waits until it begins."""
+def play(program: str, *words: str) -> Player:
+    """Starts the program, whose first argument is this folder, and waits until it begins; `words` are further ones."""
     _reap_orphans(yes=True)
     others = descendants(os.getpid())
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the player
     process = subprocess.Popen(
-        [sys.executable, "-c", program, str(Path(__file__).parent)], stdout=subprocess.PIPE, stderr=errors
+        [sys.executable, "-c", program, str(Path(__file__).parent), *words],
+        stdout=subprocess.PIPE,
+        stderr=errors,
     )
     player = Player(process, others, errors)
     player.says("begin")

@@ -18,7 +18,16 @@ import time
 from pathlib import Path
 
 import pytest
-from killing import ROUNDS, TIMEOUT_S, beside, descendants, everyone
+from killing import (
+    EVERY_ROUND,
+    ROUNDS,
+    TIMEOUT_S,
+    abandoned_groups,
+    beside,
+    descendants,
+    everyone,
+    own_groups,
+)
 
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
@@ -40,6 +49,32 @@ roles:
 timing: {{warmup: 50 ms, drain: 20 ms}}
 repeat: {REPETITIONS}
 """
+# Guests that share processors: by affinity, which every user may, and as root by control groups as well.
+POOLED = f"""
+version: 1
+name: killed
+seed: 3
+factors: {{threads: [1, 2]}}
+hosts:
+  h1:
+    pools: {{cores: {{cpus: 1{", memory: 256 MiB" if os.geteuid() == 0 else ""}}}, others: {{cpus: 1{
+    ", by: quota" if os.geteuid() == 0 else ""
+}}}}}
+    guests: {{app: {{count: 2, pool: cores{
+    ", weight: 300" if os.geteuid() == 0 else ""
+}}}, clients: {{pool: others}}}}
+services:
+  app: {{kind: demand_server, on: [h1.app1, h1.app2], demand: 4 ms, threads: "${{threads}}"}}
+roles:
+  clients: {{workload: request_response, from: h1.clients, to: app, server: round_robin, rate: 50 request/s, connections: 8,
+            duration: 400 ms}}
+timing: {{warmup: 50 ms, drain: 20 ms}}
+collect: {{series: {{guest.cpu: 100 ms}}}}
+repeat: {REPETITIONS}
+"""
+on_demand = pytest.mark.skipif(
+    not os.environ.get(EVERY_ROUND), reason=f"minutes: set {EVERY_ROUND} (make kill)"
+)
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -146,10 +181,10 @@ def command(place: Path, program: list[str] = RUN) -> subprocess.Popen[bytes]:
     )
 
 
-def needs_testbed() -> None:
+def needs_testbed(text: str = TEXT) -> None:
     from virtlab.testbed import Testbed
 
-    experiment = load_text(TEXT)
+    experiment = load_text(text)
     refusals = Testbed().check(plan_run(experiment, experiment.points()[1], 0))
     if refusals:
         pytest.skip(f"this machine cannot build it: {refusals[0].reason}")
@@ -158,9 +193,13 @@ def needs_testbed() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(4 * TIMEOUT_S)  # it waits while another testbed run holds the machine
 @pytest.mark.usefixtures("reaper")
-def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
-    needs_testbed()
-    (tmp_path / "killed.yaml").write_text(TEXT)
+@pytest.mark.parametrize(
+    "text", [pytest.param(TEXT, id="links"), pytest.param(POOLED, id="pools", marks=on_demand)]
+)
+def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path, text: str) -> None:
+    needs_testbed(text)
+    (tmp_path / "killed.yaml").write_text(text)
+    groups = own_groups()
     dataset = tmp_path / "killed.results"
     links = sorted(path.name for path in Path("/sys/class/net").iterdir())
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
@@ -216,6 +255,7 @@ def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path) -> None:
     _every_run_once(dataset)
     assert sorted(path.name for path in Path("/sys/class/net").iterdir()) == links
     assert Path("/proc/self/mountinfo").read_text().splitlines() == mounts
+    assert abandoned_groups(groups) == set()
     assert list((dataset / "runs").glob(".partial-*")) == []
     assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_socket() or path.is_dir()] == []
 

@@ -119,8 +119,15 @@ def test_what_of_a_loss_is_not_played_is_refused_with_its_cure() -> None:
     assert refused(losing("fail_node", heal="100 ms")) == {}
     without = re.sub(r"op: wipe_node, args: {[^}]*}", "op: heal", losing("wipe_node"))
     assert "no node of 'depot' is lost" in refused(without)["timeline[2].op"]
+    early = losing("fail_node", heal="100 ms").replace("lose.done + 100 ms", "load.started + 100 ms")
+    found = refused(early)
+    assert "no node of 'depot' is lost before it, and 'heal' does nothing" in found["timeline[3].op"]
+    assert "call 'heal' of it later" in found["timeline[2].op"]
+    assert "lost before it, so that it waits for nothing" not in str(found), "the two may come in any order"
     twice = losing("wipe_node") + (
         "\n  - {id: again, do: call, service: depot, op: wipe_node, args: {guest: h1.n2}, after: whole.done}"
     )
     assert "loses one node of 'depot', once" in refused(twice)["timeline[5].op"]
     assert "survivors make copies" in refused(losing("wipe_node"), ", beat: 1 s")["services.depot.beat_ns"]
+    found = refused(losing("wipe_node"), ", node_time: 1 ms, node_rate: 1 GB/s")
+    assert all("no other" in found[f"services.depot.{key}"] for key in ("node_time", "node_rate"))

@@ -116,6 +116,50 @@ def test_a_write_of_one_copy_is_its_way_its_disk_and_the_confirmation() -> None:
     assert took(rows)[0] > way_ns + on_disk_ns(1000)
 
 
+def test_a_message_waits_for_the_processor_of_its_node_and_then_takes_its_time_there() -> None:
+    """Each write is one message to the only node. From several threads they wait for each other: one takes its time, and
+    what it and the answer have in them.
+    """
+    byte_per_s = 10_000_000
+    effort = {"node_ns": 100_000, "node_byte_per_s": byte_per_s, **LOOKUPS["elastic_hash"]}
+    before, _, _ = played(world(1, LOOKUPS["elastic_hash"]))
+    heard_ns, said_ns = (
+        size * 10**9 // byte_per_s for size in (HEAD_BYTES + OBJECT_BYTES + 1000, HEAD_BYTES)
+    )
+    rows, _, _ = played(world(1, effort))
+    assert set(took(rows)[2:]) == {took(before)[-1] + 100_000 + heard_ns}
+    memory = effort | {"ack": "memory", "cache_bytes": 1 << 30}
+    rows, own, _ = played(world(1, memory, threads=8, count=400))
+    ends = np.sort(rows["finished_ns"])[8:]
+    assert (ends[-1] - ends[0]) / (len(ends) - 1) == pytest.approx(100_000 + heard_ns + said_ns, rel=0.001)
+    assert own["missing_copies"] == 0
+
+
+def test_with_multicast_each_node_hears_each_question_and_with_a_ring_only_its_own() -> None:
+    """The rate of questions about objects, of four nodes that take 1 ms for each message: 1,000 per second by multicast,
+    and by a ring with one copy up to four times as many.
+    """
+    rates = {}
+    for lookup, store in LOOKUPS.items():
+        values = then(
+            world(4, {"node_ns": MS, **store}, threads=32, count=64), operations={"stat": 1.0}, count=2000
+        )
+        rows, _, _ = played(values, "next")
+        assert (rows["outcome"] == ENDINGS.index("done")).all()
+        ends = np.sort(rows["finished_ns"])[100:-100]
+        rates[lookup] = (len(ends) - 1) * 10**9 / (ends[-1] - ends[0])
+    assert rates["multicast"] == pytest.approx(1000, rel=0.01)
+    assert all(2000 < rates[lookup] <= 4000 for lookup in ("ring", "elastic_hash"))
+
+
+def test_proxies_have_processors_of_their_own() -> None:
+    """A write by a proxy is two messages that it hears: of the client, and the confirmation."""
+    store = {"written_by": "proxy", **LOOKUPS["elastic_hash"]}
+    before, _, _ = played(world(1, store, proxies=1))
+    rows, _, _ = played(world(1, store | {"proxy_ns": 100_000}, proxies=1))
+    assert set(took(rows)[2:] - took(before)[2:]) == {200_000}
+
+
 def test_a_multicast_lookup_adds_a_question_and_an_answer_in_datagrams() -> None:
     rows, own, _ = played(world(1))
     ask_ns = on_wire_ns(UDP_BYTES + HEAD_BYTES) * 2
@@ -329,6 +373,23 @@ def test_what_a_store_would_be_played_wrongly_with_is_refused() -> None:
     assert line.startswith(
         "timeline[1].guest: n1 is part of a store, and what its node would lose is unknown"
     )
+
+
+def test_a_wait_for_a_recovery_before_which_nothing_is_lost_is_refused() -> None:
+    assert refused(lost("wipe_node", {})) == []
+    values = lost("wipe_node", {})
+    values["timeline"][3]["after"] = {"event": "measure.finished"}
+    assert refused(values) == [], "the two may come in any order"
+    values["timeline"][3]["after"] = {"event": "load.started", "plus_ns": 50 * MS}
+    line = "timeline[3].until: no node of 'depot' is lost before it, so that it waits for nothing"
+    assert [one.partition(";")[0] for one in refused(values)] == [line]
+    values = lost("wipe_node", {})
+    values["timeline"][2]["after"] = {"event": "whole.done"}
+    values["timeline"][3]["after"] = {"event": "load.started"}
+    assert [one.partition(";")[0] for one in refused(values)] == [line]
+    values = lost("wipe_node", {})
+    values["timeline"][2]["op"] = "heal"
+    assert [one.partition(";")[0] for one in refused(values)] == [line]
 
 
 def test_all_roles_reach_a_peer_at_one_address() -> None:

@@ -35,9 +35,45 @@ pub struct Given {
     pub question_ns: u64,
     /// An operation that is not done after it has failed.
     pub timeout_ns: u64,
+    /// What messages cost a node's processor.
+    #[serde(default)]
+    pub node_ns: Option<u64>,
+    /// And what they have in them.
+    #[serde(default)]
+    pub node_byte_per_s: Option<u64>,
+    /// What messages cost a proxy's processor.
+    #[serde(default)]
+    pub proxy_ns: Option<u64>,
+    /// And what they have in them.
+    #[serde(default)]
+    pub proxy_byte_per_s: Option<u64>,
     /// How lost copies are made again.
     #[serde(flatten)]
     pub recovery: Recovery,
+}
+
+/// Processor time of a node or a proxy: one message after another, in the order in which they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Of each message that it hears.
+    pub message_ns: u64,
+    /// At which it takes what it hears, and gives what it says; absent: in no time.
+    pub byte_per_s: Option<u64>,
+}
+
+impl Effort {
+    /// For so many octets.
+    #[must_use]
+    pub fn of_bytes(&self, bytes: u64) -> u64 {
+        let rate = self.byte_per_s.filter(|rate| *rate > 0);
+        rate.map_or(0, |rate| (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate)) as u64)
+    }
+
+    /// Whether messages take no time.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.message_ns == 0 && self.byte_per_s.is_none()
+    }
 }
 
 /// How lost copies are made again.
@@ -146,6 +182,18 @@ impl Given {
         };
         policy.check()?;
         Ok(policy)
+    }
+
+    /// What messages cost the processor of a node.
+    #[must_use]
+    pub fn of_node(&self) -> Effort {
+        Effort { message_ns: self.node_ns.unwrap_or(0), byte_per_s: self.node_byte_per_s }
+    }
+
+    /// And of a proxy.
+    #[must_use]
+    pub fn of_proxy(&self) -> Effort {
+        Effort { message_ns: self.proxy_ns.unwrap_or(0), byte_per_s: self.proxy_byte_per_s }
     }
 
     /// How often its nodes tell each other that they are there, and after how long one is taken for lost, if they do.

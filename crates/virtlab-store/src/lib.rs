@@ -51,7 +51,7 @@ pub use client::Client;
 pub use coordinator::Coordinator;
 pub use detector::Detector;
 pub use folder::{Deed, Folder, Found as Ending, Pick};
-pub use given::Given;
+pub use given::{Effort, Given};
 pub use loss::{Loss, Standing};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 pub use mix::Mix;

@@ -169,6 +169,15 @@ impl Node {
         self.bench.has(key, version)
     }
 
+    /// The object that a request of the disk is to write.
+    #[must_use]
+    pub fn to_be_written(&self, id: u64) -> Option<&Object> {
+        match self.bench.works.get(&id) {
+            Some(Work::Write(_, object, _)) => Some(object),
+            _ => None,
+        }
+    }
+
     /// It restarts with what is left. Unless that is everything, it recovers.
     pub fn restart(&mut self, now: Nanos, left: Left) {
         if left == Left::All {

@@ -1077,6 +1077,10 @@ class StoreService(TypedDict, total=False):
     scan: str
     scans: int | str
     beat: str
+    node_time: str
+    node_rate: str
+    proxy_time: str
+    proxy_rate: str
     silence: str
 
 

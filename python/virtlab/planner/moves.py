@@ -117,6 +117,11 @@ def _needless(own: Sequence[Action]) -> dict[str, set[str]]:
     return found
 
 
+def over_before(plan: Plan, action: Action) -> set[str]:
+    """Actions that are over whenever one begins, or never begin."""
+    return _over_before(action, {each.id: each for each in plan.timeline}, {}, {})
+
+
 def _over_before(
     action: Action,
     actions: Mapping[str, Action],

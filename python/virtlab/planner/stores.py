@@ -7,11 +7,13 @@ from typing import Any
 
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions.reset import RESET
+from virtlab.catalogue.declaration import ServiceOperation
 from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE
 from virtlab.catalogue.workloads.objects import largest_bytes
-from virtlab.plan import Plan, Refusal, Role, Service
+from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
 from virtlab.planner.clusters import towards
 from virtlab.planner.ends import RoleEnd, role_ends
+from virtlab.planner.moves import over_before
 
 RECORD_BYTES = 512  # of an object on a disk, beside its content (crates/virtlab-store)
 
@@ -74,6 +76,7 @@ def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refus
     yield from _too_many(path, service, roles)
     yield from _too_large(plan, service, roles)
     yield from _reset(plan, service)
+    yield from _waits(plan, name)
     for guest in _known(plan, guests_of(service)):
         for each, role in roles.items():
             if role.from_ == guest:
@@ -129,6 +132,36 @@ def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
                 reason,
                 "remove the reset; call 'fail_node' and 'heal' of the store instead",
             )
+
+
+def calls_of(plan: Plan, name: str) -> list[tuple[str, Action, ServiceOperation]]:
+    """Calls of a store's operations, with their paths."""
+    return [
+        (f"timeline[{position}]", action, STORE.operations[str(action.op)])
+        for position, action in enumerate(plan.timeline)
+        if action.service == name and action.op in STORE.operations
+    ]
+
+
+def comes_before(plan: Plan, first: Action, then: Action) -> bool:
+    """Whether an action begins before another in every run in which both do."""
+    if first.id in over_before(plan, then):
+        return True
+    early, late = first.after or Trigger(all=("",)), then.after or Trigger(all=("",))
+    return early.events() == late.events() and early.any == late.any and early.plus_ns < late.plus_ns
+
+
+def _waits(plan: Plan, name: str) -> Iterator[Refusal]:
+    """Waits until a store has recovered that end at once, since nothing was lost before them."""
+    lost = [action for _, action, operation in calls_of(plan, name) if operation.ends]
+    for position, action in enumerate(plan.timeline):
+        service, _, progress = str(action.until.call if action.until is not None else "").partition(".")
+        if service == name and progress in STORE.progresses:
+            if not all(comes_before(plan, action, loss) for loss in lost):
+                continue
+            reason = f"no node of '{name}' is lost before it, so that it waits for nothing"
+            cure = f"call {' or '.join(op for op, each in STORE.operations.items() if each.ends)} before it, or remove it"
+            yield Refusal(f"timeline[{position}].until", reason, cure)
 
 
 def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:

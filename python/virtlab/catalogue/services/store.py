@@ -56,6 +56,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("written_by", f"no guest is a proxy; name some in '{PROXIES}'"))
     if values.get(PROXIES) and not by_proxy:
         found.append((PROXIES, f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
+    for key in ("time", "rate"):
+        if not by_proxy and values.get(f"{PROXY}_{'ns' if key == 'time' else 'byte_per_s'}") is not None:
+            found.append((f"{PROXY}_{key}", f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
     if values["ack"] == DISK and values.get("cache_bytes") is not None:
         found.append(("cache", f"copies are confirmed from the disk; write 'ack: {MEMORY}', or remove it"))
     if values["ack"] == MEMORY and values.get("cache_bytes") is None:
@@ -177,6 +180,17 @@ STORE = ServiceKind(
         Parameter(
             "beat", POSITIVE_DURATION, "beat_ns",
             "nodes say so often that they are there, and make copies for one that is silent; absent: they do not",
+        ),
+        *(
+            Parameter(f"{who}_{name}", kind, f"{who}_{key}", meaning.format(who=who))
+            for who in ("node", PROXY)
+            for name, kind, key, meaning in (
+                ("time", POSITIVE_DURATION, "ns", "processor time of a {who} for each message that it hears; absent: none"),
+                (
+                    "rate", BYTE_RATE, "byte_per_s",
+                    "at which the processor of a {who} takes and gives what messages have in them; absent: in no time",
+                ),
+            )
         ),
         Parameter("silence", POSITIVE_DURATION, "silence_ns", "for which a node is silent that is lost; absent: four beats"),
     ),

@@ -12,16 +12,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from virtlab.catalogue.services.store import MULTICAST, STORE
+from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.clusters import towards
 from virtlab.planner.disks import is_folder
-from virtlab.planner.ends import role_ends
-from virtlab.planner.stores import asking, guests_of, is_store, peer_parameters, reached, refusals_of_store
+from virtlab.planner.ends import interfaces, role_ends
+from virtlab.planner.stores import (
+    asking,
+    calls_of,
+    comes_before,
+    guests_of,
+    is_store,
+    peer_parameters,
+    reached,
+    refusals_of_store,
+)
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
 OF_SURVIVORS = ("beat_ns", "silence_ns")
+OF_PROCESSORS = {
+    "node_ns": "node_time", "node_byte_per_s": "node_rate", "proxy_ns": "proxy_time", "proxy_byte_per_s": "proxy_rate",
+}  # fmt: skip
 (RECOVERED,) = STORE.progresses  # which a node says on its output, too
 COPIES_MAX = 13  # of whose holders a message has room
 
@@ -97,7 +110,12 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
                 f"'{key.removesuffix('_ns')}' lets survivors make copies, which the testbed does not play yet"
             )
             yield Refusal(f"{path}.{key}", reason, "remove it, or run with '--backend simulator'")
+    for key, said in OF_PROCESSORS.items():
+        if service.parameters.get(key) is not None:
+            reason = "nodes and proxies take the time of the machine's processors, and no other"
+            yield Refusal(f"{path}.{said}", reason, "remove it, or run with '--backend simulator'")
     yield from _losses(plan, name)
+    yield from _several_addresses(plan, name, service)
     clients: dict[str, tuple[str, str | None]] = {}
     for each, role in roles.items():
         first, guest = clients.setdefault(_folder(each, role), (each, role.from_))
@@ -113,25 +131,54 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
 
 def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
     """What of a loss is not played: a second one, whose times would be others, and a node that stays away."""
-    calls = [
-        (f"timeline[{position}].op", action.args.get("guest"), STORE.operations[str(action.op)])
-        for position, action in enumerate(plan.timeline)
-        if action.service == name and action.op in STORE.operations
-    ]
+    calls = [(f"{path}.op", action, operation) for path, action, operation in calls_of(plan, name)]
     lost = [call for call in calls if call[2].ends]
-    healed = {guest for _, guest, operation in calls if not operation.ends}
-    for path, _, operation in calls:
-        if not operation.ends and not lost:
-            reason = f"no node of '{name}' is lost, and 'heal' does nothing for nodes that were cut off"
-            yield Refusal(path, reason, "remove it, or run with '--backend simulator'")
+    healed = set()
+    for path, action, operation in calls:
+        if operation.ends:
+            continue
+        if all(comes_before(plan, action, loss) for _, loss, _ in lost):
+            reason = (
+                f"no node of '{name}' is lost before it, and 'heal' does nothing for nodes that were cut off"
+            )
+            yield Refusal(
+                path, reason, "let it come after the loss, remove it, or run with '--backend simulator'"
+            )
+        else:
+            healed.add(action.args.get("guest"))
     for path, _, _ in lost[1:]:
         reason = f"on the testbed a run loses one node of '{name}', once"
         yield Refusal(path, reason, "remove this call, or run with '--backend simulator'")
-    for path, gone, operation in lost[:1]:
-        if not operation.starts and not {None, gone} & healed:
+    for path, action, operation in lost[:1]:
+        if not operation.starts and not {None, action.args.get("guest")} & healed:
             reason = f"no 'heal' of '{name}' follows, and all nodes say at the end what they hold"
             cure = "call 'heal' of it later, or run with '--backend simulator'"
             yield Refusal(path, reason, cure)
+
+
+def _several_addresses(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
+    """Nodes and proxies that others know by different addresses: a peer is known by the one that it speaks from."""
+    known: dict[str, tuple[str, str]] = {}
+    own = [guest for guest in guests_of(service) if guest in plan.world.guests]
+    if not any(len([*interfaces(plan.world.guests[guest])]) > 1 for guest in own):
+        return
+    for guest in own:
+        for other in own:
+            pair = (
+                None
+                if guest == other
+                else role_ends(plan, Role(workload=OBJECTS.name, **{"from": guest, "to": other}))
+            )
+            if pair is None or pair[1].address is None:
+                continue
+            address = str(pair[1].address.ip)
+            first, before = known.setdefault(other, (guest, address))
+            if before != address:
+                reason = f"{guest} reaches {other} at {address}, and {first} at {before}"
+                yield Refusal(
+                    f"services.{name}.on", reason, "put all nodes and proxies of a store on one network"
+                )
+                return
 
 
 def _not_asked(path: str, plan: Plan, service: Service, role: Role) -> Iterator[Refusal]:

@@ -5,9 +5,11 @@
 //! it is healed.
 
 mod peer;
+mod processor;
 mod store;
 
 pub use peer::Machine;
+pub use processor::Processor;
 pub use store::{Store, Want};
 
 /// All of a world.

@@ -1,5 +1,6 @@
 //! A peer of a store: its machine, and where it is.
 
+use super::processor::Processor;
 use std::collections::VecDeque;
 use virtlab_store::{Client, Message, Node, Outcome, Output, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
@@ -22,9 +23,9 @@ impl Machine {
             planned_ns: None,
             answers: VecDeque::new(),
             folder: None,
-            lookup: Said::default(),
-            all: Said::default(),
+            said: SaidFor::default(),
             disk_offset: 0,
+            processor: Processor::default(),
             down: false,
             restarts: 0,
         }
@@ -82,6 +83,15 @@ impl Said {
     }
 }
 
+/// What was said for a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SaidFor {
+    /// To find holders.
+    pub lookup: Said,
+    /// All.
+    pub all: Said,
+}
+
 /// A peer.
 pub struct Peer {
     pub machine: Machine,
@@ -96,14 +106,36 @@ pub struct Peer {
     pub answers: VecDeque<Answer>,
     /// Of a client: the place of the folder that it works in.
     pub folder: Option<usize>,
-    /// Of a client: to find holders.
-    pub lookup: Said,
-    /// Of a client: all.
-    pub all: Said,
+    /// Of a client.
+    pub said: SaidFor,
     /// Of a node: where on its disk the next object lies.
     pub disk_offset: u64,
+    /// What it hears with.
+    pub processor: Processor,
     /// Of a node that has failed: it does nothing, and hears nothing.
     pub down: bool,
     /// How often it has failed: nothing of its connections outlives that.
     pub restarts: u32,
+}
+
+impl Peer {
+    /// Something comes from another.
+    pub fn hear(&mut self, now: Nanos, from: usize, message: Message) {
+        if let Some(message) = self.processor.takes(now, from, message) {
+            self.machine.handle(now, Number(from as u32), message);
+        }
+    }
+
+    /// Does what is due.
+    pub fn wake(&mut self, now: Nanos) {
+        while let Some((from, message)) = self.processor.done(now) {
+            self.machine.handle(now, Number(from as u32), message);
+        }
+        self.machine.wake(now);
+    }
+
+    /// When it has something to do.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.machine.next_ns().into_iter().chain(self.processor.next_ns()).min()
+    }
 }

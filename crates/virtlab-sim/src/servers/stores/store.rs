@@ -1,6 +1,6 @@
 //! One store: what its peers say and want.
 
-use super::peer::{Answer, Machine, Peer};
+use super::peer::{Answer, Machine, Peer, SaidFor};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
@@ -134,7 +134,7 @@ impl Store {
     /// A peer hears what another says.
     pub fn hear(&mut self, now: Nanos, peer: usize, from: usize, message: Message) {
         if !self.peers[peer].down {
-            self.peers[peer].machine.handle(now, Number(from as u32), message);
+            self.peers[peer].hear(now, from, message);
         }
     }
 
@@ -181,6 +181,7 @@ impl Store {
         let own = &mut self.peers[peer];
         own.restarts += 1;
         own.planned_ns = None;
+        own.processor.forget();
         for other in (0..self.peers.len()).filter(|other| *other != peer) {
             self.outbox[line_of(peer, other)].clear();
         }
@@ -264,6 +265,7 @@ impl Store {
                 }
                 Output::Send(To::Peer(to), message) => {
                     self.count(&message);
+                    self.peers[peer].processor.says(now, message.bytes());
                     let to = to.0 as usize;
                     let line = line_of(peer, to);
                     self.outbox[line].push_back((usize::from(peer < to), message));
@@ -274,6 +276,7 @@ impl Store {
                 Output::Send(To::Nodes, message) => {
                     self.count(&message);
                     let bytes = message.bytes();
+                    self.peers[peer].processor.says(now, bytes);
                     let own = matches!(self.peers[peer].machine, Machine::Node(_)).then(|| message.clone());
                     let number = self.thrown.put(message);
                     if let Some(message) = own {
@@ -297,7 +300,7 @@ impl Store {
     /// When to wake a peer, where nothing is planned before.
     pub fn plan(&mut self, now: Nanos, peer: usize) -> Option<u64> {
         let own = &mut self.peers[peer];
-        let at_ns = if own.down { None } else { own.machine.next_ns() }?;
+        let at_ns = if own.down { None } else { own.next_ns() }?;
         if own.planned_ns.is_some_and(|planned_ns| planned_ns <= at_ns) {
             return None;
         }
@@ -310,7 +313,7 @@ impl Store {
         let own = &mut self.peers[peer];
         own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now.0);
         if !own.down {
-            own.machine.wake(now);
+            own.wake(now);
         }
     }
 
@@ -331,7 +334,7 @@ impl Store {
 
     /// Counters of a client: what was said for it, and what is left of what its folder holds.
     pub fn counters(&self, peer: usize) -> Vec<(&'static str, u64)> {
-        let Peer { lookup, all, folder, .. } = &self.peers[peer];
+        let Peer { said: SaidFor { lookup, all }, folder, .. } = &self.peers[peer];
         let mut counters = vec![
             ("lookup_messages", lookup.messages),
             ("lookup_bytes", lookup.bytes),
@@ -365,9 +368,9 @@ impl Store {
         };
         let bytes = message.bytes();
         if let Some(client) = self.peers.get_mut(attempt.client.0 as usize) {
-            client.all.add(bytes);
+            client.said.all.add(bytes);
             if seeks {
-                client.lookup.add(bytes);
+                client.said.lookup.add(bytes);
             }
         }
     }

@@ -3,7 +3,8 @@
 //! What one peer says to another goes over a TCP connection of the two, which begins with the first message and stays; a
 //! question to all nodes is one datagram to a group that all nodes have joined, and switches flood it; the answers to
 //! such a question are datagrams, too. What a peer says to itself takes no time. Disks are those of the guests; a node without
-//! one keeps objects in memory, in no time. A peer takes no processor time. No Plan names any of these roles.
+//! one keeps objects in memory, in no time. What nodes and proxies hear waits for their processor, if the store says what it
+//! takes. No Plan names any of these roles.
 
 mod line;
 mod settling;
@@ -15,12 +16,12 @@ use crate::input::{self, Finding, Input, RoleEnd};
 use crate::ip::Message as Packet;
 use crate::network::Network;
 use crate::samples::Table;
-use crate::servers::stores::{Machine, Store};
+use crate::servers::stores::{Machine, Processor, Store};
 use crate::workloads::workload::{Counters, Workload};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use line::Line;
 use settling::hear;
-use virtlab_store::{Client, Lookup, Node, Peer as Number, Proxy};
+use virtlab_store::{Client, Effort, Lookup, Node, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
 
 /// Makes the stores of a world, whose roles beside those of the Plan begin at that place; the roles, in order.
@@ -38,7 +39,14 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
                 None if place < given.nodes.len() => Machine::Node(Box::new(Node::new(number, policy))),
                 None => Machine::Proxy(Box::new(Proxy::new(policy))),
             };
-            machine.within(network.guest_with(end.vnic), *role)
+            let effort = match machine {
+                Machine::Node(_) => given.parameters.of_node(),
+                Machine::Proxy(_) => given.parameters.of_proxy(),
+                Machine::Client(_) => Effort::default(),
+            };
+            let mut peer = machine.within(network.guest_with(end.vnic), *role);
+            peer.processor = Processor::of(effort);
+            peer
         });
         let store = Store::new(&given.service, first, policy, peers.collect());
         let place = network.servers.stores.add(store);

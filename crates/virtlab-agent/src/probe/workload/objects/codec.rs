@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = (1 << 30) + RECORD_BYTES as u64;
 /// Holders of an object, at most.
 const HOLDERS_MOST: usize = 13;
 /// Nodes, proxies and clients, at most.
-const PEERS_MOST: usize = 256;
+pub const PEERS_MOST: usize = 256;
 
 /// Content of an object: part of what came in one piece.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //! messages, or end the line that they came on, and nothing else.
 
 use super::codec::{self, HEAD_BYTES, Word};
-use super::lines::{Line, Lines, Places};
+use super::lines::{Known, Line, Lines, Places};
 use super::service::{Machine, Serving};
 use super::shelf::Shelf;
 use std::collections::{BTreeMap, VecDeque};
@@ -119,10 +119,11 @@ pub fn messages(bytes: &[u8]) {
     let [store, end, cut, octets @ ..] = bytes else { return };
     let mut now = clock::raw();
     let mut end = End::new(*end, policy(*store), now);
-    let line = || Line::new(File::open("/dev/null").expect("it is there").into(), None);
-    let (mut open, mut heard) = (line(), VecDeque::new());
+    let at = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let line = || Line::new(File::open("/dev/null").expect("it is there").into(), at, None);
+    let (mut open, mut known, mut heard) = (line(), Known::default(), VecDeque::new());
     for piece in octets.chunks(usize::from(*cut) * 16 + 1) {
-        let fits = open.take(piece, &mut heard);
+        let fits = open.take(piece, &mut known, &mut heard);
         while let Some((from, word)) = heard.pop_front() {
             end.hear(now, from, word);
             now += Nanos(1);

@@ -28,6 +28,8 @@ const TOGETHER_BYTES: usize = 64 << 10;
 const WAITING_MOST_BYTES: usize = 256 << 20;
 /// The longest wait: others look whether they are to end.
 const LOOK: Nanos = Nanos(100_000_000);
+/// Connections at one time: two of each peer that a message can name, since an older one may be over unseen.
+const LINES_MOST: usize = 2 * codec::PEERS_MOST;
 
 /// Where the peers of a store are.
 pub struct Places {
@@ -41,9 +43,33 @@ pub struct Places {
     pub group: Option<(SocketAddr, bool)>,
 }
 
+/// From where each peer speaks, so that no guest can speak for another: nodes and proxies from the addresses that are known
+/// of them, a client from the one from which it spoke first.
+#[derive(Default)]
+pub(super) struct Known {
+    peers: Vec<IpAddr>,
+    clients: BTreeMap<Peer, IpAddr>,
+}
+
+impl Known {
+    /// Of nodes and proxies at these addresses.
+    pub(super) fn new(peers: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self { peers: peers.into_iter().map(|one| one.to_canonical()).collect(), clients: BTreeMap::new() }
+    }
+
+    /// Whether what came from an address can be of a peer.
+    fn fits(&mut self, peer: Peer, from: IpAddr) -> bool {
+        let from = from.to_canonical();
+        let known = self.peers.get(peer.0 as usize).copied();
+        known.unwrap_or_else(|| *self.clients.entry(peer).or_insert(from)) == from
+    }
+}
+
 /// A connection.
 pub(super) struct Line {
     fd: OwnedFd,
+    /// The address at its other end.
+    at: IpAddr,
     peer: Option<Peer>,
     out: VecDeque<(Content, usize)>,
     /// Octets of these that are not written yet.
@@ -55,9 +81,9 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(fd: OwnedFd, peer: Option<Peer>) -> Self {
+    pub(super) fn new(fd: OwnedFd, at: IpAddr, peer: Option<Peer>) -> Self {
         let (out, rest) = (VecDeque::new(), Vec::new());
-        Self { fd, peer, out, waiting: 0, head: [0; HEAD_BYTES], have: 0, rest, wanted: 0 }
+        Self { fd, at, peer, out, waiting: 0, head: [0; HEAD_BYTES], have: 0, rest, wanted: 0 }
     }
 
     fn put(&mut self, content: Content) {
@@ -82,8 +108,13 @@ impl Line {
         true
     }
 
-    /// Takes what came; false when that is no message.
-    pub(super) fn take(&mut self, mut octets: &[u8], heard: &mut VecDeque<(Peer, Word)>) -> bool {
+    /// Takes what came; false when that is no message, or of no peer that speaks from there.
+    pub(super) fn take(
+        &mut self,
+        mut octets: &[u8],
+        known: &mut Known,
+        heard: &mut VecDeque<(Peer, Word)>,
+    ) -> bool {
         while !octets.is_empty() {
             if self.have < HEAD_BYTES {
                 let count = octets.len().min(HEAD_BYTES - self.have);
@@ -104,7 +135,10 @@ impl Line {
                 let Some((from, word)) = codec::decode(&self.head, std::mem::take(&mut self.rest)) else {
                     return false;
                 };
-                if *self.peer.get_or_insert(from) != from {
+                if self.peer.is_none() && known.fits(from, self.at) {
+                    self.peer = Some(from);
+                }
+                if self.peer != Some(from) {
                     return false;
                 }
                 heard.push_back((from, word));
@@ -145,15 +179,15 @@ impl Group {
         Ok(Self { fd, to: group.into(), inbox: Inbox::new(), askers: BTreeMap::new() })
     }
 
-    /// What came.
-    fn take(&mut self, heard: &mut VecDeque<(Peer, Word)>) {
+    /// What came, of peers that speak from there.
+    fn take(&mut self, known: &mut Known, heard: &mut VecDeque<(Peer, Word)>) {
         while let Ok(datagram) = self.inbox.receive(self.fd.as_fd(), libc::MSG_DONTWAIT) {
             let Some((head, rest)) = datagram.bytes.split_first_chunk::<HEAD_BYTES>() else { continue };
             let Some((peer, word)) = codec::decode(head, rest.to_vec()) else { continue };
-            if let Some(from) = datagram.from() {
+            if let Some(from) = datagram.from().filter(|from| known.fits(peer, from.ip())) {
                 self.askers.insert(peer, from);
+                heard.push_back((peer, word));
             }
-            heard.push_back((peer, word));
         }
     }
 }
@@ -161,7 +195,10 @@ impl Group {
 /// Of one peer.
 pub struct Lines {
     places: Places,
+    known: Known,
     listener: Option<tcp::Listener>,
+    /// When connections are accepted again, after one could not be.
+    welcome_from: Nanos,
     lines: BTreeMap<u64, Line>,
     by_peer: BTreeMap<Peer, u64>,
     number: u64,
@@ -183,8 +220,10 @@ impl Lines {
             None => None,
         };
         Ok(Self {
+            known: Known::new(places.peers.iter().map(SocketAddr::ip)),
             places,
             listener,
+            welcome_from: Nanos(0),
             lines: BTreeMap::new(),
             by_peer: BTreeMap::new(),
             number: 0,
@@ -266,7 +305,7 @@ impl Lines {
         }
         let place = *self.places.peers.get(to.0 as usize)?;
         let fd = tcp::dial(SocketAddr::new(self.places.local, 0), place, Buffers::default()).ok()?;
-        let number = self.add(Line::new(fd, Some(to)));
+        let number = self.add(Line::new(fd, place.ip(), Some(to)));
         self.by_peer.insert(to, number);
         Some(number)
     }
@@ -287,7 +326,9 @@ impl Lines {
     /// # Errors
     /// As poll(2), and when no connection can be accepted any more.
     pub fn wait(&mut self, until: Option<Nanos>, others: &[BorrowedFd<'_>]) -> anyhow::Result<Vec<bool>> {
-        let left = until.map_or(LOOK, |until| until.since(clock::raw()).min(LOOK));
+        let now = clock::raw();
+        let left = until.map_or(LOOK, |until| until.since(now).min(LOOK));
+        let welcomes = self.welcome_from <= now;
         let numbers: Vec<u64> = self.lines.keys().copied().collect();
         let mut polled: Vec<PollFd<'_>> =
             others.iter().map(|other| PollFd::new(*other, PollFlags::POLLIN)).collect();
@@ -297,7 +338,9 @@ impl Lines {
             PollFd::new(line.fd.as_fd(), wanted)
         }));
         polled.extend(self.group.iter().map(|group| PollFd::new(group.fd.as_fd(), PollFlags::POLLIN)));
-        polled.extend(self.listener.iter().map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)));
+        polled.extend(
+            self.listener.iter().filter(|_| welcomes).map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)),
+        );
         match ppoll(&mut polled, Some(TimeSpec::new(0, left.0 as i64)), Some(SigSet::empty())) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot wait for peers"),
@@ -311,8 +354,8 @@ impl Lines {
         }
         let mut rest = rest[numbers.len()..].iter();
         if self.group.is_some() && rest.next() == Some(&true) {
-            let Self { group, heard, .. } = self;
-            group.iter_mut().for_each(|group| group.take(heard));
+            let Self { group, known, heard, .. } = self;
+            group.iter_mut().for_each(|group| group.take(known, heard));
         }
         if rest.next() == Some(&true) {
             self.welcome()?;
@@ -322,7 +365,7 @@ impl Lines {
 
     /// Reads and writes what can be; false when the connection is over.
     fn serve(&mut self, number: u64) -> bool {
-        let Self { lines, by_peer, heard, inbox, .. } = self;
+        let Self { lines, by_peer, known, heard, inbox, .. } = self;
         let Some(line) = lines.get_mut(&number) else { return false };
         if !line.write() {
             return false;
@@ -331,7 +374,7 @@ impl Lines {
         match tcp::read(&line.fd, inbox, 0) {
             Ok(0) => false,
             Ok(count) => {
-                let fits = line.take(&inbox[..count], heard);
+                let fits = line.take(&inbox[..count], known, heard);
                 // Answers go where the peer spoke last: an older connection may be over without our having seen it.
                 if let Some(peer) = line.peer {
                     by_peer.insert(peer, number);
@@ -342,20 +385,42 @@ impl Lines {
         }
     }
 
+    /// Accepts connections. Where one cannot be, for want of descriptors, say, the others stay, and the next are accepted a
+    /// little later.
     fn welcome(&mut self) -> anyhow::Result<()> {
         while let Some(listener) = &self.listener {
             match tcp::accept_one(listener, libc::SOCK_NONBLOCK) {
                 Ok(Some(fd)) => {
-                    if tcp::set_no_delay(&fd).is_ok() {
-                        self.add(Line::new(fd, None));
+                    if let (Ok(()), Ok(from)) = (tcp::set_no_delay(&fd), socket::peer_address(&fd))
+                        && self.has_room()
+                    {
+                        self.add(Line::new(fd, from.ip(), None));
                     }
                 }
                 Ok(None) => {}
                 Err(error) if trouble(&error) == Trouble::Again => break,
-                Err(error) => return Err(error).context("cannot accept a connection"),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL)) => {
+                    return Err(error).context("cannot accept a connection");
+                }
+                Err(error) => {
+                    if self.welcome_from == Nanos(0) {
+                        eprintln!("cannot accept a connection: {error}; it is tried again");
+                    }
+                    self.welcome_from = clock::raw() + LOOK;
+                    break;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether one more connection may be; the oldest on which no peer has spoken ends for it.
+    fn has_room(&mut self) -> bool {
+        if self.lines.len() >= LINES_MOST {
+            let silent = self.lines.iter().find(|(_, line)| line.peer.is_none()).map(|(number, _)| *number);
+            silent.inspect(|number| self.end(*number));
+        }
+        self.lines.len() < LINES_MOST
     }
 
     /// For whose operation a message is, and whether it seeks holders.
@@ -377,5 +442,54 @@ impl Lines {
         if seeks {
             (*lookups, *lookup_bytes) = (*lookups + 1, *lookup_bytes + bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use virtlab_store::{Attempt, Outcome};
+
+    const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
+
+    /// What one peer hears of what another says from an address; whether its connection stays.
+    fn heard(known: &mut Known, from: IpAddr, peer: u32) -> (usize, bool) {
+        let attempt = Attempt { client: Peer(peer), operation: 1, number: 0 };
+        let octets = codec::encode(Peer(peer), &Message::Led(attempt, Outcome::Missing));
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let (mut line, mut heard) = (Line::new(null.into(), from, None), VecDeque::new());
+        let stays = line.take(&octets, known, &mut heard);
+        (heard.len(), stays)
+    }
+
+    #[test]
+    fn no_guest_speaks_for_another() {
+        let mut known = Known::new([NEAR]);
+        assert_eq!(heard(&mut known, NEAR, 0), (1, true), "the node itself");
+        assert_eq!(heard(&mut known, FAR, 0), (0, false), "another as the node");
+        assert_eq!(heard(&mut known, FAR, 1), (1, true), "a client");
+        assert_eq!(heard(&mut known, NEAR, 1), (0, false), "the node as that client");
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        assert_eq!(heard(&mut known, mapped, 0), (1, true), "a socket of both versions says its address so");
+    }
+
+    #[test]
+    fn connections_that_say_nothing_make_room_for_others() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+        let listener = tcp::listen_to_all(0, Buffers::default()).unwrap();
+        let flags = nix::fcntl::OFlag::O_NONBLOCK;
+        nix::fcntl::fcntl(&listener, nix::fcntl::FcntlArg::F_SETFL(flags)).unwrap();
+        let port = socket::local_address(&listener).unwrap().port();
+        let places = Places { me: Peer(0), local: NEAR, peers: Vec::new(), group: None };
+        let mut lines = Lines::new(places, Some(listener)).unwrap();
+        let mut others = Vec::new();
+        for _ in 0..LINES_MOST + 8 {
+            others.push(std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap());
+            lines.wait(None, &[]).unwrap();
+        }
+        assert_eq!(lines.lines.len(), LINES_MOST);
     }
 }

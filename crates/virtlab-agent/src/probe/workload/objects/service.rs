@@ -114,8 +114,6 @@ struct Carried {
     led: BTreeMap<Attempt, Version>,
     /// Of attempts that have put something here, and had no answer yet.
     put: BTreeMap<Attempt, Version>,
-    /// Put here, and not written yet.
-    objects: BTreeMap<Version, Object>,
     /// Those of attempts that have ended.
     ended: Vec<Version>,
 }
@@ -145,10 +143,9 @@ impl Carried {
     }
 
     /// What the disk is to have.
-    fn written(&mut self, version: Version) -> (Option<Object>, Option<Content>) {
-        let found = (self.objects.remove(&version), self.contents.get(&version).cloned());
+    fn written(&mut self, version: Version) -> Option<Content> {
         self.ended.push(version);
-        found
+        self.contents.get(&version).cloned()
     }
 
     /// A version is not on its way to the disk, or not any more: those that put it are answered, or will not be.
@@ -164,7 +161,6 @@ impl Carried {
         for version in std::mem::take(&mut self.ended) {
             if !self.led.values().chain(self.put.values()).any(|one| *one == version) {
                 self.contents.remove(&version);
-                self.objects.remove(&version);
             }
         }
     }
@@ -278,16 +274,7 @@ impl Serving {
     fn handle(&mut self, from: Peer, message: Message) {
         let now = clock::raw();
         match &mut self.machine {
-            Machine::Node(node) => {
-                let object = match &message {
-                    Message::Put { object, .. } | Message::Pulled(_, _, Some(object)) => Some(object),
-                    _ => None,
-                };
-                if let Some(object) = object {
-                    self.carried.objects.insert(object.version, object.clone());
-                }
-                node.handle(now, from, message);
-            }
+            Machine::Node(node) => node.handle(now, from, message),
             Machine::Proxy(proxy) => proxy.handle(now, from, message),
         }
     }
@@ -332,8 +319,11 @@ impl Serving {
                     }
                 }
                 Some(Output::Disk { id, kind, key, version, .. }) => {
-                    let written = (kind == Kind::Write).then(|| self.carried.written(version));
-                    let (object, content) = written.unwrap_or_default();
+                    let content = (kind == Kind::Write).then(|| self.carried.written(version)).flatten();
+                    let object = match &self.machine {
+                        Machine::Node(node) => node.to_be_written(id).cloned(),
+                        Machine::Proxy(_) => None,
+                    };
                     self.shelf.begin(Wanted { id, kind, key, version }, object, content);
                 }
                 Some(Output::Answer { .. }) => {}
@@ -380,5 +370,54 @@ impl Serving {
         // No content has the number 0.
         let content = |key, object: &Object| if self.shelf.is_good(key, object) { object.content } else { 0 };
         Audited { said, lost, objects: there.map(|(key, object)| (key, content(key, object))).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::content;
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::net::Ipv4Addr;
+
+    /// A node whose cache has room for one object, with files in a folder.
+    fn node(folder: &std::path::Path) -> Serving {
+        let given = serde_json::json!({
+            "copies": 1, "lookup": "ring", "partitions": 8, "written_by": "client", "ack": "memory", "cache_bytes": 10,
+            "question_ns": 1_000_000, "timeout_ns": 1_000_000_000,
+        });
+        let policy = serde_json::from_value::<Given>(given).unwrap().policy(1, 0).unwrap();
+        let machine = Machine::Node(Box::new(Node::new(Peer(0), policy)));
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let lines = Lines::new(Places { me: Peer(0), local, peers: Vec::new(), group: None }, None).unwrap();
+        Serving::new(machine, lines, Shelf::new(Some(folder), BTreeMap::new()).unwrap(), None)
+    }
+
+    fn put(key: u64, number: u64) -> Word {
+        let version = Version { stamp: 1, writer: Peer(1), number };
+        let object = Object { version, bytes: 10, content: 7, deleted: false, holders: vec![Peer(0)] };
+        let attempt = Attempt { client: Peer(1), operation: key, number: 0 };
+        let message = Message::Put { attempt, key: Key(key), object, incarnation: None };
+        Word::Said(message, Some(Content::of(content::make(Key(key), 7, 10))))
+    }
+
+    #[test]
+    fn one_version_under_two_keys_that_wait_for_room_in_the_cache_ends_no_node() {
+        let folder = std::env::temp_dir().join(format!("virtlab-two-keys-{}", std::process::id()));
+        let mut node = node(&folder);
+        for (key, number) in [(1, 1), (2, 2), (3, 2)] {
+            node.hear(Peer(1), put(key, number)).unwrap();
+        }
+        let is_kept = |key: u64| folder.join(format!("{key:016x}")).exists();
+        while !(1..=3).all(is_kept) {
+            let fd = node.shelf.fd().unwrap();
+            let ready = poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::from(5_000u16)).unwrap();
+            assert_eq!(ready, 1, "the disk does nothing more");
+            while let Some(done) = node.shelf.done().unwrap() {
+                node.complete(done.wanted, done.content).unwrap();
+            }
+        }
+        drop(node);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

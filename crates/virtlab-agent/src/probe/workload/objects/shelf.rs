@@ -209,7 +209,7 @@ pub fn left(folder: &Path, wiped: bool) -> anyhow::Result<Vec<(Key, Object)>> {
 /// At work on files.
 struct Writer {
     folder: PathBuf,
-    open: BTreeMap<Version, (File, PathBuf)>,
+    open: BTreeMap<(Key, Version), (File, PathBuf)>,
     /// Of each key, what its file holds.
     newest: BTreeMap<Key, Version>,
 }
@@ -235,10 +235,10 @@ impl Writer {
                 codec::record(object.context("an object came without its record")?, &mut octets);
                 octets.extend_from_slice(content.as_ref().map_or(&[][..], Content::octets));
                 file.write_all(&octets).context("cannot write an object")?;
-                self.open.insert(version, (file, path));
+                self.open.insert((key, version), (file, path));
             }
             Kind::Flush => {
-                if let Some((file, path)) = self.open.remove(&version) {
+                if let Some((file, path)) = self.open.remove(&(key, version)) {
                     file.sync_all().context("cannot flush an object")?;
                     if self.newest.get(&key).is_some_and(|newest| *newest > version) {
                         fs::remove_file(&path).context("cannot remove an older object")?;

@@ -16,7 +16,7 @@ from virtlab.planner import plan_run
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "distributed-storage"
-AT_FULL_SIZE = ("published.yaml", "mix.yaml", "recovery.yaml", "lookup.yaml")
+AT_FULL_SIZE = ("published.yaml", "processors.yaml", "mix.yaml", "recovery.yaml", "lookup.yaml")
 GBIT = 10**9
 SCALE = 1000  # the source's data over those of recovery.yaml
 

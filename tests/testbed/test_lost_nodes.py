@@ -110,6 +110,21 @@ def test_no_answered_write_is_lost_at_whatever_moment_a_node_is_killed(number: i
     lost(store, op, after=f"{draw.randrange(1, 1100)} ms", heal=heal)
 
 
+def test_a_node_that_others_reach_at_two_addresses_is_refused() -> None:
+    plan = planned(4, f"copies: 2, {HASH}, {MEMORY}", f"{FILL}\n{LOAD}", timeline=losing("wipe_node"))
+    guests = dict(plan.world.guests)
+    for name, own in {
+        "h1.n1": [*guests["h1.n1"].vnics["eth0"].ip, "10.99.0.1/24"],
+        "h1.n2": ["10.99.0.2/24"],
+    }.items():
+        vnic = guests[name].vnics["eth0"].model_copy(update={"ip": tuple(own)})
+        guests[name] = guests[name].model_copy(update={"vnics": {"eth0": vnic}})
+    apart = plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+    reasons = [each.reason for each in Testbed().check(apart) if each.path == "services.depot.on"]
+    first = str(plan.world.guests["h1.n1"].vnics["eth0"].ip[0]).partition("/")[0]
+    assert reasons == [f"h1.n2 reaches h1.n1 at 10.99.0.1, and h1.n0 at {first}"]
+
+
 def test_what_of_a_loss_is_not_played_is_refused_with_its_cure() -> None:
     def refused(timeline: str, more: str = "") -> dict[str, str]:
         plan = planned(4, f"copies: 2, {HASH}, {MEMORY}{more}", f"{FILL}\n{LOAD}", timeline=timeline)

@@ -18,8 +18,9 @@ from tests.contract.test_backend_contract import Kept, Watcher
 from tests.theory.simulated import parsed, values_of
 from tests.theory.test_simulated_requests import MS, held, times
 
-from virtlab.plan import Trial
+from virtlab.plan import Guest, Trial
 from virtlab.simulator import Simulator
+from virtlab.simulator.pools import may_use
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 from virtlab.simulator.without_effect import without_effect
 
@@ -223,3 +224,10 @@ def test_what_works_in_no_pool_fares_as_before() -> None:
     assert means == {}, "nothing is sampled of guests that share nothing"
     pooled, _ = played(world(1, role, cpus=1))
     assert np.abs(times(alone[0]) - times(pooled[0])).max() < 100, "a pool of one guest is its quota"
+
+
+def test_a_machine_of_which_the_file_says_no_vcpus_has_one() -> None:
+    """As on the testbed: its share is of that, whatever its servers' threads are."""
+    machine, namespace = (Guest(platform=platform, host="h", vnics={}) for platform in ("qemu", "namespace"))
+    assert (may_use(machine, 2), may_use(namespace, 2)) == (1.0, 2.0)
+    assert may_use(machine.model_copy(update={"vcpus": 4}), 2) == 4.0

@@ -392,6 +392,17 @@ def test_a_wait_for_a_recovery_before_which_nothing_is_lost_is_refused() -> None
     assert [one.partition(";")[0] for one in refused(values)] == [line]
 
 
+def test_a_long_timeline_before_a_loss_is_followed_to_its_end() -> None:
+    values = lost("wipe_node", {})
+    before = values["timeline"][2]["after"]
+    for number in range(2000):
+        step = {"id": f"s{number}", "do": "wait", "for_ns": MS, "after": before}
+        values["timeline"].append(step)
+        before = {"event": f"s{number}.done"}
+    values["timeline"][2]["after"] = before
+    assert not any("waits for nothing" in line for line in refused(values))
+
+
 def test_all_roles_reach_a_peer_at_one_address() -> None:
     values = world(4)
     for number, guest in enumerate(values["world"]["guests"].values(), 1):

@@ -49,8 +49,9 @@ def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: 
             raise ExperimentError(
                 "--quantity", f"'{path}' is not a quantity of these datasets", did_you_mean(path, known)
             )
-    gathered: dict[_Key, list[Point]] = {}
-    heads: dict[_Key, tuple[str, str, str, str, Mapping[str, str], str]] = {}
+    kinds = _kinds(ordered)
+    gathered: dict[tuple[_Key, str], list[Point]] = {}
+    heads: dict[tuple[_Key, str], tuple[str, str, str, str, Mapping[str, str], str]] = {}
     for one in ordered:
         for each in one.quantities:
             if paths and each.path not in paths:
@@ -58,8 +59,12 @@ def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: 
             for measured in each.measured:
                 found = mean_interval(measured.values, level=level, metric=each.path, unit=each.unit)
                 if found is not None:
-                    key = _key(each.path, measured)
-                    heads.setdefault(key, heading(each, measured))
+                    setting = _key(each.path, measured)
+                    kind = measured.share_of if len(kinds[setting]) > 1 else ""
+                    path, title, unit, better, levels, links = heading(each, measured)
+                    title = f"{title} of {kind}" if kind else title
+                    key = setting, kind
+                    heads.setdefault(key, (path, title, unit, better, levels, links))
                     gathered.setdefault(key, []).append(Point(one.name, one.created, found))
     if not gathered:
         raise ExperimentError("trend", "no dataset has a value", "name datasets with good runs")
@@ -68,6 +73,16 @@ def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: 
         Series(*heads[key], tuple(points), tuple(_steps(points, (1 - level) / max(1, searched))))
         for key, points in gathered.items()
     ]
+
+
+def _kinds(baselines: Sequence[Baseline]) -> dict[_Key, set[str]]:
+    """What the values of a setting are shares of; two of them are two series."""
+    found: dict[_Key, set[str]] = {}
+    for one in baselines:
+        for each in one.quantities:
+            for measured in each.measured:
+                found.setdefault(_key(each.path, measured), set()).update({measured.share_of} - {""})
+    return found
 
 
 def _key(path: str, measured: Measured) -> _Key:

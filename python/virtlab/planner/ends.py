@@ -42,11 +42,18 @@ def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
     """(from, to) of a role; None when it has no two ends or they share no IP version that it may use."""
     if role.from_ is None or role.to is None:
         return None
-    guests = plan.world.guests
-    if role.from_ not in guests or role.to not in guests:
-        return None
-    source, target = guests[role.from_], guests[role.to]
     wanted = VERSIONS.get(str(role.parameters.get("family")))
+    return ends_between(plan, role.from_, role.to, role.workload, wanted)
+
+
+def ends_between(
+    plan: Plan, near: str, other: str, workload: str, wanted: int | None = None
+) -> tuple[RoleEnd, RoleEnd] | None:
+    """(near, other) of two guests for a workload; None when they share no IP version, or not the `wanted` one."""
+    guests = plan.world.guests
+    if near not in guests or other not in guests:
+        return None
+    source, target = guests[near], guests[other]
     best: tuple[int, RoleEnd, RoleEnd] | None = None
     for name, vnic, own in interfaces(source):
         for far_name, far_vnic, far in interfaces(target):
@@ -57,19 +64,19 @@ def role_ends(plan: Plan, role: Role) -> tuple[RoleEnd, RoleEnd] | None:
             if best is None or rank < best[0]:
                 best = (
                     rank,
-                    RoleEnd(role.from_, name, vnic.mac, vnic.mtu_bytes, own),
-                    RoleEnd(role.to, far_name, far_vnic.mac, far_vnic.mtu_bytes, far),
+                    RoleEnd(near, name, vnic.mac, vnic.mtu_bytes, own),
+                    RoleEnd(other, far_name, far_vnic.mac, far_vnic.mtu_bytes, far),
                 )
     if best is not None:
         return best[1], best[2]
-    if wanted is None and source.vnics and target.vnics and below_ip(role.workload):
+    if wanted is None and source.vnics and target.vnics and below_ip(workload):
         (name, vnic), (far_name, far_vnic) = (
             next(iter(source.vnics.items())),
             next(iter(target.vnics.items())),
         )
         return (
-            RoleEnd(role.from_, name, vnic.mac, vnic.mtu_bytes, None),
-            RoleEnd(role.to, far_name, far_vnic.mac, far_vnic.mtu_bytes, None),
+            RoleEnd(near, name, vnic.mac, vnic.mtu_bytes, None),
+            RoleEnd(other, far_name, far_vnic.mac, far_vnic.mtu_bytes, None),
         )
     return None
 

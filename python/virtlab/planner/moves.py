@@ -117,9 +117,9 @@ def _needless(own: Sequence[Action]) -> dict[str, set[str]]:
     return found
 
 
-def over_before(plan: Plan, action: Action) -> set[str]:
-    """Actions that are over whenever one begins, or never begin."""
-    return _over_before(action, {each.id: each for each in plan.timeline}, {}, {})
+def over_before(plan: Plan, action: Action, known: dict[str, set[str]] | None = None) -> set[str]:
+    """Actions that are over whenever one begins, or never begin; `known` keeps what was found out of a Plan's others."""
+    return _over_before(action, {each.id: each for each in plan.timeline}, {}, {} if known is None else known)
 
 
 def _over_before(
@@ -131,19 +131,27 @@ def _over_before(
     """Actions that are over whenever one begins, or never begin; `known`: those of others, where they were looked for
     before.
     """
-    if action.id in known or action.after is None:
-        return known.get(action.id, set())
-    known[action.id] = set()  # what waits for itself never begins
-    each = []
-    for event in action.after.events():
-        name, _, what = event.rpartition(".")
-        over = {name} if what not in BEGINS else set()
-        if name in actions:
-            over |= _over_before(actions[name], actions, needless, known)
-        if what == FINISHED:
-            over |= needless.get(name, set())
-        each.append(over)
-    known[action.id] = set.intersection(*each) if action.after.any else set.union(*each)
+    if action.id in known:
+        return known[action.id]
+    waiting = [action]
+    while waiting:  # not by calls: a timeline may be longer than these can be deep
+        one = waiting[-1]
+        events = [] if one.after is None else [event.rpartition(".") for event in one.after.events()]
+        before = [actions[name] for name, _, _ in events if name in actions and name not in known]
+        if one.id not in known and before:
+            known[one.id] = set()  # what waits for itself never begins
+            waiting += before
+            continue
+        waiting.pop()
+        each = []
+        for name, _, what in events:
+            over = {name} if what not in BEGINS else set()
+            over |= known.get(name, set())
+            if what == FINISHED:
+                over |= needless.get(name, set())
+            each.append(over)
+        gathered = set.intersection if one.after is not None and one.after.any else set.union
+        known[one.id] = gathered(*each) if each else set()
     return known[action.id]
 
 

@@ -143,9 +143,9 @@ def calls_of(plan: Plan, name: str) -> list[tuple[str, Action, ServiceOperation]
     ]
 
 
-def comes_before(plan: Plan, first: Action, then: Action) -> bool:
-    """Whether an action begins before another in every run in which both do."""
-    if first.id in over_before(plan, then):
+def comes_before(plan: Plan, first: Action, then: Action, known: dict[str, set[str]]) -> bool:
+    """Whether an action begins before another in every run in which both do; `known` as in `over_before`."""
+    if first.id in over_before(plan, then, known):
         return True
     early, late = first.after or Trigger(all=("",)), then.after or Trigger(all=("",))
     return early.events() == late.events() and early.any == late.any and early.plus_ns < late.plus_ns
@@ -154,10 +154,11 @@ def comes_before(plan: Plan, first: Action, then: Action) -> bool:
 def _waits(plan: Plan, name: str) -> Iterator[Refusal]:
     """Waits until a store has recovered that end at once, since nothing was lost before them."""
     lost = [action for _, action, operation in calls_of(plan, name) if operation.ends]
+    known: dict[str, set[str]] = {}
     for position, action in enumerate(plan.timeline):
         service, _, progress = str(action.until.call if action.until is not None else "").partition(".")
         if service == name and progress in STORE.progresses:
-            if not all(comes_before(plan, action, loss) for loss in lost):
+            if not all(comes_before(plan, action, loss, known) for loss in lost):
                 continue
             reason = f"no node of '{name}' is lost before it, so that it waits for nothing"
             cure = f"call {' or '.join(op for op, each in STORE.operations.items() if each.ends)} before it, or remove it"

@@ -146,7 +146,9 @@ def write(
     compression: str = "zstd",
 ) -> dict[str, NDArray[Any]]:
     """Writes blocks, in order, as one Parquet file; returns its columns."""
-    merged = dict(blocks[0]) if len(blocks) == 1 else _joined(schema, blocks)
+    merged = (
+        {name: blocks[0][name] for name in schema.columns} if len(blocks) == 1 else _joined(schema, blocks)
+    )
     if compression == "zstd" and 0 < len(next(iter(merged.values()))) <= small_parquet.MOST_ROWS:
         small_parquet.write(path, schema, merged)
         return merged

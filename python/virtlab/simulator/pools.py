@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
@@ -242,8 +242,8 @@ def _of_guests(
         of_host = {} if host is None else {"host_cpu_share": float(host)}
         working_in = [name for name in pool.guests if name in worked]
         for name in working_in:
-            may_use = _may_use(plan.world.guests[name], worked[name], pool.cpus)
-            metrics = {"cpu": 1.0, "cpu_share": may_use, **of_host}
+            own_share = may_use(plan.world.guests[name], pool.cpus)
+            metrics = {"cpu": 1.0, "cpu_share": own_share, **of_host}
             own = [places[name]]
             moving = {"arrivals": own} if name in moves(plan) else {}
             yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}
@@ -253,9 +253,11 @@ def _of_guests(
             yield {"entity": pool.path, "guests": mine, "pools": [place], "metrics": metrics}
 
 
-def _may_use(guest: Guest, vcpus: float, cpus: int) -> float:
+def may_use(guest: Guest, cpus: int) -> float:
     """What the share of a guest is of: of a machine its vCPUs, of any other guest the processors that it may use."""
-    return vcpus if guest.vcpus is not None else min(float(cpus), processors(guest) or float(cpus))
+    if "vcpus" in PLATFORMS[guest.platform].limits:
+        return float(guest.vcpus or 1)
+    return min(float(cpus), processors(guest) or float(cpus))
 
 
 def _of_hosts(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:

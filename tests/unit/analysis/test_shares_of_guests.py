@@ -8,6 +8,9 @@ import pytest
 from tests.unit.analysis.claims_specimen import rule, table_of
 
 from virtlab.analysis import RunTable
+from virtlab.analysis.shares import of_guests
+from virtlab.experiment import load_text
+from virtlab.planner import plan_run
 
 FACTORS = {"platform": ["namespace", "container", "qemu"], "load": ["1", "2", "3"]}
 SHARE, POOL = "guests.h1.app1.cpu_share.mean", "pools.h1.cores.cpu_share.mean"
@@ -78,3 +81,15 @@ def test_neither_their_average_nor_their_quotient_is_judged(claim: str) -> None:
         ).ruling
         == "holds"
     )
+
+
+def test_a_guest_of_an_unknown_platform_says_nothing() -> None:
+    experiment = load_text(
+        "version: 1\nname: two\nhosts: 2\ntopology: line\nrepeat: 2\n"
+        "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n"
+    )
+    plan = plan_run(experiment, next(iter(experiment.points())), 0)
+    first, second = plan.world.guests
+    other = plan.world.guests[first].model_copy(update={"platform": "vmware"})
+    world = plan.world.model_copy(update={"guests": {**plan.world.guests, first: other}})
+    assert of_guests(plan.model_copy(update={"world": world})) == {f"guests.{second}": "processors"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,3 +236,28 @@ def test_levels_of_several_factors_are_not_all_combined_where_a_key_is_missing()
     assert (
         sum("has no key 'gap.l0'" in line for line in error.value.lines()) == 2
     )  # one for each level of `pace`
+
+
+def test_a_reference_that_is_repeated_is_checked_once() -> None:
+    keys = ", ".join(f"k{number}: 1" for number in range(150))
+    levels = ", ".join(f"l{number}: *keys" for number in range(1, 150))
+    names = ", ".join(f"k{number}" for number in range(150))
+    factors = f"factors:\n  f: {{l0: &keys {{{keys}}}, {levels}}}\n  k: [{names}]"
+    text = TWO.replace("factors:", factors, 1).replace('"${pace.gap[which]}"', '"' + "${f[k]}" * 20_000 + '"')
+    before = time.process_time()
+    with pytest.raises(ExperimentError):
+        load_text(text)
+    assert time.process_time() - before < 20  # each of them alone takes 20 ms
+
+
+def test_a_factor_that_names_a_key_of_its_own_level_has_one_level_in_both_places() -> None:
+    text = TWO.replace(
+        "pace: {slow: {gap: {one: 80 ms, two: null}}, fast: {gap: {one: 20 ms, two: 7 ms}}}\n  which: [one, two]",
+        "pace: {slow: {slow: 80 ms}, fast: {fast: 20 ms}}",
+    )
+    assert text != TWO
+    experiment = load_text(text.replace("${pace.gap[which]}", "${pace[pace]}"))
+    intervals = [
+        experiment.study(point).roles["probe"].parameters["interval_ns"] for point in experiment.points()
+    ]
+    assert set(intervals) == {80_000_000, 20_000_000}

@@ -76,8 +76,8 @@ def test_a_report_of_both_says_at_which_levels_guests_have_vcpus(gathered: dict[
         for one in gathered["mixed"].results
         if one.quantity.metric == "cpu_share"
     }
-    assert "vCPUs in some settings" in of["guests.h1.app"].by_goal
-    assert of["pools.h1.cores"].by_goal == ""
+    assert "vCPUs in some settings" in of["guests.h1.app"].qualifier
+    assert of["pools.h1.cores"].qualifier == ""
 
 
 def test_other_datasets_are_set_beside_but_for_such_shares(gathered: dict[str, Gathered]) -> None:

@@ -143,7 +143,7 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (
             lambda values: values["world"]["hosts"]["h2"].update(cpus=1),
             "timeline.go.to",
-            "h2 has its own",
+            "'cpus' gives processors to h2",
         ),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),

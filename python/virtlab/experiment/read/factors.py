@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
@@ -334,7 +334,10 @@ class _Named(NamedTuple):
     factor: str
 
 
-def _parted(reference: str) -> tuple[str, tuple[str | _Named, ...]]:
+_Key = tuple[str | _Named, ...]
+
+
+def _parted(reference: str) -> tuple[str, _Key]:
     """The factor that a reference names, and the steps from its level to the value.
 
     >>> _parted("cores.vcpus[platform]")
@@ -353,6 +356,9 @@ def factor_of(reference: str) -> str:
 
 def check_references(node: Node, path: str, factors: Mapping[str, Factor], mistakes: Mistakes) -> None:
     """Every reference below names a factor, and a key that all its levels have."""
+    known: dict[
+        tuple[str, _Key, bool], tuple[tuple[str, str], ...]
+    ] = {}  # a file may repeat a reference at will
     for where, leaf in node.walk(path):
         if not isinstance(leaf.value, str) or "${" not in leaf.value:
             continue
@@ -360,68 +366,65 @@ def check_references(node: Node, path: str, factors: Mapping[str, Factor], mista
             if match[1] is None:
                 continue
             name, key = _parted(match[1])
-            named = [name, *(step.factor for step in key if isinstance(step, _Named))]
-            unknown = [each for each in named if each not in factors]
-            for each in unknown:
-                cure = (
-                    nearest(each, factors)
-                    or f"write it under 'factors:' ({', '.join(factors) or 'it has no factors'})"
-                )
-                mistakes.add(
-                    Mistake(leaf.line, leaf.column, where, f"there is no factor '{shown(each)}'", cure)
-                )
-            if unknown:
-                continue
-            whole = match[0] == leaf.value.strip()
-            if key or not whole:  # every level can stand alone
-                for text, level in factors[name].levels.items():
-                    _check_level(name, text, level, key, factors, leaf, where, mistakes, whole=whole)
+            asked = (name, key, match[0] == leaf.value.strip())
+            if asked not in known:
+                known[asked] = tuple(_faults(name, key, factors, whole=asked[2]))
+            for what, cure in known[asked]:
+                mistakes.add(Mistake(leaf.line, leaf.column, where, what, cure))
 
 
-def _check_level(
-    factor: str,
-    text: str,
-    level: Node,
-    key: tuple[str | _Named, ...],
-    factors: Mapping[str, Factor],
-    leaf: Node,
-    where: str,
-    mistakes: Mistakes,
-    *,
-    whole: bool,
-) -> None:
-    for steps, value in _values(level, key, factors):
-        if value is None:
-            known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
-            what = f"level '{shown(text)}' of '{factor}' has no key '{shown('.'.join(steps))}'"
-            mistakes.add(Mistake(leaf.line, leaf.column, where, what, f"give it that key; its keys: {known}"))
-            return  # the first of them: levels of several factors have as many combinations as they have
-        if not whole and value.value is None:
-            what = f"level '{shown(text)}' of '{factor}' is nothing, which cannot stand inside text"
-            cure = "let the reference be the whole value, which is left out then"
-            mistakes.add(Mistake(leaf.line, leaf.column, where, what, cure))
-        elif not whole and isinstance(value.value, (dict, list)):
-            what = f"level '{shown(text)}' of '{factor}' has several values and cannot stand inside text"
-            mistakes.add(
-                Mistake(leaf.line, leaf.column, where, what, f"refer to one of them: '${{{factor}.KEY}}'")
-            )
+def _faults(name: str, key: _Key, factors: Mapping[str, Factor], *, whole: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with a reference, each with its cure; `whole` where it is all that its value says."""
+    named = [name, *(step.factor for step in key if isinstance(step, _Named))]
+    unknown = [each for each in named if each not in factors]
+    for each in unknown:
+        cure = (
+            nearest(each, factors)
+            or f"write it under 'factors:' ({', '.join(factors) or 'it has no factors'})"
+        )
+        yield f"there is no factor '{shown(each)}'", cure
+    if unknown or (whole and not key):  # every level can stand alone
+        return
+    for text, level in factors[name].levels.items():
+        for steps, value in _values(level, key, factors, {name: text}):
+            if value is None:
+                known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
+                what = f"level '{shown(text)}' of '{name}' has no key '{shown('.'.join(steps))}'"
+                yield what, f"give it that key; its keys: {known}"
+                break  # the first of them: levels of several factors have as many combinations as they have
+            if not whole and value.value is None:
+                what = f"level '{shown(text)}' of '{name}' is nothing, which cannot stand inside text"
+                yield what, "let the reference be the whole value, which is left out then"
+            elif not whole and isinstance(value.value, (dict, list)):
+                what = f"level '{shown(text)}' of '{name}' has several values and cannot stand inside text"
+                yield what, f"refer to one of them: '${{{name}.KEY}}'"
 
 
 def _values(
-    level: Node, key: tuple[str | _Named, ...], factors: Mapping[str, Factor]
+    level: Node, key: _Key, factors: Mapping[str, Factor], chosen: Levels
 ) -> Iterator[tuple[tuple[str, ...], Node | None]]:
-    """What a key leads to in a level, for all levels of the factors that name its steps; None where a step is missing."""
+    """What a key leads to in a level, for all levels of the factors that name its steps; None where a step is missing.
+
+    A factor has one level in a design point, so one that `chosen` has, or that names two steps, has the same in both.
+    """
     if not key:
         yield (), level
         return
     step, *rest = key
-    for name in factors[step.factor].levels if isinstance(step, _Named) else (step,):
+    for name in _names(step, factors, chosen):
         child = level.get(name)
         if child is None:
             yield (name,), None
-        else:
-            for steps, value in _values(child, tuple(rest), factors):
-                yield (name, *steps), value
+            continue
+        bound = {**chosen, step.factor: name} if isinstance(step, _Named) else chosen
+        for steps, value in _values(child, tuple(rest), factors, bound):
+            yield (name, *steps), value
+
+
+def _names(step: str | _Named, factors: Mapping[str, Factor], chosen: Levels) -> Iterable[str]:
+    if isinstance(step, str):
+        return (step,)
+    return (chosen[step.factor],) if step.factor in chosen else factors[step.factor].levels
 
 
 def _value_of(level: Node, key: tuple[str, ...]) -> Node | None:

@@ -47,11 +47,11 @@ class Quantity:
         return self.declared or METRICS[self.metric]
 
     @property
-    def by_goal(self) -> str:
-        """The goal as it stands behind a title, and that shares are of different things where they are."""
-        if self.mixed:
-            return " (of vCPUs in some settings, of processors in others)"
-        return f" ({self.goal})" if self.goal else ""
+    def qualifier(self) -> str:
+        """What follows a title: the goal of a search, and that shares are of different things where they are."""
+        mixed = "of vCPUs in some settings, of processors in others" if self.mixed else ""
+        said = "; ".join(each for each in (self.goal, mixed) if each)
+        return f" ({said})" if said else ""
 
     @property
     def path(self) -> str:

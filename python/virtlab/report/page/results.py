@@ -130,7 +130,9 @@ class _Results:
         about = [_about(groups, {figure.group for figure in plots}), self.data.world.wire.get(first.role)]
         return section(
             names.slug(f"results {key}"),
-            f"More on {key}" if several else f"{words[:1].upper()}{words[1:]} of {first.role}{first.by_goal}",
+            f"More on {key}"
+            if several
+            else f"{words[:1].upper()}{words[1:]} of {first.role}{first.qualifier}",
             short=f"{key}, more" if several else key,
             about=" ".join(part for part in about if part),
             figures=drawn(plots, self.pictures, _full_tab if several else _tab),

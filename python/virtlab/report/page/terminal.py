@@ -84,7 +84,7 @@ def _estimates(data: Gathered) -> Any:
             runs = plural(len(values), "run")
             constant.append(
                 Text(
-                    f"{result.quantity.path}{result.quantity.by_goal}: {shown.text(values[0])} in all of {runs}",
+                    f"{result.quantity.path}{result.quantity.qualifier}: {shown.text(values[0])} in all of {runs}",
                     style="dim",
                 )
             )

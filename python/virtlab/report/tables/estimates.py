@@ -33,7 +33,7 @@ def settings_table(data: Gathered, result: Result) -> Block:
         result.cells,
         name=names.slug(f"settings of {quantity.path}"),
         title=f"{quantity.statistic} per setting",
-        caption=f"{quantity.path}{quantity.by_goal}: mean of the runs' values with {level * 100:g} % interval"
+        caption=f"{quantity.path}{quantity.qualifier}: mean of the runs' values with {level * 100:g} % interval"
         + (f" ({method})" if method else ""),
         out=lambda one: not one.present,
     )
@@ -95,5 +95,5 @@ def values_table(data: Gathered, path: str, results: Sequence[Result]) -> Block:
         [runs[run] for run in sorted(runs)],
         name=names.of_metric("table", role, metric),
         title=f"values per run ({show_count(len(runs))})",
-        caption=f"{path}{results[0].quantity.by_goal}: every statistic of every valid run",
+        caption=f"{path}{results[0].quantity.qualifier}: every statistic of every valid run",
     )

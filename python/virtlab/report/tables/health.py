@@ -30,7 +30,7 @@ def health_table(results: Sequence[Result]) -> tuple[Block, int]:
 
     columns: list[Column[_Row]] = [
         text("what", lambda row: row[0].quantity.path),
-        Column("meaning", lambda row: f"{row[0].quantity.title}{row[0].quantity.by_goal}"),
+        Column("meaning", lambda row: f"{row[0].quantity.title}{row[0].quantity.qualifier}"),
         spread("smallest", 0.0),
         spread("median", 0.5),
         spread("largest", 1.0),

@@ -202,14 +202,11 @@ def _on_processors(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if guest.pool is not None:
         reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
         yield Refusal(f"{path}.guest", reason, "take 'pool' away from the guest that moves")
-    own = [
-        host for host in (guest.host, action.to) if host in plan.world.hosts and plan.world.hosts[host].cpus
-    ]
+    ends = {guest.host, str(action.to)} & plan.world.hosts.keys()
+    own = " and ".join(sorted(host for host in ends if plan.world.hosts[host].cpus))
     if own:
-        reason = (
-            f"its machines stay on processors of {guest.host}, and {' and '.join(map(str, own))} has its own"
-        )
-        yield Refusal(f"{path}.to", reason, "remove 'cpus' of both hosts, or run the file in the simulator")
+        reason = f"its machines stay on the processors of {guest.host}, and 'cpus' gives processors to {own}"
+        yield Refusal(f"{path}.to", reason, f"remove 'cpus' of {own}, or run the file in the simulator")
 
 
 def _asked_of_services(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

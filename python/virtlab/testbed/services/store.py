@@ -17,7 +17,7 @@ from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.clusters import towards
 from virtlab.planner.disks import is_folder
-from virtlab.planner.ends import interfaces, role_ends
+from virtlab.planner.ends import ends_between, interfaces, role_ends
 from virtlab.planner.stores import (
     asking,
     calls_of,
@@ -134,10 +134,11 @@ def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
     calls = [(f"{path}.op", action, operation) for path, action, operation in calls_of(plan, name)]
     lost = [call for call in calls if call[2].ends]
     healed = set()
+    known: dict[str, set[str]] = {}
     for path, action, operation in calls:
         if operation.ends:
             continue
-        if all(comes_before(plan, action, loss) for _, loss, _ in lost):
+        if all(comes_before(plan, action, loss, known) for _, loss, _ in lost):
             reason = (
                 f"no node of '{name}' is lost before it, and 'heal' does nothing for nodes that were cut off"
             )
@@ -164,11 +165,7 @@ def _several_addresses(plan: Plan, name: str, service: Service) -> Iterator[Refu
         return
     for guest in own:
         for other in own:
-            pair = (
-                None
-                if guest == other
-                else role_ends(plan, Role(workload=OBJECTS.name, **{"from": guest, "to": other}))
-            )
+            pair = None if guest == other else ends_between(plan, guest, other, OBJECTS.name)
             if pair is None or pair[1].address is None:
                 continue
             address = str(pair[1].address.ip)

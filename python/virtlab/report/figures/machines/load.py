@@ -50,7 +50,7 @@ def load_figures(data: Gathered, *, split: bool) -> list[Figure]:
             (names.by_load("frame loss", role), f"Frame loss rate of {role} by load", losses),
         ):
             if series:
-                goal = next((one.quantity.by_goal for one, _ in series if one.quantity.goal), "")
+                goal = next((one.quantity.qualifier for one, _ in series if one.quantity.goal), "")
                 found.append(_figure(plot, title + goal, series, role, data.design.factors, split=split))
     return found
 

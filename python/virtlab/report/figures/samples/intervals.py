@@ -51,7 +51,7 @@ def interval_figure(
     return Figure(
         name=plot,
         title=title_of(quantity.title or quantity.metric, quantity.role, quantity.statistic, x)
-        + quantity.by_goal,
+        + quantity.qualifier,
         subtitle=_subtitle(cells, stage.panels, has_published=bool(published)),
         alt=_alt(result, cells, x, shown),
         spec=stage.panels.arrange(layers, 300, 210),
@@ -226,7 +226,7 @@ def _subtitle(cells: Sequence[Cell], panels: Panels, *, has_published: bool) -> 
 
 
 def _alt(result: Result, cells: Sequence[Cell], x: str | None, shown: Display) -> str:
-    path = f"{result.quantity.path}{result.quantity.by_goal}"
+    path = f"{result.quantity.path}{result.quantity.qualifier}"
     if not cells:
         return f"No run has a value of {path}."
     middles = [(sum(cell.present) / len(cell.present), cell.point) for cell in cells]

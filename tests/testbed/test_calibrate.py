@@ -129,13 +129,16 @@ def test_a_simulated_path_takes_what_the_fit_says(measured: tuple[Calibrated, li
 
 
 def test_what_forwarding_costs_is_told_from_what_a_call_costs(
-    measured: tuple[Calibrated, list[RunRecord]],
+    measured: tuple[Calibrated, list[RunRecord]], tmp_path: Path
 ) -> None:
     calibrated, records = measured
+    costs = {one.name: one for one in calibrated.fit.costs}
+    if not costs["platform.namespace.bridge_ns"].value:  # other work hid it
+        calibrated, records = calibrated_in(tmp_path)
+        costs = {one.name: one for one in calibrated.fit.costs}
     floods = [record for record in records if "flood" in record.plan.roles]
     if len(floods) < len(SIZES) * len(FLOODS) or calibrated.residuals["period"][0] < len(floods):
         pytest.skip("this machine played too few floods to their end")
-    costs = {one.name: one for one in calibrated.fit.costs}
     for way in ("forward", "bridge"):
         each, byte = costs[f"platform.namespace.{way}_ns"], costs[f"platform.namespace.{way}_byte_ns"]
         assert each.seen

@@ -62,7 +62,9 @@ def test_the_active_server_of_a_cluster_moves_and_its_passive_one_goes_on_forwar
     resumed_ns = outcome.marks["go.finished"].t_ns
     # Half of the requests enter at the passive server, and all of them are answered, before the move and after it.
     assert len(set(columns["entry"])) == 2
-    assert set(columns["error"]) == {0}, "no request failed, and none was lost"
+    sent = columns["sent_ns"] >= 0  # one may be due at the instant at which the clients are stopped
+    assert set(columns["error"][sent]) == {0}, "no request failed, and none was lost"
+    assert (~sent).sum() <= 1
     assert (columns["intended_ns"] > resumed_ns).sum() > 50
     paused_ns = next(event.t_ns for event in sink.events if event.what == "go.paused")
     answered = np.sort(columns["finished_ns"])

@@ -40,6 +40,11 @@ def shares_of(records: Iterable[RunRecord], rows: Iterable[RunValue]) -> dict[in
     return found
 
 
+def of_one_thing(one: str, other: str) -> bool:
+    """Whether two shares are of the same thing, as far as it is known."""
+    return "" in (one, other) or one == other
+
+
 def kinds_of(shares: Shares, entity: str, metric: str) -> dict[int, str]:
     """What a metric of an entity is a share of, by design point; empty where it is no share of a guest."""
     return {point: of[entity] for point, of in shares.items() if entity in of} if metric == METRIC else {}

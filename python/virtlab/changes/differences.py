@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from virtlab.analysis.shares import of_one_thing
 from virtlab.changes.baseline import Baseline, Measured, Quantity, Setting, heading
 from virtlab.changes.margins import Margin, Margins
 from virtlab.errors import ExperimentError
@@ -152,7 +153,7 @@ def _matched(quantity: Quantity, other: Quantity | None, margin: Margin, notes: 
             )
             continue
         met |= {at for at, _ in alike}
-        if alike and "" not in (kinds := {old.share_of, alike[0][1].share_of}) and len(kinds) > 1:
+        if alike and not of_one_thing(old.share_of, alike[0][1].share_of):
             notes.append(
                 f"{quantity.path} at {words(old.levels)} is not compared: it was a share of {old.share_of}, "
                 f"now it is one of {alike[0][1].share_of}."

@@ -242,8 +242,8 @@ def _of_guests(
         of_host = {} if host is None else {"host_cpu_share": float(host)}
         working_in = [name for name in pool.guests if name in worked]
         for name in working_in:
-            own_share = may_use(plan.world.guests[name], pool.cpus)
-            metrics = {"cpu": 1.0, "cpu_share": own_share, **of_host}
+            whole = may_use(plan.world.guests[name], pool.cpus)
+            metrics = {"cpu": 1.0, "cpu_share": whole, **of_host}
             own = [places[name]]
             moving = {"arrivals": own} if name in moves(plan) else {}
             yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}

@@ -37,6 +37,12 @@ GUESTS = Kind(
     "[h1.p1, h2.p2]",
 )
 
+OF_PROCESSORS = {
+    f"{who}_{field}": f"{who}_{key}"
+    for who in ("node", PROXY)
+    for field, key in (("ns", "time"), ("byte_per_s", "rate"))
+}
+
 
 def _check(values: Values) -> list[tuple[str, str]]:
     found = []
@@ -56,9 +62,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("written_by", f"no guest is a proxy; name some in '{PROXIES}'"))
     if values.get(PROXIES) and not by_proxy:
         found.append((PROXIES, f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
-    for key in ("time", "rate"):
-        if not by_proxy and values.get(f"{PROXY}_{'ns' if key == 'time' else 'byte_per_s'}") is not None:
-            found.append((f"{PROXY}_{key}", f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
+    for field, key in OF_PROCESSORS.items():
+        if key.startswith(PROXY) and not by_proxy and values.get(field) is not None:
+            found.append((key, f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
     if values["ack"] == DISK and values.get("cache_bytes") is not None:
         found.append(("cache", f"copies are confirmed from the disk; write 'ack: {MEMORY}', or remove it"))
     if values["ack"] == MEMORY and values.get("cache_bytes") is None:
@@ -188,7 +194,7 @@ STORE = ServiceKind(
                 ("time", POSITIVE_DURATION, "ns", "processor time of a {who} for each message that it hears; absent: none"),
                 (
                     "rate", BYTE_RATE, "byte_per_s",
-                    "at which the processor of a {who} takes and gives what messages have in them; absent: in no time",
+                    "bytes per second at which the processor of a {who} handles the contents of messages; absent: no limit",
                 ),
             )
         ),

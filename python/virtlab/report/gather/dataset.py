@@ -258,9 +258,9 @@ def share_notes(table: RunTable, varying: Sequence[Factor]) -> list[str]:
     else:
         where = ["in some settings", "in others"]
     text = (
-        f"Guests are machines {where[0]} and have vCPUs; {where[1]} they are not, and what is comparable are threads of "
-        f"their servers. These are not compared as numbers of vCPUs: cpu_share of {', '.join(sorted(mixed))} is of vCPUs "
-        "or of processors, and no claim or comparison sets one against the other."
+        f"Guests are machines {where[0]} and have vCPUs; {where[1]} they are not, and threads of their servers take that "
+        f"place. These are not compared as numbers of vCPUs: cpu_share of {', '.join(sorted(mixed))} is a share of vCPUs "
+        "there and of processors here, and no claim or comparison sets one against the other."
     )
     return [text]
 

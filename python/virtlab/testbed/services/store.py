@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import MULTICAST, STORE
+from virtlab.catalogue.services.store import MULTICAST, OF_PROCESSORS, STORE
 from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
@@ -32,9 +32,6 @@ from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImple
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
 OF_SURVIVORS = ("beat_ns", "silence_ns")
-OF_PROCESSORS = {
-    "node_ns": "node_time", "node_byte_per_s": "node_rate", "proxy_ns": "proxy_time", "proxy_byte_per_s": "proxy_rate",
-}  # fmt: skip
 (RECOVERED,) = STORE.progresses  # which a node says on its output, too
 COPIES_MAX = 13  # of whose holders a message has room
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from virtlab.analysis.shares import of_one_thing
 from virtlab.errors import ExperimentError
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Factor, Pair, Quantity, Result, RunValue
@@ -126,19 +127,14 @@ def other_shares(data: Gathered, others: Sequence[Other]) -> list[str]:
                 same_levels({**data.design.conditions, **cell.point}, {**other.conditions, **their.point})
                 for cell in mine.cells
                 for their in one.cells
-                if not of_one_thing(cell, their)
+                if not of_one_thing(cell.share_of, their.share_of)
             ):
                 found.setdefault(other.label, set()).add(one.quantity.role)
     return [
-        f"cpu_share of {', '.join(sorted(guests))} in {label} is not set beside: in one it is of vCPUs, in the other of the "
-        "processors that a guest without vCPUs may use."
+        f"cpu_share of {', '.join(sorted(guests))} in {label} is not set beside ours: in one dataset it is a share of "
+        "vCPUs, in the other of the processors that a guest without vCPUs may use."
         for label, guests in found.items()
     ]
-
-
-def of_one_thing(one: Cell, other: Cell) -> bool:
-    """Whether two cells are shares of the same thing, as far as it is known."""
-    return "" in (one.share_of, other.share_of) or one.share_of == other.share_of
 
 
 def worth_drawing(data: Gathered) -> list[Comparison]:
@@ -171,7 +167,7 @@ def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: R
             for one in match.cells
             if one.present
             and same_levels(here, {**other.conditions, **one.point})
-            and of_one_thing(cell, one)
+            and of_one_thing(cell.share_of, one.share_of)
         ]
         if len(alike) > 1:
             names = {

@@ -201,7 +201,10 @@ def test_a_value_may_depend_on_two_factors_and_be_nothing_at_one_combination() -
     ("written", "told"),
     [
         ("${pace.gap[wich]}", "there is no factor 'wich'; did you mean 'which'?"),
-        ("${pace.gap[load]}", "level 'slow' of 'pace' has no key 'gap.0 kB'; give it that key"),
+        (
+            "${pace.gap[load]}",
+            "level 'slow' of 'pace' has no key 'gap.0 kB'; give it that key; its keys: one, two",
+        ),
         ("${pace[which]}", "level 'slow' of 'pace' has no key 'one'; give it that key; its keys: gap"),
         ("1${pace.gap[which]}", "level 'slow' of 'pace' is nothing, which cannot stand inside text"),
     ],

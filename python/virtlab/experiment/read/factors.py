@@ -388,7 +388,9 @@ def _faults(name: str, key: _Key, factors: Mapping[str, Factor], *, whole: bool)
     for text, level in factors[name].levels.items():
         for steps, value in _values(level, key, factors, {name: text}):
             if value is None:
-                known = ", ".join(level.value) if isinstance(level.value, dict) else "it has none"
+                holder = _value_of(level, steps[:-1])
+                has = holder.value if holder is not None else None
+                known = ", ".join(has) if isinstance(has, dict) else "it has none"
                 what = f"level '{shown(text)}' of '{name}' has no key '{shown('.'.join(steps))}'"
                 yield what, f"give it that key; its keys: {known}"
                 break  # the first of them: levels of several factors have as many combinations as they have

@@ -14,9 +14,11 @@ from virtlab.catalogue import PLATFORMS, SERVICES
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Ready, Service
 from virtlab.planner.check import mistakes
+from virtlab.planner.ends import ends_between
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed import refusals
 from virtlab.testbed.image.entry import beside, entry_point
+from virtlab.testbed.services import store
 from virtlab.testbed.services.output import LINE_MAX_BYTES, MOST_BYTES, Output
 from virtlab.testbed.services.service import services
 
@@ -39,6 +41,51 @@ def test_the_server_of_virtlab_writes_nothing_on_hosts_that_exist_already() -> N
         guest = GUEST.model_copy(update={"platform": name})
         found = list(services.of("demand_server").refusals("services.app", service, guest))
         assert [each.path for each in found] == (["services.app.write"] if platform.existing else [])
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_nodes_of_a_store_on_two_networks_are_looked_at_once_each(
+    alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[tuple[str, str]] = []
+
+    def between(plan: Plan, near: str, other: str, workload: str) -> Any:
+        looked.append((near, other))
+        return ends_between(plan, near, other, workload)
+
+    def guest(number: int) -> dict[str, Any]:
+        both = [f"10.0.0.{number + 1}/24", f"10.9.0.{number + 1}/24"]
+        vnic = {
+            "vswitch": "br",
+            "ip": both[1:] if alone and number == 2 else both,
+            "mac": f"02:00:00:00:00:{number:02x}",
+        }
+        return {"platform": "namespace", "host": "h", "vnics": {"eth0": vnic}}
+
+    nodes = [f"n{number}" for number in range(60)]
+    switches = {"br": {"kind": "linux_bridge", "host": "h"}}
+    world = {
+        "hosts": {"h": {}},
+        "vswitches": switches,
+        "guests": {node: guest(number) for number, node in enumerate(nodes)},
+    }
+    depot = {
+        "kind": "store",
+        "on": nodes,
+        "copies": 2,
+        "lookup": "elastic_hash",
+        "ack": "memory",
+        "cache_bytes": 9,
+    }
+    plan = Plan.model_validate({"world": world | {"services": {"depot": depot}}})
+    monkeypatch.setattr(store, "ends_between", between)
+    found = [
+        each.reason for each in services.of("store").of_world(plan, "depot", plan.world.services["depot"])
+    ]
+    if alone:
+        assert found == ["n2 reaches n0 at 10.9.0.1, and n1 at 10.0.0.1"]
+    else:
+        assert (found, len(looked)) == ([], len(nodes)), "not each from each other"
 
 
 def with_services(**found: dict[str, Any]) -> Any:

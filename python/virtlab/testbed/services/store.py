@@ -156,19 +156,26 @@ def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
 
 def _several_addresses(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     """Nodes and proxies that others know by different addresses: a peer is known by the one that it speaks from."""
-    known: dict[str, tuple[str, str]] = {}
     own = [guest for guest in guests_of(service) if guest in plan.world.guests]
     if not any(len([*interfaces(plan.world.guests[guest])]) > 1 for guest in own):
         return
+    alike: dict[
+        tuple[object, ...], list[str]
+    ] = {}  # guests of the same networks reach another at the same address
     for guest in own:
-        for other in own:
-            pair = None if guest == other else ends_between(plan, guest, other, OBJECTS.name)
-            if pair is None or pair[1].address is None:
+        networks = tuple(address.network for _, _, address in interfaces(plan.world.guests[guest]))
+        alike.setdefault(networks, []).append(guest)
+    for other in own:
+        known: tuple[str, str] | None = None
+        for guests in alike.values():
+            near = next((guest for guest in guests if guest != other), None)
+            pair = None if near is None else ends_between(plan, near, other, OBJECTS.name)
+            if near is None or pair is None or pair[1].address is None:
                 continue
             address = str(pair[1].address.ip)
-            first, before = known.setdefault(other, (guest, address))
-            if before != address:
-                reason = f"{guest} reaches {other} at {address}, and {first} at {before}"
+            known = known or (near, address)
+            if known[1] != address:
+                reason = f"{near} reaches {other} at {address}, and {known[0]} at {known[1]}"
                 yield Refusal(
                     f"services.{name}.on", reason, "put all nodes and proxies of a store on one network"
                 )

@@ -118,7 +118,7 @@ libfuzzer:  ## libFuzzer on frames, blocks, lines, requests of agents and messag
 
 # One process for each group of real worlds (tests/conftest.py): they wait more than they compute.
 unit:
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
 	$(BIN)/ruff format --check python tests benches tools

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import alone, required
+from tests import alone, required, turns
 
 from virtlab.testbed.build import idle
 
@@ -125,14 +125,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # a time limit begins with the turn
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
-    """A test that must be alone is, from its first fixture to its last."""
-    alone.begin(item)
-    try:
-        return (yield)
-    finally:
-        alone.end()
+    """A test has its turn from its first fixture to its last, and one that must be alone is."""
+    with turns.turn(undisturbed=item.get_closest_marker("undisturbed") is not None):
+        alone.begin(item)
+        try:
+            return (yield)
+        finally:
+            alone.end()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -25,7 +25,10 @@ from virtlab.results import Dataset, RunRecord
 from virtlab.simulator.profile import load_profile
 from virtlab.testbed import Testbed
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = [
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.undisturbed,
+]
 SHORT = {
     "count: 200": "count: 60", "count: 100": "count: 60", "minimum: 2, maximum: 2": "minimum: 1, maximum: 1",
     "minimum: 3, maximum: 3": "minimum: 1, maximum: 1", "100 ms}": "30 ms}",

@@ -22,6 +22,12 @@ on_demand = pytest.mark.skipif(
     os.environ.get(ASKED) != "1", reason="'make faults' breaks moves in every phase"
 )
 RATE_BIT_PER_S = 200_000_000
+# Clients go on until the timeline stops them, which is so long after the move ended: what they could do at most is more
+# than any run may last.
+RUN_NS = 550 * S
+ENDLESS_NS = 3600 * S
+INTERVAL_NS = 5_000_000  # between two requests
+PATIENCE_NS = 50 * S  # of a move that is to arrive: the most for which a guest may be out of our reach
 
 
 def three_hosts(**memory: int) -> dict[str, Any]:
@@ -38,7 +44,7 @@ def three_hosts(**memory: int) -> dict[str, Any]:
 def moving_plan(
     *,
     rate_byte_per_s: int = 30_000_000,
-    timeout_ns: int = 45 * S,
+    timeout_ns: int = PATIENCE_NS,
     world: dict[str, Any] | None = None,
     dirty: dict[str, int] | None = None,
     **move: Any,
@@ -62,10 +68,10 @@ def moving_plan(
         three_hosts() if world is None else world,
         source="c",
         target="v",
-        count=20_000,
+        count=ENDLESS_NS // INTERVAL_NS,
         timeline=timeline,
         windows={"measured": {"from": "load.started", "to": "end.done"}},
-        limits={"run_ns": 120 * S},
+        limits={"run_ns": RUN_NS},
     )
     return given if dirty is None else written_to(given, **dirty)
 
@@ -169,5 +175,5 @@ def on_and_on(*hosts: str, stays_ns: int = S, modes: Mapping[int, str] | None = 
             del action["downtime_limit_ns"]
     values["timeline"][2:2] = found
     settle["after"] = {"event": f"{before}.finished"}
-    values["limits"]["run_ns"] = 600 * S
+    values["limits"]["run_ns"] = 1700 * S
     return Plan.model_validate(values)

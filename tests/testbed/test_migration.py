@@ -45,7 +45,7 @@ def marks(outcome: Outcome) -> set[str]:
 
 
 def answered_ns(sink: worlds.MemorySink) -> Any:
-    columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
+    columns = sink.columns("probe", "rtt/1")
     return np.sort(columns["sent_ns"] + columns["rtt_ns"])
 
 
@@ -99,9 +99,7 @@ def test_what_a_machine_writes_while_it_moves_is_sent_again_and_its_own_count_go
     assert "go.finished" in outcome.marks
     events = {event.what: event.t_ns for event in sink.events}
     paused, resumed = events["go.paused"], events["go.resumed"]
-    rows = next(
-        columns for stream, schema, columns in sink.blocks if (stream, schema) == ("memory", "memory/1")
-    )
+    rows = sink.columns("memory", "memory/1")
     counted = sink.counters("stop")["memory/client", "written_pages"]
     assert rows["written_pages"].sum() == counted > 0
     # By our clock the interval in which it was paused is longer by the pause, in which nothing was written.
@@ -180,15 +178,7 @@ def test_rules_of_open_vswitch_name_the_port_at_the_destination_once_it_is_there
     resumed = next(event.t_ns for event in sink.events if event.what == "go.resumed")
     assert all(event.t_ns > resumed for event in events)
     assert len(events) in ({2, 3} if arp == "static" else {0})
-    arrived = np.sort(
-        np.concatenate(
-            [
-                columns["sent_ns"] + columns["rtt_ns"]
-                for stream, schema, columns in sink.blocks
-                if (stream, schema) == ("probe", "rtt/1")
-            ]
-        )
-    )
+    arrived = answered_ns(sink)
     there = max([resumed, *(event.t_ns for event in events)])
     assert (arrived > there).sum() > 50, "clients find it at the other host"
     answered = [columns for stream, schema, columns in sink.blocks if (stream, schema) == ("beside", "rtt/1")]

@@ -13,7 +13,16 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import RATE_BIT_PER_S, S, moving_plan, of_migration, on_and_on, played, three_hosts
+from migration_world import (
+    ENDLESS_NS,
+    RATE_BIT_PER_S,
+    S,
+    moving_plan,
+    of_migration,
+    on_and_on,
+    played,
+    three_hosts,
+)
 
 from virtlab.plan import Plan
 from virtlab.planner.copying import addressed
@@ -34,9 +43,9 @@ def with_disk(plan: Plan, kind: str | None, **disk: Any) -> Plan:
     values = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     values["world"]["guests"]["v"]["disk"] = {**DISK, **disk}
     values["roles"]["ask"] = {
-        "workload": "request_response", "from": "c", "to": "v", "duration_ns": 300 * S, "write_bytes": WRITE_BYTES,
+        "workload": "request_response", "from": "c", "to": "v", "duration_ns": ENDLESS_NS, "write_bytes": WRITE_BYTES,
         "write_mode": "fsync", "connections": 1, "threads": 1, "request_bytes": 64, "response_bytes": 64,
-        "timeout_ns": 30 * S, "backlog": 64, "full": "wait",
+        "timeout_ns": 300 * S, "backlog": 64, "full": "wait",
     }  # fmt: skip
     values["timeline"] = [
         {"id": "asking", "do": "start", "role": "ask"},
@@ -75,9 +84,7 @@ def check_every_write(sink: worlds.MemorySink, *, more: int = 0) -> None:
     assert writes > 100
     assert abs(come["disk_writes"] - writes) <= more
     assert abs(come["disk_written_bytes"] - writes * WRITE_BYTES) <= more * WRITE_BYTES
-    rows = next(
-        columns for stream, schema, columns in sink.blocks if (stream, schema) == ("ask", "response/1")
-    )
+    rows = sink.columns("ask", "response/1")
     assert (rows["error"] == 0).all(), "no request met a disk that was gone"
 
 

@@ -19,6 +19,7 @@ import process_world as processes
 import pytest
 import testbed_world as worlds
 from migration_world import (
+    PATIENCE_NS,
     S,
     allow_faults,
     moving_plan,
@@ -177,13 +178,13 @@ def test_a_source_that_dies_in_the_second_move_takes_the_only_guest_along() -> N
     assert not [event for event in sink.events if event.what == "go1.resumed"], "it runs at no other host"
 
 
-def trying_again(*, first: str, timeout_ns: int = 45 * S, onwards: bool = False) -> Plan:
+def trying_again(*, first: str, timeout_ns: int = PATIENCE_NS, onwards: bool = False) -> Plan:
     """A slow move to h2 that something ends, and another try, and from there on to h3."""
     values = moving_plan(rate_byte_per_s=5_000_000, timeout_ns=timeout_ns).model_dump(
         mode="json", by_alias=True, exclude_defaults=True
     )
     go, settle = values["timeline"][1:3]
-    quick = {**go, "bandwidth_byte_per_s": 80_000_000, "timeout_ns": 45 * S}
+    quick = {**go, "bandwidth_byte_per_s": 80_000_000, "timeout_ns": PATIENCE_NS}
     again = {**quick, "id": "again", "after": {"event": f"go.{first}", "plus_ns": S}}
     on = {**quick, "id": "on", "to": "h3", "after": {"event": "again.finished", "plus_ns": 2 * S}}
     values["timeline"][2:2] = [again, on] if onwards else [again]
@@ -194,7 +195,7 @@ def trying_again(*, first: str, timeout_ns: int = 45 * S, onwards: bool = False)
 @pytest.mark.parametrize("first", [pytest.param("failed", marks=on_demand), "cancelled"])
 def test_a_move_is_tried_again_after_it_has_failed(first: str) -> None:
     plan = trying_again(
-        first=first, timeout_ns=(45 if first == "failed" else 3) * S, onwards=first == "failed"
+        first=first, timeout_ns=PATIENCE_NS if first == "failed" else 3 * S, onwards=first == "failed"
     )
     assert Testbed().check(plan) == []
 

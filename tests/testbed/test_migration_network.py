@@ -15,6 +15,7 @@ import process_world as processes
 import pytest
 import testbed_world as worlds
 from migration_world import (
+    PATIENCE_NS,
     RATE_BIT_PER_S,
     S,
     allow_faults,
@@ -225,7 +226,7 @@ def test_a_machine_whose_destination_dies_in_the_switch_over_runs_on_where_it_wa
         (there,) = processes.named(b"-incoming")
         os.kill(there, signal.SIGKILL)
 
-    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=20 * S)
+    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=PATIENCE_NS)
     sink, outcome = played(plan, worlds.ActingSink(kill, at="go.started", later_s=2.0))
     assert {name for name in outcome.marks if name.startswith("go.")} == {"go.started", "go.failed"}
     numbers, at_ns = answers(sink)
@@ -239,7 +240,7 @@ def test_a_machine_whose_source_dies_in_the_switch_over_runs_nowhere() -> None:
         (here,) = set(processes.named(b"qemu-system-x86_64")) - {there}
         os.kill(here, signal.SIGKILL)
 
-    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=20 * S)
+    plan = over_links(downtime_limit_ns=60 * S, timeout_ns=PATIENCE_NS)
     sink = worlds.ActingSink(kill, at="go.started", later_s=2.0)
     with Testbed().open(plan, worlds.Patient()) as session:
         failed = list(session.run(Trial("t0", 1), sink).reasons)
@@ -318,7 +319,7 @@ def test_a_machine_in_post_copy_is_recovered_over_a_new_connection_where_that_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     allow_faults(monkeypatch)
-    plan = in_post_copy(timeout_ns=45 * S, recover_after_ns=S // 2)
+    plan = in_post_copy(timeout_ns=PATIENCE_NS, recover_after_ns=S // 2)
 
     def interrupt() -> None:
         cut()

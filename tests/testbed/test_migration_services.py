@@ -37,10 +37,10 @@ services:
     ready: {line: "1"}
 roles:
   clients: {workload: request_response, from: h3.clients, to: app, passive_share: 50 %, rate: 50 request/s, connections: 32,
-            timeout: 20 s, duration: 60 s}
+            timeout: 60 s, duration: 3600 s}
 timeline:
   - {id: load, do: start, role: clients}
-  - {id: go, do: migrate, guest: h1.app, to: h2, bandwidth: 30 MB/s, timeout: 40 s, after: load.started + 1 s}
+  - {id: go, do: migrate, guest: h1.app, to: h2, bandwidth: 30 MB/s, timeout: 50 s, after: load.started + 1 s}
   - {id: settle, do: wait, for: 2 s, after: go.finished}
   - {id: end, do: stop, role: clients, after: settle.done}
 windows: {measured: {from: load.started, to: end.done}}

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from virtlab.plan import Columns, Event, Plan
 from virtlab.testbed.build.machine import findings
 
@@ -42,6 +44,11 @@ class MemorySink:
             for name, kind, columns in self.blocks
             if (name, kind) == (stream, schema)
         )
+
+    def columns(self, stream: str, schema: str) -> Columns:
+        """All rows of a schema from a stream: a stream of more than 256 KiB comes in several blocks."""
+        kept = [columns for name, kind, columns in self.blocks if (name, kind) == (stream, schema)]
+        return {name: np.concatenate([each[name] for each in kept]) for name in kept[0]}
 
     def counters(self, mark: str) -> dict[tuple[str, str], int]:
         """(entity, counter) -> value at a mark."""

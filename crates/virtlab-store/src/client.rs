@@ -128,14 +128,14 @@ impl Client {
     /// A message comes.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         match message {
-            Message::Led(attempt, outcome) => self.end(now, attempt, outcome),
+            Message::Led(attempt, _, outcome) => self.end(now, attempt, outcome),
             other => self.coordinator.handle(now, from, other),
         }
         self.ended(now);
     }
 
     fn ended(&mut self, now: Nanos) {
-        while let Some((attempt, outcome)) = self.coordinator.ended() {
+        while let Some((attempt, _, outcome)) = self.coordinator.ended() {
             self.end(now, attempt, outcome);
         }
     }

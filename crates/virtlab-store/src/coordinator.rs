@@ -119,7 +119,7 @@ pub struct Coordinator {
     led: BTreeMap<Attempt, Box<Led>>,
     alarms: Alarms<Attempt>,
     outputs: VecDeque<Output>,
-    ended: VecDeque<(Attempt, Outcome)>,
+    ended: VecDeque<(Attempt, Key, Outcome)>,
 }
 
 impl Coordinator {
@@ -172,7 +172,7 @@ impl Coordinator {
 
     fn end(&mut self, attempt: Attempt, led: &Led, outcome: Outcome) {
         self.alarms.forget(attempt, led.noted);
-        self.ended.push_back((attempt, outcome));
+        self.ended.push_back((attempt, led.key, outcome));
     }
 
     fn send(&mut self, to: Peer, message: Message) {
@@ -215,7 +215,7 @@ impl Coordinator {
     /// A node says something.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         let (Message::Found(attempt, _)
-        | Message::Content(attempt, _)
+        | Message::Content(attempt, ..)
         | Message::Kept { attempt, .. }
         | Message::Refused(attempt, _)) = message
         else {
@@ -224,7 +224,7 @@ impl Coordinator {
         let Some(mut led) = self.led.remove(&attempt) else { return };
         let outcome = match message {
             Message::Found(_, found) => self.found(now, attempt, &mut led, from, found),
-            Message::Content(_, object) => self.content(now, attempt, &mut led, from, object),
+            Message::Content(_, _, object) => self.content(now, attempt, &mut led, from, object),
             Message::Kept { version, whole, .. } => self.kept(&mut led, from, version, whole),
             Message::Refused(_, version) => Some(Outcome::Superseded(version.max(led.version))),
             _ => None,
@@ -414,7 +414,7 @@ impl Coordinator {
     }
 
     /// An attempt that has ended.
-    pub fn ended(&mut self) -> Option<(Attempt, Outcome)> {
+    pub fn ended(&mut self) -> Option<(Attempt, Key, Outcome)> {
         self.ended.pop_front()
     }
 }

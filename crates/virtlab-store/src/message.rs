@@ -78,7 +78,7 @@ pub enum Message {
     /// A client's attempt, for a proxy or a primary to lead.
     Lead(Attempt, Key, Task, Version),
     /// How it ended.
-    Led(Attempt, Outcome),
+    Led(Attempt, Key, Outcome),
     /// Who holds the key? `all`: those who do not, too, say so. `version`: of the write that asks.
     Find {
         /// Which attempt asks.
@@ -95,7 +95,7 @@ pub enum Message {
     /// Send the content of this or a later version.
     Fetch(Attempt, Key, Version),
     /// Here it is; `None`: no such version.
-    Content(Attempt, Option<Object>),
+    Content(Attempt, Key, Option<Object>),
     /// Keep this.
     Put {
         /// Which attempt puts.
@@ -151,9 +151,9 @@ impl Message {
         HEAD_BYTES
             + match self {
                 Self::Lead(_, _, Task::Write { bytes, .. }, _) => *bytes,
-                Self::Led(_, Outcome::Done { bytes, .. }) => *bytes,
+                Self::Led(_, _, Outcome::Done { bytes, .. }) => *bytes,
                 Self::Found(_, found) => about(&found.object),
-                Self::Content(_, Some(object)) | Self::Pulled(_, _, Some(object)) => whole(object),
+                Self::Content(_, _, Some(object)) | Self::Pulled(_, _, Some(object)) => whole(object),
                 Self::Put { object, .. } => whole(object),
                 Self::Listed { objects, .. } => OBJECT_BYTES * objects.len() as u64,
                 _ => 0,

@@ -239,7 +239,7 @@ impl Node {
             Message::Find { attempt, key, all, version } => self.find(from, attempt, key, all, version),
             Message::Fetch(attempt, key, version) => {
                 let object = self.shelf.latest(key).filter(|object| object.version >= version).cloned();
-                self.read(from, key, object.as_ref(), Message::Content(attempt, object.clone()));
+                self.read(from, key, object.as_ref(), Message::Content(attempt, key, object.clone()));
             }
             Message::Put { attempt, key, object, incarnation } => {
                 self.put(now, from, attempt, key, object, incarnation);

@@ -42,8 +42,8 @@ impl Proxy {
 
     /// What its driver must do next.
     pub fn output(&mut self) -> Option<Output> {
-        if let Some((attempt, outcome)) = self.coordinator.ended() {
-            return Some(Output::Send(To::Peer(attempt.client), Message::Led(attempt, outcome)));
+        if let Some((attempt, key, outcome)) = self.coordinator.ended() {
+            return Some(Output::Send(To::Peer(attempt.client), Message::Led(attempt, key, outcome)));
         }
         self.coordinator.output()
     }

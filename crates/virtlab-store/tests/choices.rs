@@ -340,7 +340,7 @@ fn no_version_and_no_number_of_an_attempt_ends_a_client() {
     let last = Version { stamp: u64::MAX, writer: proxy, number: u64::MAX };
     for number in [u32::MAX, 0] {
         let attempt = Attempt { client: me, operation: 0, number };
-        client.handle(Nanos(2), proxy, Message::Led(attempt, Outcome::Superseded(last)));
+        client.handle(Nanos(2), proxy, Message::Led(attempt, Key(1), Outcome::Superseded(last)));
     }
     client.wake(Nanos(2) + policy.question);
     let attempts: Vec<u32> = std::iter::from_fn(|| client.output())

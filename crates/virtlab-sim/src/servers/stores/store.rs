@@ -358,9 +358,9 @@ impl Store {
         let (attempt, seeks) = match message {
             Message::Find { attempt, .. } | Message::Found(attempt, _) => (attempt, true),
             Message::Lead(attempt, ..)
-            | Message::Led(attempt, _)
+            | Message::Led(attempt, ..)
             | Message::Fetch(attempt, ..)
-            | Message::Content(attempt, _)
+            | Message::Content(attempt, ..)
             | Message::Put { attempt, .. }
             | Message::Kept { attempt, .. }
             | Message::Refused(attempt, _) => (attempt, false),

@@ -162,8 +162,8 @@ pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
             };
             head(1).attempt(*attempt).word(key.0).byte(kind).word(content).version(*version).before(bytes)
         }
-        Message::Led(attempt, outcome) => {
-            let head = head(2).attempt(*attempt);
+        Message::Led(attempt, key, outcome) => {
+            let head = head(2).attempt(*attempt).word(key.0);
             match *outcome {
                 Outcome::Done { version, bytes, content } => {
                     head.byte(0).version(version).word(content).before(bytes)
@@ -187,7 +187,9 @@ pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
         Message::Fetch(attempt, key, version) => {
             head(5).attempt(*attempt).word(key.0).version(*version).before(0)
         }
-        Message::Content(attempt, object) => head(6).attempt(*attempt).with(object.as_ref(), true),
+        Message::Content(attempt, key, object) => {
+            head(6).attempt(*attempt).word(key.0).with(object.as_ref(), true)
+        }
         Message::Put { attempt, key, object, incarnation } => {
             let head = head(7).attempt(*attempt).word(key.0);
             let known = head.byte(incarnation.is_some()).half(incarnation.unwrap_or(0));
@@ -352,7 +354,7 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
             Message::Lead(attempt, key, task, version)
         }
         2 => {
-            let attempt = own.attempt()?;
+            let (attempt, key) = (own.attempt()?, own.key()?);
             let outcome = match own.byte()? {
                 0 => {
                     content_at = (length > 0).then_some(0);
@@ -364,7 +366,7 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
                 3 => Outcome::Failed(Failure::TimedOut),
                 _ => return None,
             };
-            Message::Led(attempt, outcome)
+            Message::Led(attempt, key, outcome)
         }
         3 => {
             let (attempt, key, all) = (own.attempt()?, own.key()?, own.truth()?);
@@ -379,7 +381,7 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
         5 => Message::Fetch(own.attempt()?, own.key()?, own.version()?),
         6 => {
             content_at = (length > 0).then_some(RECORD_BYTES);
-            Message::Content(own.attempt()?, object(true)?)
+            Message::Content(own.attempt()?, own.key()?, object(true)?)
         }
         7 => {
             let (attempt, key, known, incarnation) = (own.attempt()?, own.key()?, own.truth()?, own.half()?);
@@ -436,17 +438,17 @@ mod tests {
         vec![
             Message::Lead(attempt, key, Task::Read, seen),
             Message::Lead(attempt, key, Task::Write { bytes: 5, content: 8 }, seen),
-            Message::Led(attempt, Outcome::Done { version: seen, bytes: 5, content: 8 }),
-            Message::Led(attempt, Outcome::Missing),
-            Message::Led(attempt, Outcome::Superseded(seen)),
-            Message::Led(attempt, Outcome::Failed(Failure::TimedOut)),
+            Message::Led(attempt, key, Outcome::Done { version: seen, bytes: 5, content: 8 }),
+            Message::Led(attempt, key, Outcome::Missing),
+            Message::Led(attempt, key, Outcome::Superseded(seen)),
+            Message::Led(attempt, key, Outcome::Failed(Failure::TimedOut)),
             Message::Find { attempt, key, all: true, version: Some(seen) },
             Message::Find { attempt, key, all: false, version: None },
             Message::Found(attempt, found(None)),
             Message::Found(attempt, found(Some(object(70)))),
             Message::Fetch(attempt, key, seen),
-            Message::Content(attempt, None),
-            Message::Content(attempt, Some(object(5))),
+            Message::Content(attempt, key, None),
+            Message::Content(attempt, key, Some(object(5))),
             Message::Put { attempt, key, object: object(0), incarnation: None },
             Message::Put { attempt, key, object: object(5), incarnation: Some(7) },
             Message::Kept { attempt, version: seen, whole: false },

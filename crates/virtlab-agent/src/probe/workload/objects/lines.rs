@@ -10,7 +10,7 @@ use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use virtlab_load::parameters::Buffers;
@@ -31,6 +31,9 @@ const LOOK: Nanos = Nanos(100_000_000);
 /// Connections at one time: two of each peer that a message can name, since an older one may be over unseen.
 const LINES_MOST: usize = 2 * codec::PEERS_MOST;
 
+/// Addresses of which it is said that they are refused: anybody can make up more.
+const REFUSED_MOST: usize = 16;
+
 /// Where the peers of a store are.
 pub struct Places {
     /// This one.
@@ -49,19 +52,32 @@ pub struct Places {
 pub(super) struct Known {
     peers: Vec<IpAddr>,
     clients: BTreeMap<Peer, IpAddr>,
+    /// From where somebody spoke for another.
+    refused: BTreeSet<IpAddr>,
 }
 
 impl Known {
     /// Of nodes and proxies at these addresses.
     pub(super) fn new(peers: impl IntoIterator<Item = IpAddr>) -> Self {
-        Self { peers: peers.into_iter().map(|one| one.to_canonical()).collect(), clients: BTreeMap::new() }
+        Self { peers: peers.into_iter().map(|one| one.to_canonical()).collect(), ..Self::default() }
     }
 
-    /// Whether what came from an address can be of a peer.
+    /// Whether what came from an address can be of a peer; the output names each address once from which it can not.
     fn fits(&mut self, peer: Peer, from: IpAddr) -> bool {
         let from = from.to_canonical();
         let known = self.peers.get(peer.0 as usize).copied();
-        known.unwrap_or_else(|| *self.clients.entry(peer).or_insert(from)) == from
+        let known = known.unwrap_or_else(|| *self.clients.entry(peer).or_insert(from));
+        if let Some(line) = (known != from).then(|| self.refusal(peer, from, known)).flatten() {
+            eprintln!("{line}");
+        }
+        known == from
+    }
+
+    /// What is to be said of an address from which a message is refused, if it was not said before.
+    fn refusal(&mut self, peer: Peer, from: IpAddr, known: IpAddr) -> Option<String> {
+        let is_new = self.refused.len() < REFUSED_MOST && self.refused.insert(from);
+        let number = peer.0;
+        is_new.then(|| format!("messages from {from} are refused: peer {number} speaks from {known}"))
     }
 }
 
@@ -428,9 +444,9 @@ impl Lines {
         let (attempt, seeks) = match message {
             Message::Find { attempt, .. } | Message::Found(attempt, _) => (attempt, true),
             Message::Lead(attempt, ..)
-            | Message::Led(attempt, _)
+            | Message::Led(attempt, ..)
             | Message::Fetch(attempt, ..)
-            | Message::Content(attempt, _)
+            | Message::Content(attempt, ..)
             | Message::Put { attempt, .. }
             | Message::Kept { attempt, .. }
             | Message::Refused(attempt, _) => (attempt, false),
@@ -449,7 +465,7 @@ impl Lines {
 mod tests {
     use super::*;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    use virtlab_store::{Attempt, Outcome};
+    use virtlab_store::{Attempt, Key, Outcome};
 
     const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
@@ -457,7 +473,7 @@ mod tests {
     /// What one peer hears of what another says from an address; whether its connection stays.
     fn heard(known: &mut Known, from: IpAddr, peer: u32) -> (usize, bool) {
         let attempt = Attempt { client: Peer(peer), operation: 1, number: 0 };
-        let octets = codec::encode(Peer(peer), &Message::Led(attempt, Outcome::Missing));
+        let octets = codec::encode(Peer(peer), &Message::Led(attempt, Key(1), Outcome::Missing));
         let null = std::fs::File::open("/dev/null").unwrap();
         let (mut line, mut heard) = (Line::new(null.into(), from, None), VecDeque::new());
         let stays = line.take(&octets, known, &mut heard);
@@ -473,6 +489,21 @@ mod tests {
         assert_eq!(heard(&mut known, NEAR, 1), (0, false), "the node as that client");
         let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
         assert_eq!(heard(&mut known, mapped, 0), (1, true), "a socket of both versions says its address so");
+        assert!(known.refused.iter().eq([&NEAR, &FAR]), "of both the output tells");
+    }
+
+    #[test]
+    fn the_output_names_each_address_once_that_speaks_for_another() {
+        let mut known = Known::new([NEAR]);
+        let said = known.refusal(Peer(0), FAR, NEAR);
+        assert_eq!(
+            said.as_deref(),
+            Some("messages from 127.0.0.9 are refused: peer 0 speaks from 127.0.0.1")
+        );
+        assert_eq!(known.refusal(Peer(0), FAR, NEAR), None, "it was said");
+        let others = (0..255).map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+        let lines = others.filter_map(|from| known.refusal(Peer(0), from, NEAR)).count();
+        assert_eq!(lines, REFUSED_MOST - 1, "no guest fills a disk with made up addresses");
     }
 
     #[test]

@@ -315,7 +315,8 @@ impl Asking<'_> {
     }
 
     fn hear(&mut self, from: Peer, message: Message, content: Option<Content>) {
-        if let (Message::Content(attempt, _) | Message::Led(attempt, _), Some(content)) = (&message, content)
+        if let (Message::Content(attempt, ..) | Message::Led(attempt, ..), Some(content)) =
+            (&message, content)
             && let Some(open) = self.open.get_mut(&attempt.operation)
             && open.pick.deed == Deed::Read
         {

@@ -106,36 +106,39 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     Serving::new(machine, lines, shelf, loss).serve()
 }
 
+/// Which content: a peer may say one version of two keys.
+type Named = (Key, Version);
+
 /// Content that is not kept: on its way through here, or not taken yet.
 #[derive(Default)]
 struct Carried {
-    contents: BTreeMap<Version, Content>,
+    contents: BTreeMap<Named, Content>,
     /// Of attempts that this machine leads.
-    led: BTreeMap<Attempt, Version>,
+    led: BTreeMap<Attempt, Named>,
     /// Of attempts that have put something here, and had no answer yet.
-    put: BTreeMap<Attempt, Version>,
+    put: BTreeMap<Attempt, Named>,
     /// Those of attempts that have ended.
-    ended: Vec<Version>,
+    ended: Vec<Named>,
 }
 
 impl Carried {
     /// A message comes with content.
     fn take(&mut self, message: &Message, content: Option<Content>) {
-        let Some(version) = version_of(message) else { return };
+        let Some(named) = named_in(message) else { return };
         match message {
-            Message::Lead(attempt, ..) => drop(self.led.insert(*attempt, version)),
-            Message::Put { attempt, .. } => drop(self.put.insert(*attempt, version)),
+            Message::Lead(attempt, ..) => drop(self.led.insert(*attempt, named)),
+            Message::Put { attempt, .. } => drop(self.put.insert(*attempt, named)),
             _ => {}
         }
         if let Some(content) = content {
-            self.contents.insert(version, content);
+            self.contents.insert(named, content);
         }
     }
 
     /// A message goes. If it ends an attempt, that attempt's content stays until all outputs of this round are done.
     fn leave(&mut self, message: &Message) {
         let ended = match message {
-            Message::Led(attempt, _) => self.led.remove(attempt),
+            Message::Led(attempt, ..) => self.led.remove(attempt),
             Message::Kept { attempt, .. } | Message::Refused(attempt, _) => self.put.remove(attempt),
             _ => None,
         };
@@ -143,37 +146,37 @@ impl Carried {
     }
 
     /// What the disk is to have.
-    fn written(&mut self, version: Version) -> Option<Content> {
-        self.ended.push(version);
-        self.contents.get(&version).cloned()
+    fn written(&mut self, named: Named) -> Option<Content> {
+        self.ended.push(named);
+        self.contents.get(&named).cloned()
     }
 
-    /// A version is not on its way to the disk, or not any more: those that put it are answered, or will not be.
-    fn forget(&mut self, version: Version) {
-        while let Some((&attempt, _)) = self.put.iter().find(|(_, one)| **one == version) {
+    /// A content is not on its way to the disk, or not any more: those that put it are answered, or will not be.
+    fn forget(&mut self, named: Named) {
+        while let Some((&attempt, _)) = self.put.iter().find(|(_, one)| **one == named) {
             self.put.remove(&attempt);
         }
-        self.ended.push(version);
+        self.ended.push(named);
     }
 
     /// All is done that was wanted.
     fn settle(&mut self) {
-        for version in std::mem::take(&mut self.ended) {
-            if !self.led.values().chain(self.put.values()).any(|one| *one == version) {
-                self.contents.remove(&version);
+        for named in std::mem::take(&mut self.ended) {
+            if !self.led.values().chain(self.put.values()).any(|one| *one == named) {
+                self.contents.remove(&named);
             }
         }
     }
 }
 
-/// Of the content that goes with a message.
-fn version_of(message: &Message) -> Option<Version> {
+/// The content that goes with a message.
+fn named_in(message: &Message) -> Option<Named> {
     match message {
-        Message::Lead(_, _, Task::Write { .. }, version) => Some(*version),
-        Message::Led(_, Outcome::Done { version, bytes, .. }) if *bytes > 0 => Some(*version),
-        Message::Put { object, .. }
-        | Message::Content(_, Some(object))
-        | Message::Pulled(_, _, Some(object)) => Some(object.version),
+        Message::Lead(_, key, Task::Write { .. }, version) => Some((*key, *version)),
+        Message::Led(_, key, Outcome::Done { version, bytes, .. }) if *bytes > 0 => Some((*key, *version)),
+        Message::Put { key, object, .. }
+        | Message::Content(_, key, Some(object))
+        | Message::Pulled(_, key, Some(object)) => Some((*key, object.version)),
         _ => None,
     }
 }
@@ -255,13 +258,9 @@ impl Serving {
             Word::Audited(_) => return Ok(()),
         };
         self.carried.take(&message, content);
-        let passing = matches!(message, Message::Content(..)).then(|| version_of(&message)).flatten();
-        let kept = match &message {
-            Message::Put { key, object, .. } | Message::Pulled(_, key, Some(object)) => {
-                Some((*key, object.version))
-            }
-            _ => None,
-        };
+        let passing = matches!(message, Message::Content(..)).then(|| named_in(&message)).flatten();
+        let is_kept = matches!(message, Message::Put { .. } | Message::Pulled(..));
+        let kept = named_in(&message).filter(|_| is_kept);
         self.handle(from, message);
         self.settle(None)?;
         self.forget(kept);
@@ -283,22 +282,23 @@ impl Serving {
         if let Machine::Node(node) = &mut self.machine {
             node.complete(clock::raw(), wanted.id);
         }
-        self.settle(content.map(|content| (wanted.version, content)))?;
-        self.forget((wanted.kind == Kind::Flush).then_some((wanted.key, wanted.version)));
+        let named = (wanted.key, wanted.version);
+        self.settle(content.map(|content| (named, content)))?;
+        self.forget((wanted.kind == Kind::Flush).then_some(named));
         self.carried.settle();
         Ok(())
     }
 
     /// What a node did not take, or has on its disk, is carried no more.
-    fn forget(&mut self, kept: Option<(Key, Version)>) {
+    fn forget(&mut self, kept: Option<Named>) {
         let Machine::Node(node) = &self.machine else { return };
-        if let Some((_, version)) = kept.filter(|(key, version)| !node.awaits(*key, *version)) {
-            self.carried.forget(version);
+        if let Some(named) = kept.filter(|(key, version)| !node.awaits(*key, *version)) {
+            self.carried.forget(named);
         }
     }
 
     /// Does what the machine wants; with content that was just read.
-    fn settle(&mut self, read: Option<(Version, Content)>) -> anyhow::Result<()> {
+    fn settle(&mut self, read: Option<(Named, Content)>) -> anyhow::Result<()> {
         loop {
             let output = match &mut self.machine {
                 Machine::Node(node) => node.output(),
@@ -319,7 +319,8 @@ impl Serving {
                     }
                 }
                 Some(Output::Disk { id, kind, key, version, .. }) => {
-                    let content = (kind == Kind::Write).then(|| self.carried.written(version)).flatten();
+                    let content =
+                        (kind == Kind::Write).then(|| self.carried.written((key, version))).flatten();
                     let object = match &self.machine {
                         Machine::Node(node) => node.to_be_written(id).cloned(),
                         Machine::Proxy(_) => None,
@@ -342,14 +343,14 @@ impl Serving {
     }
 
     /// Says something with its content; without it, where that is here no more, that it is not here.
-    fn say(&mut self, to: Peer, message: Message, read: Option<&(Version, Content)>) {
-        let found = version_of(&message).and_then(|version| {
-            let read = read.filter(|(known, _)| *known == version).map(|(_, content)| content);
-            read.or_else(|| self.carried.contents.get(&version)).or_else(|| self.shelf.held(version)).cloned()
+    fn say(&mut self, to: Peer, message: Message, read: Option<&(Named, Content)>) {
+        let found = named_in(&message).and_then(|named| {
+            let read = read.filter(|(known, _)| *known == named).map(|(_, content)| content);
+            read.or_else(|| self.carried.contents.get(&named)).or_else(|| self.shelf.held(named)).cloned()
         });
         let message = match message {
-            Message::Content(attempt, Some(object)) if found.is_none() && object.bytes > 0 => {
-                Message::Content(attempt, None)
+            Message::Content(attempt, key, Some(object)) if found.is_none() && object.bytes > 0 => {
+                Message::Content(attempt, key, None)
             }
             Message::Pulled(round, key, Some(object)) if found.is_none() && object.bytes > 0 => {
                 Message::Pulled(round, key, None)
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn one_version_under_two_keys_that_wait_for_room_in_the_cache_ends_no_node() {
+    fn one_version_under_two_keys_that_wait_for_room_in_the_cache_is_kept_of_each() {
         let folder = std::env::temp_dir().join(format!("virtlab-two-keys-{}", std::process::id()));
         let mut node = node(&folder);
         for (key, number) in [(1, 1), (2, 2), (3, 2)] {
@@ -417,6 +418,10 @@ mod tests {
                 node.complete(done.wanted, done.content).unwrap();
             }
         }
+        let Machine::Node(kept) = &node.machine else { unreachable!("a node was made") };
+        let good: Vec<_> = kept.objects().map(|(key, one)| (key.0, node.shelf.is_good(key, one))).collect();
+        assert_eq!(good, [(1, true), (2, true), (3, true)], "each key has its own content");
+        assert!(node.carried.contents.is_empty(), "nothing is carried any more");
         drop(node);
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -59,7 +59,7 @@ enum Medium {
 pub struct Shelf {
     medium: Medium,
     /// Content that is not in a file.
-    held: BTreeMap<Version, Content>,
+    held: BTreeMap<(Key, Version), Content>,
     /// Requests that are under way.
     under_way: usize,
 }
@@ -108,15 +108,15 @@ impl Shelf {
         }
     }
 
-    /// The content of a version, if it is in memory.
-    pub fn held(&self, version: Version) -> Option<&Content> {
-        self.held.get(&version)
+    /// The content of a version of a key, if it is in memory.
+    pub fn held(&self, named: (Key, Version)) -> Option<&Content> {
+        self.held.get(&named)
     }
 
     /// Begins what the node wants; of a write, with the object and its content.
     pub fn begin(&mut self, wanted: Wanted, object: Option<Object>, content: Option<Content>) {
         if let (Kind::Write, Some(content)) = (wanted.kind, &content) {
-            self.held.insert(wanted.version, content.clone());
+            self.held.insert((wanted.key, wanted.version), content.clone());
         }
         self.under_way += 1;
         match &mut self.medium {
@@ -124,10 +124,10 @@ impl Shelf {
                 if wanted.kind == Kind::Flush {
                     let before = latest.get(&wanted.key).copied().filter(|before| *before != wanted.version);
                     if before.is_some_and(|before| before > wanted.version) {
-                        self.held.remove(&wanted.version);
+                        self.held.remove(&(wanted.key, wanted.version));
                     } else {
                         latest.insert(wanted.key, wanted.version);
-                        before.map(|before| self.held.remove(&before));
+                        before.map(|before| self.held.remove(&(wanted.key, before)));
                     }
                 }
                 done.push(Done { wanted, content: None });
@@ -166,7 +166,7 @@ impl Shelf {
         if let Some(done) = &done {
             self.under_way -= 1;
             if matches!((&self.medium, done.wanted.kind), (Medium::Files { .. }, Kind::Flush)) {
-                self.held.remove(&done.wanted.version);
+                self.held.remove(&(done.wanted.key, done.wanted.version));
             }
         }
         Ok(done)
@@ -177,7 +177,7 @@ impl Shelf {
         let good = |content: &Content| {
             content.octets().len() as u64 == object.bytes && is_content(key, object.content, content.octets())
         };
-        match (self.held.get(&object.version), &self.medium) {
+        match (self.held.get(&(key, object.version)), &self.medium) {
             (Some(content), _) => good(content),
             (None, Medium::Memory { .. }) => object.bytes == 0,
             (None, Medium::Files { folder, .. }) => match read(folder, key) {

@@ -22,13 +22,14 @@ pub enum Left {
 struct Kept {
     latest: Option<Object>,
     flushed: Option<Object>,
-    promised: Version,
 }
 
 /// The objects of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     kept: BTreeMap<Key, Kept>,
+    /// Apart, since every node promises something of every key that is written.
+    promised: BTreeMap<Key, Version>,
 }
 
 impl Shelf {
@@ -43,15 +44,14 @@ impl Shelf {
 
     /// Nothing earlier is taken any more.
     pub(crate) fn promise(&mut self, key: Key, version: Version) {
-        let promised = &mut self.kept.entry(key).or_default().promised;
+        let promised = self.promised.entry(key).or_default();
         *promised = version.max(*promised);
     }
 
     /// The later version for which one is refused, if there is such.
     pub(crate) fn against(&self, key: Key, version: Version) -> Option<Version> {
-        let kept = self.kept.get(&key)?;
-        let latest = kept.latest.as_ref().map(|object| object.version);
-        latest.into_iter().chain([kept.promised]).max().filter(|&other| other > version)
+        let latest = self.latest(key).map(|object| object.version);
+        latest.max(self.promised.get(&key).copied()).filter(|&other| other > version)
     }
 
     pub(crate) fn put(&mut self, key: Key, object: Object) {
@@ -71,11 +71,12 @@ impl Shelf {
             Left::All => return,
             Left::Flushed => {
                 for kept in self.kept.values_mut() {
-                    (kept.latest, kept.promised) = (kept.flushed.clone(), Version::default());
+                    kept.latest = kept.flushed.clone();
                 }
             }
             Left::Nothing => self.kept.clear(),
         }
+        self.promised.clear();
         self.kept.retain(|_, kept| kept.latest.is_some());
     }
 

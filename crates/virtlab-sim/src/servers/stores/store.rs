@@ -54,6 +54,8 @@ pub struct Store {
     first: usize,
     policy: Policy,
     peers: Vec<Peer>,
+    /// By guest: the node or proxy in it.
+    in_guests: Vec<Option<usize>>,
     /// By line: which end says what.
     outbox: Vec<VecDeque<(usize, Message)>>,
     thrown: Thrown,
@@ -66,11 +68,17 @@ impl Store {
     pub fn new(service: &str, first: usize, policy: Policy, peers: Vec<Peer>) -> Self {
         let lines = peers.len() * (peers.len() - 1) / 2;
         let outbox = vec![VecDeque::new(); lines];
+        let guests = peers.iter().map(|peer| peer.guest + 1).max().unwrap_or(0);
+        let mut in_guests = vec![None; guests];
+        for (place, peer) in peers.iter().enumerate().filter(|(_, peer)| peer.role.is_none()) {
+            in_guests[peer.guest].get_or_insert(place);
+        }
         Self {
             service: service.to_owned(),
             first,
             policy,
             peers,
+            in_guests,
             outbox,
             thrown: Thrown::default(),
             folders: Vec::new(),
@@ -95,7 +103,7 @@ impl Store {
 
     /// The node or proxy in a guest.
     pub fn in_guest(&self, guest: usize) -> Option<usize> {
-        self.peers.iter().position(|peer| peer.role.is_none() && peer.guest == guest)
+        self.in_guests.get(guest).copied().flatten()
     }
 
     /// A peer.

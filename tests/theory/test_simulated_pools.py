@@ -231,3 +231,20 @@ def test_a_machine_of_which_the_file_says_no_vcpus_has_one() -> None:
     machine, namespace = (Guest(platform=platform, host="h", vnics={}) for platform in ("qemu", "namespace"))
     assert (may_use(machine, 2), may_use(namespace, 2)) == (1.0, 2.0)
     assert may_use(machine.model_copy(update={"vcpus": 4}), 2) == 4.0
+
+
+@pytest.mark.parametrize("pool", [8, None])
+def test_threads_in_such_a_machine_take_turns_on_its_one_processor(pool: int | None) -> None:
+    """In a pool and outside, as on the testbed, where it boots with one; those of a namespace have one each."""
+    role = {"arrivals": None, "connections": 4, "threads": 4, "demand_distribution": "constant", "demand_ns": 10 * MS,
+            "duration_ns": 1000 * MS}  # fmt: skip
+    for platform, takes in (("qemu", 40 * MS), ("namespace", 10 * MS)):
+        (rows,), _ = played(world(1, role, cpus=pool, platform=platform))
+        assert np.median(times(rows)) == pytest.approx(takes, rel=0.01), platform
+
+
+def test_one_thread_in_such_a_machine_answers_as_one_in_a_namespace() -> None:
+    role = {"rate_per_s": 60, "threads": 1, "demand_ns": 10 * MS, "duration_ns": 5000 * MS}
+    (machine,), _ = played(world(1, role, cpus=None, platform="qemu"))
+    (namespace,), _ = played(world(1, role, cpus=None))
+    assert all(np.array_equal(machine[column], namespace[column]) for column in machine)

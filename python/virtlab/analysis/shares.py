@@ -24,7 +24,7 @@ Shares = Mapping[int, Mapping[str, str]]  # design point -> entity of a guest ->
 def of_guests(plan: Plan) -> dict[str, str]:
     """The guests of a Plan as entities, with what their `cpu_share` is of; those of an unknown platform are left out."""
     return {
-        f"guests.{name}": VCPUS if "vcpus" in PLATFORMS[guest.platform].limits else PROCESSORS
+        f"guests.{name}": PROCESSORS if PLATFORMS[guest.platform].vcpus(guest.vcpus) is None else VCPUS
         for name, guest in plan.world.guests.items()
         if guest.platform in PLATFORMS
     }

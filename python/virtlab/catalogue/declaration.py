@@ -242,6 +242,7 @@ BY_LINKS = Reset("all its vNICs down and up, routes and neighbours given back")
 
 MODEL_DISK = ("size", "medium", "write_cache", "rate", "latency")  # takes the time of a model
 FOLDER_DISK = ("size",)  # a folder in memory
+VCPUS = 1  # of a virtual machine whose file says nothing
 
 
 class Platform(NamedTuple):
@@ -286,6 +287,13 @@ class Platform(NamedTuple):
     def lacks_of_disk(self, said: Iterable[str]) -> list[str]:
         """Of what is said of a disk, what no disk of its guests can have."""
         return [key for key in said if key not in self.disk]
+
+    def vcpus(self, said: int | None) -> int | None:
+        """The virtual processors of a guest whose file says so many, or nothing; None where its guests have none.
+
+        Both arms and what judges them ask here, so that a machine of one file is the same machine in each.
+        """
+        return (said or VCPUS) if "vcpus" in self.limits else None
 
     @property
     def shares_kernel(self) -> bool:

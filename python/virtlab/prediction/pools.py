@@ -40,6 +40,7 @@ from virtlab.prediction.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator.pools import CONTENTION, IDLE, REQUEST, in_pool, sharing_processors, vcpus
 from virtlab.simulator.profile import Parameter, Profile
+from virtlab.simulator.shares import own_vcpus
 
 CROSSING = "platform.{}.crossing_ns"
 OF_ROLES = (("response_time", "mean"), ("response_time", "p95"), ("answer_rate", "mean"))
@@ -344,7 +345,9 @@ def _most(plans: Sequence[Plan]) -> dict[str, float]:
         for plan in plans
         for working in [vcpus(plan)]
         for each in sharing_processors(plan)
-        if (count := sum(plan.world.guests[name].vcpus or working.get(name, 0.0) for name in each.guests))
+        if (
+            count := sum(own_vcpus(plan.world.guests[name]) or working.get(name, 0.0) for name in each.guests)
+        )
     ]
     idle = IDLE_MOST * min(shares, default=1.0)
     return {

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS, WORKLOADS
+from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
 from virtlab.planner.moves import come, moves
 from virtlab.planner.weights import WEIGHT, weights
 from virtlab.simulator.services import as_simulated, works_itself
-from virtlab.simulator.shares import processors, quota
+from virtlab.simulator.shares import own_vcpus, processors, quota
 
 CONTENTION = "pool.contention_ratio"
 IDLE = "platform.{}.idle_vcpu_ratio"
@@ -119,7 +119,7 @@ def _vcpus(guest: Guest, threads: float) -> float:
     own = processors(guest)
     if own is None:
         return threads
-    return own if guest.vcpus is not None else min(own, threads)
+    return own if own_vcpus(guest) is not None else min(own, threads)
 
 
 def pools(plan: Plan) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def supplied(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], floa
         idle = sum(
             value(IDLE.format(plan.world.guests[name].platform)) * count
             for name in each.guests
-            if (count := plan.world.guests[name].vcpus or working_on.get(name))
+            if (count := own_vcpus(plan.world.guests[name]) or working_on.get(name))
         )
         turns = _turns(plan, each, value)
         beside = {
@@ -187,7 +187,7 @@ def _turns(plan: Plan, pool: Shared, value: Callable[[str], float]) -> dict[str,
     threads, guests, weighed = _threads(plan), plan.world.guests, weights(plan)
     shares = [
         {
-            "vcpus": guests[name].vcpus or int(threads[name]),
+            "vcpus": own_vcpus(guests[name]) or int(threads[name]),
             **quota(guests[name]),
             **({"weight": weighed[name] / WEIGHT} if name in weighed else {}),
         }
@@ -255,8 +255,8 @@ def _of_guests(
 
 def may_use(guest: Guest, cpus: int) -> float:
     """What the share of a guest is of: of a machine its vCPUs, of any other guest the processors that it may use."""
-    if "vcpus" in PLATFORMS[guest.platform].limits:
-        return float(guest.vcpus or 1)
+    if (own := own_vcpus(guest)) is not None:
+        return float(own)
     return min(float(cpus), processors(guest) or float(cpus))
 
 

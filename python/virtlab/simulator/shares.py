@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
 from virtlab.planner.clusters import asked
@@ -66,8 +66,14 @@ def processors(guest: Guest) -> float | None:
     >>> processors(machine), processors(machine.model_copy(update={"cpu_quota_ratio": 0.5}))
     (2.0, 0.5)
     """
-    given = [float(each) for each in (guest.vcpus, guest.cpu_quota_ratio) if each is not None]
+    given = [float(each) for each in (own_vcpus(guest), guest.cpu_quota_ratio) if each is not None]
     return min(given, default=None)
+
+
+def own_vcpus(guest: Guest) -> int | None:
+    """The virtual processors of a machine; None of a guest that has as many as threads work in it."""
+    platform = PLATFORMS.get(guest.platform)
+    return guest.vcpus if platform is None else platform.vcpus(guest.vcpus)
 
 
 def together(vnic: Vnic) -> dict[str, bool]:

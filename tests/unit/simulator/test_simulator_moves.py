@@ -278,6 +278,7 @@ def test_a_server_that_moves_answers_what_it_had_begun_after_its_pause() -> None
             "  - {id: end, do: stop, role: probe, after: settle.done}":
                 "  - {id: end, do: stop, role: probe, after: settle.done}\n"
                 "  - {id: asked, do: stop, role: ask, after: settle.done}",
+            "memory: 256 MB": "memory: 256 MB, vcpus: 4",
         },
     )  # fmt: skip
     _, sink = played(plan)

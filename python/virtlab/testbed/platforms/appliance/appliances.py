@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
+from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.image import find
@@ -172,7 +173,7 @@ class Appliances(Running):
         assert boots is not None
         cloud = find("cloud")
         accelerated = accelerator(kernel or (cloud.image if cloud is not None else Path("/")))
-        vcpus, memory_bytes = guest.vcpus or 1, guest.memory_bytes or recipe.memory_bytes
+        vcpus, memory_bytes = guest.vcpus or VCPUS, guest.memory_bytes or recipe.memory_bytes
         models = {own: vnic.model or DEFAULT_MODEL for own, vnic in guest.vnics.items()}
         argv = [
             PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc", *processor(accelerated),

@@ -20,6 +20,7 @@ from typing import Any
 from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
@@ -384,7 +385,7 @@ class Machines(Running):
             kernel=str(image.kernel.image) if image is not None else "",
             initramfs=str(image.initramfs) if image is not None else "",
             accelerator=accelerated,
-            vcpus=guest.vcpus or 1,
+            vcpus=guest.vcpus or VCPUS,
             memory_bytes=guest.memory_bytes
             or (
                 command.MEMORY_BYTES[image.kernel.flavour] if image is not None else command.DISK_MEMORY_BYTES

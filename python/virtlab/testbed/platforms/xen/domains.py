@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.agents.conversation import PROTOCOL
+from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
@@ -183,7 +184,7 @@ class Domains(Running):
         guest = self.plan.world.guests[name]
         return Domain(
             name=name,
-            vcpus=guest.vcpus or 1,
+            vcpus=guest.vcpus or VCPUS,
             memory_bytes=guest.memory_bytes or MEMORY_BYTES,
             macs=[vnic.mac for vnic in guest.vnics.values()],
         )

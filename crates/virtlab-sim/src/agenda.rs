@@ -213,11 +213,18 @@ impl Agenda {
         self.happened = if all { (u64::MAX, u64::MAX) } else { (0, 0) };
     }
 
+    /// The place of the event taken last is vacant where nothing has been planned since. Mostly something has.
+    #[inline]
     fn close(&mut self) {
-        if let Some(place) = self.open.take() {
-            self.replay(place, NEVER);
-            self.vacant.push(place);
+        if let Some(place) = self.open {
+            self.vacate(place);
         }
+    }
+
+    fn vacate(&mut self, place: usize) {
+        self.open = None;
+        self.replay(place, NEVER);
+        self.vacant.push(place);
     }
 
     #[inline]

@@ -27,6 +27,7 @@ impl Table {
     }
 
     /// The line towards `mac` that its static entry gives.
+    #[inline]
     pub(crate) fn fixed(&self, mac: Mac) -> Option<usize> {
         self.fixed.find(number(mac))
     }
@@ -70,6 +71,7 @@ struct Fixed {
 impl Fixed {
     const FREE: u64 = u64::MAX;
 
+    #[inline]
     fn place(&self, mac: u64) -> usize {
         // Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio.
         let bits = self.places.len().trailing_zeros();
@@ -94,6 +96,7 @@ impl Fixed {
         self.places[place] = (mac, line);
     }
 
+    #[inline]
     fn find(&self, mac: u64) -> Option<usize> {
         if self.count == 0 {
             return None;

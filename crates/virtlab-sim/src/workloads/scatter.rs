@@ -139,7 +139,8 @@ impl Workload for Scatter {
         let others = self.hosts.len() - 1;
         let host = &mut self.hosts[side];
         let step = if self.poisson { host.choice.below(others as u64) as usize } else { 0 };
-        let to = (side + 1 + step) % (others + 1);
+        let to = side + 1 + step;
+        let to = if to > others { to - others - 1 } else { to };
         if self.poisson {
             network.aim(host.socket, self.addresses[to]);
         }

@@ -431,11 +431,17 @@ impl World {
     }
 
     /// After something happened to a role: tells when it has finished.
+    #[inline]
     fn look(&mut self, role: usize) {
-        let playing = &mut self.roles[role];
-        if !playing.started || playing.told || !playing.workload.finished() {
-            return;
+        let playing = &self.roles[role];
+        if playing.started && !playing.told && playing.workload.finished() {
+            self.tell(role);
         }
+    }
+
+    #[cold]
+    fn tell(&mut self, role: usize) {
+        let playing = &mut self.roles[role];
         playing.told = true;
         if let Some(server) = playing.workload.server() {
             self.network.servers.cease(server);

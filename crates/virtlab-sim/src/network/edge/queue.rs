@@ -64,6 +64,12 @@ impl Queue {
         self.frames.is_empty()
     }
 
+    /// Whether nothing waits, and nothing has for a port at which others may wait.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        self.frames.is_empty() && self.ports.is_empty()
+    }
+
     pub fn len(&self) -> usize {
         self.frames.len()
     }

@@ -171,6 +171,12 @@ impl Nic {
         self.shared
     }
 
+    /// Whether a frame leaves it as it comes, whatever its length, and nothing waits that leaves before.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        self.bucket.is_none() && self.licence.is_none() && !self.shared && self.queue.is_clear()
+    }
+
     /// Whether a frame that comes is lost here.
     #[inline]
     pub fn misses(&mut self) -> bool {

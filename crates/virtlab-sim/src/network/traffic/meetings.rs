@@ -4,13 +4,45 @@
 //! to [`Fabric::meet`](virtlab_fabric::Fabric::meet) as it starts. What has come to a port is gathered before
 //! anybody reads a counter, and now and then, so that little waits.
 
+use crate::ip::{Cargo, HOPS, Message, Packet};
 use crate::network::frames::{Address, Carried, Outgoing};
 use crate::network::whole::Network;
 use crate::network::wire::ways::{MeetingWay, Way};
 use virtlab_fabric::{Mac, PortId};
 use virtlab_wire::Nanos;
+use virtlab_wire::ethernet::HEADER_BYTES;
 
 impl Network {
+    /// Sends a message that is one packet and only counted, where its vNIC lets it through at once and its way has no
+    /// events. False where that is not so: then nothing has happened, and [`Network::put_resolved`] has to ask what
+    /// is in its way; asked here, it would find nothing.
+    #[inline]
+    pub(super) fn send_straight(&mut self, socket: usize, message: &Message) -> bool {
+        let own = &self.sockets[socket];
+        let (nic, source, destination, way) = (own.nic, own.source, own.destination, own.way);
+        let whole_bytes = message.payload_bytes + own.transport_bytes;
+        let Some(to) = own.ip.filter(|_| own.counted && !own.raw) else { return false };
+        let straight = self.guests.neighbours.is_none() && self.edge.nics[nic].is_clear();
+        if !straight || whole_bytes == 0 {
+            return false;
+        }
+        let mut packet =
+            Packet { number: 0, to, hops_left: HOPS, tapped: false, body_bytes: whole_bytes, whole_bytes };
+        let bytes = packet.bytes();
+        if bytes > self.mtu_towards(nic, to) {
+            return false;
+        }
+        let way = match way {
+            Way::Meeting(way) => Some(self.wire.ways.meeting(way)),
+            Way::Changing => self.meeting(nic, source, (destination, Some(to))),
+            Way::Unknown | Way::Played | Way::Certain(_) => None,
+        };
+        let Some(way) = way else { return false };
+        packet.number = self.packets.number();
+        self.meet(nic, HEADER_BYTES + bytes, Cargo { message: *message, ip: Some(packet) }, &way);
+        true
+    }
+
     /// The way without events that a frame takes which leaves a vNIC now.
     #[inline]
     pub(super) fn meeting_of(&mut self, nic: usize, out: &Outgoing) -> Option<MeetingWay> {
@@ -38,12 +70,12 @@ impl Network {
 
     /// A frame leaves its vNIC for the end of such a way.
     #[inline]
-    pub(super) fn meet(&mut self, nic: usize, out: &Outgoing, way: &MeetingWay) {
+    pub(super) fn meet(&mut self, nic: usize, bytes: u32, cargo: Cargo, way: &MeetingWay) {
         let MeetingWay { at, meeting, to } = way;
-        self.edge.nics[nic].traffic.send(1, out.bytes);
+        self.edge.nics[nic].traffic.send(1, bytes);
         self.catch_up_before(*at);
-        let carried = Carried { cargo: out.cargo, counted: true, to: *to };
-        if self.wire.fabric.meet(meeting, out.bytes, Nanos(self.now_ns), carried) {
+        let carried = Carried { cargo, counted: true, to: *to };
+        if self.wire.fabric.meet(meeting, bytes, Nanos(self.now_ns), carried) {
             self.wire.ports.crowd(meeting.port.0);
         }
     }

@@ -167,7 +167,7 @@ impl Network {
             return self.pass_on(nic, out, self.now_ns);
         }
         if let Some(way) = self.meeting_of(nic, out) {
-            return self.meet(nic, out, &way);
+            return self.meet(nic, out.bytes, out.cargo, &way);
         }
         let port = &mut self.edge.nics[nic];
         if let Some(at) = port.port.filter(|_| port.is_shared()) {

@@ -42,9 +42,17 @@ impl Network {
 
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
+        self.find_way(socket);
+        if self.send_straight(socket, &message) {
+            return self.now_ns;
+        }
+        self.send_asking(socket, message)
+    }
+
+    /// The same, asking what may be in the way of each frame.
+    fn send_asking(&mut self, socket: usize, message: Message) -> u64 {
         let Socket { nic, source, destination, ip, raw, flows, counted, transport_bytes, .. } =
             self.sockets[socket];
-        self.find_way(socket);
         let number = self.packets.number();
         let Some(to) = ip.filter(|_| !raw) else {
             // What such a message says is its frame, FCS included.

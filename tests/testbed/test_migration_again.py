@@ -15,7 +15,7 @@ import numpy as np
 import process_world as processes
 import pytest
 import testbed_world as worlds
-from migration_world import S, of_migration, on_and_on, three_hosts
+from migration_world import S, of_migration, on_and_on, three_hosts, waiting_machine
 
 from virtlab.errors import GuestError
 from virtlab.plan import Event, Outcome, Plan, Trial
@@ -116,14 +116,36 @@ def test_a_machine_moves_there_and_on_to_a_third_host_and_back(arp: str) -> None
             # Who is back where it began can move again: a world takes several trials.
 
 
-def test_a_machine_moves_back_by_being_shut_down() -> None:
-    plan = on_and_on("h1", rate_byte_per_s=RATE_BYTE_PER_S, modes={1: "cold"})
-    with opened(plan) as session:
-        sink = worlds.MemorySink()
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two hosts with a processor each need two")
+def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host() -> None:
+    world = three_hosts()
+    for link in world["links"].values():
+        link["realise"] = "shaping"  # the soft switch would take a processor
+    for name in ("h1", "h2"):
+        world["hosts"][name] = {"cpus": 1}
+    with opened(on_and_on("h1", world=world, rate_byte_per_s=RATE_BYTE_PER_S, modes={1: "cold"})) as session:
+        objects = session.realised.objects
+        given = [objects[f"hosts.{name}"].applied["processors"] for name in ("h1", "h2")]
+        assert given[0] != given[1]
+        assert [objects[f"hosts.{name}"].read_back["v"]["processors"] for name in ("h1", "h2")] == given
+        there = waiting_machine()
+        (here,) = set(processes.named(b"qemu-system-x86_64")) - {there}
+        assert [may_run_on(here), may_run_on(there)] == given
+        sink = worlds.ActingSink(lambda: seen.append(may_run_on(there)), at="go.resumed")
+        seen: list[list[int]] = []
         outcome = played(session, sink)
         assert {"go.finished", "go1.finished"} <= outcome.marks.keys()
+        assert not [reason for reason in outcome.reasons if "processors" in reason]
+        (back,) = set(processes.named(b"qemu-system-x86_64")) - {here, there}
+        assert [*seen, may_run_on(back)] == [given[1], given[0]]
     assert {"go1.off", "go1.on"} <= {event.what for event in sink.events}
     assert len(of_migration(sink, "pause")) == 2
+
+
+def may_run_on(pid: int) -> list[int]:
+    """Processors of all threads of a process together."""
+    threads = [int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()]
+    return sorted(set[int]().union(*(os.sched_getaffinity(each) for each in threads)))
 
 
 def test_a_move_from_where_the_machine_never_came_is_no_move() -> None:

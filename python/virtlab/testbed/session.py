@@ -152,7 +152,7 @@ class TestbedSession:
         """Reads back where guests run that have processors. MachineError when something of one runs elsewhere."""
         confinement = self._guests.confinement
         if confinement is not None:
-            for wrong in confinement.look(self.leader.control):
+            for wrong in confinement.look_at_both(self.leader.control):
                 where, _, what = wrong.partition(": ")
                 raise MachineError(where, *what.split("; "))
             self._note_processors()

@@ -139,12 +139,6 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (on_disk("mirrored", mode="cold"), "timeline.go.disk", "write 'disk: shared'"),
         (on_disk("mirrored", mode="post_copy"), "timeline.go.disk", "which post-copy leaves first"),
         (guest(pool="h1.some"), "timeline.go.guest", "take 'pool' away"),
-        (lambda values: values["world"]["hosts"]["h1"].update(cpus=1), "timeline.go.to", "remove 'cpus'"),
-        (
-            lambda values: values["world"]["hosts"]["h2"].update(cpus=1),
-            "timeline.go.to",
-            "'cpus' gives processors to h2",
-        ),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),
         (

@@ -41,6 +41,7 @@ def test_hosts_have_processors_of_their_own_and_their_pools_are_among_those() ->
         guests={"h.x": [0], "h.y": [1, 2, 3], "k.z": [4, 5]},
         pools={"h.a": [0], "h.b": [1, 2, 3]},
         hosts={"h": [0, 1, 2, 3]},
+        at={"h": [1, 2, 3], "k": [4, 5]},
     )
 
 
@@ -155,6 +156,46 @@ def test_a_program_that_widened_its_mask_is_named() -> None:
     leader: Any = Answering(row(where["h.x"], 0, 1), row(where["h.y"], 2))
     (wrong,) = confined.look(leader)
     assert wrong.startswith("guests.h.x: sh may run on processors 0, 1, not only on 0; ")
+
+
+def moving() -> Confinement:
+    """A guest v moves from h to k, which have a processor each; w on h stays."""
+    platforms = {"v": "qemu", "w": "namespace"}
+    world = {
+        "hosts": {name: {"cpus": 1} for name in "hk"},
+        "guests": {name: {"platform": each, "host": "h", "vnics": {}} for name, each in platforms.items()},
+    }
+    go = {"id": "go", "do": "migrate", "guest": "v", "to": "k", "mode": "pre_copy"}
+    found = Plan.model_validate({"world": world, "timeline": [go]})
+    given = shares(found, range(2))
+    assert given is not None
+    return Confinement(found, lower(found, Machine()), given, {})
+
+
+def test_a_guest_that_moves_has_a_machine_on_the_processors_of_either_host() -> None:
+    confined = moving()
+    v, w = (confined.lowered.guests[name] for name in "vw")
+    leader: Any = Answering(row(v, 0), row(v, 1), row(w, 0))
+    assert confined.look_at_both(leader) == []
+    objects = confined.objects()
+    assert objects["hosts.h"].read_back == {"v": {"processors": [0]}, "w": {"processors": [0]}}
+    assert objects["hosts.k"].read_back == {"v": {"processors": [1]}}
+    assert "not told" in objects["hosts.k"].applied["use"]
+    assert confined.shared() == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ([(0,)], "none of its machines runs on processors 1 alone"),
+        ([(0,), (1,), (0, 1)], "sh may run on processors 0, 1, not only on 0 or on 1"),
+    ],
+)
+def test_a_machine_that_is_not_on_those_of_its_host_is_named(rows: list[tuple[int, ...]], wrong: str) -> None:
+    confined = moving()
+    v = confined.lowered.guests["v"]
+    leader: Any = Answering(*(row(v, *each) for each in rows))
+    assert [each.partition("; ")[0] for each in confined.look_at_both(leader)] == [f"guests.v: {wrong}"]
 
 
 def test_what_was_applied_and_read_back_of_a_pool_is_in_the_runs_record() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
 from virtlab.planner.clusters import ways
+from virtlab.planner.moves import moves
 from virtlab.planner.weights import weights
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
@@ -31,6 +32,7 @@ Processors = list[int]
 TOGETHER = "together:"  # begins what an agent calls guests that share processors, which is no network
 CURE_FEWER = "make them smaller, or use a machine with more processors"
 CURE_LINK = "make them smaller, or put clients and servers on one virtual switch without a link, so that none is needed"
+UNTOLD = "not told, and a guest's share is of the whole machine: both machines of a guest that moves are in one network"
 CURE_AWAKE = "write 'idle: sleep' and 'pin: none', or remove pools and 'cpus'"
 
 
@@ -41,6 +43,9 @@ class Shares:
     guests: Mapping[str, Processors] = field(default_factory=dict)
     pools: Mapping[str, Processors] = field(default_factory=dict)
     hosts: Mapping[str, Processors] = field(default_factory=dict)
+    at: Mapping[str, Processors] = field(
+        default_factory=dict
+    )  # host -> those of guests of no pool that are there
 
 
 def shares(plan: Plan, available: Sequence[int]) -> Shares | None:
@@ -83,7 +88,7 @@ def shares(plan: Plan, available: Sequence[int]) -> Shares | None:
         name: pools[guest.pool] if guest.pool is not None else outside.get(guest.host, rest)
         for name, guest in world.guests.items()
     }
-    return Shares(guests, pools, hosts)
+    return Shares(guests, pools, hosts, {name: outside.get(name, rest) for name in world.hosts})
 
 
 def wanted(plan: Plan) -> int:
@@ -150,11 +155,15 @@ class Confinement(Running):
     lowered: Lowered
     shares: Shares
     groups: Mapping[str, Mapping[str, str]]  # pools.NAME -> files of its control group, as read back
-    _seen: dict[str, set[int]] = field(default_factory=dict)  # guest -> those that some thread might run on
+    _seen: dict[str, set[frozenset[int]]] = field(
+        default_factory=dict
+    )  # guest -> sets that threads might run on
 
     def begin(self, control: Control) -> None:
         """Whatever is started in these networks from now on is confined. Virtual switches run where their host does."""
-        control.confine({self.lowered.guests[name]: cpus for name, cpus in self.shares.guests.items()})
+        control.confine(
+            {self.lowered.guests[name]: cpus for name, cpus in self.shares.guests.items()}, at=self.shares.at
+        )
         for name, vswitch in self.plan.world.vswitches.items():
             if vswitch.host in self.shares.hosts:
                 namespace = self.lowered.vswitches[name].namespace
@@ -170,12 +179,28 @@ class Confinement(Running):
             guest = names.get(namespace)
             if guest is None:
                 continue
-            self._seen.setdefault(guest, set()).update(cpus)
-            if not set(cpus) <= set(self.shares.guests[guest]):
-                has, own = _text(cpus), _text(self.shares.guests[guest])
+            self._seen.setdefault(guest, set()).add(frozenset(cpus))
+            places = self._places(guest)
+            if not any(set(cpus) <= set(place) for place in places):
+                has, own = _text(cpus), " or on ".join(map(_text, places))
                 what = f"{thread} may run on processors {has}, not only on {own}"
                 wrong.append(f"guests.{guest}: {what}; see what widens its mask (sched_setaffinity)")
         return wrong
+
+    def look_at_both(self, control: Control) -> list[str]:
+        """As `look`, while a machine at its first destination waits for each guest that moves: one runs at either host."""
+        wrong = self.look(control)
+        for guest, actions in moves(self.plan).items() if self.shares.guests else ():
+            for place in (self.shares.guests[guest], self.shares.at[str(actions[0].to)]):
+                if not any(seen <= set(place) for seen in self._seen.get(guest, ())):
+                    what = f"none of its machines runs on processors {_text(place)} alone"
+                    wrong.append(f"guests.{guest}: {what}; see what widens its mask (sched_setaffinity)")
+        return wrong
+
+    def _places(self, guest: str) -> list[Processors]:
+        """Where its threads may run: of a guest that moves its machine at each host runs on what is left there."""
+        there = [self.shares.at[str(action.to)] for action in moves(self.plan).get(guest, ())]
+        return [self.shares.guests[guest], *(place for place in there if place != self.shares.guests[guest])]
 
     def objects(self) -> dict[str, RealisedObject]:
         """Pools and hosts with processors as asked, applied and read back so far."""
@@ -193,11 +218,17 @@ class Confinement(Running):
             by = "sched_setaffinity" if pool.by == "affinity" else "control group"
             found[f"pools.{name}"] = RealisedObject(pool.model_dump(mode="json"), applied, read_back, by)
         for name, cpus in self.shares.hosts.items():
-            guests = [each for each, guest in self.plan.world.guests.items() if guest.host == name]
+            guests = [
+                each
+                for each, guest in self.plan.world.guests.items()
+                if name in {guest.host, *(action.to for action in moves(self.plan).get(each, ()))}
+            ]
             intended = {"cpus": self.plan.world.hosts[name].cpus}
             applied = {"processors": cpus, **self._beside(cpus, name)}
+            if name in ends_of_moves(self.plan):
+                applied["use"] = UNTOLD
             found[f"hosts.{name}"] = RealisedObject(
-                intended, applied, self._read_back(guests), "sched_setaffinity"
+                intended, applied, self._read_back(guests, within=cpus), "sched_setaffinity"
             )
         return found
 
@@ -211,8 +242,10 @@ class Confinement(Running):
         return {"beside": found} if found else {}
 
     def shared(self) -> list[list[Any]]:
-        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools."""
-        world = self.plan.world
+        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A host
+        that a guest leaves or comes to has no series, since both machines of the guest are in one network.
+        """
+        world, met = self.plan.world, ends_of_moves(self.plan)
         pools = [
             [f"{TOGETHER}pools.{name}", self._networks(of_pool=name), pool.cpus, world.hosts[pool.host].cpus]
             for name, pool in world.pools.items()
@@ -220,6 +253,7 @@ class Confinement(Running):
         hosts = [
             [f"{TOGETHER}hosts.{name}", self._networks(of_host=name), len(cpus)]
             for name, cpus in self.shares.hosts.items()
+            if name not in met
         ]
         return [*pools, *hosts]
 
@@ -231,9 +265,27 @@ class Confinement(Running):
             if guest.pool == of_pool or (of_host and guest.host == of_host)
         ]
 
-    def _read_back(self, guests: Sequence[str]) -> dict[str, Any]:
-        """The processors on which threads of these guests may run, by guest. One without a process has none."""
-        return {guest: {"processors": sorted(cpus)} for guest in guests if (cpus := self._seen.get(guest))}
+    def _read_back(self, guests: Sequence[str], within: Processors | None = None) -> dict[str, Any]:
+        """The processors on which threads of these guests may run, by guest. One without a process has none. `within`:
+        of a guest that moves those that are of this host.
+        """
+        moving, found = moves(self.plan), {}
+        for guest in guests:
+            sets = self._seen.get(guest, set())
+            if within is not None and guest in moving:
+                sets = {each for each in sets if each <= set(within)}
+            if cpus := set().union(*sets):
+                found[guest] = {"processors": sorted(cpus)}
+        return found
+
+
+def ends_of_moves(plan: Plan) -> set[str]:
+    """Hosts that a guest leaves or comes to."""
+    return {
+        host
+        for guest, actions in moves(plan).items()
+        for host in (plan.world.guests[guest].host, *(str(action.to) for action in actions))
+    }
 
 
 def _used(plan: Plan) -> set[str]:

@@ -105,6 +105,7 @@ class Control:
         self._confined: dict[
             str, list[int]
         ] = {}  # network of the world -> processors of what is started there
+        self._at: dict[str, list[int]] = {}  # host -> processors of what comes there from another one
         self._work_per_s: dict[int, int] = {}  # by the channel of the leader that measured it
         self.heard = at  # the channel whose words were handed out last
         self.open = True
@@ -129,9 +130,19 @@ class Control:
             self._write(frame, channel)
         return number
 
-    def confine(self, processors: Mapping[str, list[int]]) -> None:
-        """Whatever the world's leader starts in these networks from now on runs on these processors alone."""
+    def confine(
+        self, processors: Mapping[str, list[int]], *, at: Mapping[str, list[int]] | None = None
+    ) -> None:
+        """Whatever the world's leader starts in these networks from now on runs on these processors alone.
+
+        `at`: host -> processors of what comes there from another one.
+        """
         self._confined |= processors
+        self._at |= at or {}
+
+    def confined_at(self, host: str) -> list[int]:
+        """Processors of a machine that comes to this host; none: it may run on any."""
+        return self._at.get(host, [])
 
     def _begin(self, do: str, fields: Mapping[str, Any], leader: int) -> None:
         """Something is started on a channel: who speaks there, and behind it, from now on."""

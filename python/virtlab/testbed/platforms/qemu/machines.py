@@ -475,6 +475,8 @@ class Machines(Running):
         placed: dict[str, Any] = {"descriptors": descriptors, "cgroups": list(self.tasks.get(name, ()))}
         if leg.network is not None:
             placed["network"] = leg.network
+        if cpus := self.control.confined_at(str(action.to)):
+            placed["cpus"] = cpus
         there.uri = leg.copied.uri if leg.copied is not None else ""
         self.moving.destinations[name] = there
         try:

@@ -23,7 +23,8 @@ from typing import IO
 WAIT_S = 60.0  # the kernel's own clearing up, on a busy machine
 # When it is set all rounds are played, however long that takes, and as many as it says where that is more: `make kill`.
 EVERY_ROUND = "VIRTLAB_TEST_KILLS"
-ROUNDS = max(20, int(os.environ.get(EVERY_ROUND) or 0))
+# Otherwise a dozen: each pair of two worlds and three victims twice, each of four ways three times.
+ROUNDS = max(20, int(os.environ[EVERY_ROUND])) if os.environ.get(EVERY_ROUND) else 12
 TIMEOUT_S = max(600, 15 * ROUNDS)
 BUDGET_S = 20.0  # of machines that boot; `make kill` plays every round
 ROUNDS_MIN = 4

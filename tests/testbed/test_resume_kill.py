@@ -33,7 +33,7 @@ from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.results import Dataset, RunKey
 
-POINTS, REPETITIONS = 2, 12 * ROUNDS // 20
+POINTS, REPETITIONS = 2, 2 * ROUNDS // 3
 GONE_S = 60.0
 NAMESPACES = ("net", "mnt", "pid", "user")
 TEXT = f"""

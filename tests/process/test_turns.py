@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def player(kind: str, folder: Path) -> subprocess.Popen[str]:
-    """A process that asks for a turn, and keeps it until it is told to go."""
+def player(kind: str, folder: Path, *, within: bool = False) -> subprocess.Popen[str]:
+    """A process that asks for a turn, and keeps it until it is told to go; `within`: it is of a test that has one."""
     environment = {name: value for name, value in os.environ.items() if name != "VIRTLAB_TEST_TURN"}
+    if within:
+        environment["VIRTLAB_TEST_TURN"] = "1"
     process = subprocess.Popen(
         [sys.executable, "-c", PLAYER, kind],
         env=environment | {"PYTHONPATH": str(folder)},
@@ -73,3 +77,37 @@ def test_an_undisturbed_test_begins_when_the_others_have_ended_and_others_after_
     last = player("shared", folder)
     ends = int(ended(alone))
     assert int(ended(last).split()[0]) > ends
+
+
+def wait_until_nobody_may_begin(folder: Path) -> None:
+    """Until a process that waits for the others to end holds the lock that every process needs to begin."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with (folder / "turns.py").open() as door:
+            try:
+                fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+        time.sleep(0.01)
+    pytest.fail("an undisturbed test that waits lets others begin")
+
+
+def test_no_test_begins_while_an_undisturbed_one_waits(folder: Path) -> None:
+    first = player("shared", folder)
+    heard(first)
+    alone = player("undisturbed", folder)
+    wait_until_nobody_may_begin(folder)
+    second = player("shared", folder)
+    ended(first)
+    heard(alone)
+    ends = int(ended(alone))
+    assert int(ended(second).split()[0]) > ends
+
+
+def test_what_a_test_starts_has_the_turn_of_that_test(folder: Path) -> None:
+    first = player("shared", folder)
+    begins = int(heard(first))
+    inner = player("undisturbed", folder, within=True)
+    assert int(heard(inner)) > begins  # it began while the first goes on
+    ended(inner)
+    ended(first)

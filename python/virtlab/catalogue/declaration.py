@@ -291,7 +291,7 @@ class Platform(NamedTuple):
     def vcpus(self, said: int | None) -> int | None:
         """The virtual processors of a guest whose file says so many, or nothing; None where its guests have none.
 
-        Both arms and what judges them ask here, so that a machine of one file is the same machine in each.
+        The testbed boots as many (`VCPUS`), so that a machine of one file is the same machine on both arms.
         """
         return (said or VCPUS) if "vcpus" in self.limits else None
 

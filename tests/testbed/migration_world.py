@@ -14,7 +14,7 @@ import testbed_world as worlds
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner.copying import addressed
 from virtlab.testbed import Testbed
-from virtlab.testbed.build.moves import userfaults_missing
+from virtlab.testbed.build.moves import LONGEST_NS, userfaults_missing
 
 S = 1_000_000_000
 ASKED = "VIRTLAB_TEST_FAULTS"
@@ -26,8 +26,7 @@ RATE_BIT_PER_S = 200_000_000
 # than any run may last.
 RUN_NS = 550 * S
 ENDLESS_NS = 3600 * S
-INTERVAL_NS = 5_000_000  # between two requests
-PATIENCE_NS = 50 * S  # of a move that is to arrive: the most for which a guest may be out of our reach
+PATIENCE_NS = LONGEST_NS  # of a move that is to arrive: the most for which a guest may be out of our reach
 
 
 def three_hosts(**memory: int) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def moving_plan(
         three_hosts() if world is None else world,
         source="c",
         target="v",
-        count=ENDLESS_NS // INTERVAL_NS,
+        count=ENDLESS_NS // worlds.INTERVAL_NS,
         timeline=timeline,
         windows={"measured": {"from": "load.started", "to": "end.done"}},
         limits={"run_ns": RUN_NS},

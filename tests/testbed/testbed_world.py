@@ -95,6 +95,7 @@ class Patient:
 
 
 RATE = 100_000_000
+INTERVAL_NS = 5_000_000  # between two requests of an echo
 LATE_NS = 5_000_000_000  # until then a reply that a busy machine holds up is late and not lost
 
 
@@ -231,7 +232,7 @@ def echo_plan(
         "roles": {
             "probe": {
                 "workload": "rtt", "from": source, "to": target, "protocol": "icmp", "ip_packet_bytes": 1000,
-                "interval_ns": 5_000_000, "count": count, "timeout_ns": LATE_NS,
+                "interval_ns": INTERVAL_NS, "count": count, "timeout_ns": LATE_NS,
             }
         },
         "timeline": [{"id": "measure", "do": "run", "role": "probe"}],

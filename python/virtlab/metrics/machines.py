@@ -20,7 +20,8 @@ MACHINES = by_key(
     Metric(
         "host_cpu_share", "ratio", "lower",
         "Busy share of all processors of the host (its `cpus`, or those of the machine) that the processes of a guest, its "
-        "virtual machine with all threads, or all guests of a pool took; `cpu_share` is of those that they may use.",
+        "virtual machine with all threads, or all guests of a pool took; `cpu_share` is of those that they may use. "
+        "Absent of a guest that moves between hosts with other numbers of processors.",
         "/proc/PID/schedstat", _SAMPLED, "entity", "share of the host's CPUs",
     ),
     Metric(

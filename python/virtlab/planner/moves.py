@@ -230,6 +230,36 @@ def moved(plan: Plan, name: str, to: str) -> Plan:
     return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
 
 
+def left_by_pools(plan: Plan, host: str) -> int | None:
+    """How many of a host's own processors its pools leave to guests in none; None where it shares the machine's."""
+    cpus = plan.world.hosts[host].cpus
+    given = sum(pool.cpus for pool in plan.world.pools.values() if pool.host == host)
+    return None if cpus is None else cpus - given
+
+
+def cpus_of_hosts(plan: Plan, guest: str) -> set[int | None]:
+    """How many processors of their own the hosts have at which a guest is at some time."""
+    every = (plan.world.guests[guest].host, *destinations(plan, guest))
+    return {plan.world.hosts[host].cpus for host in every if host in plan.world.hosts}
+
+
+def on_processors(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    """A share of processors that no key gives to a guest that moves."""
+    guest = plan.world.guests[str(action.guest)]
+    if guest.pool is not None:
+        reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
+        yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")
+    ends = [host for host in (source_of(plan, action), str(action.to)) if host in plan.world.hosts]
+    left = {host: left_by_pools(plan, host) for host in ends}
+    if None in left.values() and any(count is not None for count in left.values()):
+        reason = "one of both hosts has processors of its own and the other has not"
+        yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")
+    for host, count in left.items():
+        if count is not None and count < 1:
+            reason = f"pools of {host} leave it no processor there"
+            yield Refusal(f"{path}.guest", reason, f"write more 'cpus' of {host}, or make its pools smaller")
+
+
 def no_destination(path: str, action: Action, plan: Plan) -> Refusal | None:
     """Why an action moves its guest nowhere; None where it names another host."""
     source, to = source_of(plan, action), action.to

@@ -47,6 +47,7 @@ from virtlab.planner.moves import (
     no_destination,
     no_such_disk,
     not_of_its_mode,
+    on_processors,
     source_of,
     vswitch_there,
     writers,
@@ -263,13 +264,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     if action.auto_converge and (serves := _served(plan, str(action.guest))) is not None:
         reason = f"the model slows what a guest writes, and not '{serves}', which it serves"
         yield Refusal(f"{path}.auto_converge", reason, "remove it, or run the file on the testbed")
-    if guest.pool is not None:
-        reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
-        yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")
-    cpus = [plan.world.hosts[host].cpus is None for host in (source_of(plan, action), str(action.to))]
-    if cpus[0] != cpus[1]:
-        reason = "one of both hosts has processors of its own and the other has not"
-        yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")
+    yield from on_processors(path, action, plan)
 
 
 def _served(plan: Plan, guest: str) -> str | None:

@@ -17,7 +17,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
-from virtlab.planner.moves import come, moves
+from virtlab.planner.moves import come, cpus_of_hosts, left_by_pools, moves
 from virtlab.planner.weights import WEIGHT, weights
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import own_vcpus, processors, quota
@@ -54,14 +54,14 @@ def sharing_processors(plan: Plan) -> list[Shared]:
 
 def _outside(plan: Plan) -> Iterator[Shared]:
     """Of each host with processors of its own what its pools leave to its guests in none."""
-    for name, host in plan.world.hosts.items():
+    for name in plan.world.hosts:
         guests = tuple(
             guest for guest, each in plan.world.guests.items() if each.host == name and each.pool is None
         )
         arrivals = tuple(come(plan, name))
-        if host.cpus is not None and (guests or arrivals):
-            given = sum(pool.cpus for pool in plan.world.pools.values() if pool.host == name)
-            yield Shared(f"hosts.{name}", name, host.cpus - given, guests, arrivals)
+        left = left_by_pools(plan, name)
+        if left is not None and (guests or arrivals):
+            yield Shared(f"hosts.{name}", name, left, guests, arrivals)
 
 
 def refusals_of_processors(plan: Plan) -> Iterator[Refusal]:
@@ -243,7 +243,9 @@ def _of_guests(
         working_in = [name for name in pool.guests if name in worked]
         for name in working_in:
             whole = may_use(plan.world.guests[name], pool.cpus)
-            metrics = {"cpu": 1.0, "cpu_share": whole, **of_host}
+            # Of hosts with other numbers of processors no one share is of the host where it is.
+            alike = len(cpus_of_hosts(plan, name)) == 1
+            metrics = {"cpu": 1.0, "cpu_share": whole, **(of_host if alike else {})}
             own = [places[name]]
             moving = {"arrivals": own} if name in moves(plan) else {}
             yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}

@@ -16,11 +16,12 @@ from virtlab.testbed import readback
 from virtlab.testbed.build import idle, networks, pinning
 from virtlab.testbed.build import world as build
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.pools import Confinement, shares
+from virtlab.testbed.build.pools import Confinement, MachineThere, shares
 from virtlab.testbed.build.ports import as_built
 from virtlab.testbed.build.routing import Routing, routers
 from virtlab.testbed.kinds.findings import Machine
 from virtlab.testbed.kinds.lowered import Lowered
+from virtlab.testbed.leader import threads
 from virtlab.testbed.leader.process import cpus_of_world, usable_cpus
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.priority import Priorities
@@ -144,15 +145,24 @@ class TestbedSession:
             what = f"hosts and pools have more processors than the {len(usable)} that are left for guests"
             raise MachineError("pools", what, "make them smaller")
         if own.guests:
-            confinement = Confinement(self.plan, self.lowered, own, self._groups.read_back)
+            confinement = Confinement(self.plan, self.lowered, own, self._groups.read_back, self._machines)
             confinement.begin(self.leader.control)
             self._guests.running.append(confinement)
+
+    def _machines(self) -> list[MachineThere]:
+        """The machines of guests that move, with the processors on which each of their threads may run."""
+        every = list(self._guests.machines_at())
+        numbers = threads.ours(self.leader.number) if every else {}
+        return [
+            MachineThere(guest, host, tuple(threads.masks(numbers[inside])) if inside in numbers else ())
+            for guest, host, inside in every
+        ]
 
     def _look_at_processors(self) -> None:
         """Reads back where guests run that have processors. MachineError when something of one runs elsewhere."""
         confinement = self._guests.confinement
         if confinement is not None:
-            for wrong in confinement.look_at_both(self.leader.control):
+            for wrong in confinement.look(self.leader.control):
                 where, _, what = wrong.partition(": ")
                 raise MachineError(where, *what.split("; "))
             self._note_processors()

@@ -27,6 +27,7 @@ class WorldLeader(Protocol):
     control: Control
     hello: dict[str, Any]
     rootless: bool
+    number: int  # of its process on this machine; 0: it is on another one
 
     def tail(self) -> str:
         """The end of what it wrote as errors."""

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.testbed.test_testbed_refusals import HERE
 
 from virtlab.plan import Plan
+from virtlab.simulator.moves import refused as simulator_refused
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused
 from virtlab.testbed.build.ports import port_refusals
@@ -172,6 +173,42 @@ def test_what_is_not_carried_over_is_refused(
     found = [each for each in refused(plan(change)) if each.path == path]
     assert found, list(refused(plan(change)))
     assert any(words in f"{each.reason}; {each.cure}" for each in found), found
+
+
+def processors(**cpus: int) -> Change:
+    """Hosts with processors of their own, and one of them with a pool of `pool`, if that is said."""
+
+    def change(values: dict[str, Any]) -> None:
+        pool = cpus.pop("pool", None)
+        for name, count in cpus.items():
+            values["world"]["hosts"][name]["cpus"] = count
+            if pool is not None:
+                values["world"].setdefault("pools", {})[f"{name}.p"] = {"host": name, "cpus": pool}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (lambda: processors(h1=1), [("timeline.go.to", "give both hosts 'cpus', or neither")]),
+        (lambda: processors(h2=1), [("timeline.go.to", "give both hosts 'cpus', or neither")]),
+        (lambda: processors(h1=1, h2=2), []),
+        (
+            lambda: processors(h1=2, h2=2, pool=2),
+            [
+                ("timeline.go.guest", "write more 'cpus' of h1, or make its pools smaller"),
+                ("timeline.go.guest", "write more 'cpus' of h2, or make its pools smaller"),
+            ],
+        ),
+        (lambda: processors(h1=3, h2=3, pool=2), []),
+    ],
+)
+def test_both_backends_refuse_the_same_places_on_processors(
+    change: Callable[[], Change], wrong: list[tuple[str, str]]
+) -> None:
+    assert [(each.path, each.cure) for each in refused(plan(change()))] == wrong
+    assert [(each.path, each.cure) for each in simulator_refused(plan(change()))] == wrong
 
 
 def cold() -> Change:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.build import pools
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.build.pools import Confinement, Shares, shares
+from virtlab.testbed.build.pools import Confinement, MachineThere, Shares, shares
 from virtlab.testbed.kinds.findings import Machine
-from virtlab.testbed.leader import groups
+from virtlab.testbed.leader import groups, threads
+from virtlab.testbed.play.records import told
 
 
 def plan(hosts: dict[str, Any], own: dict[str, Any], guests: dict[str, str | None], **more: Any) -> Plan:
@@ -158,44 +163,171 @@ def test_a_program_that_widened_its_mask_is_named() -> None:
     assert wrong.startswith("guests.h.x: sh may run on processors 0, 1, not only on 0; ")
 
 
-def moving() -> Confinement:
-    """A guest v moves from h to k, which have a processor each; w on h stays."""
-    platforms = {"v": "qemu", "w": "namespace"}
-    world = {
-        "hosts": {name: {"cpus": 1} for name in "hk"},
-        "guests": {name: {"platform": each, "host": "h", "vnics": {}} for name, each in platforms.items()},
+def moving(
+    *way: str,
+    hosts: dict[str, dict[str, int]] | None = None,
+    processors: int = 3,
+    machines: Callable[[], list[MachineThere]] = list,
+    **own: Any,
+) -> Confinement:
+    """A guest v moves from h to each of these hosts in turn, k if none is given; w on h stays, and c on k."""
+    hosts = hosts or {"h": {"cpus": 1}, "k": {"cpus": 1}, "m": {"cpus": 1}}
+    places = {"v": "h", "w": "h", "c": "k"}
+    guests = {
+        name: {"platform": "qemu" if name == "v" else "namespace", "host": host, "vnics": {}}
+        for name, host in places.items()
     }
-    go = {"id": "go", "do": "migrate", "guest": "v", "to": "k", "mode": "pre_copy"}
-    found = Plan.model_validate({"world": world, "timeline": [go]})
-    given = shares(found, range(2))
+    world = {"hosts": hosts, "guests": guests, "pools": own}
+    go = [
+        {"id": f"go{number}", "do": "migrate", "guest": "v", "to": to, "mode": "pre_copy"}
+        for number, to in enumerate(way or ("k",))
+    ]
+    found = Plan.model_validate({"world": world, "timeline": go})
+    given = shares(found, range(processors))
     assert given is not None
-    return Confinement(found, lower(found, Machine()), given, {})
+    return Confinement(found, lower(found, Machine()), given, {}, machines)
+
+
+def there(host: str, *masks: set[int]) -> MachineThere:
+    return MachineThere("v", host, tuple(("CPU 0/TCG", frozenset(each)) for each in masks))
+
+
+def looked(confined: Confinement, *v_on: int) -> list[str]:
+    """What is said where v's network has threads on each of these processors."""
+    rows = [row(confined.lowered.guests["v"], cpu) for cpu in v_on]
+    leader: Any = Answering(*rows, row(confined.lowered.guests["w"], 0))
+    return [each.partition("; ")[0] for each in confined.look(leader)]
 
 
 def test_a_guest_that_moves_has_a_machine_on_the_processors_of_either_host() -> None:
-    confined = moving()
-    v, w = (confined.lowered.guests[name] for name in "vw")
-    leader: Any = Answering(row(v, 0), row(v, 1), row(w, 0))
-    assert confined.look_at_both(leader) == []
+    confined = moving(machines=lambda: [there("h", {0}), there("k", {1})])
+    assert looked(confined, 0, 1) == []
     objects = confined.objects()
     assert objects["hosts.h"].read_back == {"v": {"processors": [0]}, "w": {"processors": [0]}}
     assert objects["hosts.k"].read_back == {"v": {"processors": [1]}}
     assert "not told" in objects["hosts.k"].applied["use"]
-    assert confined.shared() == []
+    assert "use" not in objects["hosts.m"].applied
+
+
+WRONG = "guests.v: CPU 0/TCG may run on processors "
 
 
 @pytest.mark.parametrize(
-    ("rows", "wrong"),
+    ("way", "now", "wrong"),
     [
-        ([(0,)], "none of its machines runs on processors 1 alone"),
-        ([(0,), (1,), (0, 1)], "sh may run on processors 0, 1, not only on 0 or on 1"),
+        (("k",), [there("h", {0}), there("k", {0})], ["0, not only on 1, where it is at k"]),
+        # One of several threads is enough, and those of the other host are as wrong as any.
+        (("k",), [there("h", {0}, {1}, {1}), there("k", {1})], ["1, not only on 0, where it is at h"]),
+        (
+            ("k",),
+            [there("h", {1}), there("k", {0})],
+            ["1, not only on 0, where it is at h", "0, not only on 1, where it is at k"],
+        ),
+        # It has moved, and no machine waits.
+        (("k",), [there("k", {0})], ["0, not only on 1, where it is at k"]),
+        (("k",), [there("k", {0, 1})], ["0, 1, not only on 1, where it is at k"]),
+        # The machine of a second move began where the guest began, and so did the one that waits at home.
+        (("k", "m"), [there("k", {1}), there("m", {0})], ["0, not only on 2, where it is at m"]),
+        (("k", "m", "h"), [there("m", {2}), there("h", {1})], ["1, not only on 0, where it is at h"]),
     ],
 )
-def test_a_machine_that_is_not_on_those_of_its_host_is_named(rows: list[tuple[int, ...]], wrong: str) -> None:
+def test_a_machine_that_is_not_on_those_of_its_host_is_named(
+    way: tuple[str, ...], now: list[MachineThere], wrong: list[str]
+) -> None:
+    confined = moving(*way, machines=lambda: now)
+    seen = sorted({cpu for each in now for _, mask in each.threads for cpu in mask})
+    assert looked(confined, *seen) == [f"{WRONG}{each}" for each in wrong]
+
+
+def test_what_else_is_in_the_network_of_a_guest_that_moves_is_named_where_no_host_of_its_way_has_it() -> None:
+    confined = moving(machines=lambda: [there("h", {0}), there("k", {1})])
+    assert looked(confined, 0, 1, 2) == ["guests.v: sh may run on processors 2, not only on 0 or on 1"]
+
+
+def test_what_is_wrong_with_a_machine_is_said_once() -> None:
+    confined = moving(machines=lambda: [there("h", {2}), there("k", {1})])
+    assert looked(confined, 1, 2) == [f"{WRONG}2, not only on 0, where it is at h"]
+
+
+def test_a_machine_that_cannot_be_looked_at_is_named() -> None:
+    confined = moving(machines=lambda: [there("h", {0}), there("k")])
+    assert looked(confined, 0) == ["guests.v: no thread of its machine at k can be looked at"]
+
+
+def test_a_guest_that_comes_is_beside_whom_it_shares_processors_with() -> None:
+    quota = {"k.q": {"host": "k", "cpus": 1, "by": "quota"}}
+    hosts = {"h": {"cpus": 1}, "k": {"cpus": 2}}
+    objects = moving(hosts=hosts, **quota).objects()
+    assert objects["pools.k.q"].applied["beside"] == ["v", "c"]
+    assert "beside" not in objects["hosts.k"].applied
+    # Nothing is left to m, so all of it is on processors of others, and v is, once it is there.
+    hosts = {"h": {"cpus": 1}, "k": {"cpus": 1}, "m": {}}
+    objects = moving("m", hosts=hosts, processors=2).objects()
+    assert objects["hosts.k"].applied["beside"] == ["v"]
+    assert objects["hosts.h"].applied["beside"] == ["v"]
+    assert "beside" not in moving(hosts=hosts).objects()["hosts.h"].applied
+
+
+def test_guests_that_stay_have_shares_of_their_host_where_its_own_use_is_not_told() -> None:
+    confined = moving(hosts={"h": {"cpus": 1}, "k": {"cpus": 2}, "m": {"cpus": 1}}, processors=4)
+    v, w, c = (confined.lowered.guests[name] for name in "vwc")
+    assert confined.shared() == [
+        ["together:aside:hosts.h", [w], 1],
+        ["together:aside:hosts.k", [c], 2],
+        ["together:hosts.m", [], 1],
+    ]
+    block = {
+        "entity": np.array([v, v, w, "together:aside:hosts.h", "together:hosts.m"], dtype=object),
+        "metric": np.array(["host_cpu_share", "cpu", "host_cpu_share", "cpu", "cpu"], dtype=object),
+        "value": np.array([0.1, 0.2, 0.3, 0.4, 0.5]),
+    }
+    kept = told(block, confined.shareless())
+    assert list(kept["entity"]) == [v, w, "together:hosts.m"]
+    assert list(kept["value"]) == [0.2, 0.3, 0.5]
+
+
+def test_a_guest_that_moves_has_a_share_of_its_host_where_all_have_as_many() -> None:
     confined = moving()
-    v = confined.lowered.guests["v"]
-    leader: Any = Answering(*(row(v, *each) for each in rows))
-    assert [each.partition("; ")[0] for each in confined.look_at_both(leader)] == [f"guests.v: {wrong}"]
+    v, w = (confined.lowered.guests[name] for name in "vw")
+    assert confined.shared()[0] == ["together:aside:hosts.h", [v, w], 1]
+    assert confined.shareless() == set()
+
+
+def test_processes_of_a_world_are_found_by_their_numbers_there(tmp_path: Path) -> None:
+    # Ours, its parent, and its numbers inside: two worlds, whose machines have the same number in theirs.
+    for number, parent, inside in (
+        ("30", 1, ""), ("31", 30, "\t1"), ("32", 31, "\t7"), ("33", 31, "\t8\t1"), ("34", 32, "\t9"),
+        ("40", 1, ""), ("41", 40, "\t1"), ("42", 41, "\t7"), ("43", 30, ""),
+    ):  # fmt: skip
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "status").write_text(f"Name:\tx:\nPPid:\t{parent}\nNSpid:\t{number}{inside}\n")
+    (tmp_path / "99").mkdir()  # it ended meanwhile
+    (tmp_path / "self").mkdir()
+    assert threads.ours(30, tmp_path) == {7: 32, 8: 33}
+    assert threads.ours(40, tmp_path) == {7: 42}
+    assert threads.ours(99, tmp_path) == {}
+
+
+def test_each_thread_of_a_process_has_a_mask_of_its_own() -> None:
+    whole = os.sched_getaffinity(0)
+    one, over = {min(whole)}, threading.Event()
+    begun = threading.Event()
+
+    def wait() -> None:
+        os.sched_setaffinity(0, one)
+        begun.set()
+        over.wait(60)
+
+    narrowed = threading.Thread(target=wait)
+    narrowed.start()
+    try:
+        assert begun.wait(60)
+        found = {mask for _, mask in threads.masks(os.getpid())}
+    finally:
+        over.set()
+        narrowed.join()
+    assert found >= {frozenset(one), frozenset(whole)}
+    assert list(threads.masks(2**31 - 1)) == []
 
 
 def test_what_was_applied_and_read_back_of_a_pool_is_in_the_runs_record() -> None:

@@ -31,6 +31,7 @@ from virtlab.planner.moves import (
     no_destination,
     no_such_disk,
     not_of_its_mode,
+    on_processors,
     vswitch_there,
 )
 from virtlab.planner.pushback import sharing
@@ -69,7 +70,7 @@ def refused(plan: Plan) -> Iterator[Refusal]:
         yield from _how(path, action, plan)
         yield from _where(path, action, plan)
         yield from measured_by_its_clock(path, guest, plan)
-        yield from _on_processors(path, action, plan)
+        yield from on_processors(path, action, plan)
         yield from _asked_of_services(path, guest, plan)
         yield from asked_otherwise(path, guest, plan)
         if mode_of(action) == COLD:
@@ -194,14 +195,6 @@ def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal
         elif not workload.echoes or workload.transport(role.parameters) not in DATAGRAMS:
             reason = f"connections of '{name}' end with its kernel"
             yield Refusal(f"{path}.guest", reason, f"write 'mode: {MODE}', or measure by rtt")
-
-
-def _on_processors(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
-    """A share of processors that no key gives to a guest at its destination."""
-    guest = plan.world.guests[str(action.guest)]
-    if guest.pool is not None:
-        reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
-        yield Refusal(f"{path}.guest", reason, "take 'pool' away from the guest that moves")
 
 
 def _asked_of_services(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

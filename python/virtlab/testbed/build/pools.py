@@ -9,20 +9,21 @@ what is left of those. Where nothing is left they run on all of them, also on th
 A pool by quota is a control group above those of its guests (`leader/groups.py`), which run where their host does. So is
 one whose guests have weights, whichever way its processors are shared.
 
-Any program may widen its own mask, so masks are read at both ends of each trial, as a program begins, and before a role
-is stopped.
+Any program may widen its own mask, so masks are read at both ends of each trial, as a program or a move begins, as a move
+ends, and before a role is stopped. A guest that moves has a machine at each of two hosts, and each is compared with the
+processors of its own host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
 from virtlab.planner.clusters import ways
-from virtlab.planner.moves import moves
+from virtlab.planner.moves import cpus_of_hosts, destinations, moves
 from virtlab.planner.weights import weights
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
@@ -32,7 +33,8 @@ Processors = list[int]
 TOGETHER = "together:"  # begins what an agent calls guests that share processors, which is no network
 CURE_FEWER = "make them smaller, or use a machine with more processors"
 CURE_LINK = "make them smaller, or put clients and servers on one virtual switch without a link, so that none is needed"
-UNTOLD = "not told, and a guest's share is of the whole machine: both machines of a guest that moves are in one network"
+ASIDE = f"{TOGETHER}aside:"  # begins what only says how many processors a host has, and is no series
+UNTOLD = "not told: both machines of a guest that moves are in one network"
 CURE_AWAKE = "write 'idle: sleep' and 'pin: none', or remove pools and 'cpus'"
 
 
@@ -147,6 +149,19 @@ def why_not(
             yield Refusal(f"roles.{name}", reason, "remove pools and 'cpus', or write 'server: quota'")
 
 
+@dataclass(frozen=True, slots=True)
+class MachineThere:
+    """A machine of a guest that moves, at a host: it runs there, or waits for its guest."""
+
+    guest: str
+    host: str
+    threads: Sequence[tuple[str, frozenset[int]]]  # the name of each, and the processors on which it may run
+
+
+def _none() -> list[MachineThere]:
+    return []
+
+
 @dataclass(slots=True)
 class Confinement(Running):
     """The guests of a session on their processors."""
@@ -155,9 +170,19 @@ class Confinement(Running):
     lowered: Lowered
     shares: Shares
     groups: Mapping[str, Mapping[str, str]]  # pools.NAME -> files of its control group, as read back
-    _seen: dict[str, set[frozenset[int]]] = field(
+    machines: Callable[[], Sequence[MachineThere]] = _none  # those of guests that move, now
+    _seen: dict[str, set[int]] = field(default_factory=dict)  # guest -> those that some thread might run on
+    _seen_at: dict[tuple[str, str], set[int]] = field(
         default_factory=dict
-    )  # guest -> sets that threads might run on
+    )  # the same of who moves, and a host
+    _ways: dict[str, list[str]] = field(init=False)  # who moves -> the hosts that it comes to
+
+    def __post_init__(self) -> None:
+        self._ways = {
+            guest: destinations(self.plan, guest)
+            for guest in moves(self.plan)
+            if guest in self.plan.world.guests
+        }
 
     def begin(self, control: Control) -> None:
         """Whatever is started in these networks from now on is confined. Virtual switches run where their host does."""
@@ -174,38 +199,46 @@ class Confinement(Running):
         if not self.shares.guests:
             return []
         names = {namespace: guest for guest, namespace in self.lowered.guests.items()}
-        wrong = []
-        for namespace, cpus, _, thread in control.call("placed")["rows"]:
+        rows = control.call("placed")["rows"]
+        wrong, told = [], set()
+        for each in self.machines():
+            for has, line in self._look_at(each):
+                told.add((each.guest, has))
+                wrong.append(line)
+        for namespace, cpus, _, thread in rows:
             guest = names.get(namespace)
             if guest is None:
                 continue
-            self._seen.setdefault(guest, set()).add(frozenset(cpus))
+            self._seen.setdefault(guest, set()).update(cpus)
             places = self._places(guest)
-            if not any(set(cpus) <= set(place) for place in places):
-                has, own = _text(cpus), " or on ".join(map(_text, places))
-                what = f"{thread} may run on processors {has}, not only on {own}"
-                wrong.append(f"guests.{guest}: {what}; see what widens its mask (sched_setaffinity)")
+            # Of a guest that moves what has been said of its machines is said.
+            if not any(set(cpus) <= set(place) for place in places) and (guest, frozenset(cpus)) not in told:
+                wrong.append(_wrong(guest, thread, cpus, " or on ".join(map(_text, places))))
         return wrong
 
-    def look_at_both(self, control: Control) -> list[str]:
-        """As `look`, while a machine at its first destination waits for each guest that moves: one runs at either host."""
-        wrong = self.look(control)
-        for guest, actions in moves(self.plan).items() if self.shares.guests else ():
-            for place in (self.shares.guests[guest], self.shares.at[str(actions[0].to)]):
-                if not any(seen <= set(place) for seen in self._seen.get(guest, ())):
-                    what = f"none of its machines runs on processors {_text(place)} alone"
-                    wrong.append(f"guests.{guest}: {what}; see what widens its mask (sched_setaffinity)")
-        return wrong
+    def _look_at(self, machine: MachineThere) -> Iterator[tuple[frozenset[int], str]]:
+        """Each mask of a machine that is not within its host's processors, once, and the words for it."""
+        guest, own = machine.guest, self.shares.at[machine.host]
+        if not machine.threads:
+            what = f"no thread of its machine at {machine.host} can be looked at"
+            yield frozenset(), f"guests.{guest}: {what}; see whether /proc shows the processes of others here"
+        told = set()
+        for thread, cpus in machine.threads:
+            self._seen_at.setdefault((guest, machine.host), set()).update(cpus)
+            if not cpus <= set(own) and cpus not in told:
+                told.add(cpus)
+                where = f"{_text(own)}, where it is at {machine.host}"
+                yield cpus, _wrong(guest, thread, sorted(cpus), where)
 
     def _places(self, guest: str) -> list[Processors]:
-        """Where its threads may run: of a guest that moves its machine at each host runs on what is left there."""
-        there = [self.shares.at[str(action.to)] for action in moves(self.plan).get(guest, ())]
+        """Where threads in its network may run: of a guest that moves at any host of its way."""
+        there = [self.shares.at[host] for host in self._ways.get(guest, ())]
         return [self.shares.guests[guest], *(place for place in there if place != self.shares.guests[guest])]
 
     def objects(self) -> dict[str, RealisedObject]:
         """Pools and hosts with processors as asked, applied and read back so far."""
         found = {}
-        used = _used(self.plan)
+        used, met = _used(self.plan), self._met()
         passive = {way.passive for way in ways(self.plan)}
         for name, pool in self.plan.world.pools.items():
             guests = [each for each, guest in self.plan.world.guests.items() if guest.pool == name]
@@ -221,71 +254,76 @@ class Confinement(Running):
             guests = [
                 each
                 for each, guest in self.plan.world.guests.items()
-                if name in {guest.host, *(action.to for action in moves(self.plan).get(each, ()))}
+                if name in {guest.host, *self._ways.get(each, ())}
             ]
             intended = {"cpus": self.plan.world.hosts[name].cpus}
             applied = {"processors": cpus, **self._beside(cpus, name)}
-            if name in ends_of_moves(self.plan):
+            if name in met:
                 applied["use"] = UNTOLD
             found[f"hosts.{name}"] = RealisedObject(
-                intended, applied, self._read_back(guests, within=cpus), "sched_setaffinity"
+                intended, applied, self._read_back(guests, at=name), "sched_setaffinity"
             )
         return found
 
     def _beside(self, cpus: Processors, host: str) -> dict[str, list[str]]:
-        """Guests in no pool, and of no host of that name, that run on some of these processors, too."""
+        """Guests in no pool that run on some of these processors, too, at another host than that of that name."""
         found = [
             name
             for name, guest in self.plan.world.guests.items()
-            if guest.pool is None and guest.host != host and set(cpus) & set(self.shares.guests[name])
+            if guest.pool is None
+            and any(
+                set(cpus) & set(self.shares.at[where])
+                for where in (guest.host, *self._ways.get(name, ()))
+                if where != host
+            )
         ]
         return {"beside": found} if found else {}
 
     def shared(self) -> list[list[Any]]:
         """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A host
-        that a guest leaves or comes to has no series, since both machines of the guest are in one network.
+        that a guest leaves or comes to has no series, since both machines of the guest are in one network: such a row only
+        has the share of its other guests be of its processors.
         """
-        world, met = self.plan.world, ends_of_moves(self.plan)
+        world, met = self.plan.world, self._met()
         pools = [
             [f"{TOGETHER}pools.{name}", self._networks(of_pool=name), pool.cpus, world.hosts[pool.host].cpus]
             for name, pool in world.pools.items()
         ]
         hosts = [
-            [f"{TOGETHER}hosts.{name}", self._networks(of_host=name), len(cpus)]
+            [f"{ASIDE if name in met else TOGETHER}hosts.{name}", networks, len(cpus)]
             for name, cpus in self.shares.hosts.items()
-            if name not in met
+            if (networks := self._networks(of_host=name)) or name not in met
         ]
         return [*pools, *hosts]
 
+    def shareless(self) -> set[str]:
+        """Networks of guests that move between hosts with other numbers of processors: no one share is of their host's."""
+        return {self.lowered.guests[name] for name in self._ways if len(cpus_of_hosts(self.plan, name)) > 1}
+
+    def _met(self) -> set[str]:
+        """Hosts that a guest leaves or comes to."""
+        begin = (self.plan.world.guests[guest].host for guest in self._ways)
+        return {*begin, *(host for way in self._ways.values() for host in way)}
+
     def _networks(self, *, of_pool: str = "", of_host: str = "") -> list[str]:
-        guests = self.plan.world.guests.items()
-        return [
+        guests, shareless = self.plan.world.guests.items(), self.shareless()
+        networks = [
             self.lowered.guests[name]
             for name, guest in guests
             if guest.pool == of_pool or (of_host and guest.host == of_host)
         ]
+        return [each for each in networks if each not in shareless]
 
-    def _read_back(self, guests: Sequence[str], within: Processors | None = None) -> dict[str, Any]:
-        """The processors on which threads of these guests may run, by guest. One without a process has none. `within`:
-        of a guest that moves those that are of this host.
+    def _read_back(self, guests: Sequence[str], at: str = "") -> dict[str, Any]:
+        """The processors on which threads of these guests may run, by guest. One without a process has none. `at`: of a
+        guest that moves those of its machine at this host.
         """
-        moving, found = moves(self.plan), {}
+        found = {}
         for guest in guests:
-            sets = self._seen.get(guest, set())
-            if within is not None and guest in moving:
-                sets = {each for each in sets if each <= set(within)}
-            if cpus := set().union(*sets):
+            cpus = self._seen_at.get((guest, at)) if at and guest in self._ways else self._seen.get(guest)
+            if cpus:
                 found[guest] = {"processors": sorted(cpus)}
         return found
-
-
-def ends_of_moves(plan: Plan) -> set[str]:
-    """Hosts that a guest leaves or comes to."""
-    return {
-        host
-        for guest, actions in moves(plan).items()
-        for host in (plan.world.guests[guest].host, *(str(action.to) for action in actions))
-    }
 
 
 def _used(plan: Plan) -> set[str]:
@@ -293,6 +331,11 @@ def _used(plan: Plan) -> set[str]:
     found = {str(action.guest) for action in plan.timeline if action.guest is not None}
     found |= {end for role in plan.roles.values() for end in (role.from_, role.to) if end is not None}
     return found | {guest for service in plan.world.services.values() for guest in service.on}
+
+
+def _wrong(guest: str, thread: str, cpus: Sequence[int], own: str) -> str:
+    what = f"{thread} may run on processors {_text(cpus)}, not only on {own}"
+    return f"guests.{guest}: {what}; see what widens its mask (sched_setaffinity)"
 
 
 def _text(cpus: Sequence[int]) -> str:

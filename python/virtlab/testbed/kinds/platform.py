@@ -96,6 +96,10 @@ class Running:
         """Guests that cannot be asked anything now: they move."""
         return iter(())
 
+    def machines_at(self) -> Iterator[tuple[str, str, int]]:
+        """Of guests that move: the guest, a host, and the number in the world of its process there."""
+        return iter(())
+
     def moved(self, action: str) -> Moved | None:
         """What is known of a guest's move by an action, once it is over."""
         del action

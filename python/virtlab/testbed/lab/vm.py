@@ -212,6 +212,7 @@ class LabWorld:
     """The leader of one run's world inside the machine; it is a child of the leader inside."""
 
     rootless = False
+    number = 0
 
     def __init__(self, machine: LabMachine) -> None:
         self._carrier = machine

@@ -85,6 +85,7 @@ class Leader:
         self.hello = hello
         self._errors = errors
         self.rootless = "root" not in hello["capabilities"]
+        self.number = process.pid
 
     @classmethod
     def start(cls, *, cpus: Sequence[int] = (), kept: bool = False, at: int = 0) -> Self:

@@ -156,6 +156,11 @@ class Guests:
         """Guests that move, and can be asked nothing now."""
         return {guest for each in self.running for guest in each.away()}
 
+    def machines_at(self) -> Iterator[tuple[str, str, int]]:
+        """Of guests that move: the guest, a host, and the number in the world of its process there."""
+        for each in self.running:
+            yield from each.machines_at()
+
     def of_channel(self, channel: int) -> str | None:
         """The guest with a leader of its own that a channel belongs to."""
         for name, reach in self.leaders().items():

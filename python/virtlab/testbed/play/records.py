@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from virtlab.lazy import np
 from virtlab.plan import Columns
-from virtlab.testbed.build.pools import TOGETHER
+from virtlab.testbed.build.pools import ASIDE, TOGETHER
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.queues.applied import by_handle
@@ -16,6 +16,7 @@ from virtlab.testbed.queues.netem_links import NetemQueue
 from virtlab.testbed.queues.pacing import WAITING
 
 VCPUS_MAX = 255
+OF_HOST = "host_cpu_share"
 
 _LINK_COUNTERS = {
     "packets": "packets",
@@ -101,6 +102,20 @@ def sender_rows(
         for path, of in found.items()
         if "1:" in of
     ]
+
+
+def told(columns: Columns, shareless: Collection[str]) -> dict[str, Any]:
+    """A block of series without what is aside, and without shares of a host in networks where these are of no one host's
+    processors.
+    """
+    kept = np.array(
+        [
+            not entity.startswith(ASIDE) and not (metric == OF_HOST and entity in shareless)
+            for entity, metric in zip(columns["entity"], columns["metric"], strict=True)
+        ],
+        dtype=bool,
+    )
+    return {name: values[kept] for name, values in columns.items()}
 
 
 class Entities:

@@ -43,7 +43,7 @@ from virtlab.testbed.play.polling import Polling
 from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
-from virtlab.testbed.play.records import Entities, counter_columns
+from virtlab.testbed.play.records import Entities, counter_columns, told
 from virtlab.testbed.play.standstills import Standstills
 from virtlab.testbed.play.taints import clock_taint, disk_taints, switch_taints
 from virtlab.testbed.play.timeline import Timeline
@@ -270,6 +270,8 @@ class Pass:
             do = next(one for one in self.plan.timeline if one.id == action)
             over = "finished" if "finished" in ACTIONS[do.do].events else "done"
             at_ns = self._kinds[action].end(self, do) or self.site.now()
+            if do.do == MIGRATE.name:
+                self._check_processors()
             self.note(timeline, f"{action}.{over if why is None else 'failed'}", at_ns)
             if why is not None and do.do == MIGRATE.name and self._awaited(f"{action}.failed"):
                 self.tell(f"{action}.state", at_ns, {"guest": str(do.guest), "text": why})
@@ -302,7 +304,7 @@ class Pass:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
         self._kinds[action.id].begin(self, action, at_ns, timeline)
         role = self.plan.roles.get(action.role or "")
-        if action.do == EXEC.name or (role is not None and is_command(role.workload)):
+        if action.do in {EXEC.name, MIGRATE.name} or (role is not None and is_command(role.workload)):
             self._check_processors()
 
     def _over(self, event: str) -> int | None:
@@ -454,12 +456,14 @@ class Pass:
             )
             if samples.schema == "series/1":
                 self._waiting.take(columns)
+                if (confinement := self.guests.confinement) is not None:
+                    columns = told(columns, confinement.shareless())
                 entities = Entities(self.lowered)
                 whose = self.guests.of_channel(message.channel)
                 columns["entity"] = _renamed(
                     columns["entity"], entities, f"guests.{whose}" if whose else "host"
                 )
-            if samples.stream in self._kept and samples.rows:
+            if samples.stream in self._kept and len(next(iter(columns.values()), ())):
                 self.sink.block(samples.stream, samples.schema, columns)
         ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
         self.control.tell("ack", ack, channel=message.channel)

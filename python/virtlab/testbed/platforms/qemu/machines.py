@@ -651,6 +651,15 @@ class Machines(Running):
         yield from (move.guest for move in self.moving.under_way.values() if move.copies_memory)
         yield from (move.guest for move in self.moving.cold.values())
 
+    def machines_at(self) -> Iterator[tuple[str, str, int]]:
+        """Of guests that move: the machine that a guest has, at its host, and the one that waits for it at another."""
+        for name, itinerary in self.moving.itineraries.items():
+            here, there = self.machines[name], self.moving.destinations.get(name)
+            if self.control.ended(here.process) is None:
+                yield name, itinerary.at, here.pid
+            if there is not None and self.control.ended(there.process) is None:
+                yield name, str(there.action.to), there.pid
+
     def moved(self, action: str) -> Moved | None:
         """What is known of a move that is over."""
         return self.moving.moved.get(action)

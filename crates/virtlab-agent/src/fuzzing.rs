@@ -20,9 +20,10 @@ pub fn requests(bytes: &[u8]) {
     }
 }
 
-/// Any octets from a peer of a store, which is another guest, are messages, or end the line that they came on.
-pub fn messages(bytes: &[u8]) {
-    probe::messages(bytes);
+/// Any octets from a peer of a store, which is another guest, are messages, or end the line that they came on. How
+/// many messages were heard.
+pub fn messages(bytes: &[u8]) -> usize {
+    probe::messages(bytes)
 }
 
 fn read(body: &[u8]) {

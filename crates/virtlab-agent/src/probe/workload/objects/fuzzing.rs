@@ -111,13 +111,14 @@ impl End {
     }
 }
 
-/// Any octets, in pieces, are messages, or end their line; the next line is heard as if nothing had been.
+/// Any octets, in pieces, are messages, or end their line; the next line is heard as if nothing had been. How many messages
+/// were heard.
 ///
 /// # Panics
 /// When one of them ends who heard it.
-pub fn messages(bytes: &[u8]) {
-    let [store, end, cut, octets @ ..] = bytes else { return };
-    let mut now = clock::raw();
+pub fn messages(bytes: &[u8]) -> usize {
+    let [store, end, cut, octets @ ..] = bytes else { return 0 };
+    let (mut now, mut count) = (clock::raw(), 0);
     let mut end = End::new(*end, policy(*store), now);
     let at = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let line = || Line::new(File::open("/dev/null").expect("it is there").into(), at, None);
@@ -126,6 +127,7 @@ pub fn messages(bytes: &[u8]) {
         let fits = open.take(piece, &mut known, &mut heard);
         while let Some((from, word)) = heard.pop_front() {
             end.hear(now, from, word);
+            count += 1;
             now += Nanos(1);
             end.wake(now); // what was to be asked again is
         }
@@ -135,4 +137,5 @@ pub fn messages(bytes: &[u8]) {
     }
     end.wake(now + GIVE_UP);
     end.wake(now + GIVE_UP + GIVE_UP);
+    count
 }

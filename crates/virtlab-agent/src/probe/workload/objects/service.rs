@@ -376,53 +376,170 @@ impl Serving {
 
 #[cfg(test)]
 mod tests {
+    use super::super::codec::HEAD_BYTES;
     use super::super::content;
     use super::*;
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use std::net::Ipv4Addr;
+    use std::io::Read;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::path::Path;
+    use virtlab_store::Policy;
 
-    /// A node whose cache has room for one object, with files in a folder.
-    fn node(folder: &std::path::Path) -> Serving {
+    /// A client, and the only node.
+    const CLIENT: Peer = Peer(2);
+    const NODE: Peer = Peer(0);
+
+    fn policy() -> Policy {
         let given = serde_json::json!({
             "copies": 1, "lookup": "ring", "partitions": 8, "written_by": "client", "ack": "memory", "cache_bytes": 10,
             "question_ns": 1_000_000, "timeout_ns": 1_000_000_000,
         });
-        let policy = serde_json::from_value::<Given>(given).unwrap().policy(1, 0).unwrap();
-        let machine = Machine::Node(Box::new(Node::new(Peer(0), policy)));
+        serde_json::from_value::<Given>(given).unwrap().policy(1, 0).unwrap()
+    }
+
+    fn serving(machine: Machine, folder: Option<&Path>, peers: Vec<SocketAddr>) -> Serving {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let lines = Lines::new(Places { me: Peer(0), local, peers: Vec::new(), group: None }, None).unwrap();
-        Serving::new(machine, lines, Shelf::new(Some(folder), BTreeMap::new()).unwrap(), None)
+        let me = if matches!(machine, Machine::Node(_)) { NODE } else { Peer(1) };
+        let lines = Lines::new(Places { me, local, peers, group: None }, None).unwrap();
+        Serving::new(machine, lines, Shelf::new(folder, BTreeMap::new()).unwrap(), None)
     }
 
-    fn put(key: u64, number: u64) -> Word {
-        let version = Version { stamp: 1, writer: Peer(1), number };
-        let object = Object { version, bytes: 10, content: 7, deleted: false, holders: vec![Peer(0)] };
-        let attempt = Attempt { client: Peer(1), operation: key, number: 0 };
+    /// A node whose cache has room for one object, with files in a folder, or in memory.
+    fn node(folder: Option<&Path>, peers: Vec<SocketAddr>) -> Serving {
+        serving(Machine::Node(Box::new(Node::new(NODE, policy()))), folder, peers)
+    }
+
+    fn proxy(peers: Vec<SocketAddr>) -> Serving {
+        serving(Machine::Proxy(Box::new(Proxy::new(policy()))), None, peers)
+    }
+
+    fn version(number: u64) -> Version {
+        Version { stamp: 1, writer: CLIENT, number }
+    }
+
+    fn attempt(operation: u64) -> Attempt {
+        Attempt { client: CLIENT, operation, number: 0 }
+    }
+
+    fn object(number: u64) -> Object {
+        Object { version: version(number), bytes: 10, content: 7, deleted: false, holders: vec![NODE] }
+    }
+
+    fn content_of(key: u64) -> Content {
+        Content::of(content::make(Key(key), 7, 10))
+    }
+
+    /// An attempt puts a version of a key.
+    fn put(operation: u64, key: u64, number: u64) -> Word {
+        let (attempt, object) = (attempt(operation), object(number));
         let message = Message::Put { attempt, key: Key(key), object, incarnation: None };
-        Word::Said(message, Some(Content::of(content::make(Key(key), 7, 10))))
+        Word::Said(message, Some(content_of(key)))
     }
 
-    #[test]
-    fn one_version_under_two_keys_that_wait_for_room_in_the_cache_is_kept_of_each() {
-        let folder = std::env::temp_dir().join(format!("virtlab-two-keys-{}", std::process::id()));
-        let mut node = node(&folder);
-        for (key, number) in [(1, 1), (2, 2), (3, 2)] {
-            node.hear(Peer(1), put(key, number)).unwrap();
-        }
-        let is_kept = |key: u64| folder.join(format!("{key:016x}")).exists();
-        while !(1..=3).all(is_kept) {
+    /// An attempt that writes a version of a key is to be led.
+    fn lead(operation: u64, key: u64, number: u64) -> Word {
+        let task = Task::Write { bytes: 10, content: 7 };
+        let message = Message::Lead(attempt(operation), Key(key), task, version(number));
+        Word::Said(message, Some(content_of(key)))
+    }
+
+    /// Until the disk has done so many things more.
+    fn work(node: &mut Serving, mut things: usize) {
+        while things > 0 {
             let fd = node.shelf.fd().unwrap();
             let ready = poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::from(5_000u16)).unwrap();
             assert_eq!(ready, 1, "the disk does nothing more");
             while let Some(done) = node.shelf.done().unwrap() {
                 node.complete(done.wanted, done.content).unwrap();
+                things -= 1;
             }
         }
+    }
+
+    /// What a node holds: keys and numbers of versions, and whether the content is what it ought to be.
+    fn held(node: &Serving) -> Vec<(u64, u64, bool)> {
         let Machine::Node(kept) = &node.machine else { unreachable!("a node was made") };
-        let good: Vec<_> = kept.objects().map(|(key, one)| (key.0, node.shelf.is_good(key, one))).collect();
-        assert_eq!(good, [(1, true), (2, true), (3, true)], "each key has its own content");
+        kept.objects().map(|(key, one)| (key.0, one.version.number, node.shelf.is_good(key, one))).collect()
+    }
+
+    /// Another peer's end, and its address.
+    fn peer() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        (listener, at)
+    }
+
+    /// What was said to a peer next: the key, and whether its own content came.
+    fn said(service: &mut Serving, stream: &mut TcpStream) -> (&'static str, u64, bool) {
+        service.lines.wait(Some(clock::raw() + Nanos(1_000_000)), &[]).unwrap();
+        let mut head = [0; HEAD_BYTES];
+        stream.read_exact(&mut head).unwrap();
+        let mut rest = vec![0; codec::follows(&head).unwrap()];
+        stream.read_exact(&mut rest).unwrap();
+        let (_, Word::Said(message, content)) = codec::decode(&head, rest).unwrap() else { panic!() };
+        let good = |key: Key| content.is_some_and(|content| content::is_content(key, 7, content.octets()));
+        match message {
+            Message::Put { key, .. } => ("put", key.0, good(key)),
+            Message::Content(_, key, _) => ("content", key.0, good(key)),
+            Message::Led(_, key, Outcome::Done { .. }) => ("led", key.0, true),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn accepted(listener: &TcpListener) -> TcpStream {
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        stream
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("virtlab-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn one_version_under_two_keys_that_wait_for_room_in_the_cache_is_kept_of_each_and_read() {
+        let folder = folder("two-keys");
+        let (client, at) = peer();
+        let mut node = node(Some(&folder), vec![at; 3]);
+        for (key, number) in [(1, 1), (2, 2), (3, 2)] {
+            node.hear(Peer(9), put(key, key, number)).unwrap();
+        }
+        work(&mut node, 6);
+        assert_eq!(held(&node), [(1, 1, true), (2, 2, true), (3, 2, true)], "each key has its own content");
         assert!(node.carried.contents.is_empty(), "nothing is carried any more");
+        for key in [2, 3] {
+            let fetch = Message::Fetch(attempt(10 + key), Key(key), version(2));
+            node.hear(CLIENT, Word::Said(fetch, None)).unwrap();
+        }
+        work(&mut node, 2);
+        let mut client = accepted(&client);
+        assert_eq!(said(&mut node, &mut client), ("content", 2, true), "from the disk");
+        assert_eq!(said(&mut node, &mut client), ("content", 3, true), "from the disk");
         drop(node);
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn one_version_of_two_keys_passes_through_a_proxy_with_the_content_of_each() {
+        let ((node, at), (client, to)) = (peer(), peer());
+        let mut proxy = proxy(vec![at, at, to]);
+        for key in [1, 2] {
+            proxy.hear(CLIENT, lead(key, key, 5)).unwrap();
+        }
+        let mut node = accepted(&node);
+        proxy.wake(clock::raw() + policy().patience()).unwrap();
+        for again in [false, true] {
+            for key in [1, 2] {
+                assert_eq!(said(&mut proxy, &mut node), ("put", key, true), "again: {again}");
+            }
+        }
+        for key in [1, 2] {
+            let kept = Message::Kept { attempt: attempt(key), version: version(5), whole: true };
+            proxy.hear(NODE, Word::Said(kept, None)).unwrap();
+            assert_eq!(proxy.carried.contents.len() as u64, 2 - key, "what the other needs stays");
+        }
+        let mut client = accepted(&client);
+        assert_eq!(said(&mut proxy, &mut client), ("led", 1, true));
+        assert_eq!(said(&mut proxy, &mut client), ("led", 2, true));
     }
 }

@@ -224,7 +224,10 @@ impl Coordinator {
         let Some(mut led) = self.led.remove(&attempt) else { return };
         let outcome = match message {
             Message::Found(_, found) => self.found(now, attempt, &mut led, from, found),
-            Message::Content(_, _, object) => self.content(now, attempt, &mut led, from, object),
+            // Of another key: as if nothing had been said.
+            Message::Content(_, key, object) if key == led.key => {
+                self.content(now, attempt, &mut led, from, object)
+            }
             Message::Kept { version, whole, .. } => self.kept(&mut led, from, version, whole),
             Message::Refused(_, version) => Some(Outcome::Superseded(version.max(led.version))),
             _ => None,

@@ -5,8 +5,8 @@ mod world;
 use std::collections::BTreeSet;
 use virtlab_disk::Model;
 use virtlab_store::{
-    Ack, Attempt, Client, Detector, Form, Key, Left, Lookup, Message, Nonsense, Outcome, Output, Peer,
-    Policy, Task, Version, WrittenBy,
+    Ack, Attempt, Client, Detector, Form, Found, Key, Left, Lookup, Message, Nonsense, Object, Outcome,
+    Output, Peer, Policy, Task, To, Version, WrittenBy,
 };
 use virtlab_wire::Nanos;
 use world::{FAST_DISK, MS, Network, S, World};
@@ -350,4 +350,40 @@ fn no_version_and_no_number_of_an_attempt_ends_a_client() {
         })
         .collect();
     assert_eq!(attempts, [0, 1], "one attempt for the one that was led, none for one that never began");
+}
+
+#[test]
+fn content_of_another_key_does_not_end_a_read() {
+    let policy = policy(3, 3, Lookup::ElasticHash);
+    let me = Peer(7);
+    let mut client = Client::new(me, policy);
+    let version = Version { stamp: 1, writer: me, number: 0 };
+    let holders = policy.peers().collect();
+    let object = Object { version, bytes: 5, content: 8, deleted: false, holders };
+    let attempt = Attempt { client: me, operation: 0, number: 0 };
+    client.request(Nanos(1), 0, Key(1), Task::Read);
+    for peer in policy.peers() {
+        let found = Found { object: Some(object.clone()), whole: true, load: 0, incarnation: 0 };
+        client.handle(Nanos(2), peer, Message::Found(attempt, found));
+    }
+    let asked = |client: &mut Client| -> Vec<Peer> {
+        let outputs = std::iter::from_fn(|| client.output());
+        let fetches = outputs.filter_map(|output| match output {
+            Output::Send(To::Peer(peer), Message::Fetch(..)) => Some(peer),
+            Output::Answer { .. } => panic!("{output:?}"),
+            _ => None,
+        });
+        fetches.collect()
+    };
+    let first = asked(&mut client);
+    client.handle(Nanos(3), first[0], Message::Content(attempt, Key(2), Some(object.clone())));
+    assert_eq!(asked(&mut client), [], "nothing was said of the key");
+    client.wake(Nanos(3) + policy.patience());
+    let second = asked(&mut client);
+    assert_eq!((first.len(), second.len()), (1, 1), "one holder at a time");
+    assert_ne!(first, second, "another is asked, as of one that is silent");
+    let now = Nanos(4) + policy.patience();
+    client.handle(now, second[0], Message::Content(attempt, Key(1), Some(object)));
+    let outcome = Outcome::Done { version, bytes: 5, content: 8 };
+    assert_eq!(client.output(), Some(Output::Answer { operation: 0, outcome, retries: 0 }));
 }

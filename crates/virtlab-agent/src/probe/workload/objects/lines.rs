@@ -11,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use virtlab_load::parameters::Buffers;
@@ -68,7 +69,7 @@ impl Known {
         let known = self.peers.get(peer.0 as usize).copied();
         let known = known.unwrap_or_else(|| *self.clients.entry(peer).or_insert(from));
         if let Some(line) = (known != from).then(|| self.refusal(peer, from, known)).flatten() {
-            eprintln!("{line}");
+            say_of_peers(&line);
         }
         known == from
     }
@@ -79,6 +80,12 @@ impl Known {
         let number = peer.0;
         is_new.then(|| format!("messages from {from} are refused: peer {number} speaks from {known}"))
     }
+}
+
+/// A line of the output, if somebody takes it.
+fn say_of_peers(line: &str) {
+    // Who waits for it may be gone, and no stranger ends who serves.
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// A connection.
@@ -420,7 +427,7 @@ impl Lines {
                 }
                 Err(error) => {
                     if self.welcome_from == Nanos(0) {
-                        eprintln!("cannot accept a connection: {error}; it is tried again");
+                        say_of_peers(&format!("cannot accept a connection: {error}; it is tried again"));
                     }
                     self.welcome_from = clock::raw() + LOOK;
                     break;
@@ -504,6 +511,25 @@ mod tests {
         let others = (0..255).map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
         let lines = others.filter_map(|from| known.refusal(Peer(0), from, NEAR)).count();
         assert_eq!(lines, REFUSED_MOST - 1, "no guest fills a disk with made up addresses");
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_ends_nobody() {
+        const IS_CHILD: &str = "VIRTLAB_OUTPUT_TAKES_NOTHING";
+        if std::env::var_os(IS_CHILD).is_some() {
+            assert!(Known::new([NEAR]).fits(Peer(0), NEAR));
+            assert!(!Known::new([NEAR]).fits(Peer(0), FAR), "and the output is to tell of it");
+            return;
+        }
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (_, own) = module_path!().split_once("::").unwrap();
+        let own = format!("{own}::an_output_that_takes_nothing_ends_nobody");
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        // What a test writes goes to its process only so.
+        let child = child.args(["--exact", &own, "--nocapture"]).env(IS_CHILD, "").stderr(full);
+        let output = child.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.pools import in_pool, sharing_processors
 from virtlab.simulator.profile import Profile
 from virtlab.simulator.programs import NO_PROGRAMS, why_without_effect
+from virtlab.simulator.services import server_of
 from virtlab.simulator.shares import working
 
 IDEAL_ALIKE = "an ideal platform costs nothing, whatever it is"
@@ -34,6 +35,7 @@ ANY_MEANS = "a simulated pool has so many processors at all times, whatever hold
 NO_MEMORY = "a simulated guest never runs short of memory"
 NOTHING_KEPT = "a simulated disk takes the time of its model, and keeps nothing"
 ONE_CONTAINER = "profiles tell platforms apart, and not what runs them"
+NEVER_ASKED = "no role asks this service, so no server of it is simulated"
 CUT_TO_MTU = "segments of TCP are cut to the MTU at the sender, where a cable would have them cut"
 
 
@@ -54,6 +56,7 @@ def without_effect(plan: Plan, profile: Profile) -> list[WithoutEffect]:
         *_processors(plan),
         *_vswitches(plan, profile),
         *_roles(plan),
+        *_services(plan),
         *_timeline(plan),
     ]
 
@@ -203,6 +206,13 @@ def _roles(plan: Plan) -> Iterator[WithoutEffect]:
         if meter not in {None, "virtlab"}:
             why = f"{NO_PROGRAMS}; virtlab's own meter sends the same packets and computes the same figures"
             yield WithoutEffect(f"roles.{name}", f"meter {meter}", why)
+
+
+def _services(plan: Plan) -> Iterator[WithoutEffect]:
+    asked = {role.parameters.get("service") for role in plan.roles.values()}
+    for name, service in plan.world.services.items():
+        if name not in asked and (server_of(service) or {}).get("idle_write_ns"):
+            yield WithoutEffect(f"services.{name}", "idle_write", NEVER_ASKED)
 
 
 def _timeline(plan: Plan) -> Iterator[WithoutEffect]:

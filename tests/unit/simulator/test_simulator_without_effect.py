@@ -16,7 +16,9 @@ from virtlab.analysis.judging import judge_one
 from virtlab.analysis.table import RunTable
 from virtlab.analysis.values import RunValue
 from virtlab.cli.main import app
+from virtlab.experiment import load_text
 from virtlab.plan import Plan
+from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 from virtlab.simulator.programs import known
@@ -342,3 +344,23 @@ def test_the_summary_of_simulated_machines_says_that_it_knows_no_difference(tmp_
     text = " ".join(told.output.split())
     assert "platform namespace and qemu are the same" in text
     assert "platform qemu of guests.h1.g1, guests.h2.g1 changes nothing" in text
+
+
+@pytest.mark.parametrize(("asked", "said"), [("one", ["services.two"]), ("two", ["services.one"])])
+def test_a_server_that_nobody_asks_writes_nothing_and_that_is_said(asked: str, said: list[str]) -> None:
+    server = "kind: demand_server, on: h1.server, demand: 1 ms, write: 4 KiB, idle_write: 10 ms"
+    experiment = load_text(f"""
+version: 1
+name: idle
+hosts: {{h1: {{guests: {{server: {{platform: qemu, disk: {{size: 64 MiB}}}}, clients: {{}}}}}}}}
+services:
+  one: {{{server}}}
+  two: {{{server}, ready: {{port: 7001}}}}
+roles:
+  clients: {{workload: request_response, from: h1.clients, to: {asked}, rate: 100 request/s, duration: 100 ms}}
+repeat: 1
+""")
+    plan = plan_run(experiment, experiment.points()[0], 0)
+    assert Simulator().check(plan) == []
+    found = [one.path for one in without_effect(plan, IDEAL_PROFILE) if one.what == "idle_write"]
+    assert found == said

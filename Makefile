@@ -94,7 +94,7 @@ xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests
 	$(BIN)/virtlab image build --kernel xen
 	VIRTLAB_TEST_XEN=1 $(BIN)/python -m pytest -v tests/testbed/test_xen_domains.py tests/testbed/test_xen_nothing_left.py
 
-faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (some six minutes)
+faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (six to fifteen minutes)
 	VIRTLAB_TEST_FAULTS=1 $(BIN)/python -m pytest -v tests/testbed/test_migration_faults.py tests/testbed/test_migration_network.py
 
 KILLS ?= 1

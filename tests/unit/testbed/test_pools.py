@@ -281,7 +281,7 @@ def test_guests_that_stay_have_shares_of_their_host_where_its_own_use_is_not_tol
         "metric": np.array(["host_cpu_share", "cpu", "host_cpu_share", "cpu", "cpu"], dtype=object),
         "value": np.array([0.1, 0.2, 0.3, 0.4, 0.5]),
     }
-    kept = told(block, confined.shareless())
+    kept = told(block, confined.shareless)
     assert list(kept["entity"]) == [v, w, "together:hosts.m"]
     assert list(kept["value"]) == [0.2, 0.3, 0.5]
 
@@ -290,7 +290,7 @@ def test_a_guest_that_moves_has_a_share_of_its_host_where_all_have_as_many() -> 
     confined = moving()
     v, w = (confined.lowered.guests[name] for name in "vw")
     assert confined.shared()[0] == ["together:aside:hosts.h", [v, w], 1]
-    assert confined.shareless() == set()
+    assert confined.shareless == set()
 
 
 def test_processes_of_a_world_are_found_by_their_numbers_there(tmp_path: Path) -> None:

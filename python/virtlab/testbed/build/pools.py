@@ -176,6 +176,9 @@ class Confinement(Running):
         default_factory=dict
     )  # the same of who moves, and a host
     _ways: dict[str, list[str]] = field(init=False)  # who moves -> the hosts that it comes to
+    met: frozenset[str] = field(init=False)  # hosts that a guest leaves or comes to: their use is not told
+    # Networks of guests that move between hosts with other numbers of processors: no one share is of their host's.
+    shareless: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._ways = {
@@ -183,6 +186,10 @@ class Confinement(Running):
             for guest in moves(self.plan)
             if guest in self.plan.world.guests
         }
+        begin = (self.plan.world.guests[guest].host for guest in self._ways)
+        self.met = frozenset({*begin, *(host for way in self._ways.values() for host in way)})
+        unlike = (name for name in self._ways if len(cpus_of_hosts(self.plan, name)) > 1)
+        self.shareless = frozenset(self.lowered.guests[name] for name in unlike)
 
     def begin(self, control: Control) -> None:
         """Whatever is started in these networks from now on is confined. Virtual switches run where their host does."""
@@ -238,7 +245,7 @@ class Confinement(Running):
     def objects(self) -> dict[str, RealisedObject]:
         """Pools and hosts with processors as asked, applied and read back so far."""
         found = {}
-        used, met = _used(self.plan), self._met()
+        used = _used(self.plan)
         passive = {way.passive for way in ways(self.plan)}
         for name, pool in self.plan.world.pools.items():
             guests = [each for each, guest in self.plan.world.guests.items() if guest.pool == name]
@@ -258,7 +265,7 @@ class Confinement(Running):
             ]
             intended = {"cpus": self.plan.world.hosts[name].cpus}
             applied = {"processors": cpus, **self._beside(cpus, name)}
-            if name in met:
+            if name in self.met:
                 applied["use"] = UNTOLD
             found[f"hosts.{name}"] = RealisedObject(
                 intended, applied, self._read_back(guests, at=name), "sched_setaffinity"
@@ -284,35 +291,26 @@ class Confinement(Running):
         that a guest leaves or comes to has no series, since both machines of the guest are in one network: such a row only
         has the share of its other guests be of its processors.
         """
-        world, met = self.plan.world, self._met()
+        world = self.plan.world
         pools = [
             [f"{TOGETHER}pools.{name}", self._networks(of_pool=name), pool.cpus, world.hosts[pool.host].cpus]
             for name, pool in world.pools.items()
         ]
         hosts = [
-            [f"{ASIDE if name in met else TOGETHER}hosts.{name}", networks, len(cpus)]
+            [f"{ASIDE if name in self.met else TOGETHER}hosts.{name}", networks, len(cpus)]
             for name, cpus in self.shares.hosts.items()
-            if (networks := self._networks(of_host=name)) or name not in met
+            if (networks := self._networks(of_host=name)) or name not in self.met
         ]
         return [*pools, *hosts]
 
-    def shareless(self) -> set[str]:
-        """Networks of guests that move between hosts with other numbers of processors: no one share is of their host's."""
-        return {self.lowered.guests[name] for name in self._ways if len(cpus_of_hosts(self.plan, name)) > 1}
-
-    def _met(self) -> set[str]:
-        """Hosts that a guest leaves or comes to."""
-        begin = (self.plan.world.guests[guest].host for guest in self._ways)
-        return {*begin, *(host for way in self._ways.values() for host in way)}
-
     def _networks(self, *, of_pool: str = "", of_host: str = "") -> list[str]:
-        guests, shareless = self.plan.world.guests.items(), self.shareless()
+        guests = self.plan.world.guests.items()
         networks = [
             self.lowered.guests[name]
             for name, guest in guests
             if guest.pool == of_pool or (of_host and guest.host == of_host)
         ]
-        return [each for each in networks if each not in shareless]
+        return [each for each in networks if each not in self.shareless]
 
     def _read_back(self, guests: Sequence[str], at: str = "") -> dict[str, Any]:
         """The processors on which threads of these guests may run, by guest. One without a process has none. `at`: of a

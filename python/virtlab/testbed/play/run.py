@@ -456,8 +456,8 @@ class Pass:
             )
             if samples.schema == "series/1":
                 self._waiting.take(columns)
-                if (confinement := self.guests.confinement) is not None:
-                    columns = told(columns, confinement.shareless())
+                if (confinement := self.guests.confinement) is not None and confinement.met:
+                    columns = told(columns, confinement.shareless)
                 entities = Entities(self.lowered)
                 whose = self.guests.of_channel(message.channel)
                 columns["entity"] = _renamed(

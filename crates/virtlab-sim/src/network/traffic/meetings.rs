@@ -14,8 +14,8 @@ use virtlab_wire::ethernet::HEADER_BYTES;
 
 impl Network {
     /// Sends a message that is one packet and only counted, where its vNIC lets it through at once and its way has no
-    /// events. False where that is not so: then nothing has happened, and [`Network::put_resolved`] has to ask what
-    /// is in its way; asked here, it would find nothing.
+    /// events. False where that is not so: then nothing has happened, and the message is sent by `send_asking`, which
+    /// asks of each frame what is in its way and would find nothing of what is sent here.
     #[inline]
     pub(super) fn send_straight(&mut self, socket: usize, message: &Message) -> bool {
         let own = &self.sockets[socket];

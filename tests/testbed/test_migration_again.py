@@ -19,7 +19,7 @@ import testbed_world as worlds
 from migration_world import S, of_migration, on_and_on, three_hosts, waiting_machine
 
 from virtlab.errors import GuestError
-from virtlab.plan import Event, Outcome, Plan, Trial
+from virtlab.plan import Event, Outcome, Plan, SeriesRequest, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.session import TestbedSession
 
@@ -124,7 +124,10 @@ def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host()
         link["realise"] = "shaping"  # the soft switch would take a processor
     for name in ("h1", "h2"):
         world["hosts"][name] = {"cpus": 1}
-    with opened(on_and_on("h1", world=world, rate_byte_per_s=RATE_BYTE_PER_S, modes={1: "cold"})) as session:
+    plan = on_and_on("h1", world=world, rate_byte_per_s=RATE_BYTE_PER_S, modes={1: "cold"})
+    series = (SeriesRequest(source="guest.cpu", every_ns=S // 20),)
+    plan = plan.model_copy(update={"collect": plan.collect.model_copy(update={"series": series})})
+    with opened(plan) as session:
         objects = session.realised.objects
         given = [objects[f"hosts.{name}"].applied["processors"] for name in ("h1", "h2")]
         assert given[0] != given[1]
@@ -143,8 +146,35 @@ def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host()
         os.sched_setaffinity(back, given[1])
         (wrong,) = session._guests.confinement.look(session.leader.control)  # type: ignore[union-attr]
         assert f"may run on processors {given[1][0]}, not only on {given[0][0]}, where it is at h1" in wrong
-    assert {"go1.off", "go1.on"} <= {event.what for event in sink.events}
+    at = {event.what: event.t_ns for event in sink.events}
+    assert {"go1.off", "go1.on"} <= at.keys()
     assert len(of_migration(sink, "pause")) == 2
+    # What either machine uses is told apart, and used of the host where it is.
+    assert used(sink, "guests.v.at.h1", 0, at["go.paused"]) > 0
+    assert used(sink, "guests.v.at.h1", at["go.resumed"] + S // 4, at["go1.off"]) < 0.01
+    assert used(sink, "guests.v.at.h2", at["go.resumed"] + S // 4, at["go1.off"]) > 0.01
+    for host in ("h1", "h2"):
+        both = [of_series(sink, entity, metric) for entity, metric in (
+            (f"hosts.{host}", "cpu"), (f"guests.v.at.{host}", "cpu"), (f"guests.v.at.{host}", "host_cpu_share"),
+        )]  # fmt: skip
+        assert len(both[0]) > 10
+        assert min(both[0].values()) >= 0
+        assert [*both[1].values()] == pytest.approx([*both[2].values()])  # one processor
+
+
+def of_series(sink: worlds.MemorySink, entity: str, metric: str) -> dict[int, float]:
+    """Values of a series by instant."""
+    found: dict[int, float] = {}
+    for columns in (columns for _, schema, columns in sink.blocks if schema == "series/1"):
+        chosen = (columns["entity"] == entity) & (columns["metric"] == metric)
+        found |= dict(zip(columns["t_ns"][chosen].tolist(), columns["value"][chosen].tolist(), strict=True))
+    return found
+
+
+def used(sink: worlds.MemorySink, entity: str, begin_ns: int, end_ns: int) -> float:
+    """Processors that an entity used in a time, on average; 0 where it had no process."""
+    values = [value for t_ns, value in of_series(sink, entity, "cpu").items() if begin_ns <= t_ns <= end_ns]
+    return float(np.mean(values)) if values else 0.0
 
 
 def may_run_on(pid: int) -> list[int]:

@@ -104,11 +104,21 @@ impl Leader {
                 confined,
                 user,
                 folder,
+                host,
             } => {
                 self.free(id, channel)?;
                 let fifo_priority = None;
-                let placement =
-                    Placement { namespace, network, cpus, fifo_priority, cgroups, confined, user, folder };
+                let placement = Placement {
+                    namespace,
+                    network,
+                    cpus,
+                    fifo_priority,
+                    cgroups,
+                    confined,
+                    user,
+                    folder,
+                    host,
+                };
                 let (conduits, theirs) = self.make_conduits((id, channel), &descriptors)?;
                 let child =
                     Child::command(&mut self.world, &argv, &environment, terminal, &placement, &theirs)?;

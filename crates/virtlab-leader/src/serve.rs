@@ -442,7 +442,7 @@ impl Leader {
     }
 
     fn sample(&mut self) {
-        let children = self.children.values().map(|entry| (&entry.child.namespace[..], entry.child.pid));
+        let children = self.children.values().map(|entry| &entry.child);
         let blocks =
             self.sampler.take_due(clock::monotonic(), &mut self.world, children, &self.conduits.disks);
         self.send_samples(&blocks);

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from virtlab.metrics.metric import Metric, by_key
 
+AT_HOST = ".at."
+"""Between the name of a guest that moves and the host where it has one of its machines: `guests.h1.vm.at.h2`."""
+
 _SAMPLED = ("mean", "median", "p95", "p99", "min", "max")
 
 MACHINES = by_key(

@@ -19,7 +19,7 @@ from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.pools import Confinement, MachineThere, Shares, shares
 from virtlab.testbed.kinds.findings import Machine
 from virtlab.testbed.leader import groups, threads
-from virtlab.testbed.play.records import told
+from virtlab.testbed.play.records import Entities, told
 
 
 def plan(hosts: dict[str, Any], own: dict[str, Any], guests: dict[str, str | None], **more: Any) -> Plan:
@@ -205,8 +205,6 @@ def test_a_guest_that_moves_has_a_machine_on_the_processors_of_either_host() -> 
     objects = confined.objects()
     assert objects["hosts.h"].read_back == {"v": {"processors": [0]}, "w": {"processors": [0]}}
     assert objects["hosts.k"].read_back == {"v": {"processors": [1]}}
-    assert "not told" in objects["hosts.k"].applied["use"]
-    assert "use" not in objects["hosts.m"].applied
 
 
 WRONG = "guests.v: CPU 0/TCG may run on processors "
@@ -268,29 +266,29 @@ def test_a_guest_that_comes_is_beside_whom_it_shares_processors_with() -> None:
     assert "beside" not in moving(hosts=hosts).objects()["hosts.h"].applied
 
 
-def test_guests_that_stay_have_shares_of_their_host_where_its_own_use_is_not_told() -> None:
+def test_a_host_uses_what_its_guests_and_its_machines_of_guests_that_move_use() -> None:
     confined = moving(hosts={"h": {"cpus": 1}, "k": {"cpus": 2}, "m": {"cpus": 1}}, processors=4)
     v, w, c = (confined.lowered.guests[name] for name in "vwc")
     assert confined.shared() == [
-        ["together:aside:hosts.h", [w], 1],
-        ["together:aside:hosts.k", [c], 2],
+        ["together:hosts.h", [f"{v}@h", w], 1],
+        ["together:hosts.k", [f"{v}@k", c], 2],
         ["together:hosts.m", [], 1],
     ]
+    assert Entities(confined.lowered).name(f"{v}@k") == "guests.v.at.k"
+
+
+def test_a_guest_that_moves_between_unlike_hosts_has_no_share_of_a_host_and_its_machines_have() -> None:
+    confined = moving(hosts={"h": {"cpus": 1}, "k": {"cpus": 2}, "m": {"cpus": 1}}, processors=4)
+    v, w = (confined.lowered.guests[name] for name in "vw")
     block = {
-        "entity": np.array([v, v, w, "together:aside:hosts.h", "together:hosts.m"], dtype=object),
-        "metric": np.array(["host_cpu_share", "cpu", "host_cpu_share", "cpu", "cpu"], dtype=object),
-        "value": np.array([0.1, 0.2, 0.3, 0.4, 0.5]),
+        "entity": np.array([v, v, f"{v}@k", w], dtype=object),
+        "metric": np.array(["host_cpu_share", "cpu", "host_cpu_share", "host_cpu_share"], dtype=object),
+        "value": np.array([0.1, 0.2, 0.3, 0.4]),
     }
     kept = told(block, confined.shareless)
-    assert list(kept["entity"]) == [v, w, "together:hosts.m"]
-    assert list(kept["value"]) == [0.2, 0.3, 0.5]
-
-
-def test_a_guest_that_moves_has_a_share_of_its_host_where_all_have_as_many() -> None:
-    confined = moving()
-    v, w = (confined.lowered.guests[name] for name in "vw")
-    assert confined.shared()[0] == ["together:aside:hosts.h", [v, w], 1]
-    assert confined.shareless == set()
+    assert list(kept["entity"]) == [v, f"{v}@k", w]
+    assert list(kept["value"]) == [0.2, 0.3, 0.4]
+    assert moving().shareless == set()
 
 
 def test_processes_of_a_world_are_found_by_their_numbers_there(tmp_path: Path) -> None:

@@ -34,10 +34,11 @@ impl Sharings {
         Ok(Self(found))
     }
 
-    /// The processors of a guest's host: its own, or those of the machine.
-    pub fn of_host(&self, namespace: &str, machine: f64) -> f64 {
-        let own =
-            self.0.iter().find(|each| each.is_host && each.namespaces.iter().any(|name| name == namespace));
+    /// The processors of the host of a guest, or of a machine of a guest that moves (`NAMESPACE@HOST`): its own, or those
+    /// of the machine under all. Of a guest that moves it is any host that has a machine of it.
+    pub fn of_host(&self, entity: &str, machine: f64) -> f64 {
+        let is_it = |name: &str| name == entity || name.split_once('@').is_some_and(|(of, _)| of == entity);
+        let own = self.0.iter().find(|each| each.is_host && each.namespaces.iter().any(|name| is_it(name)));
         own.map_or(machine, |host| host.processors)
     }
 
@@ -119,6 +120,21 @@ mod tests {
     fn a_pool_with_a_guest_that_was_seen_once_says_nothing_yet() {
         let rows = two_pools(None).rows(&used(&[("a", Some(0.5)), ("b", None)]), 16.0);
         assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn a_host_uses_what_its_machine_of_a_guest_that_moves_uses_and_not_the_other() {
+        let rows = [json!(["hosts.h", ["a", "v@h"], 2]), json!(["hosts.k", ["v@k"], 4])];
+        let hosts = Sharings::read(&rows).unwrap();
+        let both = used(&[("a", Some(0.5)), ("v", Some(1.6)), ("v@h", Some(1.0)), ("v@k", Some(0.6))]);
+        assert_eq!(
+            hosts.rows(&both, 16.0),
+            [("hosts.h".to_owned(), "cpu", 0.75), ("hosts.k".to_owned(), "cpu", 0.15)]
+        );
+        assert_eq!(
+            ["a", "v@h", "v@k", "v", "w"].map(|of| hosts.of_host(of, 16.0)),
+            [2.0, 2.0, 4.0, 2.0, 16.0]
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A series row is (instant, entity, metric, value); shares are over the time since the sample before. `run_queue_delay`
 //! is the time that threads waited for a processor, in ns per second.
 //! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes),
-//! `NAMESPACE/INTERFACE` and the names of disks.
+//! `NAMESPACE@HOST` (of those the machine of a guest that moves at that host), `NAMESPACE/INTERFACE` and the names of
+//! disks.
 
 use crate::disk::Served;
 use crate::kernel::links::{LinkState, links};
@@ -13,6 +14,7 @@ use crate::machine::memory::Memory;
 use crate::machine::sharing::{Sharings, Used};
 use crate::machine::usage::{self, Family};
 use crate::machine::vcpus;
+use crate::processes::child::Child;
 use crate::request::Series;
 use crate::world::namespaces::World;
 use anyhow::bail;
@@ -122,13 +124,13 @@ impl Sampler {
         &mut self,
         now: Nanos,
         world: &mut World,
-        children: impl Iterator<Item = (&'a str, Pid)>,
+        children: impl Iterator<Item = &'a Child>,
         served: &[Served],
     ) -> Vec<Vec<u8>> {
         if self.due().is_none_or(|due| due > now) {
             return Vec::new();
         }
-        let children: Vec<(&str, Pid)> = children.collect();
+        let children: Vec<&Child> = children.collect();
         let mut rows = Rows::new();
         for at in 0..self.due.len() {
             if self.due[at].next > now {
@@ -231,27 +233,30 @@ impl Sampler {
         }
     }
 
-    fn guest_cpu(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
-        let mut started: BTreeMap<&str, Vec<Pid>> = BTreeMap::new();
-        for (namespace, pid) in children {
-            started.entry(namespace).or_default().push(*pid);
+    fn guest_cpu(&mut self, children: &[&Child], rows: &mut Rows) {
+        let mut started: BTreeMap<String, Vec<Pid>> = BTreeMap::new();
+        for child in children {
+            let at = child.host.iter().map(|host| format!("{}@{host}", child.namespace));
+            for entity in at.chain([child.namespace.clone()]) {
+                started.entry(entity).or_default().push(child.pid);
+            }
         }
-        self.families.retain(|namespace, _| started.contains_key(&namespace[..]));
+        self.families.retain(|entity, _| started.contains_key(entity));
         let processors = online();
         let mut together: Vec<Used> = Vec::new();
-        for (namespace, pids) in started {
-            let usage = self.families.entry(namespace.to_owned()).or_default().look(&pids);
+        for (entity, pids) in started {
+            let usage = self.families.entry(entity.clone()).or_default().look(&pids);
             let now = clock::raw();
-            let mut row = |metric, value| rows.push((now, namespace.to_owned(), metric, value));
+            let mut row = |metric, value| rows.push((now, entity.clone(), metric, value));
             row("memory_used", usage.resident_bytes as f64);
             let scheduled = usage.scheduled.map(|value| value as f64).to_vec();
-            let change = self.change(&format!("guest.{namespace}"), now, scheduled);
+            let change = self.change(&format!("guest.{entity}"), now, scheduled);
             let used = change.as_ref().map(|(elapsed, change)| change[0].max(0.0) / elapsed);
-            together.push((namespace.to_owned(), used));
+            together.push((entity.clone(), used));
             if let Some((elapsed, change)) = change {
                 let used = change[0].max(0.0) / elapsed;
                 row("cpu", used);
-                row("host_cpu_share", used / self.sharings.of_host(namespace, processors));
+                row("host_cpu_share", used / self.sharings.of_host(&entity, processors));
                 // Of a virtual machine, only its virtual processors' threads are the guest's own: `guest_vcpus`.
                 if !pids.iter().any(|pid| vcpus::is_machine(*pid)) {
                     row("cpu_share", used / usage.processors.unwrap_or(processors));
@@ -261,13 +266,13 @@ impl Sampler {
             }
             if let Some(held_ns) = usage.throttled_ns
                 && let Some((elapsed, change)) =
-                    self.change(&format!("throttled.{namespace}"), now, vec![held_ns as f64])
+                    self.change(&format!("throttled.{entity}"), now, vec![held_ns as f64])
             {
                 row("throttled", change[0].max(0.0) / elapsed);
             }
             if let Some(bytes) = usage.disk
                 && let Some((elapsed, change)) =
-                    self.change(&format!("io.{namespace}"), now, bytes.map(|bytes| bytes as f64).to_vec())
+                    self.change(&format!("io.{entity}"), now, bytes.map(|bytes| bytes as f64).to_vec())
             {
                 row("disk_read", change[0].max(0.0) / elapsed * 1e9);
                 row("disk_written", change[1].max(0.0) / elapsed * 1e9);
@@ -354,8 +359,8 @@ impl Sampler {
         }
     }
 
-    fn guest_vcpus(&mut self, children: &[(&str, Pid)], rows: &mut Rows) {
-        for (namespace, pid) in children {
+    fn guest_vcpus(&mut self, children: &[&Child], rows: &mut Rows) {
+        for Child { namespace, pid, .. } in children {
             let (mut used, mut machine) = (0.0, 0.0);
             for (thread, scheduled) in vcpus::of(*pid) {
                 let (now, entity) = (clock::raw(), format!("{namespace}/{thread}"));
@@ -372,7 +377,7 @@ impl Sampler {
             }
             if machine > 0.0 {
                 let may_use = usage::quota_alone(*pid).map_or(machine, |quota| quota.min(machine));
-                rows.push((clock::raw(), (*namespace).to_owned(), "cpu_share", used / may_use));
+                rows.push((clock::raw(), namespace.clone(), "cpu_share", used / may_use));
             }
         }
     }

@@ -47,6 +47,8 @@ pub struct Placement {
     pub user: Option<String>,
     /// Where it begins, unless it is confined; the leader's own folder where it is absent.
     pub folder: Option<String>,
+    /// The host at which it is a machine of a guest that moves.
+    pub host: Option<String>,
 }
 
 /// The streams of a child.
@@ -69,6 +71,8 @@ pub enum Streams {
 pub struct Child {
     pub pid: Pid,
     pub namespace: String,
+    /// The host at which it is a machine of a guest that moves.
+    pub host: Option<String>,
     pub streams: Streams,
     /// Standard error, until it ends.
     pub errors: Option<OwnedFd>,
@@ -112,6 +116,7 @@ impl Child {
         Ok(Self {
             pid,
             namespace: placement.namespace.clone(),
+            host: None,
             streams: Streams::Agent(Peer::new(ours)?),
             errors: Some(errors),
             tail: VecDeque::new(),
@@ -184,8 +189,8 @@ impl Child {
     ) -> Self {
         let streams =
             Streams::Command { input, output, waiting: VecDeque::new(), input_ends: false, terminal };
-        let namespace = placement.namespace.clone();
-        Self { pid, namespace, streams, errors, tail: VecDeque::new(), ended: None }
+        let (namespace, host) = (placement.namespace.clone(), placement.host.clone());
+        Self { pid, namespace, host, streams, errors, tail: VecDeque::new(), ended: None }
     }
 
     /// Keeps the end of what the child wrote as errors.

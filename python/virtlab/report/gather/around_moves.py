@@ -16,6 +16,7 @@ from virtlab.analysis.moves import spans
 from virtlab.analysis.window import MEASURED
 from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
+from virtlab.metrics.machines import AT_HOST
 from virtlab.report.gather.distributions.samples import SAMPLED, rows_of
 from virtlab.report.gather.migrations import moved_runs
 from virtlab.report.gather.selection import PRIMARY
@@ -121,7 +122,7 @@ def _sampled(
     window: tuple[int | None, int | None],
 ) -> Iterator[Line]:
     """Lines of series. What was zero throughout is left out: it has no disk that is written to, or did nothing."""
-    low, high = window
+    (low, high), guests = window, record.plan.world.guests
     for what, chosen in _SERIES.items():
         rows = db.execute(
             "SELECT entity, arg_max(t_ns, value) AS at_ns, max(value) FROM series "
@@ -133,5 +134,6 @@ def _sampled(
             own = [((at_ns - zero_ns) / 1e9, float(value)) for of, at_ns, value in rows if of == entity]
             if any(value for _, value in own):
                 x, y = zip(*own, strict=True)
-                guest = entity.removeprefix("guests.").removesuffix(".disk")
-                yield Line(what, entity, guest if guest in record.plan.world.guests else "", LARGEST, x, y)
+                names = entity.removeprefix("guests.").removesuffix(".disk")
+                guest = next((name for name in (names, names.rpartition(AT_HOST)[0]) if name in guests), "")
+                yield Line(what, entity, guest, LARGEST, x, y)

@@ -30,11 +30,10 @@ from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.leader.control import Control
 
 Processors = list[int]
+AT = "@"  # NETWORK@HOST: the leader's name of the machine that a guest that moves has at a host
 TOGETHER = "together:"  # begins what an agent calls guests that share processors, which is no network
 CURE_FEWER = "make them smaller, or use a machine with more processors"
 CURE_LINK = "make them smaller, or put clients and servers on one virtual switch without a link, so that none is needed"
-ASIDE = f"{TOGETHER}aside:"  # begins what only says how many processors a host has, and is no series
-UNTOLD = "not told: both machines of a guest that moves are in one network"
 CURE_AWAKE = "write 'idle: sleep' and 'pin: none', or remove pools and 'cpus'"
 
 
@@ -176,7 +175,6 @@ class Confinement(Running):
         default_factory=dict
     )  # the same of who moves, and a host
     _ways: dict[str, list[str]] = field(init=False)  # who moves -> the hosts that it comes to
-    met: frozenset[str] = field(init=False)  # hosts that a guest leaves or comes to: their use is not told
     # Networks of guests that move between hosts with other numbers of processors: no one share is of their host's.
     shareless: frozenset[str] = field(init=False)
 
@@ -186,8 +184,6 @@ class Confinement(Running):
             for guest in moves(self.plan)
             if guest in self.plan.world.guests
         }
-        begin = (self.plan.world.guests[guest].host for guest in self._ways)
-        self.met = frozenset({*begin, *(host for way in self._ways.values() for host in way)})
         unlike = (name for name in self._ways if len(cpus_of_hosts(self.plan, name)) > 1)
         self.shareless = frozenset(self.lowered.guests[name] for name in unlike)
 
@@ -265,8 +261,6 @@ class Confinement(Running):
             ]
             intended = {"cpus": self.plan.world.hosts[name].cpus}
             applied = {"processors": cpus, **self._beside(cpus, name)}
-            if name in self.met:
-                applied["use"] = UNTOLD
             found[f"hosts.{name}"] = RealisedObject(
                 intended, applied, self._read_back(guests, at=name), "sched_setaffinity"
             )
@@ -287,30 +281,33 @@ class Confinement(Running):
         return {"beside": found} if found else {}
 
     def shared(self) -> list[list[Any]]:
-        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A host
-        that a guest leaves or comes to has no series, since both machines of the guest are in one network: such a row only
-        has the share of its other guests be of its processors.
+        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A guest
+        that moves has a machine at each host of its way, and what that uses is used of that host.
         """
         world = self.plan.world
         pools = [
-            [f"{TOGETHER}pools.{name}", self._networks(of_pool=name), pool.cpus, world.hosts[pool.host].cpus]
+            [f"{TOGETHER}pools.{name}", self._of_pool(name), pool.cpus, world.hosts[pool.host].cpus]
             for name, pool in world.pools.items()
         ]
         hosts = [
-            [f"{ASIDE if name in self.met else TOGETHER}hosts.{name}", networks, len(cpus)]
+            [f"{TOGETHER}hosts.{name}", self._at_host(name), len(cpus)]
             for name, cpus in self.shares.hosts.items()
-            if (networks := self._networks(of_host=name)) or name not in self.met
         ]
         return [*pools, *hosts]
 
-    def _networks(self, *, of_pool: str = "", of_host: str = "") -> list[str]:
+    def _of_pool(self, pool: str) -> list[str]:
         guests = self.plan.world.guests.items()
-        networks = [
-            self.lowered.guests[name]
-            for name, guest in guests
-            if guest.pool == of_pool or (of_host and guest.host == of_host)
-        ]
-        return [each for each in networks if each not in self.shareless]
+        return [self.lowered.guests[name] for name, guest in guests if guest.pool == pool]
+
+    def _at_host(self, host: str) -> list[str]:
+        found = []
+        for name, guest in self.plan.world.guests.items():
+            network = self.lowered.guests[name]
+            if name not in self._ways:
+                found += [network] if guest.host == host else []
+            elif host in {guest.host, *self._ways[name]}:
+                found.append(f"{network}{AT}{host}")
+        return found
 
     def _read_back(self, guests: Sequence[str], at: str = "") -> dict[str, Any]:
         """The processors on which threads of these guests may run, by guest. One without a process has none. `at`: of a

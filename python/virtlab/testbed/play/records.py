@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from virtlab.lazy import np
+from virtlab.metrics.machines import AT_HOST
 from virtlab.plan import Columns
-from virtlab.testbed.build.pools import ASIDE, TOGETHER
+from virtlab.testbed.build.pools import AT, TOGETHER
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow
 from virtlab.testbed.queues.applied import by_handle
@@ -105,12 +106,10 @@ def sender_rows(
 
 
 def told(columns: Columns, shareless: Collection[str]) -> dict[str, Any]:
-    """A block of series without what is aside, and without shares of a host in networks where these are of no one host's
-    processors.
-    """
+    """A block of series without shares of a host in networks where these are of no one host's processors."""
     kept = np.array(
         [
-            not entity.startswith(ASIDE) and not (metric == OF_HOST and entity in shareless)
+            not (metric == OF_HOST and entity in shareless)
             for entity, metric in zip(columns["entity"], columns["metric"], strict=True)
         ],
         dtype=bool,
@@ -119,7 +118,7 @@ def told(columns: Columns, shareless: Collection[str]) -> dict[str, Any]:
 
 
 class Entities:
-    """Kernel names to names of the Plan: `guest:a/eth0` is `guests.a.vnics.eth0`."""
+    """Kernel names to names of the Plan: `guest:a/eth0` is `guests.a.vnics.eth0`, `guest:a@h2` is `guests.a.at.h2`."""
 
     def __init__(self, lowered: Lowered) -> None:
         self._names = {
@@ -156,6 +155,9 @@ class Entities:
         """The Plan's name; what has none keeps the kernel's, with '.' for '/'."""
         if kernel.startswith(TOGETHER):
             return kernel.removeprefix(TOGETHER)
+        network, at, host = kernel.partition(AT)
+        if at and network in self._names:
+            return f"{self._names[network]}{AT_HOST}{host}"
         return self._names.get(kernel, kernel.replace("/", "."))
 
 

@@ -456,7 +456,7 @@ class Pass:
             )
             if samples.schema == "series/1":
                 self._waiting.take(columns)
-                if (confinement := self.guests.confinement) is not None and confinement.met:
+                if (confinement := self.guests.confinement) is not None and confinement.shareless:
                     columns = told(columns, confinement.shareless)
                 entities = Entities(self.lowered)
                 whose = self.guests.of_channel(message.channel)

@@ -421,6 +421,7 @@ class Machines(Running):
                 descriptors=descriptors,
                 cgroups=list(self.tasks.get(name, ())),
                 network=self.lowered.machines[name].network,
+                host=guest.host if name in moves(self.plan) else None,
             )
         except RefusedError as error:
             what = f"its virtual machine cannot be started: {error.what}"
@@ -472,7 +473,11 @@ class Machines(Running):
         there = Destination(
             action, channel, Monitor(self.control, channel + 1, f"guests.{name}", machine.tail)
         )
-        placed: dict[str, Any] = {"descriptors": descriptors, "cgroups": list(self.tasks.get(name, ()))}
+        placed: dict[str, Any] = {
+            "descriptors": descriptors,
+            "cgroups": list(self.tasks.get(name, ())),
+            "host": str(action.to),
+        }
         if leg.network is not None:
             placed["network"] = leg.network
         if cpus := self.control.confined_at(str(action.to)):

@@ -81,7 +81,7 @@ pub enum Request {
         user: Option<String>,
         /// Where it begins; of a confined command always a folder of its own.
         folder: Option<String>,
-        /// The host at which it is a machine of a guest that moves: what it uses is told apart, as `NAMESPACE@HOST`.
+        /// The host at which it is a machine of a guest that moves: what it uses is a series of its own, `NAMESPACE@HOST`.
         host: Option<String>,
     },
     Resize {

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Match,
         Plan,
         Pool,
+        Port,
         Queue,
         QueueClass,
         Ready,
@@ -70,7 +71,7 @@ else:
 __all__ = [
     "BLOCKS", "Access", "Action", "Backend", "BlockSchema", "Capabilities", "Collect", "Columns",
     "Disk", "Event", "Guest", "Host", "Limits", "Link", "LinkQueues", "Mark", "Match", "Observer", "Outcome", "Plan",
-    "Pool", "Queue", "QueueClass", "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route",
+    "Pool", "Port", "Queue", "QueueClass", "Reading", "Ready", "Realised", "RealisedObject", "Refusal", "Role", "Route",
     "SeriesRequest", "Service", "Session", "Sink", "Switch", "Trial", "Trigger", "Unobserved", "Vnic", "Vswitch",
     "Wait", "Watcher", "Window", "World",
 ]  # fmt: skip

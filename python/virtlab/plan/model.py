@@ -16,6 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from virtlab.units import SECTOR_BYTES
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=64)]
+# What stands for a port of a guest has its names, and of one at another host that host's: `h1.g1.eth0@h2`.
+PlaceName = Annotated[
+    str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*(@[A-Za-z][A-Za-z0-9_.-]*)?$", max_length=192)
+]
 
 
 class Noun(BaseModel):
@@ -59,6 +63,13 @@ class Queue(Noun):
     default: str | None = None  # class of frames that satisfy no rule
 
 
+class Port(Noun):
+    """A port of a virtual switch towards a guest: its queue and its rate, as of a vNIC."""
+
+    queue: Queue | None = None
+    port_rate_bit_per_s: int | None = None
+
+
 class Vnic(Noun):
     """A guest's network port: attached to a virtual switch, or (no virtual switch) the host's uplink itself."""
 
@@ -80,6 +91,7 @@ class Vnic(Noun):
     )
     queue: Queue | None = None  # at the virtual switch's port, towards the guest; None = not requested
     port_rate_bit_per_s: int | None = None  # of that port; None = as fast as the guest takes frames
+    there: dict[Name, Port] = {}  # by host that its guest moves to: its port there, where that is another
 
     @model_validator(mode="after")
     def _one_attachment(self) -> Self:
@@ -87,7 +99,8 @@ class Vnic(Noun):
             raise ValueError(
                 "a vNIC stands on a vswitch, is an uplink, or of an existing host's network, exactly one of them"
             )
-        if self.vswitch is None and (self.queue is not None or self.port_rate_bit_per_s is not None):
+        queued = self.queue is not None or self.port_rate_bit_per_s is not None or bool(self.there)
+        if self.vswitch is None and queued:
             raise ValueError("a vNIC that is an uplink has no port of a virtual switch to queue at")
         return self
 
@@ -265,9 +278,9 @@ class World(Noun):
 
     hosts: dict[Name, Host]
     guests: dict[Name, Guest]
-    vswitches: dict[Name, Vswitch] = {}
+    vswitches: dict[PlaceName, Vswitch] = {}
     switches: dict[Name, Switch] = {}
-    links: dict[Name, Link] = {}
+    links: dict[PlaceName, Link] = {}
     routes: dict[Name, tuple[Route, ...]] = {}  # by guest
     arp: Literal["static", "live"] = "static"
     ipv6_noise: bool = False

@@ -6,7 +6,7 @@ by hash, so one more guest or level changes those of no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
@@ -32,6 +32,7 @@ from virtlab.plan import (
     Match,
     Plan,
     Pool,
+    Port,
     Queue,
     QueueClass,
     Ready,
@@ -49,6 +50,7 @@ from virtlab.plan import (
 from virtlab.plan.seeds import run_seed
 from virtlab.planner.copying import addressed
 from virtlab.planner.default_pushback import default_pushback, pushback_of
+from virtlab.planner.moves import destinations, moves
 from virtlab.planner.routes import routes_of
 from virtlab.planner.timeline import Actions, length_ns, timeline_of, windows_of
 
@@ -75,7 +77,36 @@ def plan_run(experiment: Experiment, point: DesignPoint, repetition: int) -> Pla
         limits=_limits(study, actions),
         because=_because(study, actions, world),
     )
-    return addressed(planned)
+    return addressed(_ports_there(study, planned))
+
+
+def _ports_there(study: Study, plan: Plan) -> Plan:
+    """The Plan with ports as they are at the hosts that guests move to, where a host says another queue or rate."""
+    guests = dict(plan.world.guests)
+    for name in moves(plan):
+        if name not in guests:
+            continue  # which is refused elsewhere
+        ports = {host: _port(study, host) for host in destinations(plan, name)}
+        vnics = {own: _elsewhere(vnic, ports) for own, vnic in guests[name].vnics.items()}
+        guests[name] = guests[name].model_copy(update={"vnics": vnics})
+    if guests == plan.world.guests:
+        return plan
+    return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
+
+
+def _elsewhere(vnic: Vnic, ports: Mapping[str, Port]) -> Vnic:
+    if vnic.vswitch is None:
+        return vnic
+    own = Port(queue=vnic.queue, port_rate_bit_per_s=vnic.port_rate_bit_per_s)
+    return vnic.model_copy(update={"there": {host: port for host, port in ports.items() if port != own}})
+
+
+def _port(study: Study, host: str) -> Port:
+    """The ports of a host towards its guests."""
+    spec, queue = study.wiring.hosts.get(host), study.port_queues.get(host)
+    if spec is None or queue is None:
+        return Port()
+    return Port(queue=_queue(queue), port_rate_bit_per_s=spec.port_rate)
 
 
 def _world(study: Study, pushback: str) -> World:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.dirty import DIRTY
-from virtlab.plan import Action, Guest, Plan, Refusal, Role
+from virtlab.plan import Action, Plan, Refusal, Role
+from virtlab.planner.port_names import link_ends, passage, port_of, port_there
 
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
 DOWNTIME_LIMIT_NS = 300_000_000
@@ -211,19 +212,36 @@ def no_such_disk(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.disk", reason, f"write 'disk: {SHARED}'")
 
 
-def vswitch_there(guest: Guest, vswitch: str, to: str) -> str:
-    """The name of the virtual switch at the destination that takes the place of a guest's own.
+def vswitch_there(plan: Plan, guest: str, vnic: str, to: str) -> str:
+    """The name of the virtual switch at a host that takes the place of the one on which a vNIC stands.
 
-    Switches of one name on two hosts are each other's: 'h1.br' and 'h2.br'.
+    Switches of one name on two hosts are each other's: 'h1.br' and 'h2.br'. Where the port there is a link of its own the
+    vNIC stands behind it.
     """
-    return f"{to}.{vswitch.removeprefix(f'{guest.host}.')}"
+    entry, world = plan.world.guests[guest], plan.world
+    own = str(entry.vnics[vnic].vswitch)
+    if to == entry.host:
+        return own
+    if (behind := passage(port_there(guest, vnic, to))) in world.vswitches:
+        return behind
+    if own == passage(port := port_of(guest, vnic)):
+        near, _ = link_ends(port)
+        own = next(name for name, above in world.vswitches.items() if near in above.uplinks)
+    return f"{to}.{own.removeprefix(f'{entry.host}.')}"
+
+
+def passages(plan: Plan, guest: str, vnic: str) -> set[str]:
+    """Virtual switches of two ports behind which a vNIC stands at some host, where its ports are links of their own."""
+    hosts = destinations(plan, guest)
+    ports = [port_of(guest, vnic), *(port_there(guest, vnic, host) for host in hosts)]
+    return {passage(port) for port in ports} & plan.world.vswitches.keys()
 
 
 def moved(plan: Plan, name: str, to: str) -> Plan:
     """The Plan with a guest on another host, its vNICs on the virtual switches there."""
     guest = plan.world.guests[name]
     vnics = {
-        own: vnic.model_copy(update={"vswitch": vswitch_there(guest, str(vnic.vswitch), to)})
+        own: vnic.model_copy(update={"vswitch": vswitch_there(plan, name, own, to)})
         for own, vnic in guest.vnics.items()
     }
     guests = {**plan.world.guests, name: guest.model_copy(update={"host": to, "vnics": vnics})}

@@ -4,6 +4,8 @@ A port of a virtual switch towards a guest, with a rate and a queue, is a cable 
 queues in front of it, the guest's direction is as fast and never the narrow place. So the player of links plays
 ports too. Only where nothing paces the port (no rate) is it more than that: there the simulator's port is faster
 than anything in front of it.
+
+A guest that moves has such a port at each host of its way from the start, as that host's ports are.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Callable, Iterator
 
 from virtlab.catalogue import DEFAULT_VSWITCH, PLATFORMS
 from virtlab.plan import Link, LinkQueues, Plan, Queue, Refusal, Vnic, Vswitch
+from virtlab.planner.moves import destinations, vswitch_there
+from virtlab.planner.port_names import link_ends, passage, port_of, port_there
 
 BACK_PACKETS = 1000  # of the direction from the guest, where nothing has to wait
 UNPACED_BIT_PER_S = 100_000_000_000
@@ -19,27 +23,19 @@ UNPACED_BIT_PER_S = 100_000_000_000
 Wanted = Callable[[Vnic], bool]
 
 
-def port_of(guest: str, vnic: str) -> str:
-    """The name of a guest's port as a link.
-
-    >>> port_of("h1.g1", "eth0")
-    'h1.g1.eth0'
-    """
-    return f"{guest}.{vnic}"
-
-
-def port_there(guest: str, vnic: str, host: str) -> str:
-    """The same of its port at a host that it moves to, which is built with the world.
-
-    >>> port_there("h1.g1", "eth0", "h2")
-    'h1.g1.eth0@h2'
-    """
-    return f"{port_of(guest, vnic)}@{host}"
-
-
 def is_port(name: str, link: Link) -> bool:
     """Whether a link stands for a guest's port, and is no wire."""
-    return link.ends == (f"{name}.port", f"{name}.end")
+    return link.ends == link_ends(name)
+
+
+def port_at(vnic: Vnic, host: str) -> Vnic:
+    """A vNIC with its port as that is at a host of its guest's way."""
+    there = vnic.there.get(host)
+    if there is None:
+        return vnic
+    return vnic.model_copy(
+        update={"queue": there.queue, "port_rate_bit_per_s": there.port_rate_bit_per_s, "there": {}}
+    )
 
 
 def guest_ports(plan: Plan) -> Iterator[tuple[str, str, Vnic]]:
@@ -50,51 +46,82 @@ def guest_ports(plan: Plan) -> Iterator[tuple[str, str, Vnic]]:
                 yield guest, name, vnic
 
 
+def ports_elsewhere(plan: Plan) -> Iterator[tuple[str, str, str, Vnic]]:
+    """Guest, vNIC, a host that the guest moves to, and what the vNIC is there, where its port there has a queue."""
+    for guest, entry in plan.world.guests.items():
+        for host in destinations(plan, guest):
+            for name, vnic in entry.vnics.items():
+                at = port_at(vnic, host)
+                if at.queue is not None:
+                    yield guest, name, host, at
+
+
+def said_ports(plan: Plan) -> Iterator[tuple[str, str, Vnic]]:
+    """Path, guest and vNIC of every port that a Plan says has a queue: at its host, and as it is elsewhere."""
+    for guest, name, vnic in guest_ports(plan):
+        yield f"guests.{guest}.vnics.{name}", guest, vnic
+    for guest, name, host, vnic in ports_elsewhere(plan):
+        if host in plan.world.guests[guest].vnics[name].there:
+            yield f"guests.{guest}.vnics.{name}.there.{host}", guest, vnic
+
+
 def queues(plan: Plan) -> Iterator[tuple[str, Queue]]:
     """Every queue of a Plan, with its path."""
     for name, link in plan.world.links.items():
         yield f"links.{name}.queue.ab", link.queue.ab
         yield f"links.{name}.queue.ba", link.queue.ba
-    for guest, name, vnic in guest_ports(plan):
+    for path, _, vnic in said_ports(plan):
         assert vnic.queue is not None
-        yield f"guests.{guest}.vnics.{name}.queue", vnic.queue
+        yield f"{path}.queue", vnic.queue
 
 
 def with_port_links(plan: Plan, wanted: Wanted) -> Plan:
     """The Plan with a link in place of every wanted guest port; the same Plan without such ports.
 
-    A guest with a kernel of its own keeps its tap on a bridge of two ports, which the link ends at.
+    A guest with a kernel of its own keeps its tap on a bridge of two ports, which the link ends at. So does its tap at each
+    host that it moves to.
     """
     world = plan.world
     guests, vswitches, links = dict(world.guests), dict(world.vswitches), dict(world.links)
     for guest, name, vnic in guest_ports(plan):
         if not wanted(vnic):
             continue
-        assert vnic.queue is not None
-        assert vnic.vswitch is not None
-        port = port_of(guest, name)
-        near, far = f"{port}.port", f"{port}.end"
-        above = vswitches[vnic.vswitch]
-        vswitches[vnic.vswitch] = above.model_copy(update={"uplinks": (*above.uplinks, near)})
-        bare = {"queue": None, "port_rate_bit_per_s": None}
-        entry = guests[guest]
+        port, entry = port_of(guest, name), guests[guest]
+        far = _join(port, str(vnic.vswitch), vnic, vswitches, links)
         if PLATFORMS[entry.platform].features.own_kernel:
-            vswitches[f"{port}.br"] = Vswitch(kind=DEFAULT_VSWITCH, host=entry.host, uplinks=(far,))
-            place: dict[str, str | None] = {"vswitch": f"{port}.br"}
+            vswitches[passage(port)] = Vswitch(kind=DEFAULT_VSWITCH, host=entry.host, uplinks=(far,))
+            place: dict[str, str | None] = {"vswitch": passage(port)}
         else:
             place = {"vswitch": None, "uplink": far}
+        bare = {"queue": None, "port_rate_bit_per_s": None}
         vnics = {**entry.vnics, name: vnic.model_copy(update={**bare, **place})}
         guests[guest] = entry.model_copy(update={"vnics": vnics})
-        links[port] = Link(
-            ends=(near, far),
-            rate_bit_per_s=vnic.port_rate_bit_per_s or UNPACED_BIT_PER_S,
-            queue=LinkQueues(ab=vnic.queue, ba=Queue(by=vnic.queue.by, limit_packets=BACK_PACKETS)),
-        )
+    for guest, name, host, vnic in ports_elsewhere(plan):
+        above = vswitch_there(plan, guest, name, host)
+        if not wanted(vnic) or above not in vswitches:
+            continue  # a destination without such a virtual switch is refused elsewhere
+        port = port_there(guest, name, host)
+        far = _join(port, above, vnic, vswitches, links)
+        vswitches[passage(port)] = Vswitch(kind=DEFAULT_VSWITCH, host=host, uplinks=(far,))
     if len(links) == len(world.links):
         return plan
     return plan.model_copy(
         update={"world": world.model_copy(update={"guests": guests, "vswitches": vswitches, "links": links})}
     )
+
+
+def _join(port: str, above: str, vnic: Vnic, vswitches: dict[str, Vswitch], links: dict[str, Link]) -> str:
+    """A link for a port of a virtual switch; its end at the guest."""
+    assert vnic.queue is not None
+    near, far = link_ends(port)
+    own = vswitches[above]
+    vswitches[above] = own.model_copy(update={"uplinks": (*own.uplinks, near)})
+    links[port] = Link(
+        ends=(near, far),
+        rate_bit_per_s=vnic.port_rate_bit_per_s or UNPACED_BIT_PER_S,
+        queue=LinkQueues(ab=vnic.queue, ba=Queue(by=vnic.queue.by, limit_packets=BACK_PACKETS)),
+    )
+    return far
 
 
 def all_ports(vnic: Vnic) -> bool:
@@ -104,10 +131,9 @@ def all_ports(vnic: Vnic) -> bool:
 
 def port_mistakes(plan: Plan, wanted: Wanted) -> Iterator[Refusal]:
     """Why a port cannot be a link of its own."""
-    for guest, name, vnic in guest_ports(plan):
+    for path, guest, vnic in said_ports(plan):
         if not wanted(vnic):
             continue
-        path = f"guests.{guest}.vnics.{name}"
         if vnic.isolated:
             reason = "an isolated port is the virtual switch's own, and this one's queue is not"
             yield Refusal(f"{path}.queue.by", reason, "write 'by: kernel', or 'isolate: false'")

@@ -3,7 +3,9 @@
 The core plays a move by the model of `virtlab migration` (rule `qemu`). The copy is a fluid: `over: machine` it has its
 bandwidth and shares no wire, `over: network` it has its max-min fair share of the links between both hosts, and packets
 find the rest. While the guest is paused it hears and says nothing; then its vNICs are at the virtual switches of the
-other host, and every table leads there after the profile's time of re-convergence. Of a profile:
+other host, and every table leads there after the profile's time of re-convergence. A port with a queue or a rate waits at
+each host of its way from the start; what is in the queue of the port that it leaves is lost, as on the testbed, where
+nothing reads the tap of a machine that has ended. Of a profile:
 
 | parameter | what it is |
 |---|---|
@@ -48,6 +50,7 @@ from virtlab.planner.moves import (
     no_such_disk,
     not_of_its_mode,
     on_processors,
+    passages,
     source_of,
     vswitch_there,
     writers,
@@ -80,8 +83,8 @@ def lowered_move(
         "host": list(plan.world.hosts).index(to),
         "way": way(plan, source_of(plan, action), to) or [] if action.over == NETWORK else [],
         "plugs": [
-            [vnics[f"guests.{name}.vnics.{own}"], vswitches[vswitch_there(guest, str(vnic.vswitch), to)]]
-            for own, vnic in guest.vnics.items()
+            [vnics[f"guests.{name}.vnics.{own}"], vswitches[vswitch_there(plan, name, own, to)]]
+            for own in guest.vnics
         ],
         "stations": list(_stations(moved(plan, name, to), name, vnics, vswitches)),
     }  # fmt: skip
@@ -109,15 +112,21 @@ def dirtied(plan: Plan, guest: str) -> dict[str, float]:
 def _stations(
     after: Plan, guest: str, vnics: Mapping[str, int], vswitches: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """Which way frames to each vNIC of a guest go, in the world after its move."""
+    """Which way frames to each vNIC of a guest go, in the world after its move.
+
+    Behind its ports at other hosts nothing changes: what is still in their queues comes out where it was, and is lost there.
+    """
     wiring = Wiring(after)
     for name, vnic in after.world.guests[guest].vnics.items():
         found: dict[str, list[Any]] = {"vswitches": [], "lines": [], "bridges": []}
+        left = passages(after, guest, name)
         for box, port in wiring.ports_towards_vnic(guest, name).items():
             kind, _, which = box.partition(":")
             if kind == "switch":
                 found["lines"].append(_line_from(after, port))
             elif kind == "vswitch":
+                if which in left and which != vnic.vswitch:
+                    continue
                 to = {"port": port} if port in wiring.owner else {"vnic": vnics[_path(port)]}
                 found["vswitches"].append([vswitches[which], to])
             else:
@@ -285,11 +294,5 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         own = f"{path}.guest.{name}"
         if vnic.vswitch is None:
             yield Refusal(own, "its port is its host's own", "let it stand on a virtual switch")
-        elif vswitch_there(guest, vnic.vswitch, str(to)) not in plan.world.vswitches:
-            there = vswitch_there(guest, vnic.vswitch, str(to))
+        elif (there := vswitch_there(plan, str(action.guest), name, str(to))) not in plan.world.vswitches:
             yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")
-        if vnic.queue is not None or vnic.port_rate_bit_per_s is not None:
-            reason = "the simulator does not move a queue or a rate of its port"
-            yield Refusal(
-                own, reason, "run the file on the testbed, or take it away from the guest that moves"
-            )

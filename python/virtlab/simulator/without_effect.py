@@ -19,7 +19,7 @@ from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Guest, Plan
 from virtlab.planner.clusters import entered, ways
 from virtlab.planner.moves import moves
-from virtlab.planner.ports import port_of
+from virtlab.planner.port_names import passage, port_of
 from virtlab.planner.weights import weights
 from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.pools import in_pool, sharing_processors
@@ -144,7 +144,7 @@ def _processors(plan: Plan) -> Iterator[WithoutEffect]:
 
 def _behind_a_passage(name: str, guest: Guest) -> bool:
     """Whether its platform gives it a virtual switch of its own between its vNIC and a port that queues."""
-    return any(vnic.vswitch == f"{port_of(name, own)}.br" for own, vnic in guest.vnics.items())
+    return any(vnic.vswitch == passage(port_of(name, own)) for own, vnic in guest.vnics.items())
 
 
 def _alike(path: str, guest: Guest, *, heard: bool, works: bool) -> Iterator[WithoutEffect]:

@@ -15,7 +15,8 @@ from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Realised, RealisedObject, Vnic
 from virtlab.planner.disks import is_folder
 from virtlab.planner.moves import moves, vswitch_there
-from virtlab.planner.ports import port_of, port_there
+from virtlab.planner.port_names import port_of, port_there
+from virtlab.planner.ports import port_at
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.testbed.build import disks
 from virtlab.testbed.build.hosts import alone
@@ -222,10 +223,12 @@ def _vnics(
             if vnic.queue is not None:
                 check_queues(port_of(guest, name), lowered, done, seen, path)
                 facts["port"] = _queued_port(path, lowered.ports[f"{guest}/{name}"], switch, seen)
-                for host, there in _ports_there(plan, lowered, guest, name).items():
-                    check_queues(port_there(guest, name, host), lowered, done, seen, path)
-                    switch = lowered.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
-                    facts[f"port at {host}"] = _queued_port(path, there, switch, seen)
+            for host, there in _ports_there(plan, lowered, guest, name).items():
+                if port_at(vnic, host).queue is None:
+                    continue
+                check_queues(port_there(guest, name, host), lowered, done, seen, path)
+                switch = lowered.vswitches[vswitch_there(plan, guest, name, host)]
+                facts[f"port at {host}"] = _queued_port(path, there, switch, seen)
             by = "tap" if guest in lowered.machines else vnic.network or "veth"
             yield path, RealisedObject(vnic.model_dump(mode="json"), applied, facts, by)
 

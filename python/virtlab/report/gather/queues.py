@@ -13,9 +13,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from virtlab.catalogue import QDISCS
-from virtlab.plan import Queue
-from virtlab.planner.moves import destinations, vswitch_there
-from virtlab.planner.ports import guest_ports, port_of, port_there
+from virtlab.plan import Queue, RealisedObject, Vnic
+from virtlab.planner.moves import vswitch_there
+from virtlab.planner.port_names import port_of, port_there
+from virtlab.planner.ports import guest_ports, ports_elsewhere
 from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
 from virtlab.report.gather.model import ClassSeen
 from virtlab.report.words import plural
@@ -165,17 +166,19 @@ def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
     for guest, name, vnic in guest_ports(record.plan):
         assert vnic.queue is not None
         port = port_of(guest, name)
-        thing = objects.get(f"links.{port}")
-        paced = "shaping" if vnic.port_rate_bit_per_s is not None else "kernel"
-        yield (
-            f"links.{port}.ab",
-            vnic.queue,
-            thing.by if thing is not None else paced,
-            f"{vnic.vswitch} → {guest}",
-        )
-        for host in destinations(record.plan, guest):
-            there = vswitch_there(record.plan.world.guests[guest], str(vnic.vswitch), host)
-            yield f"links.{port_there(guest, name, host)}.ab", vnic.queue, paced, f"{there} → {guest}"
+        yield f"links.{port}.ab", vnic.queue, _paced_by(port, vnic, objects), f"{vnic.vswitch} → {guest}"
+    for guest, name, host, vnic in ports_elsewhere(record.plan):
+        assert vnic.queue is not None
+        port, above = port_there(guest, name, host), vswitch_there(record.plan, guest, name, host)
+        yield f"links.{port}.ab", vnic.queue, _paced_by(port, vnic, objects), f"{above} → {guest}"
+
+
+def _paced_by(port: str, vnic: Vnic, objects: Mapping[str, RealisedObject]) -> str:
+    """Who queues at a port: the player of its link, else the kernel, which shapes it where it has a rate."""
+    thing = objects.get(f"links.{port}")
+    if thing is not None:
+        return thing.by
+    return "shaping" if vnic.port_rate_bit_per_s is not None else "kernel"
 
 
 def _senders(record: RunRecord) -> dict[str, str]:

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Plan, Vnic
 from virtlab.planner.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
-from virtlab.planner.ports import port_of, port_there
+from virtlab.planner.port_names import port_of, port_there
+from virtlab.planner.ports import port_at
 from virtlab.planner.pushback import shared_queues, sharing
 from virtlab.planner.wiring import Wiring
 from virtlab.testbed.build import fabric, hosts
@@ -296,8 +297,8 @@ def _taps_at(
 ) -> dict[str, Place]:
     """One for each vNIC of a guest, on the virtual switches of a host to which it moves."""
     entry, namespace, found = plan.world.guests[guest], host_namespace(host), {}
-    for name, vnic in entry.vnics.items():
-        switch = out.vswitches[vswitch_there(entry, str(vnic.vswitch), host)]
+    for name, here in entry.vnics.items():
+        vnic, switch = port_at(here, host), out.vswitches[vswitch_there(plan, guest, name, host)]
         port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
         offloads = vnic.offloads == "default"
         queued = port_there(guest, name, host)
@@ -501,7 +502,7 @@ def _entries_of_leg(
             if kind == "switch":
                 leg.relocated.setdefault(switch, {})[vnic.mac] = port
             elif kind == "vswitch":
-                own = switch == vswitch_there(entry, str(vnic.vswitch), str(action.to))
+                own = switch == vswitch_there(plan, guest, name, str(action.to))
                 place = leg.there[name] if own else out.uplinks[port]
                 relocated = out.vswitches[switch].relocated(vnic.mac, place.link)
                 if relocated is None:

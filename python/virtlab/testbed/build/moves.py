@@ -143,7 +143,7 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         own = f"{path}.guest.{name}"
         if vnic.vswitch is None:
             continue
-        there = vswitch_there(guest, vnic.vswitch, str(to))
+        there = vswitch_there(plan, str(action.guest), name, str(to))
         pair = [plan.world.vswitches.get(one) for one in (vnic.vswitch, there)]
         if any(each is None for each in pair):
             yield Refusal(own, f"there is no virtual switch '{there}'", f"give {to} a guest, and so a switch")

@@ -14,7 +14,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.htb import HTB
 from virtlab.plan import Plan, Refusal, Vnic
 from virtlab.planner.moves import moves
-from virtlab.planner.ports import Wanted, guest_ports, port_mistakes, with_port_links
+from virtlab.planner.ports import Wanted, port_mistakes, said_ports, with_port_links
 from virtlab.testbed.build import fabric
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.kernel import PortQueue
@@ -59,9 +59,9 @@ def port_refusals(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """Why queues at guest ports cannot be as the file wants them."""
     switched, moving = in_switch(plan, findings.machine.link), moves(plan)
     yield from port_mistakes(plan, switched)
-    for guest, name, vnic in guest_ports(plan):
+    for port, guest, vnic in said_ports(plan):
         assert vnic.queue is not None
-        path = f"guests.{guest}.vnics.{name}.queue"
+        path = f"{port}.queue"
         if vnic.queue.kind not in QDISCS:
             continue  # which is refused wherever it stands
         if switched(vnic):

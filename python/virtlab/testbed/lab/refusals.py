@@ -13,6 +13,7 @@ from virtlab.catalogue.workloads import is_budgeted
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Guest, LinkQueues, Plan, Queue, Refusal
 from virtlab.planner.disks import is_folder
+from virtlab.planner.ports import said_ports
 from virtlab.testbed import refusals as testbed
 from virtlab.testbed.build.machine import findings
 from virtlab.testbed.image import find, folder
@@ -121,7 +122,15 @@ def _as_if_here(plan: Plan) -> Plan:
     guests = {}
     for name, guest in world.guests.items():
         vnics = {
-            own: vnic if vnic.queue is None else vnic.model_copy(update={"queue": _anybodys(vnic.queue)})
+            own: vnic.model_copy(
+                update={
+                    "queue": vnic.queue and _anybodys(vnic.queue),
+                    "there": {
+                        host: port.model_copy(update={"queue": port.queue and _anybodys(port.queue)})
+                        for host, port in vnic.there.items()
+                    },
+                }
+            )
             for own, vnic in guest.vnics.items()
         }
         guests[name] = guest.model_copy(update={"vnics": vnics})
@@ -195,12 +204,7 @@ def _inside(plan: Plan, rules: Rules) -> Iterator[Refusal]:
 
 def _switched(plan: Plan, rules: Rules) -> Iterator[Refusal]:
     """Everything that names the soft switch, where it does."""
-    queues = {
-        f"guests.{name}.vnics.{own}.queue": vnic.queue
-        for name, guest in plan.world.guests.items()
-        for own, vnic in guest.vnics.items()
-        if vnic.queue is not None
-    }
+    queues = {f"{path}.queue": vnic.queue for path, _, vnic in said_ports(plan) if vnic.queue is not None}
     for name, link in plan.world.links.items():
         queues |= {f"links.{name}.queue.ab": link.queue.ab, f"links.{name}.queue.ba": link.queue.ba}
         if link.realise == "soft_switch":

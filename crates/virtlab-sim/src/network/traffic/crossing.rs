@@ -32,9 +32,18 @@ impl Network {
     fn cross(&mut self, bridge: usize, from: Place, out: Outgoing) {
         match self.edge.bridges.exits(bridge, from, out.source, out.destination) {
             Exits::None => {}
+            Exits::One(Place::Nic(nic)) if self.has_left(nic, bridge) => {
+                self.edge.nics[nic].traffic.missed += 1;
+            }
             Exits::One(to) => self.pass(to, out),
             Exits::Flood(places) => places.into_iter().for_each(|to| self.pass(to, out)),
         }
+    }
+
+    /// Whether a vNIC is plugged in elsewhere: what was in the queue of its port when its guest moved comes out here.
+    #[inline]
+    fn has_left(&self, nic: usize, bridge: usize) -> bool {
+        self.edge.outages && self.edge.nics[nic].bridge != Some(bridge)
     }
 
     /// To what lies at a port of a bridge.

@@ -5,7 +5,7 @@
 
 use crate::alarms::Alarms;
 use crate::coordinator::Coordinator;
-use crate::message::{Attempt, Failure, Message, Outcome, Output, Task, To};
+use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Peer, Version};
 use crate::policy::{Policy, WrittenBy};
 use std::collections::{BTreeMap, VecDeque};
@@ -123,6 +123,11 @@ impl Client {
                 places.get(turn(places.len(), first)).copied()
             }
         }
+    }
+
+    /// See [`Coordinator::foresees`].
+    pub fn foresees(&mut self, attempt: Attempt, found: &Found) -> bool {
+        self.coordinator.foresees(attempt, found)
     }
 
     /// A message comes.

@@ -19,6 +19,7 @@
 //! would have refused it for anything later (`Policy::in_order`): a node that lost what it had would take anything.
 
 use crate::alarms::Alarms;
+use crate::heard::Heard;
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Object, Peer, Version};
 use crate::policy::{Lookup, Policy};
@@ -47,7 +48,10 @@ struct Led {
     task: Task,
     version: Version,
     stage: Stage,
-    heard: BTreeMap<Peer, Found>,
+    heard: Heard,
+    /// Answers that are on their way here or have come, as far as that was foreseen, and whether one tells of an object.
+    coming: usize,
+    tells: bool,
     /// Whether nodes without the key must answer.
     all: bool,
     again: Nanos,
@@ -61,18 +65,18 @@ impl Led {
     }
 
     fn latest(&self) -> Option<&Object> {
-        self.heard.values().filter_map(|found| found.object.as_ref()).max_by_key(|object| object.version)
+        self.heard.objects().max_by_key(|object| object.version)
     }
 
     /// Whether enough is known of a key.
     fn is_known(&self, policy: &Policy, places: Option<&[Peer]>) -> bool {
         let whole = |among: &[Peer]| {
-            among.iter().filter(|one| self.heard.get(one).is_some_and(|found| found.whole)).count()
+            among.iter().filter(|one| self.heard.get(**one).is_some_and(|found| found.whole)).count()
         };
         if let Some(places) = places {
             return whole(places) >= policy.read_quorum as usize;
         }
-        if self.heard.values().filter(|found| found.whole).count() >= policy.roll_call() {
+        if self.heard.whole() >= policy.roll_call() {
             return true;
         }
         let Some(latest) = self.latest() else { return false };
@@ -81,6 +85,12 @@ impl Led {
                 && found.object.as_ref().is_some_and(|object| object.holders == latest.holders)
         });
         agree.count() >= policy.write_quorum as usize && whole(&latest.holders) >= policy.read_quorum as usize
+    }
+
+    /// Whether what was asked is answered: enough is known, and a new object gets as many holders as it has copies.
+    fn is_answered(&self, policy: &Policy) -> bool {
+        let places = policy.places(self.key);
+        self.is_known(policy, places.as_deref()) && !self.lacks_holders(policy)
     }
 
     /// Whether a new object would have fewer holders than copies, while a question that other nodes may answer is open.
@@ -94,9 +104,9 @@ impl Led {
     /// Nodes that may become holders of a new object, with their loads: those that have answered, and where they are too
     /// few, the others, which get it once they do.
     fn candidates(&self, policy: &Policy) -> Vec<(u32, Peer)> {
-        let mut all: Vec<(u32, Peer)> = self.heard.iter().map(|(&peer, found)| (found.load, peer)).collect();
+        let mut all: Vec<(u32, Peer)> = self.heard.iter().map(|(peer, found)| (found.load, *peer)).collect();
         if all.len() < policy.copies as usize {
-            let silent = policy.peers().filter(|peer| !self.heard.contains_key(peer));
+            let silent = policy.peers().filter(|peer| self.heard.get(*peer).is_none());
             all.extend(silent.map(|peer| (u32::MAX, peer)));
         }
         all
@@ -145,7 +155,9 @@ impl Coordinator {
             task,
             version,
             stage: Stage::Asking,
-            heard: BTreeMap::new(),
+            heard: Heard::default(),
+            coming: 0,
+            tells: false,
             all: matches!(task, Task::Write { .. } | Task::Delete),
             again: now + self.policy.question,
             end: now + self.policy.give_up,
@@ -205,7 +217,7 @@ impl Coordinator {
     }
 
     fn put_to(&mut self, attempt: Attempt, led: &Led, object: &Object, holder: Peer) {
-        let incarnation = led.heard.get(&holder).map(|found| found.incarnation);
+        let incarnation = led.heard.get(holder).map(|found| found.incarnation);
         if incarnation.is_some() || self.policy.lookup != Lookup::Multicast {
             let object = object.clone();
             self.send(holder, Message::Put { attempt, key: led.key, object, incarnation });
@@ -214,16 +226,19 @@ impl Coordinator {
 
     /// A node says something.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
-        let (Message::Found(attempt, _)
-        | Message::Content(attempt, ..)
-        | Message::Kept { attempt, .. }
-        | Message::Refused(attempt, _)) = message
+        if let Message::Found(attempt, found) = message {
+            let Some(anew) = self.hear(attempt, from, found) else { return };
+            let Some(mut led) = self.led.remove(&attempt) else { return };
+            let outcome = self.found(now, attempt, &mut led, from, anew);
+            return self.end_or_go_on(attempt, led, outcome);
+        }
+        let (Message::Content(attempt, ..) | Message::Kept { attempt, .. } | Message::Refused(attempt, _)) =
+            message
         else {
             return;
         };
         let Some(mut led) = self.led.remove(&attempt) else { return };
         let outcome = match message {
-            Message::Found(_, found) => self.found(now, attempt, &mut led, from, found),
             // Of another key: as if nothing had been said.
             Message::Content(_, key, object) if key == led.key => {
                 self.content(now, attempt, &mut led, from, object)
@@ -232,34 +247,52 @@ impl Coordinator {
             Message::Refused(_, version) => Some(Outcome::Superseded(version.max(led.version))),
             _ => None,
         };
+        self.end_or_go_on(attempt, led, outcome);
+    }
+
+    fn end_or_go_on(&mut self, attempt: Attempt, led: Box<Led>, outcome: Option<Outcome>) {
         match outcome {
             Some(outcome) => self.end(attempt, &led, outcome),
             None => self.go_on(attempt, led),
         }
     }
 
+    /// An answer is certain to come, behind all that were foreseen before it. True where nothing follows from it: too few
+    /// have come by then, and none of an object. For a driver that foresees all answers.
+    pub fn foresees(&mut self, attempt: Attempt, found: &Found) -> bool {
+        let Some(led) = self.led.get_mut(&attempt) else { return false };
+        led.coming += 1;
+        led.tells |= found.object.is_some();
+        let asks = matches!(led.stage, Stage::Asking) && self.policy.lookup == Lookup::Multicast;
+        asks && !led.tells && led.coming < self.policy.roll_call()
+    }
+
+    /// A node answers a question. `None`: nothing follows from it; else whether it was not heard before as what it is now.
+    fn hear(&mut self, attempt: Attempt, from: Peer, found: Found) -> Option<bool> {
+        let led = self.led.get_mut(&attempt)?;
+        let incarnation = found.incarnation;
+        let anew = led.heard.insert(from, found).is_none_or(|before| before.incarnation != incarnation);
+        let follows = match led.stage {
+            Stage::Fetching { .. } => false,
+            Stage::Writing { .. } => anew,
+            Stage::Asking => led.is_answered(&self.policy),
+        };
+        follows.then_some(anew)
+    }
+
+    /// What follows from the answer of a node that was heard.
     fn found(
         &mut self,
         now: Nanos,
         attempt: Attempt,
         led: &mut Led,
         from: Peer,
-        found: Found,
+        anew: bool,
     ) -> Option<Outcome> {
-        let anew = led.heard.get(&from).is_none_or(|before| before.incarnation != found.incarnation);
-        led.heard.insert(from, found);
-        match &led.stage {
-            Stage::Fetching { .. } => return None,
-            Stage::Writing { object, kept, .. } => {
-                if anew && object.holders.contains(&from) && !has(kept, from) {
-                    self.put_to(attempt, led, object, from);
-                }
-                return None;
+        if let Stage::Writing { object, kept, .. } = &led.stage {
+            if anew && object.holders.contains(&from) && !has(kept, from) {
+                self.put_to(attempt, led, object, from);
             }
-            Stage::Asking => {}
-        }
-        let places = self.policy.places(led.key);
-        if !led.is_known(&self.policy, places.as_deref()) || led.lacks_holders(&self.policy) {
             return None;
         }
         led.again = now + self.policy.patience();
@@ -301,9 +334,9 @@ impl Coordinator {
         let next = led
             .heard
             .iter()
-            .filter(|&(peer, found)| holds(found) && !asked.contains(peer))
-            .min_by_key(|&(peer, found)| (found.load, led.key.mixed(u64::from(peer.0) + attempt.operation)))
-            .map(|(&peer, _)| peer);
+            .filter(|(peer, found)| holds(found) && !asked.contains(peer))
+            .min_by_key(|(peer, found)| (found.load, led.key.mixed(u64::from(peer.0) + attempt.operation)))
+            .map(|(peer, _)| *peer);
         if let Some(peer) = next {
             asked.push(peer);
             let version = object.version;
@@ -339,7 +372,7 @@ impl Coordinator {
     }
 
     fn kept(&self, led: &mut Led, from: Peer, version: Version, whole: bool) -> Option<Outcome> {
-        let asked = self.policy.lookup != Lookup::Multicast || led.heard.contains_key(&from);
+        let asked = self.policy.lookup != Lookup::Multicast || led.heard.get(from).is_some();
         let Stage::Writing { object, kept, .. } = &mut led.stage else { return None };
         if version == object.version && asked && object.holders.contains(&from) && !has(kept, from) {
             kept.push((from, whole));
@@ -364,10 +397,8 @@ impl Coordinator {
                 continue;
             }
             led.again = now + self.policy.patience();
-            match self.again(now, attempt, &mut led) {
-                Some(outcome) => self.end(attempt, &led, outcome),
-                None => self.go_on(attempt, led),
-            }
+            let outcome = self.again(now, attempt, &mut led);
+            self.end_or_go_on(attempt, led, outcome);
         }
     }
 

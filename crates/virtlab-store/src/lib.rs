@@ -5,11 +5,12 @@
 //! client     operations: who leads an attempt, which version it writes, when it is tried again
 //! proxy      leads attempts of clients                      coordinator   lookup, copies, quorum, content
 //! node       cache, disk, answers                           shelf         what a node holds and has promised
+//!                                                           book          what nodes have promised
 //! recovery   lists, pulls, scan of partitions, pace         spread        copies that survivors make among themselves
 //! detector   who has been silent for too long               closed_form   how long recoveries take, computed
 //! policy     what a store is                                placement     ring, elastic hash, least loaded
 //! message    what machines say and want                     nouns         peers, keys, versions, objects
-//! alarms     what is due next
+//! alarms     what is due next                               heard         what nodes answered to a question
 //! folder     what clients know of their objects             given         a store as a Plan says it
 //! mix        shares of operations                           audit         what nodes hold of a folder in the end
 //! ```
@@ -28,12 +29,14 @@
 
 mod alarms;
 mod audit;
+mod book;
 mod client;
 pub mod closed_form;
 mod coordinator;
 mod detector;
 mod folder;
 mod given;
+mod heard;
 mod loss;
 mod message;
 mod mix;
@@ -47,6 +50,7 @@ mod shelf;
 mod spread;
 
 pub use audit::Audit;
+pub use book::{Book, Page};
 pub use client::Client;
 pub use coordinator::Coordinator;
 pub use detector::Detector;

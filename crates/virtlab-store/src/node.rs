@@ -4,6 +4,7 @@
 //! before: a crash takes nothing that was confirmed or read. Where it confirms from memory, the cache has a size; what does
 //! not fit waits until the disk has taken something.
 
+use crate::book::Page;
 use crate::detector::Detector;
 use crate::message::{Attempt, Found, Message, Output, To};
 use crate::nouns::{Key, Object, Peer, Version};
@@ -99,6 +100,11 @@ impl Node {
             leads: Proxy::new(policy),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// It writes what it promises on a page of a book. Only at the beginning.
+    pub fn write_on(&mut self, page: Page) {
+        self.shelf.write_on(page);
     }
 
     /// One that restarts, in a process that knows nothing of the one before, with what its disk has, or with an empty one.
@@ -268,11 +274,15 @@ impl Node {
     }
 
     fn find(&mut self, from: Peer, attempt: Attempt, key: Key, all: bool, version: Option<Version>) {
-        let object = self.shelf.latest(key).cloned();
+        let object = match version {
+            // A node that does not answer promises nothing.
+            Some(version) if all => self.shelf.promise(key, version).cloned(),
+            _ => self.shelf.latest(key).cloned(),
+        };
         if object.is_none() && !all {
             return;
         }
-        if let Some(version) = version {
+        if let Some(version) = version.filter(|_| !all) {
             self.shelf.promise(key, version);
         }
         let found = Found {

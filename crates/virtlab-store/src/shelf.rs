@@ -4,6 +4,7 @@
 //! folder's mark is gone; one that confirms from memory is not whole after any crash. Until it has what the others know
 //! of, its answers tell what it holds and are no part of a quorum.
 
+use crate::book::Page;
 use crate::nouns::{Key, Object, Peer, Version};
 use std::collections::BTreeMap;
 
@@ -29,11 +30,14 @@ struct Kept {
 pub(crate) struct Shelf {
     kept: BTreeMap<Key, Kept>,
     /// Apart, since every node promises something of every key that is written.
-    promised: BTreeMap<Key, Version>,
+    page: Page,
 }
 
 impl Shelf {
     pub(crate) fn latest(&self, key: Key) -> Option<&Object> {
+        if !self.page.may_keep(key) {
+            return None;
+        }
         self.kept.get(&key).and_then(|kept| kept.latest.as_ref())
     }
 
@@ -42,19 +46,27 @@ impl Shelf {
         self.kept.get(&key).is_none_or(|kept| kept.latest == kept.flushed)
     }
 
-    /// Nothing earlier is taken any more.
-    pub(crate) fn promise(&mut self, key: Key, version: Version) {
-        let promised = self.promised.entry(key).or_default();
-        *promised = version.max(*promised);
+    /// Nothing earlier is taken any more; the latest object.
+    pub(crate) fn promise(&mut self, key: Key, version: Version) -> Option<&Object> {
+        if !self.page.promise(key, version) {
+            return None;
+        }
+        self.kept.get(&key).and_then(|kept| kept.latest.as_ref())
+    }
+
+    /// Of a shelf on which there is nothing: it writes what it promises on that page.
+    pub(crate) fn write_on(&mut self, page: Page) {
+        self.page = page;
     }
 
     /// The later version for which one is refused, if there is such.
     pub(crate) fn against(&self, key: Key, version: Version) -> Option<Version> {
         let latest = self.latest(key).map(|object| object.version);
-        latest.max(self.promised.get(&key).copied()).filter(|&other| other > version)
+        latest.max(self.page.promised(key)).filter(|&other| other > version)
     }
 
     pub(crate) fn put(&mut self, key: Key, object: Object) {
+        self.page.keep(key);
         self.kept.entry(key).or_default().latest = Some(object);
     }
 
@@ -76,8 +88,11 @@ impl Shelf {
             }
             Left::Nothing => self.kept.clear(),
         }
-        self.promised.clear();
         self.kept.retain(|_, kept| kept.latest.is_some());
+        self.page.clear();
+        for &key in self.kept.keys() {
+            self.page.keep(key);
+        }
     }
 
     pub(crate) fn objects(&self) -> impl Iterator<Item = (Key, &Object)> {

@@ -100,6 +100,25 @@ impl Default for Agenda {
 impl Agenda {
     /// Plans an event.
     pub fn plan(&mut self, at_ns: u64, due: Due) {
+        let number = self.number();
+        self.plan_as(at_ns, due, number);
+    }
+
+    /// The number of an event that is planned now, to be used later: by it events of one instant have their order.
+    #[inline]
+    pub fn number(&mut self) -> u64 {
+        self.planned += 1;
+        self.planned
+    }
+
+    /// Plans a landing that had its number before. Until it is planned nothing may depend on it.
+    #[inline]
+    pub fn plan_landing(&mut self, at_ns: u64, port: usize, number: u64) {
+        self.plan_as(at_ns, Due::Land(port), number);
+    }
+
+    #[inline]
+    fn plan_as(&mut self, at_ns: u64, due: Due, number: u64) {
         let place = match self.open.take().or_else(|| self.vacant.pop()) {
             Some(place) => {
                 self.places[place] = (due, self.now_ns);
@@ -107,11 +126,10 @@ impl Agenda {
             }
             None => self.grow(due),
         };
-        self.planned += 1;
         // 2^39 are more than fit into a day.
-        assert!(self.planned < 1 << (63 - PLACE_BITS), "too many events");
+        assert!(number < 1 << (63 - PLACE_BITS), "too many events");
         let class = if matches!(due, Due::Land(_)) { 0 } else { LATER };
-        self.replay(place, (at_ns, class | self.planned << PLACE_BITS | place as u64));
+        self.replay(place, (at_ns, class | number << PLACE_BITS | place as u64));
     }
 
     #[cold]
@@ -139,6 +157,13 @@ impl Agenda {
         }
         let first = self.nodes[1];
         (first != NEVER).then_some(first.0)
+    }
+
+    /// Whether the next event, of this instant, is a landing.
+    #[inline]
+    pub fn is_landing(&self) -> bool {
+        let (at_ns, order) = self.nodes[1];
+        at_ns == self.now_ns && order < LATER
     }
 
     /// Of an event that was planned sooner than it would have been, had all others before it their events: those of this

@@ -134,6 +134,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
         counters: vec!["vnics".to_owned(), "links".to_owned()],
         limit_ns: duration_ns.saturating_add(2_000_000_000),
         costs: None,
+        by_events: false,
     })
 }
 

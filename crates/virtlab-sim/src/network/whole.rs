@@ -40,6 +40,9 @@ impl Network {
         let mut wire = Wire::new(input)?;
         let edge = Edge::new(input, |name| wire.port(name))?;
         wire.plug(&edge, edge.outages || input.noise.is_some());
+        if input.by_events {
+            wire.ways.know_none();
+        }
         let guests = Guests::new(input, |name| wire.fabric.port(name));
         let mut agenda = Agenda::default();
         for (place, at_ns) in guests.noise.first() {

@@ -279,8 +279,14 @@ impl World {
             self.network.advance_fabric();
             self.thin();
         } else if own == at {
+            if self.network.has_quiet() && !self.network.agenda.is_landing() {
+                self.hear_quiet();
+            }
             match self.network.agenda.take() {
-                Some(&Due::Land(port)) => self.land(port),
+                Some(&Due::Land(port)) => {
+                    self.network.plan_next_landing(port);
+                    self.land(port);
+                }
                 Some(&Due::Release(nic)) => self.network.release(nic),
                 Some(&Due::Speak(place)) => self.network.speak(place),
                 Some(&Due::Work(pool)) => self.work(pool),
@@ -310,6 +316,7 @@ impl World {
             }
             self.thin();
         } else {
+            self.hear_quiet();
             self.network.agenda.stand(true);
             self.settle();
         }
@@ -385,6 +392,13 @@ impl World {
                     self.roles[message.role as usize].workload.count(message, at_ns)
                 }
             }
+        }
+    }
+
+    /// Has roles take what has come by now from which nothing follows.
+    fn hear_quiet(&mut self) {
+        while let Some(port) = self.network.next_quiet() {
+            self.land(port);
         }
     }
 

@@ -69,6 +69,18 @@ impl Edge {
         }
     }
 
+    /// As [`Edge::entrance`], also where a queue that guests share comes before it.
+    pub fn exit(&self, nic: usize, destination: Mac) -> Option<PortId> {
+        let own = &self.nics[nic];
+        match own.bridge {
+            Some(bridge) => match self.bridges.fixed_way(bridge, destination)? {
+                Place::Port(at) => Some(at),
+                Place::Nic(_) => None,
+            },
+            None => own.port,
+        }
+    }
+
     /// As [`Edge::entrance`], behind the queue that guests share there: the port, and that queue. Only of a vNIC whose
     /// frames are still their sender's in it, and come to it faster than it lets them go.
     pub fn shared_entrance(&self, nic: usize, destination: Mac) -> Option<(PortId, usize)> {

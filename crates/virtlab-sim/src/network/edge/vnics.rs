@@ -177,6 +177,23 @@ impl Nic {
         self.bucket.is_none() && self.licence.is_none() && !self.shared && self.queue.is_clear()
     }
 
+    /// Whether a frame that comes now leaves it at once: nothing waits, and its bucket is not overdrawn.
+    #[inline]
+    pub fn is_open(&self, now_ns: u64) -> bool {
+        let lets = |bucket: &Bucket| bucket.free_ns <= now_ns as i64;
+        self.queue.is_empty() && self.queue.has_place(1) && self.bucket.as_deref().is_none_or(lets)
+    }
+
+    /// A frame leaves it as it comes.
+    #[inline]
+    pub fn let_through(&mut self, bytes: u32, now_ns: u64) {
+        if let Some(bucket) = &mut self.bucket {
+            let cost_ns = bucket.cost_ns(bytes);
+            bucket.start_ns(now_ns, cost_ns);
+        }
+        self.traffic.send(1, bytes);
+    }
+
     /// Whether a frame that comes is lost here.
     #[inline]
     pub fn misses(&mut self) -> bool {

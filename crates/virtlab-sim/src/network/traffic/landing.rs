@@ -3,9 +3,9 @@
 //! Such a frame is reported as soon as its last transmitter takes it, and waits in the landing of its port. Only
 //! what changes something beyond counters has an event at its instant: a message that is whole and answered, a
 //! frame that is forwarded. All but the last fragment of a packet, and messages that are only counted, have none:
-//! they are counted, with their own instants, before anybody reads a counter.
+//! they are counted, with their own instants, before anybody reads a counter. So are messages from which nothing follows:
+//! they are taken before the next event at their port, and before any other than a landing.
 
-use crate::agenda::Due;
 use crate::ip::{Cargo, Message};
 use crate::network::frames::{Address, Carried, Outgoing, Place, is_notice, is_resolution};
 use crate::network::platform::flights::Flight;
@@ -77,7 +77,7 @@ impl Network {
         };
         let Some(nic) = own else {
             self.wire.ports.land(port, Landing { at_ns, nic: 0, bytes, meaning: Meaning::Onward(foretold) });
-            return self.agenda.plan(at_ns, Due::Land(port));
+            return self.plan_landing(port, at_ns);
         };
         let meaning = match (self.completes(nic as usize, &cargo, at_ns), counted) {
             (false, _) => Meaning::Part,
@@ -86,11 +86,46 @@ impl Network {
         };
         self.wire.fabric.forget(&foretold);
         self.wire.ports.land(port, Landing { at_ns, nic, bytes, meaning });
-        if matches!(meaning, Meaning::Whole(_)) {
-            self.agenda.plan(at_ns, Due::Land(port));
-        } else {
-            self.wire.ports.note_crowd(port, self.now_ns);
+        match meaning {
+            Meaning::Whole(message) if self.is_quiet(&message) => self.wire.ports.note_quiet(port, at_ns),
+            Meaning::Whole(_) => self.plan_landing(port, at_ns),
+            _ => self.wire.ports.note_crowd(port, self.now_ns),
         }
+    }
+
+    /// Something lands at a port with an event. What lands there later has its event in the agenda after it.
+    #[inline]
+    pub(super) fn plan_landing(&mut self, port: usize, at_ns: u64) {
+        let number = self.agenda.number();
+        if self.wire.ports.all[port].plan(at_ns, number) {
+            self.agenda.plan_landing(at_ns, port, number);
+        }
+    }
+
+    /// The event of a port has come: the next one goes into the agenda.
+    #[inline]
+    pub fn plan_next_landing(&mut self, port: usize) {
+        if let Some((at_ns, number)) = self.wire.ports.all[port].next_planned() {
+            self.agenda.plan_landing(at_ns, port, number);
+        }
+    }
+
+    /// Whether nothing follows from a message that is certain to come.
+    #[inline]
+    fn is_quiet(&mut self, message: &Message) -> bool {
+        message.reply && self.servers.stores.is_quiet(message.role as usize, message.seq)
+    }
+
+    /// Whether something from which nothing follows may wait to be taken.
+    #[inline]
+    pub fn has_quiet(&self) -> bool {
+        self.wire.ports.has_quiet()
+    }
+
+    /// A port at which something has landed by now from which nothing follows, and which has not been taken.
+    #[inline]
+    pub fn next_quiet(&mut self) -> Option<usize> {
+        self.wire.ports.next_quiet(self.now_ns)
     }
 
     /// A frame that has met others without an event will land: it is counted, as a part of its message or with it.
@@ -122,11 +157,12 @@ impl Network {
     /// [`Network::owner`], which is asked about the same addresses again and again.
     #[inline]
     pub(super) fn own_nic(&mut self, port: usize, address: Address) -> Option<u32> {
-        match self.wire.ports.all[port].met {
+        let kind = usize::from(address.0.is_group());
+        match self.wire.ports.all[port].met[kind] {
             Some((met, nic)) if met == address => Some(nic),
             _ => {
                 let own = self.owner(port, address);
-                self.wire.ports.all[port].met = own.map(|nic| (address, nic));
+                self.wire.ports.all[port].met[kind] = own.map(|nic| (address, nic));
                 own
             }
         }

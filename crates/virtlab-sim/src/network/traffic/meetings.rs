@@ -35,7 +35,7 @@ impl Network {
         let way = match way {
             Way::Meeting(way) => Some(self.wire.ways.meeting(way)),
             Way::Changing => self.meeting(nic, source, (destination, Some(to))),
-            Way::Unknown | Way::Played | Way::Certain(_) => None,
+            Way::Unknown | Way::Played | Way::Along(_) | Way::Certain(_) => None,
         };
         let Some(way) = way else { return false };
         packet.number = self.packets.number();
@@ -51,7 +51,7 @@ impl Network {
         }
         match out.socket.map(|socket| self.sockets[socket].way) {
             Some(Way::Meeting(way)) => Some(self.wire.ways.meeting(way)),
-            Some(Way::Played) => None,
+            Some(Way::Played | Way::Along(_)) => None,
             _ => self.meeting(nic, out.source, (out.destination, out.cargo.ip.map(|packet| packet.to))),
         }
     }
@@ -59,7 +59,7 @@ impl Network {
     /// The way without events from a vNIC between these addresses; the same at any time.
     #[inline]
     pub(super) fn meeting(&mut self, nic: usize, source: Mac, to: Address) -> Option<MeetingWay> {
-        if self.guests.neighbours.is_some() {
+        if self.guests.neighbours.is_some() || !self.wire.ways.may_meet() {
             return None;
         }
         let at = self.edge.entrance(nic, to.0)?;
@@ -88,8 +88,9 @@ impl Network {
         }
     }
 
-    /// The instant ahead at which the last frame comes that has no event there.
+    /// The instant ahead at which the last frame comes that has no event where it comes.
     pub fn last_coming_ns(&self) -> Option<u64> {
-        self.wire.fabric.last_coming().map(|at| at.0).filter(|at| *at > self.now_ns)
+        let coming = self.wire.fabric.last_coming().map(|at| at.0);
+        coming.into_iter().chain(self.wire.ports.last_quiet_ns()).max().filter(|at| *at > self.now_ns)
     }
 }

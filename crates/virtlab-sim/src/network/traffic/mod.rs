@@ -1,7 +1,7 @@
 //! What happens between the parts of the network: a message's way out of a guest, through the fabric, and into another.
 //!
 //! ```text
-//! opening; sending -> resolution -> queueing (trains, sharing, meetings) -> delays -> crossing -> fabric
+//! opening; sending -> resolution -> queueing (trains, sharing, meetings, roads) -> delays -> crossing -> fabric
 //! receiving (forwarding, discovery) <- crossing <- delays <- landing <------------------- fabric
 //! ```
 
@@ -18,6 +18,7 @@ mod opening;
 mod queueing;
 mod receiving;
 mod resolution;
+mod roads;
 mod sending;
 mod sharing;
 mod trains;

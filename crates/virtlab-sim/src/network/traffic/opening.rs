@@ -76,6 +76,12 @@ impl Network {
         hop.is_some_and(|(_, hop)| Some(hop) == number)
     }
 
+    /// Whether what goes from one vNIC to another leaves the virtual switch that it comes to.
+    pub fn is_apart(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|nic| self.edge.nics[nic].bridge);
+        one.is_none() || one != other
+    }
+
     /// A socket of a vNIC to all that have joined a group (RFC 1112, 6.4; RFC 2464, 7).
     pub fn group_socket(&mut self, nic: usize, from: IpAddr, group: IpAddr) -> usize {
         let destination = match group {

@@ -43,7 +43,7 @@ impl Network {
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
         self.find_way(socket);
-        if self.send_straight(socket, &message) {
+        if self.send_straight(socket, &message) || self.send_along(socket, &message) {
             return self.now_ns;
         }
         self.send_asking(socket, message)

@@ -11,7 +11,6 @@
 //! are in its queue as one, and those that have left by some instant are passed on as one [`Train`], which is cut
 //! where another frame comes between.
 
-use crate::agenda::Due;
 use crate::network::edge::queue::Waiting;
 use crate::network::frames::Outgoing;
 use crate::network::sockets::Socket;
@@ -41,7 +40,10 @@ impl Network {
         let Socket { nic, source, destination, ip, .. } = self.sockets[socket];
         match self.meeting(nic, source, (destination, ip)) {
             Some(way) => self.wire.ways.keep_meeting(way),
-            None => Way::Played,
+            None => match self.road(nic, destination) {
+                Some(road) => self.wire.ways.keep_road(road),
+                None => Way::Played,
+            },
         }
     }
 
@@ -245,7 +247,7 @@ impl Network {
         if out.counted {
             self.wire.ports.note_crowd(port, self.now_ns);
         } else {
-            self.agenda.plan(comes_ns, Due::Land(port));
+            self.plan_landing(port, comes_ns);
         }
     }
 

@@ -44,8 +44,12 @@ pub enum Stage {
 #[repr(C, align(64))]
 pub struct Port {
     pub landings: VecDeque<Landing>,
-    /// The addresses met last that are its guest's own, and the vNIC.
-    pub met: Option<(Address, u32)>,
+    /// Events at which something lands, behind the one that is in the agenda: their instants and numbers.
+    later: VecDeque<(u64, u64)>,
+    /// Whether one is in the agenda.
+    planned: bool,
+    /// The addresses met last that are its guest's own, and the vNIC: of one station, and of a group.
+    pub met: [Option<(Address, u32)>; 2],
     /// Whether there may be feeders, by what is next.
     fed: [bool; 2],
     /// vNICs in whose queues frames wait for what is next on their way to it, by that.
@@ -60,6 +64,23 @@ impl Port {
     #[inline]
     pub fn is_fed(&self, stage: Stage) -> bool {
         self.fed[stage as usize]
+    }
+
+    /// Something lands with an event of that number. True where that is the first: it belongs in the agenda.
+    #[inline]
+    pub fn plan(&mut self, at_ns: u64, number: u64) -> bool {
+        if self.planned {
+            self.later.push_back((at_ns, number));
+        }
+        !std::mem::replace(&mut self.planned, true)
+    }
+
+    /// The event in the agenda has come: the next one's instant and number.
+    #[inline]
+    pub fn next_planned(&mut self) -> Option<(u64, u64)> {
+        let next = self.later.pop_front();
+        self.planned = next.is_some();
+        next
     }
 
     /// vNICs in whose queues frames wait for that.
@@ -92,11 +113,17 @@ pub struct Ports {
     pub all: Vec<Port>,
     /// Those whose landings have grown beyond a crowd.
     crowded: Vec<usize>,
+    /// Those at which something lands that has no event and must be taken in time, and when the last of it does.
+    quiet: Vec<(usize, u64)>,
 }
 
 impl Ports {
     pub fn new(count: usize) -> Self {
-        Self { all: std::iter::repeat_with(Port::default).take(count).collect(), crowded: Vec::new() }
+        Self {
+            all: std::iter::repeat_with(Port::default).take(count).collect(),
+            crowded: Vec::new(),
+            quiet: Vec::new(),
+        }
     }
 
     /// A frame will land at a port.
@@ -118,6 +145,36 @@ impl Ports {
     #[inline]
     pub fn crowd(&mut self, port: usize) {
         self.crowded.push(port);
+    }
+
+    /// What lands last at a port has no event, and must be taken in time.
+    #[inline]
+    pub fn note_quiet(&mut self, port: usize, at_ns: u64) {
+        match self.quiet.iter_mut().find(|(each, _)| *each == port) {
+            Some((_, last_ns)) => *last_ns = at_ns,
+            None => self.quiet.push((port, at_ns)),
+        }
+    }
+
+    /// Whether there may be such ports.
+    #[inline]
+    pub fn has_quiet(&self) -> bool {
+        !self.quiet.is_empty()
+    }
+
+    /// A port of these at which something has landed by now.
+    #[inline]
+    pub fn next_quiet(&mut self, now_ns: u64) -> Option<usize> {
+        let all = &self.all;
+        let first_ns = |port: usize| all[port].landings.front().map(|first| first.at_ns);
+        self.quiet.retain(|(port, last_ns)| first_ns(*port).is_some_and(|at_ns| at_ns <= *last_ns));
+        let landed = |(port, _): &&(usize, u64)| first_ns(*port).is_some_and(|at_ns| at_ns <= now_ns);
+        self.quiet.iter().find(landed).map(|(port, _)| *port)
+    }
+
+    /// When the last of it lands.
+    pub fn last_quiet_ns(&self) -> Option<u64> {
+        self.quiet.iter().map(|(_, last_ns)| *last_ns).max()
     }
 
     /// A port at which too many wait.

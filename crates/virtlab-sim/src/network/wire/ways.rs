@@ -13,6 +13,8 @@ pub enum Way {
     Changing,
     /// The place of a certain way.
     Certain(u32),
+    /// It is played by events, in the fabric: the place of the road there.
+    Along(u32),
     /// The place of a way on which frames meet others, for frames that are only counted.
     Meeting(u32),
 }
@@ -36,13 +38,25 @@ pub struct MeetingWay {
     pub to: u32,
 }
 
+/// How frames come from a vNIC to the fabric.
+#[derive(Clone, Copy)]
+pub struct Road {
+    /// Where they enter it.
+    pub at: PortId,
+    /// The queue that guests share before it.
+    pub queue: Option<usize>,
+}
+
 /// Ways of sockets.
 #[derive(Default)]
 pub struct Ways {
     certain: Vec<CertainWay>,
     meetings: Vec<MeetingWay>,
+    roads: Vec<Road>,
     /// Whether every frame has its events, because one has come whose way is not known from the start.
     by_events: bool,
+    /// Whether no way without events is looked for.
+    none: bool,
     /// What is left of a train at its way's end, while that is looked at.
     pub left: Vec<Train>,
 }
@@ -63,6 +77,17 @@ impl Ways {
         self.by_events = true;
     }
 
+    /// From the beginning no frame goes without its events.
+    pub fn know_none(&mut self) {
+        (self.by_events, self.none) = (true, true);
+    }
+
+    /// Whether frames may go without events where they meet others.
+    #[inline]
+    pub fn may_meet(&self) -> bool {
+        !self.none
+    }
+
     /// Keeps a certain way.
     pub fn keep_certain(&mut self, way: CertainWay) -> Way {
         self.certain.push(way);
@@ -73,6 +98,18 @@ impl Ways {
     pub fn keep_meeting(&mut self, way: MeetingWay) -> Way {
         self.meetings.push(way);
         Way::Meeting(self.meetings.len() as u32 - 1)
+    }
+
+    /// Keeps how frames come to the fabric.
+    pub fn keep_road(&mut self, road: Road) -> Way {
+        self.roads.push(road);
+        Way::Along(self.roads.len() as u32 - 1)
+    }
+
+    /// How frames come to the fabric.
+    #[inline]
+    pub fn road(&self, place: u32) -> Road {
+        self.roads[place as usize]
     }
 
     /// A certain way.

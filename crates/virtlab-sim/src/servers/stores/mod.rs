@@ -40,6 +40,13 @@ impl Stores {
         self.all.iter().enumerate().find_map(|(place, store)| Some((place, store.client_of(role)?)))
     }
 
+    /// A datagram is certain to come, of the role that a line is, by its number: whether nothing follows from it, so that
+    /// it may be heard later, before anything else is.
+    pub fn is_quiet(&mut self, role: usize, number: u64) -> bool {
+        let of_role = self.all.iter_mut().find(|store| store.has_line(role));
+        of_role.is_some_and(|store| store.is_quiet(number))
+    }
+
     /// What came of what a role did, told at the end.
     pub fn counters(&self, role: usize) -> Vec<(&'static str, u64)> {
         let client = self.of_client(role);

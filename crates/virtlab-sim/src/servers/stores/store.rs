@@ -58,9 +58,13 @@ pub struct Store {
     in_guests: Vec<Option<usize>>,
     /// By line: which end says what.
     outbox: Vec<VecDeque<(usize, Message)>>,
+    /// Questions to all nodes, and answers to them: the first stay for all who hear them, the others are soon gone.
+    asked: Thrown,
     thrown: Thrown,
     folders: Vec<Folder>,
     loss: Option<Loss>,
+    /// Whether all that comes to a client over the network is foreseen, and no node is ever lost.
+    foreseen: bool,
 }
 
 impl Store {
@@ -80,9 +84,11 @@ impl Store {
             peers,
             in_guests,
             outbox,
+            asked: Thrown::default(),
             thrown: Thrown::default(),
             folders: Vec::new(),
             loss: None,
+            foreseen: false,
         }
     }
 
@@ -94,6 +100,28 @@ impl Store {
     /// The role of the network that the line of two peers is.
     pub fn role_of_line(&self, line: usize) -> usize {
         self.first + self.peers.len() + line
+    }
+
+    /// Whether a role of the network is a line of its.
+    pub fn has_line(&self, role: usize) -> bool {
+        (self.role_of_line(0)..self.role_of_line(self.outbox.len())).contains(&role)
+    }
+
+    /// All that comes to a client is foreseen from now on, and no node will be lost.
+    pub fn foresee(&mut self) {
+        self.foreseen = true;
+    }
+
+    /// Of a datagram that is certain to come: whether nothing follows from it.
+    pub fn is_quiet(&mut self, number: u64) -> bool {
+        if !self.foreseen {
+            return false;
+        }
+        let Some(Some(Message::Found(attempt, found))) = self.thrown.at(number) else { return false };
+        match self.peers.get_mut(attempt.client.0 as usize) {
+            Some(Peer { machine: Machine::Client(client), .. }) => client.foresees(*attempt, found),
+            _ => false,
+        }
     }
 
     /// The place among the peers of a role's client.
@@ -258,7 +286,7 @@ impl Store {
 
     /// What came in a datagram to several.
     pub fn overheard(&mut self, number: u64) -> Option<Message> {
-        self.thrown.at(number)?.clone()
+        self.asked.at(number)?.clone()
     }
 
     /// What a peer wants next; what it says to itself it hears at once.
@@ -286,7 +314,7 @@ impl Store {
                     let bytes = message.bytes();
                     self.peers[peer].processor.says(now, bytes);
                     let own = matches!(self.peers[peer].machine, Machine::Node(_)).then(|| message.clone());
-                    let number = self.thrown.put(message);
+                    let number = self.asked.put(message);
                     if let Some(message) = own {
                         self.peers[peer].machine.handle(now, Number(peer as u32), message);
                     }

@@ -12,7 +12,7 @@ mod settling;
 pub use settling::{operate, settle};
 
 use crate::agenda::Due;
-use crate::input::{self, Finding, Input, RoleEnd};
+use crate::input::{self, Act, Action, Finding, Input, RoleEnd};
 use crate::ip::Message as Packet;
 use crate::network::Network;
 use crate::samples::Table;
@@ -21,7 +21,7 @@ use crate::workloads::workload::{Counters, Workload};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use line::Line;
 use settling::hear;
-use virtlab_store::{Client, Effort, Lookup, Node, Peer as Number, Proxy};
+use virtlab_store::{Book, Client, Effort, Lookup, Node, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
 
 /// Makes the stores of a world, whose roles beside those of the Plan begin at that place; the roles, in order.
@@ -32,11 +32,20 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         let policy = given.policy()?;
         let first = beside + parts.len();
         let ends: Vec<_> = given.peers(asking).collect();
+        let mut book = Book::default();
         let peers = ends.iter().enumerate().map(|(place, (end, role))| {
             let number = Number(place as u32);
             let machine = match role {
                 Some(_) => Machine::Client(Box::new(Client::new(number, policy))),
-                None if place < given.nodes.len() => Machine::Node(Box::new(Node::new(number, policy))),
+                None if place < given.nodes.len() => {
+                    let mut node = Node::new(number, policy);
+                    let page = book.page().or_else(|| {
+                        book = Book::default();
+                        book.page()
+                    });
+                    page.into_iter().for_each(|page| node.write_on(page));
+                    Machine::Node(Box::new(node))
+                }
                 None => Machine::Proxy(Box::new(Proxy::new(policy))),
             };
             let effort = match machine {
@@ -52,6 +61,9 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         let place = network.servers.stores.add(store);
         if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;
+            if is_foreseen(input, given, &ends, network) {
+                network.servers.stores.at(place).foresee();
+            }
         }
         if let Some((beat, silence)) = given.parameters.watch() {
             for peer in 0..given.nodes.len() {
@@ -77,6 +89,23 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         }
     }
     Ok(parts)
+}
+
+/// Whether all that nodes say to clients comes through the fabric and is certain before it comes, and no node is lost.
+fn is_foreseen(
+    input: &Input,
+    given: &input::Store,
+    ends: &[(&RoleEnd, Option<usize>)],
+    network: &Network,
+) -> bool {
+    let nodes = &ends[..given.nodes.len()];
+    let clients = || ends.iter().filter(|(_, role)| role.is_some());
+    let apart = |client: &RoleEnd| nodes.iter().all(|(node, _)| network.is_apart(client.vnic, node.vnic));
+    let of_it = |action: &Action| action.operation.as_ref().is_some_and(|one| one.service == given.service);
+    !input.by_events
+        && input.bridging.is_empty()
+        && clients().all(|(client, _)| apart(client))
+        && !input.timeline.iter().any(|action| action.act == Act::Call && of_it(action))
 }
 
 /// All nodes join a group, and all peers may ask it.

@@ -5,7 +5,7 @@ switches, a generator on 10 Gbit/s, lookup by multicast, 3 copies. 64 threads cr
 `VIRTLAB_OPERATIONS` is how many (100,000), and the figure is scaled to a million. A reformatted node pulls the copies of
 1 GB of files from the others packet by packet, and the figure is scaled to 125 GB, what the published node held if the
 store held 1 TB. Each figure is the best of some tries, since other work on the processors only slows it. Goals: 10 CPU
-seconds for the million, 5 for the recovery.
+seconds for the million, 5 for the recovery; docs/reference/simulator.md says what was found and where the time goes.
 """
 
 from __future__ import annotations

@@ -124,9 +124,18 @@ def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host()
         link["realise"] = "shaping"  # the soft switch would take a processor
     for name in ("h1", "h2"):
         world["hosts"][name] = {"cpus": 1}
+    # At its first host it is in a pool of all of its processors, and at the other in none.
+    world["pools"] = {"h1.p": {"host": "h1", "cpus": 1}}
+    world["guests"]["v"]["pool"] = "h1.p"
     plan = on_and_on("h1", world=world, rate_byte_per_s=RATE_BYTE_PER_S, modes={1: "cold"})
     series = (SeriesRequest(source="guest.cpu", every_ns=S // 20),)
-    plan = plan.model_copy(update={"collect": plan.collect.model_copy(update={"series": series})})
+    into = {"h1": "h1.p", "h2": "none"}
+    timeline = tuple(
+        each.model_copy(update={"pool": into[str(each.to)]}) if each.do == "migrate" else each
+        for each in plan.timeline
+    )
+    collect = plan.collect.model_copy(update={"series": series})
+    plan = plan.model_copy(update={"collect": collect, "timeline": timeline})
     with opened(plan) as session:
         objects = session.realised.objects
         given = [objects[f"hosts.{name}"].applied["processors"] for name in ("h1", "h2")]
@@ -142,6 +151,7 @@ def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host()
         assert may_run_on(back) == given[0]
         objects = session.realised.objects
         assert [objects[f"hosts.{name}"].read_back["v"]["processors"] for name in ("h1", "h2")] == given
+        assert objects["pools.h1.p"].read_back == {"v": {"processors": given[0]}}
         # It has a machine at one host alone now, on a processor that the world has, but its host has not.
         os.sched_setaffinity(back, given[1])
         (wrong,) = session._guests.confinement.look(session.leader.control)  # type: ignore[union-attr]

@@ -1295,6 +1295,7 @@ class MigrateAction(TypedDict, total=False):
     compression: Literal["xbzrle", "zlib", "zstd"] | str
     connections: int | str
     disk: Literal["shared", "mirrored"] | str
+    pool: str
     recover_after: str
 
 

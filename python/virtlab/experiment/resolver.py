@@ -36,6 +36,7 @@ from virtlab.experiment.work.roles import RoleSpec, read_roles
 from virtlab.experiment.work.services import ServiceSpec, read_services
 from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.world.addresses import Addresses, assign
+from virtlab.experiment.world.pools import check_use
 from virtlab.experiment.world.port_queues import read_port_queues
 from virtlab.experiment.world.queues import QueueSpec, read_queue
 from virtlab.experiment.world.topology import Wiring, check_ends, container_images, wire
@@ -290,6 +291,9 @@ def _timeline(
     watch = findings.watch()
     links = None if wiring is None else {name: cable.spec.rate for name, cable in wiring.cables.items()}
     timeline = read_timeline(findings, roles, guests, services, links)
+    if wiring is not None and not watch.wrong:
+        moved_into = {str(action.fields.get("pool")) for action in timeline or ()}
+        check_use(wiring.hosts, moved_into, findings)
     if watch.wrong:
         return timeline, read_windows(findings, None)
     actions = [action.id for action in timeline] if timeline is not None else [*roles, "settle", "drain"]

@@ -422,6 +422,7 @@ def _action() -> Schema:
         "rounds_limit": _or_reference(dict(COUNT.schema)), "auto_converge": _or_reference(dict(FLAG.schema)),
         "compression": _or_reference(dict(COMPRESSION.schema)), "connections": _or_reference(dict(COUNT.schema)),
         "disk": _or_reference(dict(DISK.schema)),
+        "pool": {"type": "string"},
         "recover_after": _or_reference(dict(POSITIVE_DURATION.schema)),
     }  # fmt: skip
     common: Schema = {

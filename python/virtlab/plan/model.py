@@ -374,6 +374,7 @@ class Action(Noun):
     compression: str | None = None  # of what is copied
     connections: int | None = None  # by which it is copied; None: one
     disk: str | None = None  # of the guest: shared by both hosts, or mirrored; None: shared, if it has one
+    pool: str | None = None  # of the destination, in which a guest that moves is there: HOST.POOL, or `none`
     recover_after_ns: int | None = None  # of post-copy: silence after which it gets a new connection
     timeout_ns: int | None = None
     on_timeout: Literal["fail", "cancel", "censor"] | None = None

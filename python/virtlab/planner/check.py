@@ -19,7 +19,7 @@ from virtlab.planner.clusters import active, entered, towards, ways
 from virtlab.planner.copying import host_mistakes
 from virtlab.planner.disks import disk_mistakes
 from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
-from virtlab.planner.moves import writers
+from virtlab.planner.moves import come_into, writers
 from virtlab.planner.ports import is_port, queues
 from virtlab.planner.swap import swap_mistakes
 from virtlab.planner.wiring import Wiring
@@ -150,7 +150,7 @@ def _pools(plan: Plan) -> Iterator[Refusal]:
         given[pool.host] = given.get(pool.host, 0) + pool.cpus
         if pool.host not in world.hosts:
             yield Refusal(f"pools.{name}.host", f"there is no host '{pool.host}'", "name a host of the file")
-        if all(guest.pool != name for guest in world.guests.values()):
+        if all(guest.pool != name for guest in world.guests.values()) and not come_into(plan, name):
             yield Refusal(f"pools.{name}", "no guest is in it", "name it at a guest, or remove it")
     for host, cpus in given.items():
         own = world.hosts[host].cpus if host in world.hosts else None

@@ -17,6 +17,7 @@ MODE, OVER = "pre_copy", "machine"  # what a Plan means that says neither
 HOT, POST_COPY, COLD = "hot", "post_copy", "cold"  # the other modes
 NETWORK = "network"  # the copy crosses the links of the world
 SHARED, MIRRORED = "shared", "mirrored"  # the disk of a guest that moves; the first where nothing is said
+NO_POOL = "none"  # what an action says of a guest that is in no pool at its destination
 CONNECTIONS_MAX = 16
 BEGINS = frozenset({"started", "paused", "resumed"})  # events of an action that is not over
 FINISHED = "finished"
@@ -261,17 +262,84 @@ def cpus_of_hosts(plan: Plan, guest: str) -> set[int | None]:
     return {plan.world.hosts[host].cpus for host in every if host in plan.world.hosts}
 
 
+def pool_at(plan: Plan, guest: str, host: str) -> str | None:
+    """The pool of a host in which a guest is while it is there; None where it is in none."""
+    entry = plan.world.guests[guest]
+    if host == entry.host:
+        return entry.pool
+    said = next((action.pool for action in moves(plan).get(guest, ()) if action.to == host), None)
+    return said if said != NO_POOL else None
+
+
+def pools_of_guests(plan: Plan) -> dict[str, set[str]]:
+    """Guest -> the pools in which it is at some time; guests that are in none are left out."""
+    guests = plan.world.guests
+    found = {name: {guest.pool} for name, guest in guests.items() if guest.pool is not None}
+    for guest in (name for name in moves(plan) if name in guests):
+        every = (pool_at(plan, guest, host) for host in destinations(plan, guest))
+        if into := {pool for pool in every if pool is not None}:
+            found[guest] = found.get(guest, set()) | into
+    return found
+
+
+def come_into(plan: Plan, pool: str) -> list[str]:
+    """Guests that are in a pool at some time and do not begin there."""
+    guests, host = plan.world.guests, plan.world.pools[pool].host
+    moving = [guest for guest in moves(plan) if guest in guests and guests[guest].host != host]
+    return [guest for guest in moving if pool_at(plan, guest, host) == pool]
+
+
+def _into_pool(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    """What is wrong with the pool in which a guest is at its destination, or is not said."""
+    guest, to = str(action.guest), str(action.to)
+    entry, pools = plan.world.guests[guest], plan.world.pools
+    there = [name.removeprefix(f"{to}.") for name, pool in pools.items() if pool.host == to]
+    cure = f"write 'pool: {' | '.join([*there, NO_POOL])}'"
+    if not there:
+        cure = f"give {to} 'pools' and write which, or 'cpus' and write 'pool: {NO_POOL}'"
+    if action.pool is None:
+        if (left := pool_at(plan, guest, source_of(plan, action))) is not None or (
+            to == entry.host and entry.pool is not None
+        ):
+            was = (
+                f"it is in pool '{left}' of the host that it leaves"
+                if left
+                else f"it began in '{entry.pool}'"
+            )
+            reason = f"{was}, and nothing says in which of {to} it is then"
+            yield Refusal(f"{path}.pool", reason, cure)
+        return
+    said = None if action.pool == NO_POOL else action.pool
+    if said is not None and (said not in pools or pools[said].host != to):
+        reason = f"{to} has no pool '{said.removeprefix(f'{to}.')}'"
+        yield Refusal(f"{path}.pool", reason, cure)
+    elif said != (before := pool_at(plan, guest, to)):
+        own = before.removeprefix(f"{to}.") if before is not None else NO_POOL
+        reason = f"it is in another pool of {to} at another time"
+        yield Refusal(f"{path}.pool", reason, f"write 'pool: {own}', as there")
+    elif said is not None and (entry.cpu_quota_ratio or 0) > pools[said].cpus:
+        reason = f"a share of {entry.cpu_quota_ratio:g} processors in a pool that has {pools[said].cpus}"
+        yield Refusal(f"{path}.pool", reason, "lower its 'cpu', or make the pool larger")
+
+
 def on_processors(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
-    """A share of processors that no key gives to a guest that moves."""
-    guest = plan.world.guests[str(action.guest)]
-    if guest.pool is not None:
-        reason = f"it is in a pool, '{guest.pool}', of the host that it leaves"
-        yield Refusal(f"{path}.guest", reason, "take 'pool' away; processors of hosts are shared, too")
+    """A share of processors that is not said, or that a guest which moves cannot have."""
+    if wrong := list(_into_pool(path, action, plan)):
+        yield from wrong
+        return
+    guest = str(action.guest)
     ends = [host for host in (source_of(plan, action), str(action.to)) if host in plan.world.hosts]
-    left = {host: left_by_pools(plan, host) for host in ends}
-    if None in left.values() and any(count is not None for count in left.values()):
-        reason = "one of both hosts has processors of its own and the other has not"
-        yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")
+    pooled = {host: pool_at(plan, guest, host) is not None for host in ends}
+    left = {host: left_by_pools(plan, host) for host in ends if not pooled[host]}
+    if None in left.values() and (any(pooled.values()) or any(count is not None for count in left.values())):
+        if any(pooled.values()):
+            reason = "at one of both hosts it is in a pool, and at the other it has no processors of its own"
+            yield Refusal(
+                f"{path}.pool", reason, "let it be in a pool of both, or give the other host 'cpus'"
+            )
+        else:
+            reason = "one of both hosts has processors of its own and the other has not"
+            yield Refusal(f"{path}.to", reason, "give both hosts 'cpus', or neither")
     for host, count in left.items():
         if count is not None and count < 1:
             reason = f"pools of {host} leave it no processor there"

@@ -7,6 +7,7 @@ the sum over those that want some, however many processors it has of its own.
 from __future__ import annotations
 
 from virtlab.plan import Plan
+from virtlab.planner.moves import pools_of_guests
 
 WEIGHT = 100  # of a guest that says none beside one that does: the kernel's (cpu.weight)
 
@@ -22,5 +23,8 @@ def weights(plan: Plan) -> dict[str, int]:
     {'a': 300, 'b': 100}
     """
     guests = plan.world.guests
-    weighed = {guest.pool for guest in guests.values() if guest.weight is not None and guest.pool is not None}
-    return {name: guest.weight or WEIGHT for name, guest in guests.items() if guest.pool in weighed}
+    if all(guest.weight is None for guest in guests.values()):
+        return {}
+    pools = pools_of_guests(plan)
+    weighed = {pool for name in pools if guests[name].weight is not None for pool in pools[name]}
+    return {name: guests[name].weight or WEIGHT for name in guests if weighed & pools.get(name, set())}

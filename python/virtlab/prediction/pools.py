@@ -36,6 +36,7 @@ from virtlab.lazy import NDArray, np
 from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.planner.clusters import asked
+from virtlab.planner.moves import pools_of_guests
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator.pools import CONTENTION, IDLE, REQUEST, in_pool, sharing_processors, vcpus
@@ -311,7 +312,8 @@ def others(record: RunRecord, rows: Sequence[RunValue]) -> float:
     """
     used = {row.role: row.value for row in rows if (row.metric, row.statistic) == OF_POOLS}
     inside = in_pool(record.plan)
-    working = {str(guest.pool) for name, guest in record.plan.world.guests.items() if name in inside}
+    pools = pools_of_guests(record.plan)
+    working = {pool for name in inside for pool in pools.get(name, ())}
     found = [0.0]
     for name, pool in record.plan.world.pools.items():
         built = record.realised.objects.get(f"pools.{name}")

@@ -51,6 +51,7 @@ from virtlab.planner.moves import (
     not_of_its_mode,
     on_processors,
     passages,
+    pool_at,
     source_of,
     vswitch_there,
     writers,
@@ -202,13 +203,16 @@ def _timed(
         "boot_s": (value("migration.boot_ns") or PLATFORMS[guest.platform].start_ns) / S,
     }
     places = {each.path: place for place, each in enumerate(sharing_processors(plan))}
-    arrives = places.get(f"hosts.{action.to}")
+    leaves, comes = (
+        _processors(plan, str(action.guest), host) for host in (source_of(plan, action), str(action.to))
+    )
+    arrives = places.get(comes)
     lowered_pools = bool(vcpus(plan))
     work = [
         [places[path], byte_ns]
         for path, byte_ns in (
-            (f"hosts.{source_of(plan, action)}", value("migration.send_byte_ns")),
-            (f"hosts.{action.to}", value("migration.receive_byte_ns")),
+            (leaves, value("migration.send_byte_ns")),
+            (comes, value("migration.receive_byte_ns")),
         )
         if byte_ns and path in places and lowered_pools
     ]
@@ -217,6 +221,12 @@ def _timed(
     own = {**given["guest"], "memory_bytes": max(most, 1.0), "fixed": fixed}
     pool = {"pool": arrives} if arrives is not None and lowered_pools else {}
     return {**given, "guest": own, "work": work, **pool}
+
+
+def _processors(plan: Plan, guest: str, host: str) -> str:
+    """On whose processors a guest is at a host: a pool's, or what its pools leave."""
+    pool = pool_at(plan, guest, host)
+    return f"pools.{pool}" if pool is not None else f"hosts.{host}"
 
 
 def switch_overs(plan: Plan, happened: Sequence[tuple[int, str]]) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.clusters import asked
-from virtlab.planner.moves import come, cpus_of_hosts, left_by_pools, moves
+from virtlab.planner.moves import come, come_into, cpus_of_hosts, left_by_pools, moves, pool_at
 from virtlab.planner.weights import WEIGHT, weights
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import own_vcpus, processors, quota
@@ -48,7 +48,8 @@ def sharing_processors(plan: Plan) -> list[Shared]:
     found = []
     for name, pool in plan.world.pools.items():
         inside = tuple(guest for guest, each in guests if each.pool == name)
-        found.append(Shared(f"pools.{name}", pool.host, pool.cpus, inside))
+        arrivals = tuple(come_into(plan, name))
+        found.append(Shared(f"pools.{name}", pool.host, pool.cpus, inside, arrivals))
     return found + [each for each in _outside(plan) if each.cpus > 0]
 
 
@@ -58,7 +59,7 @@ def _outside(plan: Plan) -> Iterator[Shared]:
         guests = tuple(
             guest for guest, each in plan.world.guests.items() if each.host == name and each.pool is None
         )
-        arrivals = tuple(come(plan, name))
+        arrivals = tuple(guest for guest in come(plan, name) if pool_at(plan, guest, name) is None)
         left = left_by_pools(plan, name)
         if left is not None and (guests or arrivals):
             yield Shared(f"hosts.{name}", name, left, guests, arrivals)
@@ -249,10 +250,11 @@ def _of_guests(
             own = [places[name]]
             moving = {"arrivals": own} if name in moves(plan) else {}
             yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}
-        if working_in and pool.path.startswith("pools."):
+        arriving = _arriving(pool, places, worked)
+        if (working_in or arriving) and pool.path.startswith("pools."):
             metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
             mine = [places[name] for name in working_in]
-            yield {"entity": pool.path, "guests": mine, "pools": [place], "metrics": metrics}
+            yield {"entity": pool.path, "guests": mine, **arriving, "pools": [place], "metrics": metrics}
 
 
 def may_use(guest: Guest, cpus: int) -> float:

@@ -139,7 +139,7 @@ def test_the_plan_as_it_is_played_is_not_refused() -> None:
         (on_disk("borrowed"), "timeline.go.disk", "write 'shared' or 'mirrored'"),
         (on_disk("mirrored", mode="cold"), "timeline.go.disk", "write 'disk: shared'"),
         (on_disk("mirrored", mode="post_copy"), "timeline.go.disk", "which post-copy leaves first"),
-        (guest(pool="h1.some"), "timeline.go.guest", "take 'pool' away"),
+        (guest(pool="h1.some"), "timeline.go.pool", "give h2 'pools' and write which"),
         (bridge(learning=False), "timeline.go.guest.eth0", "let both learn"),
         (client(**{"from": "v", "to": "c"}), "timeline.go.guest", "which stands still"),
         (
@@ -209,6 +209,67 @@ def test_both_backends_refuse_the_same_places_on_processors(
 ) -> None:
     assert [(each.path, each.cure) for each in refused(plan(change()))] == wrong
     assert [(each.path, each.cure) for each in simulator_refused(plan(change()))] == wrong
+
+
+def pooled(first: str | None = "h1.p", pools: dict[str, Any] | None = None, **action: Any) -> Change:
+    """Hosts with a pool of one processor each, the guest in that of its first host, and its move into another."""
+
+    def change(values: dict[str, Any]) -> None:
+        own = {f"{host}.p": {"host": host, "cpus": 1} for host in ("h1", "h2", "h3")}
+        values["world"]["pools"] = own | (pools or {})
+        for name, (host, pool) in {"w": ("h2", "h2.p"), "x": ("h1", "h1.p"), "y": ("h3", "h3.p")}.items():
+            values["world"]["guests"][name] = {
+                "platform": "namespace",
+                "host": host,
+                "vnics": {},
+                "pool": pool,
+            }
+        values["world"]["guests"]["v"]["pool"] = first
+        move(**action)(values)
+
+    return change
+
+
+QUOTA = {"h2.q": {"host": "h2", "cpus": 1, "by": "quota"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ([pooled(pool="h2.p")], None),
+        ([pooled()], "write 'pool: p | none'"),
+        ([pooled(pool="h2.other")], "h2 has no pool 'other'; write 'pool: p | none'"),
+        ([pooled(pool="h3.p")], "h2 has no pool 'h3.p'"),
+        ([pooled(pool="none")], "let it be in a pool of both"),
+        ([pooled(None, pool="h2.p")], "let it be in a pool of both"),
+        ([pooled(None)], None),
+        ([pooled(pool="none"), processors(h2=2)], None),
+        ([pooled(pool="none"), processors(h2=1)], "pools of h2 leave it no processor there"),
+        ([guest(cpu_quota_ratio=1.5), pooled(pool="h2.p")], "a share of 1.5 processors in a pool that has 1"),
+        ([pooled(pool="h2.p"), again(pool="h1.p")], None),
+        ([pooled(pool="h2.p"), again()], "it is in pool 'h2.p' of the host that it leaves"),
+        ([pooled(pool="h2.p"), again(pool="none")], "write 'pool: p', as there"),
+        ([pooled(pool="h2.p"), again(to="h3", pool="h3.p")], None),
+    ],
+)
+def test_an_action_says_in_which_pool_a_guest_is_at_its_destination(
+    changes: list[Change], wrong: str | None
+) -> None:
+    for backend in (refused, simulator_refused):
+        found = [f"{each.reason}; {each.cure}" for each in backend(plan(*changes))]
+        assert len(found) == (wrong is not None), found
+        assert wrong is None or wrong in found[0]
+
+
+def test_a_pool_that_is_a_control_group_is_played_by_the_simulator_alone() -> None:
+    for change in (
+        pooled(pools=QUOTA, pool="h2.q"),
+        pooled(pools={"h1.p": {"host": "h1", "cpus": 1, "by": "quota"}}, pool="h2.p"),
+    ):
+        (found,) = refused(plan(change))
+        assert found.path == "timeline.go.pool"
+        assert "write 'by: affinity'" in found.cure
+        assert list(simulator_refused(plan(change))) == []
 
 
 def cold() -> Change:

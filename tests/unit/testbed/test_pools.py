@@ -46,7 +46,7 @@ def test_hosts_have_processors_of_their_own_and_their_pools_are_among_those() ->
         guests={"h.x": [0], "h.y": [1, 2, 3], "k.z": [4, 5]},
         pools={"h.a": [0], "h.b": [1, 2, 3]},
         hosts={"h": [0, 1, 2, 3]},
-        at={"h": [1, 2, 3], "k": [4, 5]},
+        outside={"h": [1, 2, 3], "k": [4, 5]},
     )
 
 
@@ -186,6 +186,60 @@ def moving(
     given = shares(found, range(processors))
     assert given is not None
     return Confinement(found, lower(found, Machine()), given, {}, machines)
+
+
+def moving_between_pools(machines: Callable[[], list[MachineThere]] = list) -> Confinement:
+    """A guest v moves from pool a of h to pool b of k, where c is in pool d; w is in none of h's."""
+    own = {"h.a": ("h", 1), "k.d": ("k", 1), "k.b": ("k", 2)}
+    places = {"v": ("h", "h.a"), "w": ("h", None), "c": ("k", "k.d")}
+    guests = {
+        name: {"platform": "qemu" if name == "v" else "namespace", "host": host, "vnics": {}, "pool": pool}
+        for name, (host, pool) in places.items()
+    }
+    found = Plan.model_validate(
+        {
+            "world": {
+                "hosts": {"h": {"cpus": 2}, "k": {"cpus": 3}},
+                "guests": guests,
+                "pools": {name: {"host": host, "cpus": cpus} for name, (host, cpus) in own.items()},
+            },
+            "timeline": [{"id": "go", "do": "migrate", "guest": "v", "to": "k", "pool": "k.b"}],
+        }
+    )
+    given = shares(found, range(5))
+    assert given is not None
+    return Confinement(found, lower(found, Machine()), given, {}, machines)
+
+
+def test_a_guest_that_moves_has_the_processors_of_its_pool_at_each_host() -> None:
+    class Leader:
+        def confine(self, networks: dict[str, list[int]], *, at: Any = None) -> None:
+            self.confined = getattr(self, "confined", {}) | networks
+            self.at = at or {}
+
+    confined = moving_between_pools()
+    leader: Any = Leader()
+    confined.begin(leader)
+    v = confined.lowered.guests["v"]
+    assert confined.shares.pools == {"h.a": [0], "k.d": [2], "k.b": [3, 4]}
+    assert leader.confined[v] == [0]
+    assert leader.at == {(v, "h"): [0], (v, "k"): [3, 4]}
+    assert confined.shared()[:3] == [
+        ["together:pools.h.a", [f"{v}@h"], 1, 2],
+        ["together:pools.k.d", [confined.lowered.guests["c"]], 1, 3],
+        ["together:pools.k.b", [f"{v}@k"], 2, 3],
+    ]
+
+
+def test_a_machine_is_compared_with_the_pool_of_its_host() -> None:
+    right = moving_between_pools(lambda: [there("h", {0}), there("k", {3, 4})])
+    assert looked(right, 0, 3, 4) == ["guests.w: sh may run on processors 0, not only on 1"]
+    objects = right.objects()
+    assert objects["pools.k.b"].applied["guests"] == ["v"]
+    assert objects["pools.k.b"].read_back == {"v": {"processors": [3, 4]}}
+    assert objects["pools.h.a"].read_back == {"v": {"processors": [0]}}
+    wrong = moving_between_pools(lambda: [there("h", {0}), there("k", {2, 3})])
+    assert f"{WRONG}2, 3, not only on 3, 4, where it is at k" in looked(wrong, 0, 2, 3)
 
 
 def there(host: str, *masks: set[int]) -> MachineThere:

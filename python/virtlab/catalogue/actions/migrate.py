@@ -18,6 +18,7 @@ MIGRATE = TimelineAction(
         "compression",
         "connections",
         "disk",
+        "pool",
         "recover_after",
     ),
 )

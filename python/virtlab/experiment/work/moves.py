@@ -6,6 +6,7 @@ from typing import Any
 
 from virtlab.catalogue.kinds import COUNT, FLAG, POSITIVE_DURATION, choice, shown
 from virtlab.experiment.read.findings import Findings, Steps
+from virtlab.experiment.world.pools import NONE, pool_name
 from virtlab.units import Bitrate, nearest, parse_quantity, split_quantity
 
 MODE = choice("pre_copy", "post_copy", "hot", "cold")
@@ -26,6 +27,13 @@ def read_move(
     else:
         what = "'to' is missing" if to is None else f"there is no host '{shown(to)}'"
         findings.add((*at, "to"), what, nearest(str(to), hosts) or f"there are {', '.join(hosts[:8])}")
+    if "pool" in values:
+        pool = values["pool"]
+        if isinstance(pool, str) and pool:
+            fields["pool"] = NONE if pool == NONE else pool_name(str(to), pool)
+        else:
+            what = f"'{shown(pool)}' is not the name of a pool"
+            findings.add((*at, "pool"), what, f"write one of the host that 'to' names, or '{NONE}'")
     for key, name, parse in (
         ("mode", "mode", MODE.parse),
         ("over", "over", OVER.parse),

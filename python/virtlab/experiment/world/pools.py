@@ -6,7 +6,7 @@ guests in that which do not say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.experiment.read.findings import Findings, Steps
@@ -50,15 +50,25 @@ def check_pools(name: str, host: HostSpec, findings: Findings) -> None:
         findings.add(at("pools"), what, f"write 'cpus: {together}' at the host, or make them smaller")
     for guest, spec in host.guests.items():
         _check_guest((*at("guests"), guest), host, spec, findings)
-    used = {pool_of(host, spec) for spec in host.guests.values()}
-    unsaid = len(pools) > 1 and any(spec.pool is None for spec in host.guests.values())
     for pool in pools:
         if pool == NONE:
             what = "is what a guest says that is in no pool"
             findings.add((*at("pools"), pool), what, "give the pool another name", key=True)
-        elif pool not in used and not unsaid:
+
+
+def check_use(hosts: Mapping[str, HostSpec], moved_into: Collection[str], findings: Findings) -> None:
+    """Adds a mistake about each pool in which no guest is at any time; `moved_into`: those that moves name."""
+    for name, host in hosts.items():
+        pools = host.pools or {}
+        used = {pool_of(host, spec) for spec in host.guests.values()}
+        unsaid = len(pools) > 1 and any(spec.pool is None for spec in host.guests.values())
+        for pool in pools:
+            if pool in used or unsaid or pool_name(name, pool) in moved_into:
+                continue
+            own = findings.root.find(("hosts", name))[0].get("pools")
+            steps = ("hosts", name, "pools", pool) if own is not None else ("host", "pools", pool)
             cure = f"write 'pool: {pool}' at a guest, or remove it"
-            findings.add((*at("pools"), pool), f"no guest is in pool '{pool}'", cure, key=True)
+            findings.add(steps, f"no guest is in pool '{pool}'", cure, key=True)
 
 
 def _check_platforms(cpus: Steps, pools: Steps, host: HostSpec, findings: Findings) -> None:

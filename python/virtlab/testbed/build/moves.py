@@ -32,9 +32,12 @@ from virtlab.planner.moves import (
     no_such_disk,
     not_of_its_mode,
     on_processors,
+    pool_at,
+    source_of,
     vswitch_there,
 )
 from virtlab.planner.pushback import sharing
+from virtlab.testbed.leader.groups import of_pools
 
 XBZRLE, ZLIB, ZSTD = "xbzrle", "zlib", "zstd"
 USERFAULTS = Path("/proc/sys/vm/unprivileged_userfaultfd")
@@ -70,7 +73,8 @@ def refused(plan: Plan) -> Iterator[Refusal]:
         yield from _how(path, action, plan)
         yield from _where(path, action, plan)
         yield from measured_by_its_clock(path, guest, plan)
-        yield from on_processors(path, action, plan)
+        placed = list(on_processors(path, action, plan))
+        yield from placed or _in_groups(path, action, plan)
         yield from _asked_of_services(path, guest, plan)
         yield from asked_otherwise(path, guest, plan)
         if mode_of(action) == COLD:
@@ -104,6 +108,20 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         reason = "a disk is mirrored from where its guest runs, which post-copy leaves first"
         yield Refusal(f"{path}.disk", reason, f"write 'disk: {SHARED}', or 'mode: {MODE}'")
     yield from no_such_disk(path, action, plan)
+
+
+def _in_groups(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    """Pools that are control groups: a machine is put into the groups of its guest as it starts, before the guest comes."""
+    guest, bounds = str(action.guest), of_pools(plan)
+    for host in (source_of(plan, action), str(action.to)):
+        pool = pool_at(plan, guest, host)
+        if pool is None or (bound := bounds.get(f"pools.{pool}")) is None:
+            continue
+        keys = {"memory": bound.memory_bytes, "by: quota": bound.bandwidth, "weight": bound.weight}
+        said = " and ".join(f"'{key}'" for key, value in keys.items() if value is not None)
+        reason = f"pool '{pool}' has {said}, so it is a control group, and a guest that moves stays in its first host's"
+        cure = "write 'by: affinity' without 'memory' and weights, or run the file in the simulator"
+        yield Refusal(f"{path}.pool", reason, cure)
 
 
 def _over_both(plan: Plan) -> Iterator[Refusal]:

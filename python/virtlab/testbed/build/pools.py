@@ -23,7 +23,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
 from virtlab.planner.clusters import ways
-from virtlab.planner.moves import cpus_of_hosts, destinations, moves
+from virtlab.planner.moves import cpus_of_hosts, destinations, moves, pool_at, pools_of_guests
 from virtlab.planner.weights import weights
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
@@ -44,9 +44,13 @@ class Shares:
     guests: Mapping[str, Processors] = field(default_factory=dict)
     pools: Mapping[str, Processors] = field(default_factory=dict)
     hosts: Mapping[str, Processors] = field(default_factory=dict)
-    at: Mapping[str, Processors] = field(
-        default_factory=dict
-    )  # host -> those of guests of no pool that are there
+    # Host -> those of its guests of no pool.
+    outside: Mapping[str, Processors] = field(default_factory=dict)
+
+    def at(self, plan: Plan, guest: str, host: str) -> Processors:
+        """Those of a guest while it is at a host."""
+        pool = pool_at(plan, guest, host)
+        return self.pools[pool] if pool is not None else self.outside[host]
 
 
 def shares(plan: Plan, available: Sequence[int]) -> Shares | None:
@@ -190,7 +194,13 @@ class Confinement(Running):
     def begin(self, control: Control) -> None:
         """Whatever is started in these networks from now on is confined. Virtual switches run where their host does."""
         control.confine(
-            {self.lowered.guests[name]: cpus for name, cpus in self.shares.guests.items()}, at=self.shares.at
+            {self.lowered.guests[name]: cpus for name, cpus in self.shares.guests.items()},
+            at={
+                (self.lowered.guests[name], host): self.shares.at(self.plan, name, host)
+                for name, ways in self._ways.items()
+                for host in (self.plan.world.guests[name].host, *ways)
+                if self.shares.guests
+            },
         )
         for name, vswitch in self.plan.world.vswitches.items():
             if vswitch.host in self.shares.hosts:
@@ -221,7 +231,7 @@ class Confinement(Running):
 
     def _look_at(self, machine: MachineThere) -> Iterator[tuple[frozenset[int], str]]:
         """Each mask of a machine that is not within its host's processors, once, and the words for it."""
-        guest, own = machine.guest, self.shares.at[machine.host]
+        guest, own = machine.guest, self.shares.at(self.plan, machine.guest, machine.host)
         if not machine.threads:
             what = f"no thread of its machine at {machine.host} can be looked at"
             yield frozenset(), f"guests.{guest}: {what}; see whether /proc shows the processes of others here"
@@ -235,7 +245,7 @@ class Confinement(Running):
 
     def _places(self, guest: str) -> list[Processors]:
         """Where threads in its network may run: of a guest that moves at any host of its way."""
-        there = [self.shares.at[host] for host in self._ways.get(guest, ())]
+        there = [self.shares.at(self.plan, guest, host) for host in self._ways.get(guest, ())]
         return [self.shares.guests[guest], *(place for place in there if place != self.shares.guests[guest])]
 
     def objects(self) -> dict[str, RealisedObject]:
@@ -244,13 +254,13 @@ class Confinement(Running):
         used = _used(self.plan)
         passive = {way.passive for way in ways(self.plan)}
         for name, pool in self.plan.world.pools.items():
-            guests = [each for each, guest in self.plan.world.guests.items() if guest.pool == name]
+            guests = self._in_pool(name)
             applied: dict[str, Any] = {"processors": self.shares.pools[name], "guests": guests}
             for key, some in (("passive", passive), ("idle", set(guests) - used)):
                 if those := [guest for guest in guests if guest in some]:
                     applied[key] = those
             applied |= self._beside(self.shares.pools[name], "")
-            read_back = {**self.groups.get(f"pools.{name}", {}), **self._read_back(guests)}
+            read_back = {**self.groups.get(f"pools.{name}", {}), **self._read_back(guests, at=pool.host)}
             by = "sched_setaffinity" if pool.by == "affinity" else "control group"
             found[f"pools.{name}"] = RealisedObject(pool.model_dump(mode="json"), applied, read_back, by)
         for name, cpus in self.shares.hosts.items():
@@ -271,11 +281,10 @@ class Confinement(Running):
         found = [
             name
             for name, guest in self.plan.world.guests.items()
-            if guest.pool is None
-            and any(
-                set(cpus) & set(self.shares.at[where])
+            if any(
+                set(cpus) & set(self.shares.outside[where])
                 for where in (guest.host, *self._ways.get(name, ()))
-                if where != host
+                if where != host and pool_at(self.plan, name, where) is None
             )
         ]
         return {"beside": found} if found else {}
@@ -295,9 +304,17 @@ class Confinement(Running):
         ]
         return [*pools, *hosts]
 
+    def _in_pool(self, pool: str) -> list[str]:
+        """Guests that are in a pool at some time."""
+        every = pools_of_guests(self.plan)
+        return [name for name in self.plan.world.guests if pool in every.get(name, ())]
+
     def _of_pool(self, pool: str) -> list[str]:
-        guests = self.plan.world.guests.items()
-        return [self.lowered.guests[name] for name, guest in guests if guest.pool == pool]
+        host = self.plan.world.pools[pool].host
+        return [
+            f"{self.lowered.guests[name]}{AT}{host}" if name in self._ways else self.lowered.guests[name]
+            for name in self._in_pool(pool)
+        ]
 
     def _at_host(self, host: str) -> list[str]:
         found = []

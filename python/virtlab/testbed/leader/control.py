@@ -105,7 +105,7 @@ class Control:
         self._confined: dict[
             str, list[int]
         ] = {}  # network of the world -> processors of what is started there
-        self._at: dict[str, list[int]] = {}  # host -> processors of what comes there from another one
+        self._at: dict[tuple[str, str], list[int]] = {}  # network and host -> processors of a machine there
         self._work_per_s: dict[int, int] = {}  # by the channel of the leader that measured it
         self.heard = at  # the channel whose words were handed out last
         self.open = True
@@ -131,18 +131,18 @@ class Control:
         return number
 
     def confine(
-        self, processors: Mapping[str, list[int]], *, at: Mapping[str, list[int]] | None = None
+        self, processors: Mapping[str, list[int]], *, at: Mapping[tuple[str, str], list[int]] | None = None
     ) -> None:
         """Whatever the world's leader starts in these networks from now on runs on these processors alone.
 
-        `at`: host -> processors of what comes there from another one.
+        `at`: network and host -> processors of a guest's machine while it is at that host.
         """
         self._confined |= processors
         self._at |= at or {}
 
-    def confined_at(self, host: str) -> list[int]:
-        """Processors of a machine that comes to this host; none: it may run on any."""
-        return self._at.get(host, [])
+    def confined_at(self, network: str, host: str) -> list[int]:
+        """Processors of a guest's machine at this host; none: it may run on any."""
+        return self._at.get((network, host), [])
 
     def _begin(self, do: str, fields: Mapping[str, Any], leader: int) -> None:
         """Something is started on a channel: who speaks there, and behind it, from now on."""

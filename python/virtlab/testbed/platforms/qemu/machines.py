@@ -480,7 +480,7 @@ class Machines(Running):
         }
         if leg.network is not None:
             placed["network"] = leg.network
-        if cpus := self.control.confined_at(str(action.to)):
+        if cpus := self.control.confined_at(self.lowered.guests[name], str(action.to)):
             placed["cpus"] = cpus
         there.uri = leg.copied.uri if leg.copied is not None else ""
         self.moving.destinations[name] = there

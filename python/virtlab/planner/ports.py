@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from virtlab.catalogue import DEFAULT_VSWITCH, PLATFORMS
-from virtlab.plan import Link, LinkQueues, Plan, Queue, Refusal, Vnic, Vswitch
+from virtlab.plan import Link, LinkQueues, Plan, Port, Queue, Refusal, Vnic, Vswitch
 from virtlab.planner.moves import destinations, vswitch_there
 from virtlab.planner.port_names import link_ends, passage, port_of, port_there
 
@@ -103,6 +103,10 @@ def with_port_links(plan: Plan, wanted: Wanted) -> Plan:
         port = port_there(guest, name, host)
         far = _join(port, above, vnic, vswitches, links)
         vswitches[passage(port)] = Vswitch(kind=DEFAULT_VSWITCH, host=host, uplinks=(far,))
+        if host in (there := guests[guest].vnics[name].there):
+            entry = guests[guest]
+            linked = entry.vnics[name].model_copy(update={"there": {**there, host: Port()}})
+            guests[guest] = entry.model_copy(update={"vnics": {**entry.vnics, name: linked}})
     if len(links) == len(world.links):
         return plan
     return plan.model_copy(
@@ -122,6 +126,17 @@ def _join(port: str, above: str, vnic: Vnic, vswitches: dict[str, Vswitch], link
         queue=LinkQueues(ab=vnic.queue, ba=Queue(by=vnic.queue.by, limit_packets=BACK_PACKETS)),
     )
     return far
+
+
+def in_front_of(plan: Plan, vswitch: str) -> str:
+    """The virtual switch of a host from which frames come to one of two ports, behind a port that is a link of its own;
+    of any other that itself.
+    """
+    uplinks = plan.world.vswitches[vswitch].uplinks
+    for name, link in plan.world.links.items():
+        if is_port(name, link) and link.ends[1] in uplinks:
+            return next(each for each, own in plan.world.vswitches.items() if link.ends[0] in own.uplinks)
+    return vswitch
 
 
 def all_ports(vnic: Vnic) -> bool:

@@ -15,7 +15,7 @@ from virtlab.plan import Plan
 from virtlab.simulator.moves import refused as simulator_refused
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.moves import refused
-from virtlab.testbed.build.ports import port_refusals
+from virtlab.testbed.build.ports import as_built, port_refusals
 from virtlab.testbed.platforms.qemu.acceleration import FORCED
 from virtlab.testbed.platforms.qemu.command import Machine
 from virtlab.testbed.play.series import sampling_refusals
@@ -468,14 +468,51 @@ def test_open_vswitch_queues_at_both_ports_by_records_of_their_own() -> None:
     assert {name for name, _ in lowered.queues} == {"v.eth0", "v.eth0@h2"}
 
 
-def test_a_queue_of_the_soft_switch_does_not_move() -> None:
-    queue = {"kind": "fifo", "limit_packets": 20, "by": "virtlab"}
-    found = [
-        each
-        for each in port_refusals(plan(vnic(port_rate_bit_per_s=5 * 10**7, queue=queue)), HERE)
-        if each.path == "guests.v.vnics.eth0.queue.by"
+OURS = vnic(port_rate_bit_per_s=5 * 10**7, queue={"kind": "fifo", "limit_packets": 20, "by": "virtlab"})
+
+
+def test_a_port_of_the_soft_switch_waits_at_the_destination_before_its_tap() -> None:
+    wanted = plan(OURS, world(arp="static"))
+    assert [each for each in port_refusals(wanted, HERE) if "moves" in each.reason] == []
+    built = as_built(wanted, "soft_switch")
+    assert list(refused(built)) == []
+    lowered = lower(built)
+    request, inside = lowered.soft_switch or {}, lowered.machines["v"]
+    ports = {name: link["ends"] for name, link in request["links"].items() if name.startswith("v.eth0")}
+    assert set(ports) == {"v.eth0", "v.eth0@h2"}
+    here, there = inside.taps["eth0"], inside.legs["go"].there["eth0"]
+    taps = [step.op for step in lowered.steps if isinstance(step.op, TapAdd)]
+    made = {(op.namespace, op.name): op.master for op in taps}
+    mac = wanted.world.guests["v"].vnics["eth0"].mac
+    behind = {name: lowered.uplinks[f"{name}.end"] for name in ports}
+    assert made[here.namespace, here.link] != made[there.namespace, there.link]
+    changed = [
+        (step.op.namespace, step.op.link)
+        for step in inside.legs["go"].moved
+        if isinstance(step.op, ForwardingAdd) and step.op.mac == mac
     ]
-    assert [each.cure for each in found] == ["write 'by: kernel'"]
+    # h1 sends on to its wire, h2 to its port, and what lies behind both ports knows where the tap is.
+    assert sorted(changed) == sorted(
+        (at.namespace, at.link)
+        for at in (
+            lowered.uplinks["h1.up"], lowered.uplinks["v.eth0@h2.port"], there, behind["v.eth0"],
+        )
+    )  # fmt: skip
+    assert not lowered.queues, "the kernel queues at none of both"
+
+
+def test_a_port_of_the_kernel_and_one_of_the_soft_switch_are_each_at_their_host() -> None:
+    def switched_there(values: dict[str, Any]) -> None:
+        queue = {"kind": "fifo", "limit_packets": 20, "by": "virtlab"}
+        own = values["world"]["guests"]["v"]["vnics"]["eth0"]
+        own["there"] = {"h2": {"port_rate_bit_per_s": 10**7, "queue": queue}}
+
+    built = as_built(plan(QUEUED, switched_there, vnic(pushback_bit_per_s=10**9)), "soft_switch")
+    assert list(refused(built)) == [], "the wires of both hosts hold it back alike"
+    lowered = lower(built)
+    assert {name for name, _ in lowered.queues} == {"v.eth0"}
+    assert "v.eth0@h2" in (lowered.soft_switch or {})["links"]
+    assert "v.eth0" not in (lowered.soft_switch or {})["links"]
 
 
 def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:

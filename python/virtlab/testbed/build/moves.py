@@ -36,6 +36,7 @@ from virtlab.planner.moves import (
     source_of,
     vswitch_there,
 )
+from virtlab.planner.ports import in_front_of, is_port
 from virtlab.planner.pushback import sharing
 from virtlab.testbed.leader.groups import of_pools
 
@@ -173,7 +174,8 @@ def _where(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 
 def _held_back(path: str, vnic: Vnic, there: str, plan: Plan) -> Iterator[Refusal]:
     """What holds its frames back is in front of its host's wire, or of its own vNIC, which it takes along."""
-    here, shares = str(vnic.vswitch), sharing(plan)
+    here, there = (in_front_of(plan, each) for each in (str(vnic.vswitch), there))
+    shares = sharing(plan)
     if (here in shares) != (there in shares):
         one, other = (here, there) if here in shares else (there, here)
         reason = f"guests behind '{one}' share the queue of its wire, and behind '{other}' they share none"
@@ -189,8 +191,8 @@ def _held_back(path: str, vnic: Vnic, there: str, plan: Plan) -> Iterator[Refusa
 
 def _wires(vswitch: str, plan: Plan) -> set[int]:
     """Rates of the links of a virtual switch, bit/s."""
-    ends = plan.world.vswitches[vswitch].uplinks
-    return {link.rate_bit_per_s for link in plan.world.links.values() if set(link.ends) & set(ends)}
+    ends, links = set(plan.world.vswitches[vswitch].uplinks), plan.world.links.items()
+    return {link.rate_bit_per_s for name, link in links if set(link.ends) & ends and not is_port(name, link)}
 
 
 def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.htb import HTB
 from virtlab.plan import Plan, Refusal, Vnic
-from virtlab.planner.moves import moves
 from virtlab.planner.ports import Wanted, port_mistakes, said_ports, with_port_links
 from virtlab.testbed.build import fabric
 from virtlab.testbed.queues import kernel as kernel_queues
@@ -57,17 +56,14 @@ def at_guest_port(port: str, vnic: Vnic, namespace: str, link: str, out: Lowered
 
 def port_refusals(plan: Plan, findings: Findings) -> Iterator[Refusal]:
     """Why queues at guest ports cannot be as the file wants them."""
-    switched, moving = in_switch(plan, findings.machine.link), moves(plan)
+    switched = in_switch(plan, findings.machine.link)
     yield from port_mistakes(plan, switched)
-    for port, guest, vnic in said_ports(plan):
+    for port, _, vnic in said_ports(plan):
         assert vnic.queue is not None
         path = f"{port}.queue"
         if vnic.queue.kind not in QDISCS:
             continue  # which is refused wherever it stands
         if switched(vnic):
-            if guest in moving:
-                reason = "the soft switch keeps the queue of a port where it is, and the guest moves"
-                yield Refusal(f"{path}.by", reason, "write 'by: kernel'")
             if vnic.port_rate_bit_per_s is None:
                 reason = (
                     "a port without a rate hands every frame on at once, and nothing waits in a soft switch"

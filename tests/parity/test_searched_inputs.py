@@ -35,7 +35,7 @@ timing: {warmup: 50 ms, pause: 0 s, drain: 50 ms}
 collect: {series: {}}
 """
 BURSTS = "burst_load, from: h1.beside, to: h1.beyond, burst: 1 kB, period: 10 ms"
-STREAM = "udp_stream, from: h1.beside, to: h1.beyond, rate: 1 Mbit/s, size: 1000 B ip_packet"
+STREAM = "udp_stream, from: h1.beside, to: h1.beyond, rate: 1 Mbit/s, size: 1000 B ip_packet, duration: 1 s"
 LIMIT = 4e6  # bit/s
 INPUTS = {  # load, search, what it finds, exactly
     "a size": (

@@ -1,5 +1,5 @@
 """Tests in this folder import their helpers by name; those of existing hosts share how the hosts are made and reached,
-those of probes two guests on a bridge."""
+those of probes two guests on a bridge, those inside the laboratory machine the machine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import far_world
 import probe_world
+
+from virtlab.testbed.lab import LabVm
+
+_laboratory = LabVm()
+_files_inside: set[Path] = set()  # whose tests need it
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +45,26 @@ def world() -> Iterator[probe_world.World]:
 def ends(world: probe_world.World) -> tuple[probe_world.Probe, probe_world.Probe]:
     """A probe in each of them."""
     return world.probe(world.a), world.probe(world.b)
+
+
+@pytest.fixture(scope="session")
+def lab() -> LabVm:
+    """The laboratory machine, for all tests that leave it alive: it boots once for all their files in a row."""
+    return _laboratory
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Finds the files that need it."""
+    _files_inside.update(item.path for item in items if "lab" in getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """It ends before the tests of another file, which may count machines; whoever needs it next has it boot again."""
+    if item.path not in _files_inside:
+        _laboratory.close()
+
+
+def pytest_sessionfinish() -> None:
+    """It ends with the last test."""
+    _laboratory.close()

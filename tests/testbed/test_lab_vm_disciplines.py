@@ -9,7 +9,6 @@ drops other packets than virtlab does, but as many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,13 +34,6 @@ QUEUES: dict[str, dict[str, Any]] = {
     "codel": {"kind": "codel", "parameters": {"target_ns": 20_000_000, "interval_ns": 80_000_000}},
     "pie": {"kind": "pie", "parameters": {"target_ns": 60_000_000, "tupdate_ns": 80_000_000}},
 }
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabVm]:
-    backend = LabVm()
-    yield backend
-    backend.close()
 
 
 @pytest.mark.parametrize("kind", QUEUES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,14 +19,6 @@ COUNT = 20
 CABLE_NS = 250_000_000
 WAITING_MAX = 50
 FRAMES = 1000
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabVm]:
-    """One machine for all."""
-    backend = LabVm()
-    yield backend
-    backend.close()
 
 
 def played(lab: LabVm, plan: Plan) -> tuple[worlds.MemorySink, Realised]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,27 +21,37 @@ FLOWS = 8
 DELAY_NS = 20_000_000
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabVm]:
-    """One machine for all; skipped where Open vSwitch is not taken along."""
-    backend = LabVm()
-    if (why := backend.capabilities().vswitches["ovs-kernel"]) is not None:
+@pytest.fixture(autouse=True)
+def _taken_along(lab: LabVm) -> None:
+    """Skipped where Open vSwitch is not taken along."""
+    if (why := lab.capabilities().vswitches["ovs-kernel"]) is not None:
         pytest.skip(why)
-    yield backend
-    backend.close()
 
 
-def switched(queue: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Two guests on one switch, with a queue at the port towards the second."""
-    world = worlds.one_host(2)
+def switched(*queues: dict[str, Any]) -> dict[str, Any]:
+    """Guests on one switch: a first one, and behind it one with each of the queues at its port, or one with none."""
+    world = worlds.one_host(1 + max(1, len(queues)))
     world["vswitches"]["h.br"] |= {"kind": "ovs-kernel"}
-    if queue is not None:
-        world["guests"]["g2"]["vnics"]["eth0"]["queue"] = {"by": "kernel", **queue}
+    for number, queue in enumerate(queues, start=2):
+        world["guests"][f"g{number}"]["vnics"]["eth0"]["queue"] = {"by": "kernel", **queue}
     return world
 
 
 def echoes(world: dict[str, Any]) -> Plan:
-    return worlds.echo_plan(world, source="g1", target="g2", count=COUNT)
+    """The first guest measures each of the others, one after the other, by a role of its name."""
+    _, *others = world["guests"]
+    one = worlds.echo_plan(world, source="g1", target="g2", count=COUNT)
+    role = one.roles["probe"].model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    timeline = [{"id": f"to-{name}", "do": "run", "role": name} for name in others]
+    for before, action in zip(others, timeline[1:], strict=False):
+        action |= {"after": {"event": f"to-{before}.finished"}}
+    return worlds.echo_plan(
+        world,
+        roles={name: role | {"to": name} for name in others},
+        timeline=timeline,
+        windows={"measured": {"from": f"to-{others[0]}.started", "to": f"to-{others[-1]}.finished"}},
+        collect={"packets": others, "counters": ["vnics", "links", "softnet"]},
+    )
 
 
 def played(lab: LabVm, plan: Plan, session: list[TestbedSession]) -> worlds.MemorySink:
@@ -81,30 +90,36 @@ def classes(kind: str) -> dict[str, Any]:
     }
 
 
-def golden(sink: worlds.MemorySink) -> int:
-    """Packets of that class."""
+KINDS = ("htb", "hfsc")
+
+
+def golden(sink: worlds.MemorySink) -> dict[str, int]:
+    """Packets of that class, by the kind of each port."""
     begin, end = sink.counters("begin"), sink.counters("end")
-    return end["links.g2.eth0.ab.gold", "packets"] - begin["links.g2.eth0.ab.gold", "packets"]
+    places = {kind: f"links.g{number}.eth0.ab.gold" for number, kind in enumerate(KINDS, start=2)}
+    return {kind: end[place, "packets"] - begin[place, "packets"] for kind, place in places.items()}
 
 
-@pytest.mark.parametrize("kind", ["htb", "hfsc"])
-def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm, kind: str) -> None:
+def test_rules_of_openflow_put_frames_into_queues_of_the_kernel(lab: LabVm) -> None:
     held: list[TestbedSession] = []
-    assert golden(played(lab, echoes(switched(classes(kind))), held)) == COUNT
-    back = held[0].realised.objects["vswitches.h.br"].read_back
-    assert any("set_queue:1" in rule for rule in back["rules"])
-    port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
-    assert not port.get("filters"), "no filter of tc decides"
+    sink = played(lab, echoes(switched(*map(classes, KINDS))), held)
+    assert golden(sink) == dict.fromkeys(KINDS, COUNT)
+    objects = held[0].realised.objects
+    queued = [rule for rule in objects["vswitches.h.br"].read_back["rules"] if "set_queue:1" in rule]
+    assert len(queued) >= len(KINDS), "rules for each port"
+    for number in (2, 3):
+        port = objects[f"guests.g{number}.vnics.eth0"].read_back["port"]
+        assert not port.get("filters"), "no filter of tc decides"
 
 
-@pytest.mark.parametrize("kind", ["htb", "hfsc"])
-def test_where_addresses_are_learned_frames_find_their_queues_by_tc(lab: LabVm, kind: str) -> None:
+def test_where_addresses_are_learned_frames_find_their_queues_by_tc(lab: LabVm) -> None:
     held: list[TestbedSession] = []
-    world = {**switched(classes(kind)), "arp": "live"}
-    assert golden(played(lab, echoes(world), held)) == COUNT
+    world = {**switched(*map(classes, KINDS)), "arp": "live"}
+    assert golden(played(lab, echoes(world), held)) == dict.fromkeys(KINDS, COUNT)
     back = held[0].realised.objects["vswitches.h.br"].read_back
     assert not any("set_queue" in rule for rule in back["rules"])
-    assert any(f"linux-{kind}" in line for lines in back["qos"].values() for line in lines)
+    for kind in KINDS:
+        assert any(f"linux-{kind}" in line for lines in back["qos"].values() for line in lines)
 
 
 VALUES: dict[str, dict[str, Any]] = {
@@ -114,25 +129,19 @@ VALUES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", VALUES)
-def test_values_of_the_database_are_those_of_the_kernel(lab: LabVm, kind: str) -> None:
+def test_values_of_the_database_are_those_of_the_kernel_and_its_netem_holds_every_packet(lab: LabVm) -> None:
     held: list[TestbedSession] = []
-    sink = played(lab, echoes(switched({"kind": kind, "parameters": VALUES[kind]})), held)
-    assert sink.rows("probe", "rtt/1") == COUNT
-    port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
-    (told,) = port["qdiscs"]
-    assert (told["kind"], told["handle"]) == (kind, "1:"), "Open vSwitch set it up, not we"
-    exact = {key: value for key, value in VALUES[kind].items() if key not in {"target_ns", "interval_ns"}}
-    assert exact.items() <= told.items()
-
-
-def test_netem_of_the_database_holds_every_packet(lab: LabVm) -> None:
-    queue = {"kind": "netem", "limit_packets": 50, "parameters": {"delay_ns": DELAY_NS}}
-    held: list[TestbedSession] = []
-    sink = played(lab, echoes(switched(queue)), held)
-    columns = next(columns for _, schema, columns in sink.blocks if schema == "rtt/1")
-    assert min(columns["rtt_ns"]) >= DELAY_NS
-    port = held[0].realised.objects["guests.g2.vnics.eth0"].read_back["port"]
+    late = {"kind": "netem", "limit_packets": 50, "parameters": {"delay_ns": DELAY_NS}}
+    queues = [{"kind": kind, "parameters": values} for kind, values in VALUES.items()]
+    sink = played(lab, echoes(switched(*queues, late)), held)
+    for number, (kind, values) in enumerate(VALUES.items(), start=2):
+        assert sink.rows(f"g{number}", "rtt/1") == COUNT
+        (told,) = held[0].realised.objects[f"guests.g{number}.vnics.eth0"].read_back["port"]["qdiscs"]
+        assert (told["kind"], told["handle"]) == (kind, "1:"), "Open vSwitch set it up, not we"
+        exact = {key: value for key, value in values.items() if key not in {"target_ns", "interval_ns"}}
+        assert exact.items() <= told.items()
+    assert min(sink.columns("g5", "rtt/1")["rtt_ns"]) >= DELAY_NS
+    port = held[0].realised.objects["guests.g5.vnics.eth0"].read_back["port"]
     (netem,) = (entry for entry in port["qdiscs"] if entry["kind"] == "netem")
     assert (netem["delay_ns"], netem["limit_packets"]) == (DELAY_NS, 50)
 

@@ -54,11 +54,11 @@ collect: {{counters: [vnics], series: {{}}}}
     return plan_run(experiment, experiment.points()[0], 0)
 
 
-def play(session: Session, frames: int) -> worlds.MemorySink:
+def play(session: Session, frames: int, name: str = "t") -> worlds.MemorySink:
     """A trial in which all frames arrived, or the last of several."""
     for number in range(TRIES):
         sink = worlds.MemorySink()
-        outcome = session.run(Trial(f"t{number}", number), sink)
+        outcome = session.run(Trial(f"{name}{number}", number), sink)
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         if sink.rows("load", "packet/1") == frames:
             break

@@ -95,7 +95,7 @@ def test_what_a_program_prints_is_judged(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     Path("asked.yaml").write_text(ASKED)
     assert command("run", "asked.yaml") == 2  # nobody allowed its command
-    assert command("run", "asked.yaml", "--allow-exec") == 1  # a claim is refuted
+    assert command("run", "asked.yaml", "--allow-exec", "--no-report") == 1  # a claim is refuted
     dataset = Dataset.open(tmp_path / "asked.results")
     run, *_ = dataset.runs("ok")
     printed = (run.folder / "artefacts" / "client.out").read_text()
@@ -113,7 +113,8 @@ def test_what_a_program_prints_ends_a_search(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     path = watched(tmp_path, SEARCH)
     codes = (
-        command("run", str(path), "--allow-exec", "--dataset", f"{attempt}.results") for attempt in range(4)
+        command("run", str(path), "--allow-exec", "--no-report", "--dataset", f"{attempt}.results")
+        for attempt in range(4)
     )
     attempt = next((attempt for attempt, code in enumerate(codes) if code == 0), None)
     assert attempt is not None

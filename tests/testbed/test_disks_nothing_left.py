@@ -11,7 +11,7 @@ import machine_world as machines
 import pytest
 import testbed_world as worlds
 from killing import (
-    ROUNDS,
+    FEWER,
     TIMEOUT_S,
     held_namespaces,
     kill,
@@ -96,14 +96,14 @@ def test_folders_in_memory_killed_at_any_moment_leave_no_byte() -> None:
     draws, own, before = random.Random(17), held_namespaces({os.getpid()}), surroundings()
     shared_bytes = in_memory()
     met = 0
-    for number in range(ROUNDS):
+    for number in range(FEWER):
         player = play(FOLDERS)
         time.sleep(draws.uniform(0.0, 1.5))
         met += kill(player, ("python", "leader", "world")[number % 3], own)
     ledger.sweep()
     assert surroundings() == before
-    assert met >= ROUNDS // 2, "where the victim was not there yet, nothing but its owner was killed"
-    assert in_memory() < shared_bytes + ROUNDS * FOLDER_BYTES // 2, "the bytes of every disk are given back"
+    assert met >= FEWER // 2, "where the victim was not there yet, nothing but its owner was killed"
+    assert in_memory() < shared_bytes + FEWER * FOLDER_BYTES // 2, "the bytes of every disk are given back"
 
 
 def in_memory() -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 import far_world as far_worlds
 import pytest
 import testbed_world as worlds
-from killing import ROUNDS, TIMEOUT_S
+from killing import FEWER, TIMEOUT_S
 
 from virtlab.testbed.leader import far_ledger
 
@@ -73,7 +73,7 @@ def test_an_owner_killed_at_any_moment_leaves_nothing_on_existing_hosts(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with far_worlds.far_hosts(tmp_path) as far:
         monkeypatch.setenv("VIRTLAB_SSH", far.command)
-        for kill in range(ROUNDS):
+        for kill in range(FEWER):
             network = ("own", "vxlan")[kill % 2]
             since = ("begins", "open")[kill // 2 % 2]
             killed_after(plan_of(network=network, count=2000).canonical(), draws.uniform(0.0, 1.5), since)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from killing import (
     EVERY_ROUND,
-    ROUNDS,
+    FEWER,
     TIMEOUT_S,
     abandoned_groups,
     beside,
@@ -33,7 +33,7 @@ from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.results import Dataset, RunKey
 
-POINTS, REPETITIONS = 2, 2 * ROUNDS // 3
+POINTS, REPETITIONS = 2, 2 * FEWER // 3
 GONE_S = 60.0
 NAMESPACES = ("net", "mnt", "pid", "user")
 TEXT = f"""
@@ -207,7 +207,7 @@ def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path, text: str) 
     draws = random.Random(20)
     finished: dict[str, str] = {}
     worlds_killed = 0
-    for kill in range(ROUNDS):
+    for kill in range(FEWER):
         process = command(tmp_path)
         seen: set[str] = set()
         among_runs = (
@@ -241,8 +241,8 @@ def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path, text: str) 
             f"a finished run changed at kill {kill}"
         )
         finished = now
-    assert worlds_killed >= ROUNDS // 2, (
-        f"only {worlds_killed} of {ROUNDS} kills met a built world: they say nothing"
+    assert worlds_killed >= FEWER // 2, (
+        f"only {worlds_killed} of {FEWER} kills met a built world: they say nothing"
     )
     last = command(tmp_path)
     assert last.wait(timeout=1200) in {

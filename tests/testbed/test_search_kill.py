@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 
 import pytest
-from killing import ROUNDS, TIMEOUT_S
+from killing import FEWER, TIMEOUT_S
 from search_world import searching
 from test_resume_kill import descendants, held, namespaces, reaper, soon
 
 from virtlab.results import Dataset
 
-REPETITIONS = {"simulator": 2 * ROUNDS, "testbed": ROUNDS // 4}
+REPETITIONS = {"simulator": 2 * FEWER, "testbed": FEWER // 4}
 GOAL = "loss: 0 %, initial_trial: 100 ms, trial: 300 ms, duration_sum: 2 s, width: 3 %"
 PROFILE = """
 schema = "virtlab.profile/1"
@@ -114,7 +114,7 @@ def test_kills_lose_and_repeat_no_trial_and_leave_nothing(arm: str, tmp_path: Pa
     draws = random.Random(20)
     kept: dict[str, list[str]] = {}
     within = 0
-    for kill in range(ROUNDS):
+    for kill in range(FEWER):
         process = command(tmp_path, arm)
         seen: set[str] = set()
         before, begun = sum(map(len, journalled(dataset).values())), time.monotonic()
@@ -135,7 +135,7 @@ def test_kills_lose_and_repeat_no_trial_and_leave_nothing(arm: str, tmp_path: Pa
         for run, lines in kept.items():
             assert now[run][: len(lines)] == lines, f"trials of {run} were lost or changed at kill {kill}"
         kept = now
-    assert within >= ROUNDS // 2, "the command was too fast to be killed"
+    assert within >= FEWER // 2, "the command was too fast to be killed"
     # 4: the machine was too busy for some run of the testbed, said so and kept its attempts
     assert command(tmp_path, arm).wait(600) in ({0} if arm == "simulator" else {0, 4})
     whole = journalled(dataset)

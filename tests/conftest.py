@@ -48,6 +48,8 @@ GROUPS = {  # of real worlds, by words in the names of files; a file takes the f
     ),
 }
 OTHERS, PAGES = "machine", "pages"
+# Who begins first: pages after machines and moves, as commands of a page and runs of others' worlds wait for each other.
+ORDER = (OTHERS, "programs", "moves", PAGES)
 LONGEST_NAME = 200  # of a value in the name of a test
 _seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where several processes test
 
@@ -55,6 +57,16 @@ _seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where s
 def group_of(stem: str) -> str:
     """The group of a file of real worlds."""
     return next((name for name, words in GROUPS.items() if any(word in stem for word in words)), OTHERS)
+
+
+def place(item: pytest.Item) -> tuple[int, bool]:
+    """Where a test is in the order of groups: those of no group of real worlds come last. Within its group it is first
+    when no other may run beside it, as long tests that it waits for have hardly begun then.
+    """
+    marker = item.get_closest_marker("xdist_group")
+    group = marker.args[0] if marker is not None else ""
+    order = ORDER.index(group) if group in ORDER else len(ORDER)
+    return order, item.get_closest_marker("undisturbed") is None
 
 
 @cache
@@ -72,10 +84,15 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """One group of each kind, one of a file that makes something once; tests that depend on the machine are repeated."""
+    """One group of each kind, one of a file that makes something once; tests that depend on the machine are repeated, and
+    those that start nothing are marked.
+    """
     here = Path(__file__).parent
     grouped = []
     for item in items:
+        of_a_docstring = not item.path.is_relative_to(here)
+        if (of_a_docstring or alone.must_be(item)) and item.get_closest_marker("prompt") is None:
+            item.add_marker("alone")
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         if folder in OF_PROCESSES or item.get_closest_marker("process") is not None:
             item.add_marker(REPEATED)
@@ -86,6 +103,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(PAGES))
         elif folder and makes_once(item.path):
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(here).as_posix()))
+    if getattr(config.option, "loadscopereorder", True) is False:
+        items.sort(key=place)
     yield
     if getattr(config.option, "loadgroup", False) and not all("@" in item.nodeid for item in grouped):
         raise pytest.UsageError(

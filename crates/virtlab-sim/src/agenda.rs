@@ -49,6 +49,8 @@ pub enum Due {
     Call(usize),
     /// Guests that move, and what is copied of them.
     Copy,
+    /// Bulk transfers.
+    Bulk,
 }
 
 const PLACE_BITS: u32 = 24;

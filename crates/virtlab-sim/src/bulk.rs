@@ -47,58 +47,144 @@ pub struct Shares {
 /// The shares of transfers that are under way at once.
 #[must_use]
 pub fn shares(lines: &[Capacity], transfers: &[Transfer]) -> Shares {
-    let average = filled(lines, transfers, |line| line.asked_octets_per_s);
-    let instant = filled(lines, transfers, |_| f64::INFINITY);
+    let crossing = Crossing::of(lines.len(), transfers);
+    let average = filled(lines, transfers, &crossing, |line| line.asked_octets_per_s);
+    let instant = filled(lines, transfers, &crossing, |_| f64::INFINITY);
     let packets = lines.iter().enumerate().map(|(place, line)| {
-        let taken: f64 = transfers
-            .iter()
-            .zip(&instant)
-            .filter(|(transfer, _)| transfer.lines.contains(&place))
-            .map(|(_, share)| *share)
-            .sum();
+        let taken: f64 = crossing.on(place).iter().map(|who| instant[*who]).sum();
         (line.octets_per_s - taken).max(0.0)
     });
     Shares { packets: packets.collect(), transfers: average }
 }
 
-/// Progressive filling: all grow alike until one has what it asks for, or a line is full.
-fn filled(lines: &[Capacity], transfers: &[Transfer], asked: impl Fn(&Capacity) -> f64) -> Vec<f64> {
-    // Packets of a line are a participant on it alone, behind the transfers.
-    let most = |transfer: &Transfer| transfer.most_octets_per_s.unwrap_or(f64::INFINITY);
-    let limits: Vec<f64> = transfers.iter().map(most).chain(lines.iter().map(asked)).collect();
-    let goes_over = |who: usize, line: usize| match who.checked_sub(transfers.len()) {
-        None => transfers[who].lines.contains(&line),
-        Some(own) => own == line,
-    };
-    let mut found: Vec<Option<f64>> = limits.iter().map(|_| None).collect();
-    loop {
-        let open: Vec<usize> = (0..limits.len()).filter(|who| found[*who].is_none()).collect();
-        if open.is_empty() {
-            return found.into_iter().take(transfers.len()).map(Option::unwrap_or_default).collect();
+/// Which transfers cross each line, in their order.
+struct Crossing {
+    transfers: Vec<usize>,
+    /// Where those of a line end; they begin where those of the line before it do.
+    ends: Vec<usize>,
+}
+
+impl Crossing {
+    fn of(lines: usize, transfers: &[Transfer]) -> Self {
+        let mut ends = vec![0; lines];
+        for line in transfers.iter().flat_map(|transfer| &transfer.lines) {
+            ends[*line] += 1;
         }
-        let level_of = |line: usize| {
-            let over: Vec<usize> = (0..limits.len()).filter(|who| goes_over(*who, line)).collect();
-            let taken: f64 = over.iter().filter_map(|who| found[*who]).sum();
-            let growing = over.iter().filter(|who| found[**who].is_none()).count();
-            (growing > 0).then(|| (lines[line].octets_per_s - taken).max(0.0) / growing as f64)
-        };
-        let full = (0..lines.len())
-            .filter_map(|line| level_of(line).map(|level| (level, line)))
+        let mut before = 0;
+        let mut next: Vec<usize> = Vec::with_capacity(lines);
+        for end in &mut ends {
+            next.push(before);
+            before += *end;
+            *end = before;
+        }
+        let mut own = Self { transfers: vec![0; before], ends };
+        for (who, transfer) in transfers.iter().enumerate() {
+            for line in &transfer.lines {
+                own.transfers[next[*line]] = who;
+                next[*line] += 1;
+            }
+        }
+        own
+    }
+
+    fn on(&self, line: usize) -> &[usize] {
+        let begins = line.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.transfers[begins..self.ends[line]]
+    }
+}
+
+/// A line that transfers cross, while all grow.
+struct Filling {
+    line: usize,
+    /// Packets of it are a participant on it alone, with what they ask for; what they have, once they do not grow.
+    asked: f64,
+    packets: Option<f64>,
+    /// Who grows, packets included, and where they all are when the line is full.
+    growing: usize,
+    level: f64,
+}
+
+impl Filling {
+    fn look(&mut self, lines: &[Capacity], crossing: &Crossing, found: &[Option<f64>]) {
+        let held = crossing.on(self.line).iter().filter_map(|who| found[*who]);
+        let taken: f64 = held.chain(self.packets).sum();
+        self.level = (lines[self.line].octets_per_s - taken).max(0.0) / self.growing as f64;
+    }
+}
+
+/// Progressive filling: all grow alike until one has what it asks for, or a line is full.
+fn filled(
+    lines: &[Capacity],
+    transfers: &[Transfer],
+    crossing: &Crossing,
+    asked: impl Fn(&Capacity) -> f64,
+) -> Vec<f64> {
+    let most = |transfer: &Transfer| transfer.most_octets_per_s.unwrap_or(f64::INFINITY);
+    let mut found: Vec<Option<f64>> = vec![None; transfers.len()];
+    let crossed = (0..lines.len()).filter(|line| !crossing.on(*line).is_empty());
+    let mut fillings: Vec<Filling> = crossed
+        .map(|line| Filling {
+            line,
+            asked: asked(&lines[line]),
+            packets: None,
+            growing: crossing.on(line).len() + 1,
+            level: 0.0,
+        })
+        .collect();
+    let mut places = vec![usize::MAX; lines.len()];
+    for (place, filling) in fillings.iter_mut().enumerate() {
+        places[filling.line] = place;
+        filling.look(lines, crossing, &found);
+    }
+    let mut open: Vec<usize> = (0..transfers.len()).collect();
+    let mut changed = Vec::new();
+    while !open.is_empty() {
+        let full = fillings
+            .iter()
+            .enumerate()
+            .filter(|(_, filling)| filling.growing > 0)
+            .map(|(place, filling)| (filling.level, place))
             .min_by(|one, other| one.0.total_cmp(&other.0));
-        let content = open.iter().map(|who| limits[*who]).min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
-        match full {
-            Some((level, line)) if level < content => {
-                for who in open.into_iter().filter(|who| goes_over(*who, line)) {
-                    found[who] = Some(level);
+        let growing =
+            fillings.iter().filter(|filling| filling.packets.is_none()).map(|filling| filling.asked);
+        let content = open.iter().map(|who| most(&transfers[*who])).chain(growing);
+        let content = content.min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
+        let mut settled = |filling: &mut Filling, share: f64| {
+            filling.packets = Some(share);
+            filling.growing -= 1;
+            changed.push(places[filling.line]);
+        };
+        let (share, line) = match full {
+            Some((level, place)) if level < content => {
+                if fillings[place].packets.is_none() {
+                    settled(&mut fillings[place], level);
                 }
+                (level, Some(fillings[place].line))
             }
             _ => {
-                for who in open.into_iter().filter(|who| limits[*who] <= content) {
-                    found[who] = Some(content);
-                }
+                let grow = |filling: &&mut Filling| filling.packets.is_none() && filling.asked <= content;
+                fillings.iter_mut().filter(grow).for_each(|filling| settled(filling, content));
+                (content, None)
+            }
+        };
+        let ends = |who: &usize| match line {
+            Some(line) => transfers[*who].lines.contains(&line),
+            None => most(&transfers[*who]) <= content,
+        };
+        for who in open.extract_if(.., |who| ends(who)) {
+            found[who] = Some(share);
+            for line in &transfers[who].lines {
+                fillings[places[*line]].growing -= 1;
+                changed.push(places[*line]);
             }
         }
+        changed.sort_unstable();
+        changed.dedup();
+        for place in changed.drain(..) {
+            fillings[place].look(lines, crossing, &found);
+        }
     }
+    found.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod samples;
 mod servers;
 pub mod star;
 mod tcp;
+mod transfers;
 mod workloads;
 mod world;
 

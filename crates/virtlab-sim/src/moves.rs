@@ -4,39 +4,19 @@
 //! packets ask for. Between two looks all of it is at a constant rate, so a look costs as much whatever is copied.
 
 use crate::agenda::Due;
-use crate::bulk::{self, Capacity, PAYLOAD_SHARE, Transfer};
+use crate::bulk::{PAYLOAD_SHARE, Transfer};
 use crate::input::{Act, Finding, Input, Migration};
 use crate::network::Network;
 use crate::samples::{Sample, Table};
+use crate::transfers::SEEN_EVERY_NS;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use virtlab_fabric::LineId;
 use virtlab_migration::{Mode, Moving, Stage};
 
-/// How often what packets ask for is seen.
-const SEEN_EVERY_NS: u64 = 100_000_000;
 /// How often what remains is sampled, as on the testbed.
 const SAMPLED_EVERY_NS: u64 = 50_000_000;
 const SECOND_NS: f64 = 1e9;
-const BITS: f64 = 8.0;
 const CURE: &str = "mend how the guest moves";
-
-/// A line that copies cross.
-#[derive(Debug)]
-struct Line {
-    link: String,
-    direction: String,
-    id: LineId,
-    capacity: Capacity,
-    /// What packets had brought when that was seen last.
-    offered_octets: u64,
-}
-
-impl Line {
-    fn is(&self, link: &str, direction: &str) -> bool {
-        self.link == link && self.direction == direction
-    }
-}
 
 /// One guest on its way.
 #[derive(Debug)]
@@ -66,11 +46,9 @@ pub struct Move {
 pub struct Moves {
     /// How guests will move, by the action.
     given: BTreeMap<usize, Migration>,
-    lines: Vec<Line>,
     /// By the action that has it move.
     all: BTreeMap<usize, Move>,
     looked_ns: u64,
-    seen_ns: u64,
     sampled_ns: u64,
     planned_ns: Option<u64>,
     samples: Vec<Sample>,
@@ -96,12 +74,9 @@ impl Move {
     }
 
     /// One of its connections.
-    fn transfer(&self, lines: &[Line]) -> Transfer {
+    fn transfer(&self, network: &Network) -> Transfer {
         let place = |(link, direction): &(String, String)| {
-            lines
-                .iter()
-                .position(|line| line.is(link, direction))
-                .expect("its lines were looked for at first")
+            network.transfers().line(link, direction).expect("its lines were looked for at first")
         };
         Transfer {
             lines: self.given.way.iter().map(place).collect(),
@@ -167,16 +142,9 @@ impl Moves {
                 .map_err(|error| cannot(error.to_string()))?;
             given.check().map_err(cannot)?;
             for (link, direction) in &given.way {
-                if own.lines.iter().any(|line| line.is(link, direction)) {
-                    continue;
-                }
-                let rate = input.fabric.links.get(link).map(|each| each.rate_bit_per_s);
-                let (Some(rate), Some(id)) = (rate, network.line(link, direction)) else {
+                if network.bulk_line(link, direction).is_none() {
                     return Err(cannot(format!("there is no link '{link}'")));
-                };
-                let capacity = Capacity { octets_per_s: rate as f64 / BITS, asked_octets_per_s: 0.0 };
-                let (link, direction) = (link.clone(), direction.clone());
-                own.lines.push(Line { link, direction, id, capacity, offered_octets: 0 });
+                }
             }
             own.given.insert(place, given);
         }
@@ -188,10 +156,9 @@ impl Moves {
         let Some(given) = self.given.get(&action).cloned() else { return };
         if !self.any() {
             let now_ns = network.now_ns;
-            (self.looked_ns, self.seen_ns, self.sampled_ns) = (now_ns, now_ns, now_ns);
-            for line in &mut self.lines {
-                line.capacity.asked_octets_per_s = 0.0;
-                line.offered_octets = network.offered_octets(line.id);
+            (self.looked_ns, self.sampled_ns) = (now_ns, now_ns);
+            if !network.transfers().any() {
+                network.see_bulk(true);
             }
         }
         let machine = Moving::new(given.guest, given.policy, 0.0);
@@ -221,13 +188,6 @@ impl Moves {
         self.open().next().is_some()
     }
 
-    /// Both directions of a link have another rate.
-    pub fn set_rate(&mut self, link: &str, rate_bit_per_s: u64) {
-        for line in self.lines.iter_mut().filter(|line| line.link == link) {
-            line.capacity.octets_per_s = rate_bit_per_s as f64 / BITS;
-        }
-    }
-
     /// Time passes, and copies with it; processors pay for what was sent.
     pub fn pass(&mut self, network: &mut Network) {
         let seconds = (network.now_ns - self.looked_ns) as f64 / SECOND_NS;
@@ -249,35 +209,18 @@ impl Moves {
         }
     }
 
-    /// Sees what packets ask for, where the time has come.
-    pub fn see(&mut self, network: &mut Network) {
-        let passed_ns = network.now_ns - self.seen_ns;
-        if passed_ns < SEEN_EVERY_NS || self.lines.is_empty() {
-            return;
-        }
-        self.seen_ns = network.now_ns;
-        for line in &mut self.lines {
-            let offered_octets = network.offered_octets(line.id);
-            let come = (offered_octets - line.offered_octets) as f64;
-            line.capacity.asked_octets_per_s = come * SECOND_NS / passed_ns as f64;
-            line.offered_octets = offered_octets;
-        }
+    /// Those that want to send, each by its action, and their connections.
+    fn senders(&self, network: &Network) -> (Vec<(usize, &Move)>, Vec<Transfer>) {
+        let wants = self.all.iter().filter(|(_, one)| !one.over && one.wants());
+        let senders: Vec<(usize, &Move)> = wants.map(|(action, one)| (*action, one)).collect();
+        let each = |one: &Move| std::iter::repeat_n(one.transfer(network), one.given.connections as usize);
+        let transfers = senders.iter().flat_map(|(_, one)| each(one)).collect();
+        (senders, transfers)
     }
 
-    /// By action, what each that wants to send has, in bytes a second; and by line what packets find, in octets a second.
-    fn shares(&self) -> (BTreeMap<usize, f64>, Vec<f64>) {
-        let senders: Vec<(usize, &Move)> = self
-            .all
-            .iter()
-            .filter(|(_, one)| !one.over && one.wants())
-            .map(|(action, one)| (*action, one))
-            .collect();
-        let each =
-            |one: &Move| std::iter::repeat_n(one.transfer(&self.lines), one.given.connections as usize);
-        let transfers: Vec<Transfer> = senders.iter().flat_map(|(_, one)| each(one)).collect();
-        let lines: Vec<Capacity> = self.lines.iter().map(|line| line.capacity).collect();
-        let found = bulk::shares(&lines, &transfers);
-        let mut connections = found.transfers.iter();
+    /// By action, what each has in bytes a second, of shares of the connections of all.
+    fn by_action(senders: &[(usize, &Move)], shares: &[f64]) -> BTreeMap<usize, f64> {
+        let mut connections = shares.iter();
         let of_each = senders.iter().map(|(action, one)| {
             let octets_per_s: f64 = connections.by_ref().take(one.given.connections as usize).sum();
             // What shares no line has its limit, to the bit.
@@ -285,17 +228,15 @@ impl Moves {
             let share = if alone { one.given.bandwidth_byte_per_s } else { octets_per_s * PAYLOAD_SHARE };
             (*action, share)
         });
-        (of_each.collect(), found.packets)
+        of_each.collect()
     }
 
-    /// Each sends at its share from now on, and packets find the rest.
+    /// Each sends at its share from now on, beside what else is sent in bulk, and packets find the rest.
     pub fn share_out(&mut self, network: &mut Network) {
-        let (of_each, packets) = self.shares();
+        let (senders, transfers) = self.senders(network);
+        let of_each = Self::by_action(&senders, &network.share_out(&transfers));
         for (action, one) in &mut self.all {
             one.share = of_each.get(action).copied().unwrap_or(0.0);
-        }
-        for (line, octets_per_s) in self.lines.iter().zip(packets) {
-            network.set_rate(line.id, ((octets_per_s * BITS).round() as u64).max(1));
         }
     }
 
@@ -321,6 +262,7 @@ impl Moves {
 
     /// Plans the next look.
     pub fn plan(&mut self, network: &mut Network) {
+        network.plan_bulk(SEEN_EVERY_NS);
         let now_ns = network.now_ns;
         let ends = self
             .open()
@@ -328,7 +270,7 @@ impl Moves {
             .map(|left_s| now_ns.saturating_add(((left_s * SECOND_NS).ceil() as u64).max(1)));
         let reached = self.all.values().filter_map(|one| one.reached_ns);
         let looks = self.open().flat_map(|one| {
-            let seen = (!one.given.way.is_empty()).then_some(self.seen_ns + SEEN_EVERY_NS);
+            let seen = (!one.given.way.is_empty()).then_some(network.transfers().seen_ns + SEEN_EVERY_NS);
             [Some(self.sampled_ns + SAMPLED_EVERY_NS), seen].into_iter().flatten()
         });
         let Some(next_ns) = ends.chain(reached).chain(looks).min() else { return };
@@ -344,8 +286,11 @@ impl Moves {
     }
 
     /// What happens by now, by action and in order.
-    pub fn turns(&mut self, now_ns: u64) -> Vec<(usize, Turn)> {
-        let shares = self.shares().0;
+    pub fn turns(&mut self, network: &Network) -> Vec<(usize, Turn)> {
+        let now_ns = network.now_ns;
+        let (senders, transfers) = self.senders(network);
+        let found = network.transfers().shares(&transfers).transfers;
+        let shares = Self::by_action(&senders, &found);
         let Self { all, samples, .. } = self;
         let open = all.iter_mut().filter(|(_, one)| !one.over);
         open.flat_map(|(action, one)| {

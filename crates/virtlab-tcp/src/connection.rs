@@ -295,6 +295,18 @@ impl Connection {
         Some(segment)
     }
 
+    /// What is not acknowledged yet, for something that goes beside the connection and takes it along.
+    pub fn acknowledgement_beside(&mut self, now_ns: u64) -> Option<Segment> {
+        if !self.is_open() || !self.receiver.owes() {
+            return None;
+        }
+        let mut segment =
+            Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
+        segment.seq = self.sender.acknowledged();
+        self.receiver.acknowledge(&mut segment, false, now_ns);
+        Some(segment)
+    }
+
     fn handshake(&mut self, now_ns: u64) -> Segment {
         self.syn_due = false;
         self.syn_tries += 1;

@@ -149,6 +149,11 @@ impl Receiver {
         self.options.segment_bytes = segment_bytes;
     }
 
+    /// Whether anything has come that is not acknowledged.
+    pub const fn owes(&self) -> bool {
+        self.at_once || self.delayed_until.is_some()
+    }
+
     /// Whether an acknowledgement must go now.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.at_once || self.delayed_until.is_some_and(|until| until <= now_ns)

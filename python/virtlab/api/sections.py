@@ -1082,6 +1082,7 @@ class StoreService(TypedDict, total=False):
     proxy_time: str
     proxy_rate: str
     silence: str
+    transfers: Literal["packets", "fluid"] | str
 
 
 class Brought(TypedDict, total=False):

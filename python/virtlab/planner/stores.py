@@ -8,7 +8,7 @@ from typing import Any
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions.reset import RESET
 from virtlab.catalogue.declaration import ServiceOperation
-from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE
+from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE, TRANSFERS
 from virtlab.catalogue.workloads.objects import largest_bytes
 from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
 from virtlab.planner.clusters import towards
@@ -43,7 +43,8 @@ def asking(plan: Plan, name: str) -> dict[str, Role]:
 
 def peer_parameters(service: Service) -> dict[str, Any]:
     """A store's parameters as both arms' machines take them."""
-    return {key: value for key, value in STORE.complete(service.parameters).items() if key != PROXIES}
+    beside = (PROXIES, TRANSFERS)
+    return {key: value for key, value in STORE.complete(service.parameters).items() if key not in beside}
 
 
 def reached(plan: Plan, role: Role, guest: str) -> RoleEnd | None:

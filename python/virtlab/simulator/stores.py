@@ -1,18 +1,28 @@
-"""Distributed stores in the simulator: where their nodes and proxies are.
+"""Distributed stores in the simulator: where their nodes and proxies are, and which lines cross what they send in bulk.
 
 A store that no role asks has nothing to do, and is left out. Its peers speak under the addresses under which a client
-reaches them.
+reaches them. With `transfers: fluid` the core plays copies that are made again, and objects of 1 MB and more, as the
+copies of guests that move are played: each has its max-min fair share of the lines between both peers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from virtlab.plan import Plan
+from virtlab.catalogue import QDISCS
+from virtlab.catalogue.qdiscs.netem import NETEM
+from virtlab.catalogue.services.store import FLUID, TRANSFERS
+from virtlab.plan import Plan, Refusal, Service
 from virtlab.plan.seeds import service_seed
-from virtlab.planner.ends import RoleEnd
+from virtlab.planner.clusters import towards
+from virtlab.planner.ends import RoleEnd, role_ends
+from virtlab.planner.moves import moves
 from virtlab.planner.stores import asking, guests_of, is_store, peer_parameters, reached
+from virtlab.planner.wiring import Wiring, guest_box
+
+Line = tuple[str, str]  # a link, and the direction
 
 
 def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
@@ -33,6 +43,7 @@ def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict
                     "nodes": ends[:nodes],
                     "proxies": ends[nodes:],
                     "parameters": peer_parameters(service),
+                    **({"fluid": _fluid(plan, name, service)} if is_fluid(service) else {}),
                 }
             )
     return {"stores": found} if found else {}
@@ -41,3 +52,97 @@ def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict
 def _end(end: RoleEnd, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
     address = None if end.address is None else str(end.address.ip)
     return {"vnic": places[end.guest, end.vnic], "address": address, "seed": seed}
+
+
+def is_fluid(service: Service) -> bool:
+    """Whether it is a store whose contents are no packets."""
+    return is_store(service) and service.parameters.get(TRANSFERS) == FLUID
+
+
+def _peers(plan: Plan, name: str, service: Service) -> list[RoleEnd]:
+    """Nodes, proxies and clients of a store, in the core's order."""
+    roles = asking(plan, name)
+    first = next(iter(roles.values()))
+    own = [reached(plan, first, guest) for guest in guests_of(service)]
+    pairs = [role_ends(plan, towards(role, service.on[0])) for role in roles.values()]
+    return [end for end in (*own, *(pair[0] for pair in pairs if pair is not None)) if end is not None]
+
+
+def _fluid(plan: Plan, name: str, service: Service) -> dict[str, Any]:
+    """Lines, and by the peer that sends and the one that hears the places of those between them."""
+    boxes, places, ways = _boxes(plan, _peers(plan, name, service)), dict[Line, int](), []
+    wiring, directions = Wiring(plan), _directions(plan)
+    for box in boxes:
+        tree = _tree(wiring, box, directions)
+        ways.append([[places.setdefault(line, len(places)) for line in _way(tree, to) or ()] for to in boxes])
+    return {"lines": [list(line) for line in places], "ways": ways}
+
+
+def _boxes(plan: Plan, peers: Sequence[RoleEnd]) -> list[str]:
+    return [guest_box(peer.guest, plan.world.guests[peer.guest], peer.vnic) for peer in peers]
+
+
+def _directions(plan: Plan) -> dict[str, Line]:
+    """By the port at which it begins, each direction of a link."""
+    return {
+        end: (name, direction)
+        for name, link in plan.world.links.items()
+        for end, direction in zip(link.ends, ("ab", "ba"), strict=True)
+    }
+
+
+def _tree(
+    wiring: Wiring, begin: str, directions: Mapping[str, Line]
+) -> dict[str, tuple[str | None, Line | None]]:
+    """From which box frames of one come to each other one, and over which line."""
+    before: dict[str, tuple[str | None, Line | None]] = {begin: (None, None)}
+    waiting = deque([begin])
+    while waiting:
+        here = waiting.popleft()
+        for edge in wiring.edges[here]:
+            if edge.box not in before:
+                line = directions[edge.port] if edge.because.startswith("links.") else None
+                before[edge.box] = here, line
+                waiting.append(edge.box)
+    return before
+
+
+def _way(tree: Mapping[str, tuple[str | None, Line | None]], to: str) -> list[Line] | None:
+    """The lines to a box; None where no way without a router leads there."""
+    if to not in tree:
+        return None
+    found, here = [], to
+    while (step := tree[here])[0] is not None:
+        here = step[0]
+        found += [] if step[1] is None else [step[1]]
+    return found[::-1]
+
+
+def refusals_of_fluids(plan: Plan) -> Iterator[Refusal]:
+    """Why what a store sends cannot be a fluid: on its way something is not modelled for one."""
+    for name, service in plan.world.services.items():
+        if not is_fluid(service) or not asking(plan, name):
+            continue
+        peers = _peers(plan, name, service)
+        reason = next(_why_packets(plan, peers), None)
+        if reason is not None:
+            yield Refusal(f"services.{name}.{TRANSFERS}", reason, f"remove '{TRANSFERS}'")
+
+
+def _why_packets(plan: Plan, peers: Sequence[RoleEnd]) -> Iterator[str]:
+    wiring, directions, boxes = Wiring(plan), _directions(plan), _boxes(plan, peers)
+    moved = [peer.guest for peer in peers if peer.guest in moves(plan)]
+    yield from (f"{guest} moves, and its transfers would not move with it" for guest in moved)
+    crossed = dict[Line, None]()
+    for own, box in zip(peers, boxes, strict=True):
+        tree = _tree(wiring, box, directions)
+        for other, to in zip(peers, boxes, strict=True):
+            way = _way(tree, to)
+            if way is None:
+                yield f"a router stands between {own.guest} and {other.guest}, and its packets are no fluid"
+            crossed.update(dict.fromkeys(way or ()))
+    for link, direction in crossed:
+        kind = getattr(plan.world.links[link].queue, direction).kind
+        declared = QDISCS[kind]
+        if kind == NETEM.name or declared.serves == "shaped" or declared.shares == "by_curve":
+            yield f"'{kind}' of the link '{link}' delays, loses or holds back packets, and not a fluid"

@@ -31,6 +31,17 @@ impl<P: Clone> Fabric<P> {
         self.lines[line.0].set_rate(rate_bit_per_s);
     }
 
+    /// At which rate in bit/s a line sends frames that start now, and its propagation.
+    #[must_use]
+    pub fn speed(&self, line: LineId) -> (u64, Nanos) {
+        self.lines[line.0].speed()
+    }
+
+    /// A line has carried so many frames of so many bytes beside those that it was offered.
+    pub fn count_beside(&mut self, line: LineId, frames: u64, bytes: u64, busy: Nanos) {
+        self.lines[line.0].count_beside(frames, bytes, busy);
+    }
+
     /// Octets of frames, preamble, check sequence and gap included, that have come to a line until `now`, dropped ones too.
     #[must_use]
     pub fn offered_octets(&self, line: LineId) -> u64 {

@@ -125,6 +125,18 @@ impl Line {
         self.transmitter.set_rate(rate_bit_per_s);
     }
 
+    /// The rate of frames that start now, in bit/s, and the propagation.
+    pub(crate) const fn speed(&self) -> (u64, Nanos) {
+        self.transmitter.speed()
+    }
+
+    /// It has carried frames beside those that it was offered, for so long.
+    pub(crate) fn count_beside(&mut self, frames: u64, bytes: u64, busy: Nanos) {
+        self.counters.packets += frames;
+        self.counters.bytes += bytes;
+        self.counters.busy_ns += busy.0;
+    }
+
     /// Octets on the wire of all frames that it has been offered, of dropped ones too.
     pub(crate) fn offered_octets(&self) -> u64 {
         let LineCounters { packets, bytes, drops, dropped_bytes, .. } = self.counters;

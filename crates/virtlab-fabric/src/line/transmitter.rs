@@ -36,10 +36,15 @@ impl Transmitter {
         }
     }
 
-    /// Frames that start from now on are sent at another rate.
+    /// The rate of frames that start now, in bit/s, and the propagation.
+    pub(crate) const fn speed(&self) -> (u64, Nanos) {
+        (self.rate_bit_per_s, self.propagation)
+    }
+
+    /// Frames that start from now on are sent at another rate; no length has been met at it.
     pub(crate) fn set_rate(&mut self, rate_bit_per_s: u64) {
         self.rate_bit_per_s = rate_bit_per_s;
-        self.last = wire(0, rate_bit_per_s, self.propagation);
+        self.last = Wire { bytes: u32::MAX, occupied: Nanos::ZERO, whole: Nanos::ZERO };
         self.other = self.last;
     }
 

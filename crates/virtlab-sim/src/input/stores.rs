@@ -17,6 +17,26 @@ pub struct Store {
     pub proxies: Vec<RoleEnd>,
     /// What it is.
     pub parameters: Given,
+    /// How contents go in bulk; absent: packet by packet.
+    #[serde(default)]
+    pub fluid: Option<Fluid>,
+}
+
+/// Which lines the contents of a store cross.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fluid {
+    /// Links, each with a direction.
+    pub lines: Vec<(String, String)>,
+    /// By the peer that sends and the one that hears: places of lines.
+    pub ways: Vec<Vec<Vec<usize>>>,
+}
+
+impl Fluid {
+    /// Places of the lines from a peer to another; none where no line lies between.
+    pub fn way(&self, from: usize, to: usize) -> &[usize] {
+        self.ways.get(from).and_then(|ways| ways.get(to)).map_or(&[], Vec::as_slice)
+    }
 }
 
 impl Store {

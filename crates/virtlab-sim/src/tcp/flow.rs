@@ -10,15 +10,19 @@ use crate::agenda::Due;
 use crate::input::{Finding, Role, finding, unreachable, version_of};
 use crate::ip::Message;
 use crate::network::{Network, STREAM_SOCKET_BYTES};
+use crate::transfers::Load;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_load::parameters::{Buffers, CongestionControl};
 use virtlab_tcp::{Algorithm, Buffer, Connection, Kind, Options, Segment, full_bytes};
+use virtlab_wire::ethernet::HEADER_BYTES;
 
 /// Bytes with which the testbed's client says which flow a connection is; they are not counted.
 pub const GREETING_BYTES: u64 = 18;
 /// Memory that Linux counts for a frame of 1,514 B.
 const FRAME_MEMORY_BYTES: u64 = 2304;
 const FRAME_BYTES: u64 = 1514;
+/// Of a segment with data and time stamps.
+const TCP_HEADER_BYTES: u32 = 32;
 /// A packet that so many later ones have overtaken does not come any more.
 const OVERTAKEN: u64 = 1 << 16;
 
@@ -174,6 +178,23 @@ impl Flow {
     /// One end's state.
     pub fn end(&self, side: usize) -> &Connection {
         &self.ends[side].connection
+    }
+
+    /// What so many octets are on a line, in full segments.
+    pub fn load_of(&self, bytes: u64) -> Load {
+        let frames = bytes.div_ceil(u64::from(self.segment_bytes).max(1)).max(1);
+        let heads = HEADER_BYTES + self.ip_header_bytes + TCP_HEADER_BYTES;
+        Load { frames, bytes: bytes + frames * u64::from(heads) }
+    }
+
+    /// What an end sends beside the connection takes along what it has yet to acknowledge.
+    pub fn acknowledge_beside(&mut self, side: usize, network: &mut Network) {
+        let now_ns = network.now_ns;
+        if let Some(segment) = self.ends[side].connection.acknowledgement_beside(now_ns) {
+            self.ends[1 - side].connection.take(&segment, false, now_ns);
+            network.confirm(self.ends[1 - side].socket);
+            self.pump(1 - side, network);
+        }
     }
 
     /// Writes at an end, and sends what may go.

@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::moves::Turn;
+use crate::transfers::SEEN_EVERY_NS;
 use virtlab_migration::Mode;
 
 impl World {
@@ -31,9 +32,18 @@ impl World {
         {
             self.network.set_rate(line, rate_bit_per_s);
         }
-        self.under_way.moves.set_rate(link, rate_bit_per_s);
+        self.network.set_rate_of_bulk(link, rate_bit_per_s);
+        if self.under_way.moves.any() || self.network.transfers().any() {
+            self.go_on_sending();
+        }
+    }
+
+    /// Bulk transfers change, with those of guests that move.
+    pub(super) fn go_on_sending(&mut self) {
         if self.under_way.moves.any() {
             self.go_on_moving();
+        } else {
+            self.network.go_on_sending();
         }
     }
 
@@ -41,8 +51,11 @@ impl World {
     pub(super) fn go_on_moving(&mut self) {
         let now_ns = self.network.now_ns;
         self.under_way.moves.pass(&mut self.network);
-        self.under_way.moves.see(&mut self.network);
-        for (action, turn) in self.under_way.moves.turns(now_ns) {
+        self.network.turn_bulk();
+        if now_ns - self.network.transfers().seen_ns >= SEEN_EVERY_NS {
+            self.network.see_bulk(false);
+        }
+        for (action, turn) in self.under_way.moves.turns(&self.network) {
             self.turn(action, turn);
         }
         for (guest, percent) in self.under_way.moves.slowed() {

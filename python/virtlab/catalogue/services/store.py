@@ -17,6 +17,7 @@ from virtlab.catalogue.workloads.objects import OBJECTS
 MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
 PROXY, MEMORY, DISK = "proxy", "memory", "disk"
 PROXIES = "proxies"
+TRANSFERS, PACKETS, FLUID = "transfers", "packets", "fluid"
 PARTITIONS_MAX = 1 << 24
 PEERS_MAX = 256  # any two of them may have a connection
 
@@ -199,6 +200,10 @@ STORE = ServiceKind(
             )
         ),
         Parameter("silence", POSITIVE_DURATION, "silence_ns", "for which a node is silent that is lost; absent: four beats"),
+        Parameter(
+            TRANSFERS, choice(PACKETS, FLUID), TRANSFERS,
+            "how the simulator plays copies that are made again, and objects of 1 MB and more; absent: packet by packet",
+        ),
     ),
     operations={
         "fail_node": ServiceOperation(

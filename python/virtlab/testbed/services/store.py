@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import MULTICAST, OF_PROCESSORS, STORE
+from virtlab.catalogue.services.store import FLUID, MULTICAST, OF_PROCESSORS, STORE, TRANSFERS
 from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
@@ -111,6 +111,11 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         if service.parameters.get(key) is not None:
             reason = "nodes and proxies take the time of the machine's processors, and no other"
             yield Refusal(f"{path}.{said}", reason, "remove it, or run with '--backend simulator'")
+    if service.parameters.get(TRANSFERS) == FLUID:
+        reason = "what nodes send are packets, which no fluid stands for"
+        yield Refusal(
+            f"{path}.{TRANSFERS}", reason, f"remove '{TRANSFERS}', or run with '--backend simulator'"
+        )
     yield from _losses(plan, name)
     yield from _several_addresses(plan, name, service)
     clients: dict[str, tuple[str, str | None]] = {}

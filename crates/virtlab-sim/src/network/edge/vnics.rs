@@ -165,6 +165,13 @@ impl Nic {
         self.queue.bound(most_waiting);
     }
 
+    /// What it holds back goes at the rate of the line behind it, at most at its own.
+    pub fn go_at(&mut self, rate_bit_per_s: u64) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.set_rate(rate_bit_per_s.min(self.given.pushback_bit_per_s.unwrap_or(u64::MAX)));
+        }
+    }
+
     /// Whether it is a queue that guests share, and no vNIC.
     #[inline]
     pub fn is_shared(&self) -> bool {

@@ -5,6 +5,7 @@
 //! receiving (forwarding, discovery) <- crossing <- delays <- landing <------------------- fabric
 //! ```
 
+mod bulk;
 mod counters;
 mod crossing;
 mod delays;

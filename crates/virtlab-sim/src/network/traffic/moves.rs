@@ -123,20 +123,12 @@ impl Network {
         self.wire.fabric.line(link, direction)
     }
 
-    /// Octets that packets have brought to a line until now.
-    pub fn offered_octets(&mut self, line: LineId) -> u64 {
-        self.wire.fabric.settle_counters(Nanos(self.now_ns));
-        self.wire.fabric.offered_octets(line)
-    }
-
     /// Packets find a line so fast from now on, and so do the queues in front of it that hold back their senders.
     pub fn set_rate(&mut self, line: LineId, rate_bit_per_s: u64) {
         self.wire.fabric.set_rate(line, rate_bit_per_s);
         for nic in &mut self.edge.nics {
-            if nic.port.is_some_and(|at| self.wire.fabric.line_from(at) == Some(line))
-                && let Some(bucket) = &mut nic.bucket
-            {
-                bucket.set_rate(rate_bit_per_s.min(nic.given.pushback_bit_per_s.unwrap_or(u64::MAX)));
+            if nic.port.is_some_and(|at| self.wire.fabric.line_from(at) == Some(line)) {
+                nic.go_at(rate_bit_per_s);
             }
         }
     }

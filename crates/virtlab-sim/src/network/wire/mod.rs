@@ -6,6 +6,7 @@ pub mod ways;
 use crate::input::{Finding, Input, Way};
 use crate::network::edge::Edge;
 use crate::network::frames::Carried;
+use crate::transfers::Transfers;
 use ports::Ports;
 use virtlab_fabric::{Fabric, Foretold, PortId};
 use ways::Ways;
@@ -15,6 +16,8 @@ pub struct Wire {
     pub fabric: Fabric<Carried>,
     pub ports: Ports,
     pub ways: Ways,
+    /// What crosses links in bulk.
+    pub transfers: Transfers,
     /// Departures that have become certain, while they are looked at.
     pub certain: Vec<Foretold>,
 }
@@ -29,6 +32,7 @@ impl Wire {
             ports: Ports::new(fabric.ports().len()),
             fabric,
             ways: Ways::default(),
+            transfers: Transfers::default(),
             certain: Vec::new(),
         };
         for (bridge, vswitch) in input.vswitches.iter().enumerate() {

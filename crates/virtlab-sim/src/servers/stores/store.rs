@@ -65,6 +65,8 @@ pub struct Store {
     loss: Option<Loss>,
     /// Whether all that comes to a client over the network is foreseen, and no node is ever lost.
     foreseen: bool,
+    /// Whether nodes tell each other that they are there, and make copies for one that does not.
+    pub watches: bool,
 }
 
 impl Store {
@@ -89,6 +91,7 @@ impl Store {
             folders: Vec::new(),
             loss: None,
             foreseen: false,
+            watches: false,
         }
     }
 
@@ -122,6 +125,12 @@ impl Store {
             Some(Peer { machine: Machine::Client(client), .. }) => client.foresees(*attempt, found),
             _ => false,
         }
+    }
+
+    /// The roles of the network that a peer's lines are.
+    pub fn lines_of(&self, peer: usize) -> Vec<usize> {
+        let others = (0..self.peers.len()).filter(|other| *other != peer);
+        others.map(|other| self.role_of_line(line_of(peer, other))).collect()
     }
 
     /// The place among the peers of a role's client.
@@ -229,9 +238,12 @@ impl Store {
         (!near.down && !far.down).then_some(near.restarts + far.restarts)
     }
 
-    /// Looks how far nodes are with copies that were lost, if any were.
-    pub fn observe(&mut self, now: Nanos) {
-        let Some(loss) = self.loss.as_mut().filter(|loss| !loss.is_over()) else { return };
+    /// Looks how far nodes are with copies that were lost, if any were, after something has happened to a peer.
+    pub fn observe(&mut self, now: Nanos, peer: usize) {
+        let watches = self.watches;
+        // The state of no other is looked at.
+        let concerns = |loss: &&mut Loss| !loss.is_over() && (watches || loss.nodes.contains(&peer));
+        let Some(loss) = self.loss.as_mut().filter(concerns) else { return };
         let mut all = Standing { known: false, whole: true, ..Standing::default() };
         let (mut suspected, mut spreading) = (true, false);
         for (place, peer) in self.peers.iter().enumerate() {

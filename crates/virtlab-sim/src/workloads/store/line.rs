@@ -14,6 +14,16 @@ use std::collections::VecDeque;
 use virtlab_load::Transport;
 use virtlab_store::Message;
 
+/// What goes in bulk between two peers.
+#[derive(Default)]
+struct InBulk {
+    /// Of each end: the way of what it sends; none: it sends packets.
+    ways: Option<[usize; 2]>,
+    /// What waits for the connection, and what has yet to come.
+    unsent: [VecDeque<Message>; 2],
+    coming: [VecDeque<Message>; 2],
+}
+
 /// Of two peers: end 0 is the later one, and connects.
 pub struct Line {
     /// Its store, and its number among the lines there.
@@ -30,6 +40,17 @@ pub struct Line {
     /// Of each end: octets of all messages so far, and of those that the connection has taken.
     said_bytes: [u64; 2],
     written_bytes: [u64; 2],
+    in_bulk: InBulk,
+}
+
+/// Messages of so many octets go in bulk.
+const BULK_BYTES: u64 = 1_000_000;
+/// The generation of a tick at which something that was sent in bulk has come: none of the connection's.
+const IN_BULK: u32 = 0;
+
+/// Whether a message goes in bulk: a copy that is made again, or much content.
+fn is_bulk(message: &Message) -> bool {
+    matches!(message, Message::Pulled(_, _, Some(_))) || message.bytes() >= BULK_BYTES
 }
 
 impl Line {
@@ -60,14 +81,28 @@ impl Line {
             sent: Default::default(),
             said_bytes: [0; 2],
             written_bytes: [0; 2],
+            in_bulk: InBulk::default(),
         })
     }
 
+    /// Contents go in bulk from now on, over these lines from each end to the other.
+    pub fn go_in_bulk(&mut self, [there, back]: [Vec<usize>; 2], role: &Role, network: &mut Network) {
+        let [near, far] = [role.ends[0].vnic, role.ends[1].vnic];
+        if !there.is_empty() && !back.is_empty() {
+            self.in_bulk.ways =
+                Some([network.bulk_way(there, [near, far]), network.bulk_way(back, [far, near])]);
+        }
+    }
+
     /// Nothing is left of the connection, nor of what was said over it and has not come.
-    fn renew(&mut self) {
+    fn renew(&mut self, network: &mut Network) {
         self.flow.renew();
         self.connected = false;
         (self.sent, self.said_bytes, self.written_bytes) = Default::default();
+        if self.in_bulk.ways.is_some() {
+            (self.in_bulk.unsent, self.in_bulk.coming) = Default::default();
+            network.forget_bulk(self.role);
+        }
     }
 
     /// Whether the two have a connection, or may have one; what was said before one of them failed does not come.
@@ -77,7 +112,7 @@ impl Line {
         };
         if number != self.number {
             self.number = number;
-            self.renew();
+            self.renew(network);
         }
         true
     }
@@ -85,15 +120,45 @@ impl Line {
     /// An end says something over the connection. One that was not answered is given up, with what waited for it.
     fn say(&mut self, side: usize, message: Message, network: &mut Network) {
         if self.flow.end(0).has_given_up() {
-            self.renew();
+            self.renew(network);
         }
         self.said_bytes[side] += message.bytes();
         self.sent[side].push_back((self.said_bytes[side], message));
+        self.go(side, network);
+    }
+
+    /// What an end has to say goes, once there is a connection.
+    fn go(&mut self, side: usize, network: &mut Network) {
         if !self.connected {
             self.connected = true;
             self.flow.connect(network);
         }
         self.write(side, network);
+    }
+
+    /// An end says something in bulk.
+    fn say_in_bulk(&mut self, side: usize, message: Message, network: &mut Network) {
+        if self.flow.end(0).has_given_up() {
+            self.renew(network);
+        }
+        self.in_bulk.unsent[side].push_back(message);
+        self.go(side, network);
+    }
+
+    /// Whether a message goes in bulk: one with much content, and what is said behind it.
+    fn goes_in_bulk(&self, side: usize, message: &Message, network: &Network) -> bool {
+        let follows = || !self.in_bulk.unsent[side].is_empty() || network.transfers().sends(self.role, side);
+        self.in_bulk.ways.is_some() && (is_bulk(message) || follows())
+    }
+
+    /// What was sent in bulk to an end has come.
+    fn arrive(&mut self, side: usize, network: &mut Network) {
+        while network.has_come_in_bulk(self.role, side)
+            && let Some(message) = self.in_bulk.coming[1 - side].pop_front()
+        {
+            hear(self.place.0, self.peers[side], self.peers[1 - side], message, network);
+        }
+        self.called(network);
     }
 
     /// An end says something in a datagram of that number.
@@ -116,6 +181,14 @@ impl Line {
         if left > 0 && self.flow.end(side).is_open() {
             self.written_bytes[side] += left;
             self.flow.write(side, left, network);
+        }
+        if let Some(ways) = self.in_bulk.ways.filter(|_| self.flow.end(side).is_open()) {
+            while let Some(message) = self.in_bulk.unsent[side].pop_front() {
+                let load = self.flow.load_of(message.bytes());
+                self.in_bulk.coming[side].push_back(message);
+                network.send_bulk((self.role, side), ways[side], load);
+                self.flow.acknowledge_beside(side, network);
+            }
         }
     }
 
@@ -144,14 +217,20 @@ impl Workload for Line {
                 let bytes = message.bytes();
                 let number = own.throw(message);
                 self.throw(side, number, bytes, network);
+            } else if self.goes_in_bulk(side, &message, network) {
+                self.say_in_bulk(side, message, network);
             } else {
                 self.say(side, message, network);
             }
         }
     }
 
-    fn tick(&mut self, side: usize, _generation: u32, network: &mut Network) {
+    fn tick(&mut self, side: usize, generation: u32, network: &mut Network) {
         if !self.is_there(network) {
+            return;
+        }
+        if generation == IN_BULK {
+            self.arrive(side, network);
             return;
         }
         self.flow.alarm(side, network);

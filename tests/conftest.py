@@ -84,15 +84,10 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """One group of each kind, one of a file that makes something once; tests that depend on the machine are repeated, and
-    those that start nothing are marked.
-    """
+    """One group of each kind, one of a file that makes something once; tests that depend on the machine are repeated."""
     here = Path(__file__).parent
     grouped = []
     for item in items:
-        of_a_docstring = not item.path.is_relative_to(here)
-        if (of_a_docstring or alone.must_be(item)) and item.get_closest_marker("prompt") is None:
-            item.add_marker("alone")
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         if folder in OF_PROCESSES or item.get_closest_marker("process") is not None:
             item.add_marker(REPEATED)

@@ -120,7 +120,6 @@ def test_no_text_is_more_than_a_breach_of_its_own_channel(text: bytes) -> None:
         {"channel": -LEADER + 2},
     ],
 )
-@pytest.mark.prompt
 def test_nobody_tells_that_others_ended(exited: dict[str, Any]) -> None:
     told = said({"event": "exited", "code": 0, "signal": None, "tail": "", **exited})
     began = time.monotonic()
@@ -220,7 +219,6 @@ def test_rows_that_came_are_compared_with_those_that_were_sent() -> None:
     ],
     ids=["output", "long events", "short events"],
 )
-@pytest.mark.prompt
 def test_who_says_more_than_anybody_hears_takes_no_memory_without_bound(frame: bytes) -> None:
     ours, theirs = socket.socketpair()
     control = Control(ours)
@@ -287,7 +285,6 @@ def test_a_host_has_no_channels_of_the_next_one() -> None:
         control.close()
 
 
-@pytest.mark.prompt
 def test_a_host_that_reads_nothing_is_lost_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("virtlab.testbed.leader.control.CALL_TIMEOUT_S", 0.3)
     monkeypatch.setattr("virtlab.testbed.leader.control.BEAT_S", 0.1)
@@ -319,7 +316,6 @@ def test_the_monitor_of_a_machine_that_floods_takes_no_memory_without_bound() ->
         control.close()
 
 
-@pytest.mark.prompt
 def test_who_was_silent_once_is_not_asked_again() -> None:
     ours, theirs = socket.socketpair()
     with theirs:

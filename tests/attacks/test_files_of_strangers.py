@@ -21,7 +21,6 @@ from virtlab.report.gather.sources.source_figures import read_figures
 from virtlab.report.page.writer import write_report
 from virtlab.results import Dataset
 
-pytestmark = pytest.mark.computes
 TABLE = "study,metric,unit,value,qualifier\na,rtt_mean,us,300,mean\n"
 CLAIM = "{{id: near, text: 'probe.rtt.mean within published +- 5 %', published: {{file: {file}, metric: rtt_mean}}}}"
 
@@ -40,7 +39,7 @@ def copied(received: Path, tmp_path: Path) -> Path:
 
 def virtlab(*arguments: object) -> subprocess.CompletedProcess[str]:
     call = [str(VIRTLAB), *map(str, arguments)]
-    return subprocess.run(call, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
 
 
 def link(path: Path) -> None:
@@ -146,7 +145,7 @@ def test_two_reports_of_one_dataset_at_once_both_work(copied: Path) -> None:
     both = [
         subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    ended = [(one.communicate(timeout=280), one.returncode) for one in both]
+    ended = [(one.communicate(timeout=120), one.returncode) for one in both]
     assert [code for _, code in ended] == [0, 0], ended
     assert (copied / "report/report.html").read_text().rstrip().endswith("</html>")
     left = [path for path in copied.rglob(".*") if path.name not in {".lock", ".pictures"}]

@@ -133,7 +133,6 @@ def test_images_that_build_upon_each_other_for_ever_are_refused(tmp_path: Path, 
         look("guests.g.image", str(tmp_path / "images" / "0.qcow2"))
 
 
-@pytest.mark.prompt
 @pytest.mark.timeout(10)
 def test_what_is_no_regular_file_is_neither_opened_for_long_nor_booted(tmp_path: Path, secret: Path) -> None:
     assert secret.exists()

@@ -86,7 +86,6 @@ def test_a_second_name_of_a_file_of_ours_is_not_written_to(tmp_path: Path) -> No
     assert precious.read_text() == "keep me"
 
 
-@pytest.mark.prompt
 @pytest.mark.timeout(10)
 def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / FILE_NAME)

@@ -53,7 +53,6 @@ def test_a_run_of_a_time_that_no_receiver_holds_is_sent_at_one_that_it_does(
         assert receiver.encoded(found)
 
 
-@pytest.mark.prompt
 def test_a_pipe_that_nobody_reads_is_waited_for_as_long_as_any_receiver(
     received: Path, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ A block ```console holds lines `$ COMMAND`; other lines are what it prints, for 
 what is special: `<!-- exit: 2 -->` (the exit code, 0 unless said), `<!-- file: NAME -->` before a ```yaml block writes the
 block to that file. `make` targets are resolved (`make -n`), since CI runs them itself. A page whose claims stay undecided
 because other work tainted runs is followed again from its beginning, three times at most. What a page shows of an output,
-or as a picture, is compared too (`shown.py`). Most pages only simulate and compute: these tests are marked so.
+or as a picture, is compared too (`shown.py`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from tests.docs import shown
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-REAL = re.compile(
-    r"virtlab (up|down|exec|doctor|demo --real|(run|search)\b(?!.*--backend simulator)|calibrate (?!\S+\.results))|python "
-)
 UNDECIDED = 4  # exit code
 TRIES = 3
 BLOCK = re.compile(
@@ -70,24 +67,13 @@ def runnable(page: Path) -> bool:
     return any(piece.commands for piece in pieces(page))
 
 
-def computes(page: Path) -> bool:
-    """Whether no command of a page may build a world, or measure this machine."""
-    return not any(REAL.search(command) for piece in pieces(page) for command in piece.commands)
-
-
 class SpoiltError(AssertionError):
     """A command that judges could not, for the machine had other work during its runs."""
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.computes) if computes(page) else page
-        for page in PAGES
-        if runnable(page)
-    ],
-    ids=lambda page: str(page.relative_to(ROOT)),
+    "page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
     for number in range(1, TRIES + 1):
@@ -142,7 +128,6 @@ def follow(page: Path, folder: Path) -> None:
             assert wrong is None, wrong
 
 
-@pytest.mark.computes
 def test_commands_are_only_written_where_they_are_run() -> None:
     """A shell block of another kind would escape the test above."""
     stray = [

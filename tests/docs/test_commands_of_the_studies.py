@@ -16,7 +16,6 @@ import typer
 
 from virtlab.cli.main import USAGE_ERROR, app
 
-pytestmark = pytest.mark.computes
 ROOT = Path(__file__).parents[2]
 TEXTS = sorted([*ROOT.glob("experiments/*/README.md"), *ROOT.glob("experiments/**/*.yaml")])
 IN_A_SENTENCE = re.compile(r"`(virtlab [^`]+)`")

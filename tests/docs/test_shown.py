@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from tests.docs import shown
 
-pytestmark = pytest.mark.computes
-
 
 def test_an_output_that_is_not_shown_as_it_is_is_found() -> None:
     block = "$ virtlab check a.yaml\na.yaml: no mistakes\n  needs  10 s\n"

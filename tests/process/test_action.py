@@ -79,7 +79,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.computes
 def test_claims_and_baseline_decide(folder: Path) -> None:
     code, summary = run(folder, file="net.yaml", backend="simulator", install="false", output="first")
     assert code == 0
@@ -152,7 +151,6 @@ def test_it_builds_virtlab_lifts_the_restriction_and_runs_real_packets(
     assert manifest["backend"] == "testbed"
 
 
-@pytest.mark.computes
 def test_a_simulation_asks_root_for_nothing(folder: Path, runner: dict[str, str]) -> None:
     code, _ = run(folder, runner, file="net.yaml", backend="simulator")
     assert code == 0
@@ -175,7 +173,6 @@ def test_a_build_that_fails_ends_it(folder: Path, runner: dict[str, str]) -> Non
     assert not (folder / "virtlab-results").exists()
 
 
-@pytest.mark.computes
 def test_a_refuted_claim_ends_it(folder: Path) -> None:
     code, summary = run(folder, file="wrong.yaml", backend="simulator", install="false", baseline="none.json")
     assert code == 1

@@ -14,7 +14,6 @@ import pytest
 
 from virtlab.cli.main import PACKAGES, main
 
-pytestmark = pytest.mark.computes
 STUDY = """version: 1
 name: codes
 hosts: 2

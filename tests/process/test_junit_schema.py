@@ -17,7 +17,6 @@ import pytest
 
 from virtlab.experiment.templates import template
 
-pytestmark = pytest.mark.computes
 VIRTLAB = Path(sys.executable).with_name("virtlab")
 JENKINS = Path(sys.prefix) / "junit-10.xsd"
 ANT = os.environ.get("VIRTLAB_TEST_JUNIT_XSD", "")

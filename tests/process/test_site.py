@@ -12,7 +12,6 @@ import pytest
 from ruamel.yaml import YAML
 from tools import site
 
-pytestmark = pytest.mark.computes
 ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 

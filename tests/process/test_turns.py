@@ -9,8 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from tests import conftest as shared
 
 HERE = Path(__file__).parents[1]
 PLAYER = """
@@ -111,3 +114,19 @@ def test_what_a_test_starts_has_the_turn_of_that_test(folder: Path) -> None:
     assert int(heard(inner)) > begins  # it began while the first goes on
     ended(inner)
     ended(first)
+
+
+def test_groups_of_real_worlds_begin_before_other_tests_with_what_must_be_undisturbed() -> None:
+    def item(said: str) -> Any:
+        group, _, undisturbed = said.partition(" ")
+        marks = {
+            "xdist_group": SimpleNamespace(args=(group,)) if group else None,
+            "undisturbed": undisturbed or None,
+        }
+        return SimpleNamespace(get_closest_marker=marks.get)
+
+    said = ["", "tests/process/test_site.py", "pages", "moves", "programs", "machine", "machine undisturbed"]
+    assert sorted(said, key=lambda each: shared.place(item(each))) == [
+        "machine undisturbed", "machine", "programs", "moves", "pages", "", "tests/process/test_site.py",
+    ]  # fmt: skip
+    assert {*shared.GROUPS, shared.OTHERS, shared.PAGES} == set(shared.ORDER)

@@ -7,9 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytestmark = pytest.mark.computes
 ROOT = Path(__file__).parents[2]
 RIGHT = """
 from typing import Any

@@ -18,7 +18,6 @@ import pytest
 
 from virtlab.experiment.templates import template
 
-pytestmark = pytest.mark.computes
 ROOT = Path(__file__).parents[2]
 WITHOUT = """\
 import os, sys

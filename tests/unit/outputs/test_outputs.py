@@ -341,7 +341,6 @@ def test_what_is_no_histogram_is_one_line(histogram: str, words: str) -> None:
     assert words in error.what
 
 
-@pytest.mark.prompt
 @pytest.mark.timeout(60)
 def test_an_expression_that_would_take_a_backtracking_matcher_for_ever_takes_none() -> None:
     entry = {"regex": r"^(?P<rate>(a+)+)$", "unit": "count", "better": "neither"}

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from virtlab.errors import MachineError
+from virtlab.testbed.image.elf import loaded_part
+from virtlab.testbed.leader.process import agent_path
 from virtlab.testbed.platforms.ssh import connection
 
 LENDS = """
@@ -40,3 +43,29 @@ def test_nothing_of_this_machine_is_lent_to_a_host(tmp_path: Path, monkeypatch: 
     }  # fmt: skip
     assert options["clearallforwardings"] == "yes"
     assert not (tmp_path / "ran").exists()
+
+
+TAKES_PART = """#!/bin/sh
+echo "virtlab-host Linux $(uname -m) 0 - /tmp/none"
+head -c {most} >/dev/null
+sleep 0.3
+exit 255
+"""
+
+
+@pytest.mark.process
+def test_ssh_that_ends_with_some_of_the_agent_unread_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "ssh"
+    script.write_text(TAKES_PART.format(most=len(loaded_part(agent_path().read_bytes())) - 1000))
+    script.chmod(0o755)
+    monkeypatch.setenv(connection.COMMAND, str(script))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    host = connection.Connection("guests.a", "lab-a")
+    try:
+        host.introduce()
+        with pytest.raises(MachineError, match="lab-a cannot be reached by ssh: code 255"):
+            host.hand_over()
+    finally:
+        host.close()

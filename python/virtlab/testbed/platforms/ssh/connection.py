@@ -250,7 +250,10 @@ class Connection:
                 raise MachineError(
                     self.where, f"{self.address} {late} within {timeout_s:g} s{self._words()}", CURE
                 )
-            content = self.stream.recv(1 << 16)
+            try:
+                content = self.stream.recv(1 << 16)
+            except ConnectionResetError:  # ssh ended with some of what it was sent unread
+                content = b""
             if not content or len(self._read) > _MOST_BANNER_BYTES:
                 raise self._refused()
             self._read += content

@@ -285,26 +285,21 @@ impl Connection {
 
     /// An acknowledgement without data, when one is due.
     pub fn acknowledgement(&mut self, now_ns: u64) -> Option<Segment> {
-        if !self.is_open() || !self.receiver.is_due(now_ns) {
-            return None;
-        }
-        let mut segment =
-            Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
-        segment.seq = self.sender.acknowledged();
-        self.receiver.acknowledge(&mut segment, false, now_ns);
-        Some(segment)
+        (self.is_open() && self.receiver.is_due(now_ns)).then(|| self.without_data(now_ns))
     }
 
     /// What is not acknowledged yet, for something that goes beside the connection and takes it along.
     pub fn acknowledgement_beside(&mut self, now_ns: u64) -> Option<Segment> {
-        if !self.is_open() || !self.receiver.owes() {
-            return None;
-        }
+        (self.is_open() && self.receiver.owes()).then(|| self.without_data(now_ns))
+    }
+
+    /// An acknowledgement without data.
+    fn without_data(&mut self, now_ns: u64) -> Segment {
         let mut segment =
             Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
         segment.seq = self.sender.acknowledged();
         self.receiver.acknowledge(&mut segment, false, now_ns);
-        Some(segment)
+        segment
     }
 
     fn handshake(&mut self, now_ns: u64) -> Segment {

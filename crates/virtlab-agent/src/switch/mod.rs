@@ -99,7 +99,7 @@ impl Switch {
             let asked = match &mut self.player {
                 Some(player) if self.running => {
                     let now = player.round();
-                    self.standstills.runs(now);
+                    self.standstills.runs_with(now, player.first_arrival());
                     let next = player.next_departure();
                     let sleep_until = match (self.spin, next) {
                         (Spin::Always, _) => Some(now),
@@ -115,12 +115,16 @@ impl Switch {
                         self.sleeper.glance(CONTROL_TOKEN)?
                     } else {
                         glanced = now;
-                        let look = self.standstills.next_look();
-                        let until = sleep_until.map_or(look, |until| until.min(look));
-                        let asked = self.sleeper.sleep(Some(until), CONTROL_TOKEN)?;
-                        if let Some(overshoot) = self.sleeper.overslept(sleep_until.filter(|at| *at == until))
+                        let look = self.standstills.next_look_while(next.is_some());
+                        let until = sleep_until.into_iter().chain(look).min();
+                        let asked = self.sleeper.sleep(until, CONTROL_TOKEN)?;
+                        if let Some(overshoot) =
+                            self.sleeper.overslept(sleep_until.filter(|_| sleep_until == until))
                         {
                             self.budget.note(overshoot);
+                        }
+                        if self.sleeper.interrupted {
+                            self.standstills.interrupted();
                         }
                         asked
                     }

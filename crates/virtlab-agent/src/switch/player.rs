@@ -52,6 +52,7 @@ pub struct Player {
     departures: Vec<Departure<Bytes>>,
     spare: Vec<Bytes>,
     added: Delays,
+    first: Option<Nanos>,
     recording: Option<Recording>,
 }
 
@@ -88,6 +89,7 @@ impl Player {
             departures: Vec::with_capacity(1024),
             spare: Vec::new(),
             added: Delays::new(),
+            first: None,
             recording: None,
         })
     }
@@ -167,8 +169,14 @@ impl Player {
         self.fabric.next_departure_bound()
     }
 
+    /// When the first frame that the last round took from the rings arrived.
+    pub fn first_arrival(&self) -> Option<Nanos> {
+        self.first
+    }
+
     /// One round; gives the time at its end.
     pub fn round(&mut self) -> Nanos {
+        self.first = None;
         if self.ready() {
             self.drain();
         }
@@ -195,6 +203,7 @@ impl Player {
                 let Some((stamp, bytes)) = taken else { continue };
                 let now = now.max(if self.stamps.is_ahead(stamp, now) { clock::monotonic() } else { now });
                 let at = self.stamps.monotonic(stamp, now);
+                self.first = Some(self.first.map_or(at, |first| first.min(at)));
                 let flow = if wants_flow { flow_hash(&bytes) } else { 0 };
                 let ecn = if wants_ecn { virtlab_fabric::ecn(&bytes) } else { Ecn::default() };
                 let length = bytes.len();

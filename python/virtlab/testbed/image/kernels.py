@@ -22,6 +22,7 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image import modules
+from virtlab.testbed.image.bzimage import unpacked_kernel
 from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
 FLAVOURS = {"cloud": "linux-image-cloud-amd64", "generic": "linux-image-amd64"}
@@ -55,8 +56,14 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """The compressed kernel."""
+        """The compressed kernel, as bootloaders take it."""
         return self.folder / "vmlinuz"
+
+    @property
+    def program(self) -> Path:
+        """What QEMU and Xen boot at once: the kernel unpacked, where it was packed in a way that is slow to unpack."""
+        unpacked = self.folder / "vmlinux"
+        return unpacked if unpacked.is_file() else self.image
 
     def modules(self) -> list[str]:
         """Modules that were kept of it."""
@@ -187,6 +194,9 @@ def _keep(unpacked: Path, package: Path, kept: Path, wanted: Sequence[str]) -> N
     chosen = modules.closure(wanted, lambda name: modules.content_of(paths[name]) if name in paths else None)
     (kept / "modules").mkdir(parents=True)
     shutil.copyfile(images[-1], kept / "vmlinuz")
+    image = images[-1].read_bytes()
+    if (program := unpacked_kernel(image)) is not image:
+        (kept / "vmlinux").write_bytes(program)
     for name, content in chosen.items():
         (kept / "modules" / f"{name}.ko").write_bytes(content)
     digest = hashlib.sha256(package.read_bytes()).hexdigest()

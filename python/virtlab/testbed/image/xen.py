@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import lzma
 import re
 import shutil
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,7 +160,7 @@ class XenImage(Image):
     @property
     def domain_0(self) -> Path:
         """Its kernel, as it is loaded."""
-        return self.kernel.folder / "vmlinux"
+        return self.kernel.program
 
 
 def build_xen(package: Path | None = None, progress: Callable[[str], None] = lambda _what: None) -> Kernel:
@@ -186,7 +184,6 @@ def build_xen(package: Path | None = None, progress: Callable[[str], None] = lam
         _put(programs, libraries, kept / "root")
         hypervisor = next((work / "root/boot").glob("xen-*.gz"))
         (kept / "xen").write_bytes(gzip.decompress(hypervisor.read_bytes()))
-        (kept / "vmlinux").write_bytes(unpacked_kernel((kept / "vmlinuz").read_bytes()))
         facts = {"package": f"{name}_{packages.version_of(first[name])}"}
         (kept / _FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
@@ -229,30 +226,12 @@ def xen_image() -> XenImage:
         for name, script in scripts.items():
             outer.file(SCRIPTS[name], script.encode(), executable=True)
         outer.file("etc/xen/xl.conf", b'autoballoon="off"\n')
-        outer.file(GUEST_KERNEL, (kernel.folder / "vmlinux").read_bytes())
+        outer.file(GUEST_KERNEL, kernel.program.read_bytes())
         outer.file(GUEST_INITRAMFS, bytes(inner))
         return bytes(outer)
 
     digest = digest_of(texts, kernel, busybox, agent, names, more)
     return XenImage(kernel, cached(XEN, digest, make), kernel.folder / "xen", package)
-
-
-def unpacked_kernel(image: bytes) -> bytes:
-    """The ELF program inside a compressed kernel (bzImage), as far as it is loaded; as it is where it is packed
-    otherwise.
-
-    Layout: Documentation/arch/x86/boot.rst of Linux: sectors of the set-up code at 0x1f1, 'HdrS' at 0x202, offset and
-    length of the payload at 0x248. The payload is followed by its length, so the decompressor stops at its end mark.
-    """
-    if image[0x202:0x206] != b"HdrS":
-        return image
-    offset, length = struct.unpack_from("<II", image, 0x248)
-    start = ((image[0x1F1] or 4) + 1) * 512 + offset
-    payload = image[start : start + length]
-    if not payload.startswith(b"\xfd7zXZ\0"):
-        return image
-    content = lzma.LZMADecompressor().decompress(payload)
-    return elf.loaded_part(content) if elf.is_elf(content) else image
 
 
 def _stored() -> tuple[Kernel, str]:

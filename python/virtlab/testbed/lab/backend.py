@@ -187,7 +187,7 @@ class LabVm:
     def _booted(self) -> tuple[Image, str]:
         if self._image is None:
             self._image = self._made()
-            self._accelerator = accelerator(self._image.kernel.image)
+            self._accelerator = accelerator(self._image.kernel.program)
         return self._image, self._accelerator
 
     def _made(self) -> Image:

@@ -130,7 +130,7 @@ class LabMachine:
     @classmethod
     def booted(cls, image: Image) -> Callable[..., command.Machine]:
         """The command line, but for what every laboratory machine has."""
-        return partial(LabCommand, kernel=str(image.kernel.image))
+        return partial(LabCommand, kernel=str(image.kernel.program))
 
     @classmethod
     def wanted(cls, image: Image, accelerator: str) -> command.Machine:

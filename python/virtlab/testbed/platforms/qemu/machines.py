@@ -224,7 +224,7 @@ class Machines(Running):
             flavour = flavour_of(guest)
             if flavour not in images:
                 image = boot_image(flavour)
-                images[flavour] = image, accelerator(image.kernel.image)
+                images[flavour] = image, accelerator(image.kernel.program)
             self._begin(name, channel, *images[flavour])
         for number, (name, actions) in enumerate(self._moving().items()):
             home, spare = self.plan.world.guests[name].host, MACHINES.at(len(names) + number)
@@ -382,7 +382,7 @@ class Machines(Running):
             raise MachineError(f"guests.{name}.firmware", "no UEFI firmware is installed", firmware.CURE)
         wanted = command.Machine(
             name=name,
-            kernel=str(image.kernel.image) if image is not None else "",
+            kernel=str(image.kernel.program) if image is not None else "",
             initramfs=str(image.initramfs) if image is not None else "",
             accelerator=accelerated,
             vcpus=guest.vcpus or VCPUS,

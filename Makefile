@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test setup platforms check-tools check-needed native agent lint unit xen faults kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent lint unit xen faults kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -119,6 +119,9 @@ libfuzzer:  ## libFuzzer on frames, blocks, lines, requests of agents and messag
 # Two processes for four groups of real worlds (tests/conftest.py): three starve each other's machines.
 unit:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+
+variants: setup  ## tests that show by other means what a test of `make test` shows (some eight minutes)
+	VIRTLAB_TEST_VARIANTS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m variant
 
 lint: setup  ## ruff, mypy, import rules, clippy, rustfmt
 	$(BIN)/ruff format --check python tests benches tools

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import alone, required, turns
+from tests import alone, required, turns, variants
 
 from virtlab.testbed.build import idle
 
@@ -91,6 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
         if folder in OF_PROCESSES or item.get_closest_marker("process") is not None:
             item.add_marker(REPEATED)
+        if folder:
+            variants.mark(item, item.path.relative_to(here).as_posix())
         if folder in REAL:
             item.add_marker(pytest.mark.xdist_group(group_of(item.path.stem)))
             grouped.append(item)

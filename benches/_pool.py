@@ -14,7 +14,7 @@ from typing import Any
 
 from virtlab.experiment import load
 from virtlab.planner import plan_run
-from virtlab.planner.ports import all_ports, with_port_links
+from virtlab.planner.queues.ports import all_ports, with_port_links
 from virtlab.simulator.lower import lower
 from virtlab.simulator.pools import SLICE, supplied
 

@@ -81,7 +81,7 @@ def compare_worlds(file: Path) -> int:
     they compare or name are one world to it. Nothing is run; how many there are.
     """
     from virtlab.campaign.run import first_plan
-    from virtlab.planner.ports import all_ports, with_port_links
+    from virtlab.planner.queues.ports import all_ports, with_port_links
     from virtlab.simulator.profile import IDEAL_PROFILE
     from virtlab.simulator.session import ordered_once, world_once
 

@@ -12,7 +12,7 @@ import pytest
 import testbed_world as worlds
 
 from virtlab.plan import Outcome, Plan, Trial
-from virtlab.planner.copying import addressed
+from virtlab.planner.mobility.copying import addressed
 from virtlab.testbed import Testbed
 from virtlab.testbed.build.moves import LONGEST_NS, userfaults_missing
 

@@ -25,7 +25,7 @@ from migration_world import (
 )
 
 from virtlab.plan import Plan
-from virtlab.planner.copying import addressed
+from virtlab.planner.mobility.copying import addressed
 from virtlab.testbed import Testbed
 from virtlab.testbed.platforms.qemu import disks
 

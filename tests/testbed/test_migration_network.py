@@ -32,7 +32,7 @@ from migration_world import (
 
 from virtlab.errors import GuestError
 from virtlab.plan import Outcome, Plan, Trial
-from virtlab.planner.copying import addressed
+from virtlab.planner.mobility.copying import addressed
 from virtlab.testbed import Testbed
 from virtlab.testbed.build import hosts
 from virtlab.testbed.session import TestbedSession

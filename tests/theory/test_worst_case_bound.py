@@ -9,7 +9,7 @@ import pytest
 from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound_ns, frames_bits
 from virtlab.prediction.bound.paths import Paths
 from virtlab.prediction.bound.sources import flows_of

@@ -21,7 +21,7 @@ from virtlab.plan.backend import Backend, Refusal
 from virtlab.plan.model import Plan
 from virtlab.plan.seeds import run_seed
 from virtlab.planner import plan_run
-from virtlab.planner.default_pushback import default_pushback, keep_pushback
+from virtlab.planner.queues.default_pushback import default_pushback, keep_pushback
 from virtlab.results import Dataset
 
 

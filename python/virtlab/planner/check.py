@@ -15,14 +15,14 @@ from virtlab.catalogue.kinds import SIZE, SLOWEST_BIT_PER_S
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
-from virtlab.planner.clusters import active, entered, towards, ways
-from virtlab.planner.copying import host_mistakes
-from virtlab.planner.disks import disk_mistakes
-from virtlab.planner.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
-from virtlab.planner.moves import come_into, writers
-from virtlab.planner.ports import is_port, queues
-from virtlab.planner.swap import swap_mistakes
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.guests.clusters import active, entered, towards, ways
+from virtlab.planner.guests.disks import disk_mistakes
+from virtlab.planner.guests.swap import swap_mistakes
+from virtlab.planner.mobility.copying import host_mistakes
+from virtlab.planner.mobility.moves import come_into, writers
+from virtlab.planner.queues.ports import is_port, queues
+from virtlab.planner.topology.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
+from virtlab.planner.topology.wiring import Wiring
 
 MTU_MIN_BYTES = 68
 MTU_MIN_IPV6_BYTES = 1280

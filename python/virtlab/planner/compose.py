@@ -48,11 +48,11 @@ from virtlab.plan import (
     World,
 )
 from virtlab.plan.seeds import run_seed
-from virtlab.planner.copying import addressed
-from virtlab.planner.default_pushback import default_pushback, pushback_of
-from virtlab.planner.moves import destinations, moves
-from virtlab.planner.routes import routes_of
+from virtlab.planner.mobility.copying import addressed
+from virtlab.planner.mobility.moves import destinations, moves
+from virtlab.planner.queues.default_pushback import default_pushback, pushback_of
 from virtlab.planner.timeline import Actions, length_ns, timeline_of, windows_of
+from virtlab.planner.topology.routes import routes_of
 
 RUN_SLACK_NS = 60 * 10**9  # of a run's limit beyond twice its timeline: building, and a slow machine
 

@@ -23,7 +23,7 @@ from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.plan import Plan
 from virtlab.plan.model import Trigger
 from virtlab.planner import plan_run
-from virtlab.planner.moves import moves
+from virtlab.planner.mobility.moves import moves
 from virtlab.prediction.simulate import simulate
 from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile

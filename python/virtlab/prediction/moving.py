@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from virtlab.plan import Plan
-from virtlab.planner.moves import MODE, mode_of, moves
+from virtlab.planner.mobility.moves import MODE, mode_of, moves
 from virtlab.prediction.migration import Course, Fixed, Least, Moved, Policy, courses, least
 from virtlab.simulator.lower import lower
 from virtlab.simulator.moves import dirtied, timed

@@ -35,8 +35,8 @@ from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
-from virtlab.planner.clusters import asked
-from virtlab.planner.moves import pools_of_guests
+from virtlab.planner.guests.clusters import asked
+from virtlab.planner.mobility.moves import pools_of_guests
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator.pools import CONTENTION, IDLE, REQUEST, in_pool, sharing_processors, vcpus

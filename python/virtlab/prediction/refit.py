@@ -19,7 +19,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import START
 from virtlab.errors import ExperimentError
 from virtlab.plan import Plan
-from virtlab.planner.pushback import sharing
+from virtlab.planner.queues.pushback import sharing
 from virtlab.prediction.calibration import fitted
 from virtlab.prediction.rows import FIRST, NOTICE, Design, Row, Spread, is_flood, rows_of_role
 from virtlab.results import RunRecord

@@ -27,7 +27,7 @@ from virtlab.experiment import DesignPoint, Experiment, load_text
 from virtlab.lazy import np
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
-from virtlab.planner.default_pushback import keep_pushback
+from virtlab.planner.queues.default_pushback import keep_pushback
 from virtlab.prediction.pools import Loads
 from virtlab.prediction.refit import Rows, rows_of
 from virtlab.prediction.simulate import Job, play_all

@@ -21,7 +21,7 @@ from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.lazy import NDArray, np
 from virtlab.metrics.declared import OVER_TIME
 from virtlab.plan import Plan, Refusal, Role
-from virtlab.planner.clusters import active
+from virtlab.planner.guests.clusters import active
 
 NO_METERS: Mapping[str, str] = {}
 ENDS = ("finished", "done")  # events of actions of a role with which it is over

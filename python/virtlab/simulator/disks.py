@@ -11,8 +11,8 @@ from typing import Any
 
 from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
 from virtlab.plan import Plan
-from virtlab.planner.disks import counted, is_folder
-from virtlab.planner.moves import come
+from virtlab.planner.guests.disks import counted, is_folder
+from virtlab.planner.mobility.moves import come
 from virtlab.simulator.services import as_simulated
 
 BUFFERED = "buffered"

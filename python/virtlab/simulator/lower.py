@@ -14,11 +14,10 @@ from virtlab.catalogue.workloads.program import MOST
 from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import service_seed, stream_seed
-from virtlab.planner import ends
-from virtlab.planner.clusters import entries, ways
-from virtlab.planner.draws import draws, seeded
-from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
-from virtlab.planner.pushback import (
+from virtlab.planner.guests.clusters import entries, ways
+from virtlab.planner.queues.draws import draws, seeded
+from virtlab.planner.queues.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.planner.queues.pushback import (
     TAP_BIT_PER_S,
     UPLINK_PACKETS,
     SharedQueue,
@@ -27,7 +26,8 @@ from virtlab.planner.pushback import (
     sharing,
 )
 from virtlab.planner.steps import step
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology import ends
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.disks import disk, disk_usage
 from virtlab.simulator.moves import lowered_move
 from virtlab.simulator.ospf import converged

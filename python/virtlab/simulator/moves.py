@@ -27,8 +27,8 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.plan import Action, Plan, Refusal
-from virtlab.planner.copying import unaddressed
-from virtlab.planner.moves import (
+from virtlab.planner.mobility.copying import unaddressed
+from virtlab.planner.mobility.moves import (
     BANDWIDTH_BYTE_PER_S,
     COLD,
     DOWNTIME_LIMIT_NS,
@@ -56,7 +56,7 @@ from virtlab.planner.moves import (
     vswitch_there,
     writers,
 )
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.pools import sharing_processors, vcpus
 
 LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY

@@ -15,8 +15,8 @@ from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan
-from virtlab.planner.ends import role_ends
-from virtlab.planner.pushback import is_held, sharing
+from virtlab.planner.queues.pushback import is_held, sharing
+from virtlab.planner.topology.ends import role_ends
 from virtlab.simulator.lower import lower, vnic_path
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.paths import over_links

@@ -15,7 +15,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS, below_ip
 from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Plan, Refusal, Role
-from virtlab.planner.wiring import Wiring, guest_box
+from virtlab.planner.topology.wiring import Wiring, guest_box
 
 MOST_HOPS = 64
 FRAME_BYTES = 18  # header and FCS of a frame

@@ -16,9 +16,9 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
-from virtlab.planner.clusters import asked
-from virtlab.planner.moves import come, come_into, cpus_of_hosts, left_by_pools, moves, pool_at
-from virtlab.planner.weights import WEIGHT, weights
+from virtlab.planner.guests.clusters import asked
+from virtlab.planner.guests.weights import WEIGHT, weights
+from virtlab.planner.mobility.moves import come, come_into, cpus_of_hosts, left_by_pools, moves, pool_at
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import own_vcpus, processors, quota
 

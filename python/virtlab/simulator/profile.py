@@ -59,7 +59,7 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS
 from virtlab.documents import read_text
 from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
-from virtlab.planner.pushback import sharing
+from virtlab.planner.queues.pushback import sharing
 from virtlab.settings import load_settings
 from virtlab.simulator.shares import asking, pinned, quota, together
 from virtlab.simulator.stay import stay_byte_ns

@@ -16,8 +16,8 @@ from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.check import discipline_mistakes, mistakes
-from virtlab.planner.stores import refusals_of_stores
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.guests.stores import refusals_of_stores
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.lower import lower
 from virtlab.simulator.moves import refused as refusals_of_moves

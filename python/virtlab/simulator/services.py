@@ -17,7 +17,7 @@ from virtlab.catalogue.services.demand_server import DEMAND_SERVER, of_server
 from virtlab.catalogue.workloads.program import METERED
 from virtlab.catalogue.workloads.request_response import UDP, works
 from virtlab.plan import Action, Plan, Refusal, Role, Service
-from virtlab.planner.stores import is_store
+from virtlab.planner.guests.stores import is_store
 
 OF_CONNECTION = frozenset({"protocol", "port", "path", "keep_alive"})
 

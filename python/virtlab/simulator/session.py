@@ -26,7 +26,7 @@ from virtlab.plan import (
     Trial,
 )
 from virtlab.plan.model import plan_of
-from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
+from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
 from virtlab.simulator.clients import Programs, played
 from virtlab.simulator.disks import COUNTERS, counted, sampled_disks
 from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path

@@ -14,7 +14,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
-from virtlab.planner.clusters import asked
+from virtlab.planner.guests.clusters import asked
 from virtlab.simulator.services import as_simulated, works_itself
 
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 
 from virtlab.plan import Plan
-from virtlab.planner.ends import RoleEnd, role_ends
-from virtlab.planner.wiring import Wiring, guest_box
+from virtlab.planner.topology.ends import RoleEnd, role_ends
+from virtlab.planner.topology.wiring import Wiring, guest_box
 
 BITS_NS = 8e9
 

@@ -16,11 +16,11 @@ from virtlab.catalogue.qdiscs.netem import NETEM
 from virtlab.catalogue.services.store import FLUID, TRANSFERS
 from virtlab.plan import Plan, Refusal, Service
 from virtlab.plan.seeds import service_seed
-from virtlab.planner.clusters import towards
-from virtlab.planner.ends import RoleEnd, role_ends
-from virtlab.planner.moves import moves
-from virtlab.planner.stores import asking, guests_of, is_store, peer_parameters, reached
-from virtlab.planner.wiring import Wiring, guest_box
+from virtlab.planner.guests.clusters import towards
+from virtlab.planner.guests.stores import asking, guests_of, is_store, peer_parameters, reached
+from virtlab.planner.mobility.moves import moves
+from virtlab.planner.topology.ends import RoleEnd, role_ends
+from virtlab.planner.topology.wiring import Wiring, guest_box
 
 Line = tuple[str, str]  # a link, and the direction
 

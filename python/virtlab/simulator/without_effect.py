@@ -17,10 +17,10 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Guest, Plan
-from virtlab.planner.clusters import entered, ways
-from virtlab.planner.moves import moves
-from virtlab.planner.port_names import passage, port_of
-from virtlab.planner.weights import weights
+from virtlab.planner.guests.clusters import entered, ways
+from virtlab.planner.guests.weights import weights
+from virtlab.planner.mobility.moves import moves
+from virtlab.planner.topology.port_names import passage, port_of
 from virtlab.simulator.paths import by_tcp
 from virtlab.simulator.pools import in_pool, sharing_processors
 from virtlab.simulator.profile import Profile

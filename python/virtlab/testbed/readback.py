@@ -13,11 +13,11 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS, QDISCS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Realised, RealisedObject, Vnic
-from virtlab.planner.disks import is_folder
-from virtlab.planner.moves import moves, vswitch_there
-from virtlab.planner.port_names import port_of, port_there
-from virtlab.planner.ports import port_at
-from virtlab.planner.pushback import shared_queues, sharing
+from virtlab.planner.guests.disks import is_folder
+from virtlab.planner.mobility.moves import moves, vswitch_there
+from virtlab.planner.queues.ports import port_at
+from virtlab.planner.queues.pushback import shared_queues, sharing
+from virtlab.planner.topology.port_names import port_of, port_there
 from virtlab.testbed.build import disks
 from virtlab.testbed.build.hosts import alone
 from virtlab.testbed.kinds.lowered import Lowered, Place

@@ -19,13 +19,13 @@ from virtlab.catalogue.workloads import is_budgeted, is_command
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Guest, Plan, Refusal, Role, Service
 from virtlab.planner.check import LIMITS, discipline_mistakes, mistakes
-from virtlab.planner.clusters import entered
-from virtlab.planner.disks import is_folder
-from virtlab.planner.full_frames import full_frame_refusals
-from virtlab.planner.moves import mirrors
-from virtlab.planner.moves import moves as planned_moves
-from virtlab.planner.stores import guests_of, strays
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.guests.clusters import entered
+from virtlab.planner.guests.disks import is_folder
+from virtlab.planner.guests.stores import guests_of, strays
+from virtlab.planner.mobility.moves import mirrors
+from virtlab.planner.mobility.moves import moves as planned_moves
+from virtlab.planner.queues.full_frames import full_frame_refusals
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed.build import moves, pinning, pools, routing
 from virtlab.testbed.build.disks import disk_refusals, folders
 from virtlab.testbed.build.idle import pollers, processors

@@ -12,8 +12,8 @@ from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Plan, Role, Service
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
-from virtlab.planner.clusters import entries, ways
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.guests.clusters import entries, ways
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.refusals import refusals
 
 FILE = """

@@ -8,7 +8,7 @@ from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Disk, Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator import Simulator
 
 FILE = """

@@ -8,7 +8,7 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Pool
 from virtlab.planner import plan_run
-from virtlab.planner.weights import weights
+from virtlab.planner.guests.weights import weights
 
 HEAD = """
 version: 1

@@ -7,7 +7,7 @@ import pytest
 from virtlab.catalogue.references import replaced
 from virtlab.experiment import Experiment, FileMistakesError, load_text
 from virtlab.planner import plan_run
-from virtlab.planner.addresses import resolved
+from virtlab.planner.topology.addresses import resolved
 from virtlab.simulator import Simulator
 
 FILE = """

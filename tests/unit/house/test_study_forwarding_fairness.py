@@ -14,7 +14,7 @@ from virtlab.experiment import Experiment
 from virtlab.experiment.work.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.report.gather.sources.source_figures import check_figures
 from virtlab.simulator import Simulator
 

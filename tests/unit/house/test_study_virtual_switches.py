@@ -11,7 +11,7 @@ from tests.shipped import shipped
 from virtlab.experiment import Experiment
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.planner.ports import guest_ports
+from virtlab.planner.queues.ports import guest_ports
 from virtlab.simulator import Simulator
 from virtlab.testbed.build import fabric
 from virtlab.testbed.build import ports as port_queues

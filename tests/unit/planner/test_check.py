@@ -12,7 +12,7 @@ from tests.unit.testbed.test_testbed_refusals import GOLDEN, HERE, put
 from virtlab.catalogue import ACTIONS
 from virtlab.plan import Plan
 from virtlab.planner.check import mistakes
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator import refusals as simulator
 from virtlab.testbed import refusals as testbed
 

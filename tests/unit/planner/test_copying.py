@@ -11,8 +11,8 @@ from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
-from virtlab.planner.copying import unaddressed
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.mobility.copying import unaddressed
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.moves import refused as refused_by_simulator
 from virtlab.simulator.moves import way
 from virtlab.testbed.build.lower import lower

@@ -10,7 +10,7 @@ import pytest
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.experiment import Experiment, load_text
 from virtlab.planner import plan_run
-from virtlab.planner.default_pushback import default_pushback, keep_pushback
+from virtlab.planner.queues.default_pushback import default_pushback, keep_pushback
 from virtlab.results import Dataset, RunRecord
 
 CORPUS = Path(__file__).parents[2] / "golden/corpus"

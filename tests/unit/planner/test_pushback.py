@@ -11,7 +11,7 @@ from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.plan import Plan
 from virtlab.plan.model import identity_of
 from virtlab.planner import plan_run
-from virtlab.planner.pushback import is_held, shared_queues
+from virtlab.planner.queues.pushback import is_held, shared_queues
 from virtlab.simulator import Simulator
 
 ROLE = "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n"

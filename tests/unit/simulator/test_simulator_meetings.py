@@ -10,7 +10,7 @@ from tests.unit.simulator.test_simulator_trains import by_events, played
 
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
-from virtlab.planner.ports import all_ports, with_port_links
+from virtlab.planner.queues.ports import all_ports, with_port_links
 from virtlab.simulator.lower import lower
 from virtlab.simulator.session import ordered_once
 

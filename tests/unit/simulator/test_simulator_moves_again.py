@@ -12,7 +12,7 @@ from tests.unit.simulator.test_simulator_moves import MEGABYTE, Kept, S, answere
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.planner.moves import moves, source_of
+from virtlab.planner.mobility.moves import moves, source_of
 from virtlab.prediction.migration import Moved, Policy, courses
 from virtlab.prediction.moving import enough
 from virtlab.simulator import Simulator

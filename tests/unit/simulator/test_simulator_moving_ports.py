@@ -9,7 +9,7 @@ import pytest
 from tests.unit.simulator.test_simulator_moves import Kept, S, planned, played
 
 from virtlab.plan import Plan
-from virtlab.planner.ports import all_ports, with_port_links
+from virtlab.planner.queues.ports import all_ports, with_port_links
 
 MOVE = "bandwidth: 500 MB/s, downtime_limit: 100 ms, timeout: 60 s"
 PROBE = "size: 100 B ip_packet, interval: 5 ms"

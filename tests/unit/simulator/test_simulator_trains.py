@@ -15,7 +15,7 @@ from virtlab._native import Simulation
 
 from virtlab.experiment import load
 from virtlab.planner import plan_run
-from virtlab.planner.ports import all_ports, with_port_links
+from virtlab.planner.queues.ports import all_ports, with_port_links
 from virtlab.simulator.lower import lower
 from virtlab.simulator.session import ordered_once
 

@@ -92,7 +92,7 @@ def test_equal_worlds_are_equal_whatever_the_seed_and_others_are_not() -> None:
 
 def test_a_machine_behind_a_bridge_of_its_own_is_the_same_world_only_where_bridges_cost_nothing() -> None:
     def queued(platform: str, profile: Profile) -> str:
-        from virtlab.planner.ports import all_ports, with_port_links
+        from virtlab.planner.queues.ports import all_ports, with_port_links
 
         values = with_guest(platform=platform)
         values["world"]["guests"]["b"]["vnics"]["eth0"]["queue"] = {"kind": "fifo", "limit_packets": 50}
@@ -123,7 +123,7 @@ def test_kinds_of_virtual_switches_are_different_worlds_where_kernels_speak_of_t
 
 
 def test_a_bridge_that_a_machine_stands_on_alone_speaks_where_kernels_do() -> None:
-    from virtlab.planner.ports import all_ports, with_port_links
+    from virtlab.planner.queues.ports import all_ports, with_port_links
 
     def queued(platform: str) -> Plan:
         values = with_guest(platform=platform)

@@ -12,8 +12,8 @@ from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
-from virtlab.planner.swap import swapping as planned_swap
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.guests.swap import swapping as planned_swap
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.refusals import refusals as of_simulator
 from virtlab.testbed.build.swap import swap_refusals
 from virtlab.testbed.leader.groups import _v1, _v2, of_pools, pool_above

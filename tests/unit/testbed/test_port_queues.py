@@ -14,7 +14,7 @@ from virtlab.experiment.load import load_text
 from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.plan import Plan, Queue, Trial, Unobserved
 from virtlab.planner import plan_run
-from virtlab.planner.ports import with_port_links
+from virtlab.planner.queues.ports import with_port_links
 from virtlab.simulator import Simulator
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.ports import as_built, port_refusals

@@ -14,8 +14,8 @@ from virtlab.catalogue import PLATFORMS, SERVICES
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Ready, Service
 from virtlab.planner.check import mistakes
-from virtlab.planner.ends import ends_between
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.topology.ends import ends_between
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed import refusals
 from virtlab.testbed.image.entry import beside, entry_point
 from virtlab.testbed.services import store

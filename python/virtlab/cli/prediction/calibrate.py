@@ -66,7 +66,7 @@ def calibrate(
     from virtlab.errors import MachineError
     from virtlab.experiment import load_text
     from virtlab.planner import plan_run
-    from virtlab.planner.default_pushback import default_pushback
+    from virtlab.planner.queues.default_pushback import default_pushback
     from virtlab.prediction.calibration import calibrate as fitted
     from virtlab.prediction.designs import designs
     from virtlab.prediction.rows import usable

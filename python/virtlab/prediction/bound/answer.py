@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan
-from virtlab.planner.moves import moves
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.mobility.moves import moves
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
 from virtlab.prediction.bound.delays import delays, through_s

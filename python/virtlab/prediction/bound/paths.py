@@ -34,10 +34,10 @@ from virtlab.catalogue.qdiscs.drr import QUANTUM_BYTES
 from virtlab.catalogue.qdiscs.htb import BURST_BYTES
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Link, Plan, Queue, Vnic
-from virtlab.planner.ends import RoleEnd, interfaces
-from virtlab.planner.licence import QUEUE_PACKETS, burst_bytes
-from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue, shared_queues
-from virtlab.planner.wiring import Edge, Wiring, guest_box, is_switching
+from virtlab.planner.queues.licence import QUEUE_PACKETS, burst_bytes
+from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue, shared_queues
+from virtlab.planner.topology.ends import RoleEnd, interfaces
+from virtlab.planner.topology.wiring import Edge, Wiring, guest_box, is_switching
 from virtlab.prediction.bound.curves import (
     NS,
     WIRE_EXTRA_BYTES,

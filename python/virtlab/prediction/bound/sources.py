@@ -27,7 +27,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS, Workload
 from virtlab.catalogue.actions import SET
 from virtlab.plan import Plan, Role
-from virtlab.planner.ends import RoleEnd, role_ends, via_vnics
+from virtlab.planner.topology.ends import RoleEnd, role_ends, via_vnics
 from virtlab.prediction.bound.curves import (
     IP_BYTES,
     NS,

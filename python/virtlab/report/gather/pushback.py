@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from virtlab.plan import Plan
-from virtlab.planner.pushback import UPLINK_PACKETS
+from virtlab.planner.queues.pushback import UPLINK_PACKETS
 
 if TYPE_CHECKING:
     import duckdb

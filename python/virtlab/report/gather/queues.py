@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Queue, RealisedObject, Vnic
-from virtlab.planner.moves import vswitch_there
-from virtlab.planner.port_names import port_of, port_there
-from virtlab.planner.ports import guest_ports, ports_elsewhere
-from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
+from virtlab.planner.mobility.moves import vswitch_there
+from virtlab.planner.queues.ports import guest_ports, ports_elsewhere
+from virtlab.planner.queues.pushback import UPLINK_PACKETS, shared_queues
+from virtlab.planner.topology.port_names import port_of, port_there
 from virtlab.report.gather.model import ClassSeen
 from virtlab.report.words import plural
 from virtlab.units import display

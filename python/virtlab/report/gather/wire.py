@@ -15,9 +15,9 @@ from math import isclose
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import STOP, begins
 from virtlab.plan import Action, Plan, Role
-from virtlab.planner.ends import role_ends
-from virtlab.planner.licence import ETHERNET_OCTETS
-from virtlab.planner.wiring import Wiring, guest_box
+from virtlab.planner.queues.licence import ETHERNET_OCTETS
+from virtlab.planner.topology.ends import role_ends
+from virtlab.planner.topology.wiring import Wiring, guest_box
 
 FRAME_OCTETS = 20  # preamble and gap, around header, payload and checksum
 WIRE_MIN_OCTETS = 84

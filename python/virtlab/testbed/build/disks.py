@@ -13,7 +13,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
-from virtlab.planner.disks import is_folder
+from virtlab.planner.guests.disks import is_folder
 
 FOLDER = "/var/tmp"  # noqa: S108 - the guest's own
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
-from virtlab.planner.draws import seeded
-from virtlab.planner.pushback import UPLINK_PACKETS, shared_queues
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.queues.draws import seeded
+from virtlab.planner.queues.pushback import UPLINK_PACKETS, shared_queues
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues import netem_links
 from virtlab.testbed.queues.kernel import PortQueue

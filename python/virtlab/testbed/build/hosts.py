@@ -13,10 +13,10 @@ from __future__ import annotations
 from ipaddress import ip_interface
 
 from virtlab.plan import Action, Plan
-from virtlab.planner.copying import crossing
-from virtlab.planner.moves import COLD, NETWORK, mode_of, moves, source_of
-from virtlab.planner.pushback import sharing
-from virtlab.planner.wiring import host_port
+from virtlab.planner.mobility.copying import crossing
+from virtlab.planner.mobility.moves import COLD, NETWORK, mode_of, moves, source_of
+from virtlab.planner.queues.pushback import sharing
+from virtlab.planner.topology.wiring import host_port
 from virtlab.testbed.kinds.lowered import OWN_LINK, Copied, Lowered, Place
 from virtlab.testbed.queues.pacing import pushback
 from virtlab.testbed.steps.names import host_namespace, interface

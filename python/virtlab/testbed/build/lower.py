@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Plan, Vnic
-from virtlab.planner.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
-from virtlab.planner.port_names import port_of, port_there
-from virtlab.planner.ports import port_at
-from virtlab.planner.pushback import shared_queues, sharing
-from virtlab.planner.wiring import Wiring
+from virtlab.planner.mobility.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
+from virtlab.planner.queues.ports import port_at
+from virtlab.planner.queues.pushback import shared_queues, sharing
+from virtlab.planner.topology.port_names import port_of, port_there
+from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed.build import fabric, hosts
 from virtlab.testbed.build.ports import at_guest_port
 from virtlab.testbed.kinds.findings import USUAL, Machine

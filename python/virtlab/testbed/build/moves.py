@@ -12,8 +12,8 @@ from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.plan import Action, Plan, Refusal, Vnic
-from virtlab.planner.copying import unaddressed
-from virtlab.planner.moves import (
+from virtlab.planner.mobility.copying import unaddressed
+from virtlab.planner.mobility.moves import (
     COLD,
     MIRRORED,
     MODE,
@@ -36,8 +36,8 @@ from virtlab.planner.moves import (
     source_of,
     vswitch_there,
 )
-from virtlab.planner.ports import in_front_of, is_port
-from virtlab.planner.pushback import sharing
+from virtlab.planner.queues.ports import in_front_of, is_port
+from virtlab.planner.queues.pushback import sharing
 from virtlab.testbed.leader.groups import of_pools
 
 XBZRLE, ZLIB, ZSTD = "xbzrle", "zlib", "zstd"

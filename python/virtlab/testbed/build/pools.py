@@ -22,9 +22,9 @@ from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
-from virtlab.planner.clusters import ways
-from virtlab.planner.moves import cpus_of_hosts, destinations, moves, pool_at, pools_of_guests
-from virtlab.planner.weights import weights
+from virtlab.planner.guests.clusters import ways
+from virtlab.planner.guests.weights import weights
+from virtlab.planner.mobility.moves import cpus_of_hosts, destinations, moves, pool_at, pools_of_guests
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Running
 from virtlab.testbed.leader.control import Control

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.htb import HTB
 from virtlab.plan import Plan, Refusal, Vnic
-from virtlab.planner.ports import Wanted, port_mistakes, said_ports, with_port_links
+from virtlab.planner.queues.ports import Wanted, port_mistakes, said_ports, with_port_links
 from virtlab.testbed.build import fabric
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues.kernel import PortQueue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.plan import Plan, Refusal
-from virtlab.planner.swap import swapping
+from virtlab.planner.guests.swap import swapping
 
 MIB = 1 << 20
 

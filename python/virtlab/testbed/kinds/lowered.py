@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from virtlab.planner.wiring import OWN
+from virtlab.planner.topology.wiring import OWN
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Operation, Step
 

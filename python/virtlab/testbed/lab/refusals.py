@@ -12,8 +12,8 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES, WORKLOADS, Platform
 from virtlab.catalogue.workloads import is_budgeted
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Guest, LinkQueues, Plan, Queue, Refusal
-from virtlab.planner.disks import is_folder
-from virtlab.planner.ports import said_ports
+from virtlab.planner.guests.disks import is_folder
+from virtlab.planner.queues.ports import said_ports
 from virtlab.testbed import refusals as testbed
 from virtlab.testbed.build.machine import findings
 from virtlab.testbed.image import find, folder

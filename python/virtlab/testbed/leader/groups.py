@@ -23,7 +23,7 @@ from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan
 from virtlab.planner.check import LIMITS, QUOTA_PERIOD_NS
-from virtlab.planner.weights import WEIGHT, weights
+from virtlab.planner.guests.weights import WEIGHT, weights
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.leader.memory_accounts import CGROUP_ROOT, accounts_for_swap, hierarchies, memory_of
 from virtlab.units import PAGE_BYTES

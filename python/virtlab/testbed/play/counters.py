@@ -17,7 +17,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Mark, Plan
 from virtlab.plan.blocks import END
-from virtlab.planner.pushback import shared_queues
+from virtlab.planner.queues.pushback import shared_queues
 from virtlab.testbed.build.networks import observe
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow

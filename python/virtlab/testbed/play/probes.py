@@ -11,8 +11,8 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
 from virtlab.plan.seeds import stream_seed
-from virtlab.planner.clusters import entries
-from virtlab.planner.ends import RoleEnd, interfaces, next_hop_mac, role_ends, via_macs
+from virtlab.planner.guests.clusters import entries
+from virtlab.planner.topology.ends import RoleEnd, interfaces, next_hop_mac, role_ends, via_macs
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError

@@ -22,7 +22,7 @@ from virtlab.outputs import MOST_BYTES, Samples, UnreadableError, read_output
 from virtlab.outputs.polled import Source
 from virtlab.outputs.times import START
 from virtlab.plan import Plan, Role
-from virtlab.planner.addresses import resolved
+from virtlab.planner.topology.addresses import resolved
 from virtlab.testbed.image.entry import EntryPoint
 from virtlab.testbed.image.rootfs import started_by
 from virtlab.testbed.leader.control import ending

@@ -16,8 +16,8 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS
 from virtlab.metrics import disks, migration
 from virtlab.plan import Plan, Refusal, SeriesRequest
-from virtlab.planner.disks import counted
-from virtlab.planner.moves import moves
+from virtlab.planner.guests.disks import counted
+from virtlab.planner.mobility.moves import moves
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
 from virtlab.testbed.platforms.guests import Guests

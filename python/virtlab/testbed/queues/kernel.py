@@ -19,7 +19,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Queue, QueueClass
-from virtlab.planner.licence import ETHERNET_OCTETS
+from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.testbed.queues.outputs import by_another, lacking
 from virtlab.testbed.queues.pacing import AT_RATE, shaper
 from virtlab.testbed.queues.rules import filters, needs, unsaid

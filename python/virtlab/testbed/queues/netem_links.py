@@ -29,7 +29,7 @@ from virtlab.catalogue.qdiscs.netem import NETEM, line
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.errors import MachineError
 from virtlab.plan import Queue
-from virtlab.planner.licence import ETHERNET_OCTETS
+from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Discipline, Operation, QdiscAdd
 

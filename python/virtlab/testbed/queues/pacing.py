@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.catalogue.qdiscs.htb import HTB, class_options
 from virtlab.plan import Queue, Vnic
-from virtlab.planner.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
-from virtlab.planner.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue
+from virtlab.planner.queues.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
+from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue
 from virtlab.testbed.steps.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
 
 AT_RATE = "1:1"  # the class of HTB that holds a rate

@@ -18,8 +18,8 @@ from virtlab.catalogue.references import SERVICE_ENDS, referred, replaced
 from virtlab.errors import GuestError
 from virtlab.plan import Ready, Service
 from virtlab.plan.seeds import service_seed
-from virtlab.planner.addresses import resolved
-from virtlab.planner.ends import interfaces
+from virtlab.planner.topology.addresses import resolved
+from virtlab.planner.topology.ends import interfaces
 from virtlab.testbed.kinds.platform import Counted
 from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command

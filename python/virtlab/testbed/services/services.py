@@ -14,7 +14,7 @@ from virtlab.agents import Notice
 from virtlab.catalogue import SERVICES
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
-from virtlab.planner.stores import guests_of
+from virtlab.planner.guests.stores import guests_of
 from virtlab.testbed.kinds.platform import Counted, News, Running
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending

@@ -15,10 +15,9 @@ from virtlab.catalogue.services.store import FLUID, MULTICAST, OF_PROCESSORS, ST
 from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
-from virtlab.planner.clusters import towards
-from virtlab.planner.disks import is_folder
-from virtlab.planner.ends import ends_between, interfaces, role_ends
-from virtlab.planner.stores import (
+from virtlab.planner.guests.clusters import towards
+from virtlab.planner.guests.disks import is_folder
+from virtlab.planner.guests.stores import (
     asking,
     calls_of,
     comes_before,
@@ -28,6 +27,7 @@ from virtlab.planner.stores import (
     reached,
     refusals_of_store,
 )
+from virtlab.planner.topology.ends import ends_between, interfaces, role_ends
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from virtlab.plan import Plan
-from virtlab.planner.clusters import entered, towards, ways
-from virtlab.planner.ends import interfaces, role_ends
+from virtlab.planner.guests.clusters import entered, towards, ways
+from virtlab.planner.topology.ends import interfaces, role_ends
 
 FULL_MESH_MEMBERS = 64
 

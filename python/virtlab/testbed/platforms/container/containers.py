@@ -18,7 +18,7 @@ from virtlab.agents import Data, Notice
 from virtlab.agents.conversation import PROTOCOL
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
-from virtlab.planner.weights import weights
+from virtlab.planner.guests.weights import weights
 from virtlab.testbed.build import disks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image.initramfs import applets, find_busybox

@@ -12,7 +12,7 @@ from typing import Any
 
 from virtlab.metrics.disks import disk_of, disks_of
 from virtlab.plan import Guest, Plan, Refusal
-from virtlab.planner.moves import mirrors
+from virtlab.planner.mobility.moves import mirrors
 from virtlab.testbed.build.pools import TOGETHER
 
 FOLDER = "/var/tmp"  # noqa: S108 - for what has no name there

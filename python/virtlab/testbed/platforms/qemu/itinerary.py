@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from virtlab.errors import GuestError
 from virtlab.plan import Action
-from virtlab.planner.moves import tries_again
+from virtlab.planner.mobility.moves import tries_again
 from virtlab.testbed.leader.control import Control
 
 OWN_CHANNELS = 2  # of a machine: its process and its monitor

@@ -24,7 +24,7 @@ from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
-from virtlab.planner.moves import (
+from virtlab.planner.mobility.moves import (
     BANDWIDTH_BYTE_PER_S,
     COLD,
     MIRRORED,

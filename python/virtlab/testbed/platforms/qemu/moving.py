@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action
-from virtlab.planner.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_NS, HOT, POST_COPY, mode_of
+from virtlab.planner.mobility.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_NS, HOT, POST_COPY, mode_of
 from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, LostGuestError, Moved
 from virtlab.testbed.leader.control import Control

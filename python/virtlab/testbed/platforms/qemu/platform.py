@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from virtlab.catalogue.platforms.qemu import QEMU
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
-from virtlab.planner.moves import moves
+from virtlab.planner.mobility.moves import moves
 from virtlab.testbed.image import find, firmware, folder
 from virtlab.testbed.image.disk import look
 from virtlab.testbed.image.initramfs import find_busybox

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from virtlab.lazy import np
 from virtlab.plan import Action
-from virtlab.planner.moves import COLD, mode_of
+from virtlab.planner.mobility.moves import COLD, mode_of
 from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.probes import Side

@@ -15,8 +15,8 @@ from itertools import islice
 
 from virtlab.experiment.world.addresses import mac_of
 from virtlab.plan import Action, Host, Plan, Refusal, Vnic
-from virtlab.planner.moves import COLD, NETWORK, OVER, mode_of, moving, source_of
-from virtlab.planner.wiring import OWN, Wiring
+from virtlab.planner.mobility.moves import COLD, NETWORK, OVER, mode_of, moving, source_of
+from virtlab.planner.topology.wiring import OWN, Wiring
 
 LOOKED_AT = 1 << 17  # addresses of a network, until none is said to be free
 

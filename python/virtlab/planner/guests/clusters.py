@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from virtlab.catalogue import SERVICES, WORKLOADS
 from virtlab.catalogue.sockets import ROUND_ROBIN
 from virtlab.plan import Plan, Role, Service
-from virtlab.planner.ends import RoleEnd, role_ends
+from virtlab.planner.topology.ends import RoleEnd, role_ends
 
 
 @dataclass(frozen=True, slots=True)

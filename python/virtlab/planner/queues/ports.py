@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 from virtlab.catalogue import DEFAULT_VSWITCH, PLATFORMS
 from virtlab.plan import Link, LinkQueues, Plan, Port, Queue, Refusal, Vnic, Vswitch
-from virtlab.planner.moves import destinations, vswitch_there
-from virtlab.planner.port_names import link_ends, passage, port_of, port_there
+from virtlab.planner.mobility.moves import destinations, vswitch_there
+from virtlab.planner.topology.port_names import link_ends, passage, port_of, port_there
 
 BACK_PACKETS = 1000  # of the direction from the guest, where nothing has to wait
 UNPACED_BIT_PER_S = 100_000_000_000

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.plan import Plan
-from virtlab.planner.ports import is_port
+from virtlab.planner.queues.ports import is_port
 
 UPLINK_PACKETS = 1000  # that may wait there: an interface's usual queue length
 BURST_FRAMES = 10  # that go at once after a pause

@@ -7,7 +7,7 @@ the sum over those that want some, however many processors it has of its own.
 from __future__ import annotations
 
 from virtlab.plan import Plan
-from virtlab.planner.moves import pools_of_guests
+from virtlab.planner.mobility.moves import pools_of_guests
 
 WEIGHT = 100  # of a guest that says none beside one that does: the kernel's (cpu.weight)
 

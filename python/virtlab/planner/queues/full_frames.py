@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Refusal
-from virtlab.planner.ports import queues
+from virtlab.planner.queues.ports import queues
 
 HEADER_BYTES = 14  # of Ethernet: what a queue counts beside the IP packet
 

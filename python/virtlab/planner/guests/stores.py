@@ -11,9 +11,9 @@ from virtlab.catalogue.declaration import ServiceOperation
 from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE, TRANSFERS
 from virtlab.catalogue.workloads.objects import largest_bytes
 from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
-from virtlab.planner.clusters import towards
-from virtlab.planner.ends import RoleEnd, role_ends
-from virtlab.planner.moves import over_before
+from virtlab.planner.guests.clusters import towards
+from virtlab.planner.mobility.moves import over_before
+from virtlab.planner.topology.ends import RoleEnd, role_ends
 
 RECORD_BYTES = 512  # of an object on a disk, beside its content (crates/virtlab-store)
 

@@ -9,7 +9,7 @@ from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal, Role
-from virtlab.planner.port_names import link_ends, passage, port_of, port_there
+from virtlab.planner.topology.port_names import link_ends, passage, port_of, port_there
 
 BANDWIDTH_BYTE_PER_S = 128 << 20  # QEMU's defaults, which a Plan means that says neither
 DOWNTIME_LIMIT_NS = 300_000_000

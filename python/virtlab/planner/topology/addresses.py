@@ -7,7 +7,7 @@ from typing import Any
 
 from virtlab.catalogue.references import PORT, of_service
 from virtlab.plan import Plan, Role
-from virtlab.planner.ends import interfaces, role_ends
+from virtlab.planner.topology.ends import interfaces, role_ends
 
 
 def resolved(

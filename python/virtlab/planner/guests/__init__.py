@@ -1,0 +1,1 @@
+"""What guests have and are for each other: disks, swap, shares of processors, clusters, stores."""

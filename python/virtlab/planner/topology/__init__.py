@@ -1,0 +1,1 @@
+"""Who is wired to whom: ports and boxes, ends of roles, addresses and routes."""

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-ASKED = "VIRTLAB_TEST_VARIANTS"
+ASKED = ("VIRTLAB_TEST_VARIANTS", "VIRTLAB_TEST_KILLS")  # kills on demand are those of every kind
 # By file: the test, with its parameters where only these are left out, and the one that runs in its place.
 VARIANTS: dict[str, dict[str, str]] = {
     "attacks/test_files_of_strangers.py": {
@@ -117,9 +117,10 @@ VARIANTS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-def stands_for(file: str, name: str) -> str | None:
+def stands_for(file: str, test: str) -> str | None:
     """What runs in place of a test of a file below `tests`; None where it runs itself."""
-    return None if os.environ.get(ASKED) else VARIANTS.get(file, {}).get(name)
+    asked = any(os.environ.get(name) for name in ASKED)
+    return None if asked else VARIANTS.get(file, {}).get(test)
 
 
 def mark(item: pytest.Item, file: str) -> None:

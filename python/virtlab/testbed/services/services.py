@@ -148,10 +148,8 @@ class Services(Running):
             if process.guest in away:
                 continue  # it is ended once it can be
             # Where it is a process beneath it that the kernel ended, nothing else would tell.
-            if not process.down and process.ended is None and process.starves:
-                process.end()
-            if process.output.flooded and not process.down:
-                process.down = True
+            runs = not process.down and process.ended is None
+            if runs and (process.output.flooded or process.starves):
                 process.end()
 
     def _begin(self, name: str, guest: str) -> None:

@@ -27,6 +27,7 @@ from virtlab.analysis.runs import values_of_run
 from virtlab.analysis.values import RunValue
 from virtlab.errors import VirtlabError
 from virtlab.folders import Folder, read_bounded
+from virtlab.metrics import METRICS
 from virtlab.results.record import RunRecord
 
 FILE_NAME = "values.json"
@@ -45,8 +46,11 @@ def values_of(record: RunRecord) -> list[RunValue]:
     rows = _read(record, basis)
     if rows is not None:
         about = (record.name, record.point, dict(record.levels), record.repetition, record.link_realisation)
-        declared = declared_by(record)
         kept = [RunValue(*about, *row) for row in rows]
+        # A file's own metrics are never called as one of virtlab's, so the Plan need not be read for those.
+        if all(one.metric in METRICS for one in kept):
+            return kept
+        declared = declared_by(record)
         return [
             replace(one, declared=declared[one.role].get(one.metric)) if one.role in declared else one
             for one in kept

@@ -160,8 +160,8 @@ class Machine:
         ]  # fmt: skip
         if self.accelerator == "tcg":
             # Its clock jumps between processors, and on a busy host the test of its timer's interrupt fails: that
-            # panics.
-            words += ["tsc=unstable", "no_timer_check"]
+            # panics. Changing instructions for a single processor, and tests of ciphers, take a quarter of its boot.
+            words += ["tsc=unstable", "no_timer_check", "noreplace-smp", "cryptomgr.notests"]
         return " ".join(words)
 
 

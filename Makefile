@@ -16,15 +16,15 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent soon lint unit xen faults kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 demo:  ## build what runs, then `virtlab demo --real`: simulated and real packets, verdicts, the report's path
 	@$(PYTHON) tools/check_tools.py --install --needed
-	@# as shipped where it was built so; else as is built soonest
-	@$(MAKE) --no-print-directory -j3 $(if $(wildcard $(VENV)/.native),agent native,soon)
+	@# at once: each ends with a crate that one processor compiles alone
+	@$(MAKE) --no-print-directory -j2 agent native
 	@# a refuted (1) or undecided (4) claim is an answer of the experiment, not a failure of the demonstration
 	$(BIN)/virtlab demo --real || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
@@ -37,7 +37,12 @@ quick: $(VENV)/.installed native  ## before every commit: ruff, import rules, al
 
 test: setup rust-test unit  ## set up and run all tests
 
-setup: check-tools $(VENV)/.installed agent native  ## environment, agent, extension module
+setup: check-tools  ## environment, agent, extension module
+	@$(MAKE) --no-print-directory -j2 agent environment
+
+environment: $(VENV)/.installed
+	@# maturin calls pip, which is replaced before
+	@$(MAKE) --no-print-directory native
 
 platforms: setup $(VENV)/junit-10.xsd  ## what virtual machines, containers and switches are made with: packages, and images to boot
 	@$(PYTHON) tools/check_tools.py --install --platforms
@@ -82,25 +87,8 @@ $(AGENT): $(PY_SOURCES)
 
 native: $(VENV)/.native
 
-MATURIN = VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --locked >$(VENV)/maturin.log
 $(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.needed
-	$(MATURIN) --profile shipped
-	touch $@
-
-# Both for a demonstration, in half the time: the agent is larger, the simulator slower. Whatever else is made builds them
-# as shipped, and so finds this agent older than its sources.
-soon: $(VENV)/.agent-soon $(VENV)/.native-soon
-
-$(VENV)/.agent-soon: $(PY_SOURCES)
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile soon -q --target $(TRIPLE) -p virtlab-agent
-	mkdir -p $(dir $(AGENT)) $(VENV)
-	strip -o $(AGENT).new target/$(TRIPLE)/soon/virtlab-agent
-	touch -d 1980-01-01 $(AGENT).new
-	mv $(AGENT).new $(AGENT)
-	touch $@
-
-$(VENV)/.native-soon: $(PY_SOURCES) pyproject.toml $(VENV)/.needed
-	$(MATURIN) --profile soon
+	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --profile shipped --locked >$(VENV)/maturin.log
 	touch $@
 
 rust-test:

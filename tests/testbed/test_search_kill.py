@@ -24,7 +24,7 @@ from test_resume_kill import descendants, held, namespaces, reaper, soon
 
 from virtlab.results import Dataset
 
-REPETITIONS = {"simulator": 2 * FEWER, "testbed": FEWER // 4}
+REPETITIONS = {"simulator": 2 * FEWER, "testbed": 2}
 GOAL = "loss: 0 %, initial_trial: 100 ms, trial: 300 ms, duration_sum: 2 s, width: 3 %"
 PROFILE = """
 schema = "virtlab.profile/1"

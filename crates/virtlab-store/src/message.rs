@@ -159,6 +159,29 @@ impl Message {
                 _ => 0,
             }
     }
+
+    /// The attempt that it is part of; `None` of what storage nodes say of their own accord.
+    #[must_use]
+    pub fn attempt(&self) -> Option<Attempt> {
+        match self {
+            Self::Find { attempt, .. }
+            | Self::Found(attempt, _)
+            | Self::Lead(attempt, ..)
+            | Self::Led(attempt, ..)
+            | Self::Fetch(attempt, ..)
+            | Self::Content(attempt, ..)
+            | Self::Put { attempt, .. }
+            | Self::Kept { attempt, .. }
+            | Self::Refused(attempt, _) => Some(*attempt),
+            _ => None,
+        }
+    }
+
+    /// Whether it seeks holders of a key, or answers that.
+    #[must_use]
+    pub fn seeks(&self) -> bool {
+        matches!(self, Self::Find { .. } | Self::Found(..))
+    }
 }
 
 /// For whom a message is.

@@ -1,6 +1,6 @@
 //! Whether a thread that others wait for stood still, by itself: the switch's while it forwards, a disk's while it serves.
-//! It runs at least every 10 ms, whatever comes. The switch, when nothing came for 200 ms, sleeps until something does: how
-//! long the first frame then waited tells whether it stood still, and the kernel interrupts the sleep of what was stopped.
+//! A disk's looks every 10 ms, whatever comes. The switch's does while frames come; when none came for 200 ms it sleeps until
+//! one does, and how long that frame waited tells whether it stood still. That it was stopped meanwhile, its leader hears.
 //!
 //! The lateness of frames shows a standstill to those frames only that came meanwhile, and the share of late ones nothing of
 //! it in a long run. A thread beside the switch would not do: it shares the CPU that the switch is pinned to.
@@ -11,8 +11,6 @@ use virtlab_wire::Nanos;
 const STALL: Nanos = Nanos(20_000_000);
 const PERIOD: Nanos = Nanos(10_000_000);
 const QUIET: Nanos = Nanos(200_000_000);
-/// What ended a sleep without looks waited for so long: one that was stopped sleeps on until it may run.
-const WAITED: Nanos = Nanos(10_000_000);
 
 /// How often, and for how long at most.
 #[derive(Clone, Copy, Debug)]
@@ -35,35 +33,26 @@ impl Standstills {
 
     /// The thread runs at `now`.
     pub fn runs(&mut self, now: Nanos) {
-        self.note(now.since(self.last), STALL);
-        self.last = now;
+        self.runs_since(self.last, now);
     }
 
     /// The thread runs at `now`; the first of what came since it ran came at `first`.
     pub fn runs_with(&mut self, now: Nanos, first: Option<Nanos>) {
-        if self.looks {
-            self.runs(now);
-        } else {
-            self.note(first.map_or(Nanos::ZERO, |first| now.since(first)), WAITED);
-            self.last = now;
-        }
+        let since = if self.looks { self.last } else { first.unwrap_or(now) };
+        self.runs_since(since, now);
+        self.looks = true;
         if first.is_some() {
             self.came = now;
         }
     }
 
-    /// A signal ended the sleep: where there were no looks, nothing else tells of a stop, nor how long it was.
-    pub fn interrupted(&mut self) {
-        if !self.looks {
-            self.note(STALL, STALL);
-        }
-    }
-
-    fn note(&mut self, away: Nanos, limit: Nanos) {
-        if away >= limit {
+    fn runs_since(&mut self, since: Nanos, now: Nanos) {
+        let away = now.since(since);
+        if away >= STALL {
             self.count += 1;
             self.longest = self.longest.max(away);
         }
+        self.last = now;
     }
 
     /// Those so far have been reported.
@@ -77,7 +66,7 @@ impl Standstills {
         self.last + PERIOD
     }
 
-    /// As [`Self::next_look`]; `None` where nothing came for long and nothing `waits` to leave.
+    /// As [`Self::next_look`], of a sleep that begins now; `None` where nothing came for long and nothing `waits` to leave.
     pub fn next_look_while(&mut self, waits: bool) -> Option<Nanos> {
         self.looks = waits || self.last.since(self.came) < QUIET;
         self.looks.then(|| self.next_look())
@@ -99,30 +88,25 @@ mod tests {
     }
 
     #[test]
-    fn without_looks_a_stop_is_told_by_what_waited_or_by_the_interrupted_sleep() {
-        let mut standstills = Standstills::from(Nanos(0));
-        standstills.runs_with(Nanos(199_000_000), Some(Nanos(1_000_000)));
-        assert_eq!((standstills.count, standstills.longest), (1, Nanos(199_000_000)));
-        standstills.interrupted();
-        assert_eq!(standstills.count, 1, "the next look tells");
-        assert_eq!(standstills.next_look_while(false), Some(Nanos(209_000_000)));
-        for at in (209..=399).step_by(10) {
-            standstills.runs_with(Nanos(at * 1_000_000), None);
+    fn after_200_ms_without_a_frame_it_sleeps_and_the_next_frame_tells_whether_it_stood_still() {
+        let ms = |at: u64| Nanos(at * 1_000_000);
+        let mut standstills = Standstills::from(ms(1000));
+        assert_eq!(standstills.next_look_while(true), Some(ms(1010)), "frames are inside");
+        assert_eq!(standstills.next_look_while(false), None);
+        standstills.runs_with(ms(5000), Some(ms(4981)));
+        assert_eq!(standstills.count, 0, "it slept for seconds, and the frame waited for 19 ms");
+        standstills.runs_with(ms(5019), Some(ms(5000)));
+        assert_eq!(standstills.count, 0);
+        standstills.runs_with(ms(5040), None);
+        assert_eq!((standstills.count, standstills.longest), (1, ms(21)), "without a sleep between");
+        for at in (5050..=5210).step_by(10) {
+            assert_eq!(standstills.next_look_while(false), Some(ms(at)));
+            standstills.runs_with(ms(at), None);
         }
-        assert_eq!(standstills.next_look_while(true), Some(Nanos(409_000_000)));
+        standstills.runs_with(ms(5219), None);
         assert_eq!(standstills.next_look_while(false), None);
-        standstills.runs_with(Nanos(5_000_000_000), Some(Nanos(4_990_000_001)));
-        assert_eq!(standstills.count, 1, "a sleep of seconds is not a standstill");
-        assert_eq!(standstills.next_look_while(false), Some(Nanos(5_010_000_000)), "there may be more");
-        standstills.runs_with(Nanos(5_010_000_000), None);
-        standstills.runs_with(Nanos(5_025_000_000), None);
-        standstills.runs_with(Nanos(5_044_000_000), None);
-        standstills.runs_with(Nanos(5_200_000_000), None);
-        assert_eq!((standstills.count, standstills.longest), (2, Nanos(199_000_000)));
-        assert_eq!(standstills.next_look_while(false), None);
-        standstills.interrupted();
-        assert_eq!(standstills.count, 3);
-        standstills.runs_with(Nanos(6_000_000_000), Some(Nanos(5_700_000_000)));
-        assert_eq!((standstills.count, standstills.longest), (4, Nanos(300_000_000)));
+        standstills.runs_with(ms(6000), Some(ms(5700)));
+        assert_eq!((standstills.count, standstills.longest), (2, ms(300)));
+        assert_eq!(standstills.next_look_while(false), Some(ms(6010)), "more may come");
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests import variants
+from tests import required, variants
 
 FOLDER = Path(variants.__file__).parent
 
@@ -15,9 +15,12 @@ def test_a_variant_and_what_stands_for_it_are_tests_of_one_file(file: str) -> No
     source = (FOLDER / file).read_text(encoding="utf-8")
     for test, instead in variants.VARIANTS[file].items():
         assert f"def {test.partition('[')[0]}(" in source
-        if not instead.startswith("make "):
-            assert f"def {instead.partition('[')[0]}(" in source
-            assert instead not in variants.VARIANTS[file], "what stands for another runs itself"
+        assert f"def {instead.partition('[')[0]}(" in source
+        assert instead not in variants.VARIANTS[file], "what stands for another runs itself"
+
+
+def test_a_variant_may_be_skipped_where_everything_is_required() -> None:
+    assert any(word in variants.REASON for word in required.EXCUSED)
 
 
 def test_a_variant_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from virtlab.testbed.image import elf
-from virtlab.testbed.image.bzimage import unpacked_kernel
+from virtlab.testbed.image.bzimage import has_pvh_entry, unpacked_kernel
 
 
 def test_a_packed_kernel_is_unpacked_once_and_another_is_left_as_it_is() -> None:
@@ -29,3 +29,11 @@ def test_a_packed_kernel_is_unpacked_once_and_another_is_left_as_it_is() -> None
     assert unpacked_kernel(other) == other
     broken = image.replace(packed[40:80], bytes(40))
     assert unpacked_kernel(broken) == broken
+    assert unpacked_kernel(image[: len(image) // 2]) == image[: len(image) // 2], "cut off"
+    assert unpacked_kernel(image[:0x210]) == image[:0x210]
+
+
+def test_a_kernel_names_its_entry_for_qemu_in_a_note() -> None:
+    notes = [struct.pack("<III4sQ", 4, 8, kind, b"Xen", 0x100_0000) for kind in (17, 18, 19)]
+    assert has_pvh_entry(b"before" + notes[0] + notes[1] + notes[2])
+    assert not has_pvh_entry(b"before" + notes[0] + notes[2])

@@ -123,9 +123,6 @@ impl Switch {
                         {
                             self.budget.note(overshoot);
                         }
-                        if self.sleeper.interrupted {
-                            self.standstills.interrupted();
-                        }
                         asked
                     }
                 }

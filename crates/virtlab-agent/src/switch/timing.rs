@@ -39,8 +39,6 @@ pub struct Sleeper {
     armed: Option<Nanos>,
     /// Sleeps so far.
     pub sleeps: u64,
-    /// Whether a signal ended the last sleep, as SIGCONT does after a stop.
-    pub interrupted: bool,
 }
 
 impl Sleeper {
@@ -55,7 +53,7 @@ impl Sleeper {
             TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         use std::os::fd::AsFd;
         epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER_TOKEN))?;
-        Ok(Self { epoll, timer, armed: None, sleeps: 0, interrupted: false })
+        Ok(Self { epoll, timer, armed: None, sleeps: 0 })
     }
 
     /// Also wakes when `fd` can be read; `token` names it.
@@ -104,7 +102,6 @@ impl Sleeper {
 
     fn wait(&mut self, timeout: EpollTimeout, token: u64) -> anyhow::Result<bool> {
         let mut events = [EpollEvent::empty(); 16];
-        self.interrupted = false;
         match self.epoll.wait(&mut events, timeout) {
             Ok(count) => {
                 let events = &events[..count];
@@ -113,10 +110,7 @@ impl Sleeper {
                 }
                 Ok(events.iter().any(|event| event.data() == token))
             }
-            Err(Errno::EINTR) => {
-                self.interrupted = true;
-                Ok(false)
-            }
+            Err(Errno::EINTR) => Ok(false),
             Err(error) => Err(error).context("cannot wait"),
         }
     }

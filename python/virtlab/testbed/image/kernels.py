@@ -22,7 +22,7 @@ from pathlib import Path
 
 from virtlab.errors import MachineError
 from virtlab.testbed.image import modules
-from virtlab.testbed.image.bzimage import unpacked_kernel
+from virtlab.testbed.image.bzimage import has_pvh_entry, unpacked_kernel
 from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
 FLAVOURS = {"cloud": "linux-image-cloud-amd64", "generic": "linux-image-amd64"}
@@ -195,7 +195,7 @@ def _keep(unpacked: Path, package: Path, kept: Path, wanted: Sequence[str]) -> N
     (kept / "modules").mkdir(parents=True)
     shutil.copyfile(images[-1], kept / "vmlinuz")
     image = images[-1].read_bytes()
-    if (program := unpacked_kernel(image)) is not image:
+    if (program := unpacked_kernel(image)) is not image and has_pvh_entry(program):
         (kept / "vmlinux").write_bytes(program)
     for name, content in chosen.items():
         (kept / "modules" / f"{name}.ko").write_bytes(content)

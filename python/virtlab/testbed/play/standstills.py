@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from virtlab.agents import Notice
 from virtlab.testbed.kinds.reach import OURS
-from virtlab.testbed.leader.channels import COMMANDS, PROBES, place_of
+from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
@@ -41,7 +41,7 @@ class Standstills:
             self._judge(channel, now_ns - since_ns)
 
     def _judge(self, channel: int, for_ns: int) -> None:
-        """Probes and the soft switch see it for themselves; a command of a guest may be stopped."""
+        """Probes see it for themselves; a command of a guest may be stopped."""
         whose = self.site.carrier(channel) or self._whose_process(channel)
         if whose is None or for_ns < STALL_NS:
             return
@@ -49,6 +49,8 @@ class Standstills:
 
     def _whose_process(self, channel: int) -> str | None:
         """Who stands still with what runs on a channel; None: a probe or a command, or nothing of the world."""
+        if channel == SWITCH:  # which sees for itself only what kept frames waiting
+            return "soft switch"
         place = place_of(channel)
         if place is None or place[0] in {PROBES, COMMANDS}:
             return None

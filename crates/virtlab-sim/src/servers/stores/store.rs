@@ -401,23 +401,13 @@ impl Store {
         counters
     }
 
-    /// For whose operation a message is, and whether it seeks holders.
+    /// Counts a message for the client of its operation.
     fn count(&mut self, message: &Message) {
-        let (attempt, seeks) = match message {
-            Message::Find { attempt, .. } | Message::Found(attempt, _) => (attempt, true),
-            Message::Lead(attempt, ..)
-            | Message::Led(attempt, ..)
-            | Message::Fetch(attempt, ..)
-            | Message::Content(attempt, ..)
-            | Message::Put { attempt, .. }
-            | Message::Kept { attempt, .. }
-            | Message::Refused(attempt, _) => (attempt, false),
-            _ => return,
-        };
+        let Some(attempt) = message.attempt() else { return };
         let bytes = message.bytes();
         if let Some(client) = self.peers.get_mut(attempt.client.0 as usize) {
             client.said.all.add(bytes);
-            if seeks {
+            if message.seeks() {
                 client.said.lookup.add(bytes);
             }
         }

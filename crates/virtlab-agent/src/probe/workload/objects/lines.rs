@@ -446,23 +446,13 @@ impl Lines {
         self.lines.len() < LINES_MOST
     }
 
-    /// For whose operation a message is, and whether it seeks holders.
+    /// Counts a message for the client of its operation.
     fn count(&mut self, message: &Message) {
-        let (attempt, seeks) = match message {
-            Message::Find { attempt, .. } | Message::Found(attempt, _) => (attempt, true),
-            Message::Lead(attempt, ..)
-            | Message::Led(attempt, ..)
-            | Message::Fetch(attempt, ..)
-            | Message::Content(attempt, ..)
-            | Message::Put { attempt, .. }
-            | Message::Kept { attempt, .. }
-            | Message::Refused(attempt, _) => (attempt, false),
-            _ => return,
-        };
+        let Some(attempt) = message.attempt() else { return };
         let bytes = message.bytes();
         let [messages, all, lookups, lookup_bytes] = self.said.entry(attempt.client).or_default();
         (*messages, *all) = (*messages + 1, *all + bytes);
-        if seeks {
+        if message.seeks() {
             (*lookups, *lookup_bytes) = (*lookups + 1, *lookup_bytes + bytes);
         }
     }

@@ -1,5 +1,6 @@
 //! Names the build of the agent: its version, and a hash of all sources that it is made of, so that a run's record tells
-//! which agent measured. FNV-1a, 64 bit: it tells builds apart, and protects nothing. And packs its relocations.
+//! which agent measured. FNV-1a, 64 bit: it tells builds apart, and protects nothing. And has a static agent linked small:
+//! with packed relocations, and without tables for unwinding.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,10 @@ const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
 fn main() {
-    pack_relocations();
+    if is_static() {
+        pack_relocations();
+        leave_out_tables();
+    }
     // Asked when it runs: a build folder may be shared by several copies of the sources.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
     let root = Path::new(&own).join("../..");
@@ -39,18 +43,34 @@ fn main() {
     println!("cargo::rustc-env=VIRTLAB_BUILD={}+{hash:016x}", env!("CARGO_PKG_VERSION"));
 }
 
+/// Of what cargo compiles for: `CARGO_CFG_TARGET_` and this name.
+fn of_target(name: &str) -> String {
+    std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default()
+}
+
+fn is_static() -> bool {
+    of_target("ENV") == "gnu" && of_target("FEATURE").split(',').any(|feature| feature == "crt-static")
+}
+
 /// A static agent that can be loaded anywhere relocates itself by a table; packed, it takes hardly a byte per pointer
 /// instead of 24. What is linked in reads such a table from glibc 2.36 on.
 fn pack_relocations() {
-    let of = |name: &str| std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
-    if of("ENV") != "gnu" || !of("FEATURE").split(',').any(|feature| feature == "crt-static") {
-        return;
-    }
     let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
     let version = said.ok().and_then(|said| String::from_utf8(said.stdout).ok()).unwrap_or_default();
     let number = version.trim().strip_prefix("glibc 2.").and_then(|number| number.parse::<u32>().ok());
     if number >= Some(36) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+}
+
+/// An agent that ends at a panic never unwinds, and none of its crates asks for tables for that. The standard library
+/// brings them along all the same, a tenth of the whole. GNU ld and lld alike take a script that adds to their own.
+fn leave_out_tables() {
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if flags.split('\x1f').any(|flag| flag.ends_with("force-unwind-tables=no")) {
+        let own = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
+        println!("cargo::rerun-if-changed={own}/without_tables.ld");
+        println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr,-T,{own}/without_tables.ld");
     }
 }
 

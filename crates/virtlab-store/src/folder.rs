@@ -34,8 +34,10 @@ pub enum Found {
     Missing = 2,
     /// Other content than that which was written last.
     Wrong = 3,
-    /// It was not begun: when it was due, others had each object.
+    /// It was not begun: when it was due, others had each object, or no thread was free until the end.
     Skipped = 4,
+    /// What keeps the objects gave an error.
+    Failed = 5,
 }
 
 /// An object that something is done with.
@@ -112,6 +114,14 @@ impl Folder {
         self.there.iter().map(|object| &self.objects[*object])
     }
 
+    /// A read of each object that is there, while nothing else is done with any.
+    pub fn reads(&self) -> impl Iterator<Item = Pick> + '_ {
+        self.there.iter().map(|&object| {
+            let Entry { key, content, bytes, .. } = self.objects[object];
+            Pick { deed: Deed::Read, key, task: Task::Read, object, content, bytes }
+        })
+    }
+
     /// Objects in doubt.
     #[must_use]
     pub fn in_doubt(&self) -> u64 {
@@ -169,6 +179,12 @@ impl Folder {
             (Deed::Stat, Outcome::Done { content, .. }) if content != pick.content => Found::Wrong,
             (_, Outcome::Done { .. }) => Found::Done,
         };
+        self.close(pick, found);
+        found
+    }
+
+    /// A deed has ended, and what came of it is known: of a driver that compares content itself.
+    pub fn close(&mut self, pick: &Pick, found: Found) {
         let object = pick.object;
         let own = &mut self.objects[object];
         match pick.deed {
@@ -184,7 +200,6 @@ impl Folder {
                 }
             }
         }
-        found
     }
 
     fn appear(&mut self, object: usize) {

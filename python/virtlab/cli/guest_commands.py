@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.workloads.files import FILES, is_on_disk
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import shlex
 
@@ -23,7 +24,7 @@ SHARES = "sees this machine's files: needs --allow-exec"
 
 
 class Executed(NamedTuple):
-    """One command of a file: of an action of its timeline, of a service, or a role's program."""
+    """One command of a file: of an action of its timeline, of a service, or a role's program; or a role's files."""
 
     section: Literal["timeline", "services", "roles"]
     name: str
@@ -32,6 +33,7 @@ class Executed(NamedTuple):
     argv: tuple[str, ...]
     image: str | None = None  # that says this command
     polls: tuple[str, ...] = ()  # files and pages that are read beside it, with its rights
+    directory: str | None = None  # of a role that makes files, instead of a command
 
     @property
     def shares_files(self) -> bool:
@@ -42,6 +44,8 @@ class Executed(NamedTuple):
 
     def text(self) -> str:
         """The command with its guest and platform."""
+        if self.directory is not None:
+            return f"{self.platform} {self.guest}: makes and removes files in a folder of {_quoted(self.directory)}"
         words = " ".join(_quoted(word) for word in self.argv)
         if self.image is not None:
             words = f"{words} (of image {self.image})" if words else f"what image {self.image} starts"
@@ -56,7 +60,21 @@ class Executed(NamedTuple):
             whose: self.name, "guest": self.guest, "platform": self.platform, "argv": list(self.argv),
             "shares_files": self.shares_files, **({"image": self.image} if self.image is not None else {}),
             **({"polls": list(self.polls)} if self.polls else {}),
+            **({"directory": self.directory} if self.directory is not None else {}),
         }  # fmt: skip
+
+
+def has_own_files(platform: str, directory: str, *, has_disk: bool) -> bool:
+    """Whether what a guest makes in a directory is its own: not the machine's, and gone with the guest.
+
+    >>> has_own_files("namespace", "/var/tmp", has_disk=True), has_own_files("namespace", "/var/tmp", has_disk=False)
+    (True, False)
+    >>> has_own_files("namespace", "/mnt", has_disk=True), has_own_files("qemu", "/mnt", has_disk=False)
+    (False, True)
+    """
+    from virtlab.catalogue import PLATFORMS
+
+    return not PLATFORMS[platform].shares_files or (has_disk and is_on_disk(directory))
 
 
 def _quoted(word: str) -> str:
@@ -100,6 +118,13 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 argv = tuple(action.fields["argv"])
                 found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None
         for role in study.roles.values():
+            if role.active and role.declaration is FILES:
+                station = study.wiring.stations[role.source]
+                directory = str(role.parameters["directory"])
+                if not has_own_files(station.platform, directory, has_disk=station.spec.disk is not None):
+                    found[
+                        Executed("roles", role.name, role.source, station.platform, (), directory=directory)
+                    ] = None
             if role.active and role.declaration.command:
                 from virtlab.outputs.polled import sources_of  # only roles of programs have such
 

@@ -1,4 +1,4 @@
-"""Metrics of clients of a distributed store: what its operations take, what came of them, and what is left in the end.
+"""Metrics of clients of a distributed store, and of files: what operations take, what came of them, what is left in the end.
 
 Only an operation that the store answered, and whose content is that which was written last, is done. All else is
 counted by what went wrong, and enters no time and no rate.
@@ -14,7 +14,7 @@ _PER_OPERATION = ("mean", "total")
 _COUNTED = "counted by the store over the role's whole time"
 _SINCE = "the store's nodes, from the call of fail_node or wipe_node"
 _ONCE = ("total",)
-_AUDITED = "nodes compared with what clients know, when the run ends"
+_AUDITED = "nodes, or files, compared with what clients know, when the run ends"
 
 STORES = by_key(
     Metric(
@@ -37,7 +37,8 @@ STORES = by_key(
         "the client's time-out", _SHARE, "role", "operations without an answer",
     ),
     Metric(
-        "missing_operations", "ratio", "lower", "Operations on an object that is there, and that the store did not find.",
+        "missing_operations", "ratio", "lower",
+        "Operations on an object that is there, and that the store, or the file system, did not find.",
         "the answer against what was written", _SHARE, "role", "objects not found",
     ),
     Metric(
@@ -47,8 +48,13 @@ STORES = by_key(
     ),
     Metric(
         "skipped_operations", "ratio", "lower",
-        "Operations that were due at a rate and not begun, since other operations had each object.",
+        "Operations that were due at a rate and not begun, since other operations had each object, or, of files, since no "
+        "thread was free until the end.",
         "the client's choice of an object", _SHARE, "role", "operations without an object",
+    ),
+    Metric(
+        "failed_operations", "ratio", "lower", "Operations on files that ended with an error of the file system.",
+        "the system call's error", _SHARE, "role", "failed operations",
     ),
     Metric(
         "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",
@@ -89,16 +95,18 @@ STORES = by_key(
         "missing copies",
     ),
     Metric(
-        "lost_objects", "ratio", "lower", "Objects whose write was answered, and of which no node has a copy.", _AUDITED,
-        _SHARE, "role", "lost objects",
+        "lost_objects", "ratio", "lower",
+        "Objects whose write was answered, and of which no node has a copy; files that were written, and cannot be read.",
+        _AUDITED, _SHARE, "role", "lost objects",
     ),
     Metric(
-        "stale_objects", "ratio", "lower", "Objects of which nodes have copies, and none of what was written last.",
+        "stale_objects", "ratio", "lower",
+        "Objects of which nodes have copies, and none of what was written last; files with other content than that.",
         _AUDITED, _SHARE, "role", "stale objects",
     ),
     Metric(
         "doubtful_objects", "count", "lower",
-        "Objects whose last write or deletion was not answered, or answered with 'missing'. They are left alone, and not "
+        "Objects whose last write or deletion was not answered, or answered with 'missing' or an error. They are left alone, and not "
         "looked for in the end.",
         "counted by the clients", ("count",), "role", "objects in doubt",
     ),

@@ -4,6 +4,7 @@
 
 pub mod burst_load;
 pub mod dirty;
+pub mod files;
 pub mod http_get;
 pub mod objects;
 pub mod psping;
@@ -17,6 +18,7 @@ pub mod udp_stream;
 
 pub use burst_load::BurstLoad;
 pub use dirty::Dirty;
+pub use files::Files;
 pub use http_get::HttpGet;
 pub use objects::Objects;
 pub use psping::{Psping, PspingError, Test};

@@ -38,11 +38,44 @@ pub struct Objects {
     pub folder: Option<String>,
 }
 
+/// What roles of operations say alike, whatever keeps the objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Asks<'a> {
+    /// Of several sizes, with shares of any sum.
+    pub sizes: &'a [(u64, f64)],
+    /// The only one, where there are not several.
+    pub object_bytes: u64,
+    /// For which operations begin.
+    pub duration_ns: Option<u64>,
+    /// Operations after which it ends.
+    pub count: Option<u64>,
+    /// That play it.
+    pub threads: u32,
+    /// Operations that are due; absent: each thread asks in turns.
+    pub rate_per_s: Option<u64>,
+    /// Of a rate.
+    pub arrivals: Arrivals,
+}
+
 impl Role for Objects {
     const NAME: &str = NAME;
 }
 
 impl Objects {
+    /// What it says as other roles of operations do.
+    #[must_use]
+    pub fn asks(&self) -> Asks<'_> {
+        Asks {
+            sizes: &self.object_sizes,
+            object_bytes: self.object_bytes,
+            duration_ns: self.duration_ns,
+            count: self.count,
+            threads: self.threads,
+            rate_per_s: self.rate_per_s,
+            arrivals: self.arrivals,
+        }
+    }
+
     /// # Errors
     /// The first parameter that no end could play.
     pub fn check(&self) -> Result<(), OutOfRange> {
@@ -63,9 +96,9 @@ pub struct Sizes {
 impl Sizes {
     /// Of a role.
     #[must_use]
-    pub fn new(own: &Objects, seed: u64) -> Self {
+    pub fn new(sizes: &[(u64, f64)], seed: u64) -> Self {
         let mut sum = 0.0;
-        let summed = own.object_sizes.iter().map(|(bytes, share)| {
+        let summed = sizes.iter().map(|(bytes, share)| {
             sum += share;
             (sum, *bytes)
         });

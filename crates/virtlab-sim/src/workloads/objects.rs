@@ -84,7 +84,7 @@ impl Objects {
             role: index,
             client,
             folder,
-            sizes: Sizes::new(&own, seed),
+            sizes: Sizes::new(&own.object_sizes, seed),
             draws: Stream::new(seed, "operations"),
             schedule: Schedule::PerSecond { rate_pps }.with(own.arrivals, seed),
             own,

@@ -6,7 +6,7 @@ What the store said to find nodes, and what it holds in the end, are of the role
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtlab.analysis.context import RoleContext
@@ -15,6 +15,7 @@ from virtlab.analysis.workloads import health
 from virtlab.catalogue.workloads.objects import CARRYING, ENDINGS, OPERATIONS, parts
 from virtlab.lazy import NDArray, np
 
+FAILURES = ("timed_out", "missing", "wrong", "skipped")  # of the endings of `operation/1`
 NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
 NO_OBJECT = "no object that can be looked for is there in the end"
@@ -31,20 +32,25 @@ PER_OPERATION = {
 
 def values(context: RoleContext) -> None:
     """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
+    by_operation(context, FAILURES)
+    _counted(context)
+
+
+def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
+    """Of all operations, and of each kind of several by itself as ROLE.OPERATION, with the endings that count as failures."""
     out, role = context.out, context.name
     rows = context.samples("operation/1", "intended_ns")
-    of_rows(out, rows)
+    of_rows(out, rows, failures)
     try:
         for name in parts(context.role.parameters):
             out.role = f"{role}.{name}"
             mine = rows["operation"] == OPERATIONS.index(name)
-            of_rows(out, {key: column[mine] for key, column in rows.items()})
+            of_rows(out, {key: column[mine] for key, column in rows.items()}, failures)
     finally:
         out.role = role
-    _counted(context)
 
 
-def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]]) -> None:
+def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]], failures: Sequence[str]) -> None:
     """What the rows of operations alone say."""
     due, ended, count = rows["intended_ns"], rows["outcome"], int(rows["outcome"].size)
     done = ended == ENDINGS.index("done")
@@ -60,10 +66,11 @@ def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]]) -> None:
     moved = float(rows["object_bytes"][done][carried].sum())
     carrying = moved / took_ns * 1e9 if took_ns > 0 else None
     out.add("content_rate", "mean", carrying, int(carried.sum()), NONE_DONE if count else NONE_DUE)
-    for ending in ENDINGS[1:]:
+    for ending in failures:
         number = int((ended == ENDINGS.index(ending)).sum())
         _share(out, f"{ending}_operations", number, count)
-    _share(out, "operation_retries", int(rows["retries"].sum()), count)
+    if "timed_out" in failures:
+        _share(out, "operation_retries", int(rows["retries"].sum()), count)
 
 
 def _share(out: Collector, metric: str, number: int, count: int) -> None:

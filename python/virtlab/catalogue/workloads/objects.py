@@ -27,7 +27,7 @@ from virtlab.catalogue.measures import SEARCH
 NAME = "objects"
 CARRYING = ("create", "read", "overwrite")  # operations that move an object's content
 OPERATIONS = ("create", "read", "overwrite", "delete", "stat")  # by their codes in `operation/1`
-ENDINGS = ("done", "timed_out", "missing", "wrong", "skipped")  # by their codes there
+ENDINGS = ("done", "timed_out", "missing", "wrong", "skipped", "failed")  # by their codes there
 SHARE_MAX = 10**6
 THREADS_MAX = 4096
 OBJECT_MAX_BYTES = 1 << 30

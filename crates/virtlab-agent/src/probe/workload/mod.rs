@@ -4,12 +4,15 @@
 
 mod arrivals;
 mod burst_load;
+mod content;
 mod dirty;
 mod echo;
+mod files;
 pub mod http;
 mod http_get;
 mod meters;
 pub mod objects;
+mod operations;
 mod paced;
 mod psping;
 mod raw_stream;
@@ -168,7 +171,7 @@ impl Kind {
 }
 
 /// The workloads of this probe.
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     rtt::KIND,
     burst_load::KIND,
     udp_stream::KIND,
@@ -181,6 +184,7 @@ const KINDS: [Kind; 12] = [
     rt_tasks::KIND,
     dirty::KIND,
     objects::KIND,
+    files::KIND,
 ];
 
 /// Their names.

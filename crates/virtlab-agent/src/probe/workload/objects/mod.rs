@@ -5,16 +5,15 @@
 //! what the store holds in the end is asked when the role's samples are collected, after all traffic.
 
 mod codec;
-mod content;
 pub mod fuzzing;
 mod lines;
 pub mod service;
 mod shelf;
 
-use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
+use super::operations::{self, Choice, Turns, lock};
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, content, parse};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
-use crate::probe::spool::Spool;
 use anyhow::Context;
 use codec::{Audited, Content, Word};
 use lines::{Lines, Places};
@@ -23,23 +22,18 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use virtlab_load::parameters::objects::{NAME, Objects as Parameters, Sizes};
-use virtlab_load::random::Stream;
-use virtlab_load::schedule::Schedule;
+use std::sync::{Arc, LazyLock, Mutex};
+use virtlab_load::parameters::objects::{NAME, Objects as Parameters};
 use virtlab_store::{
-    Audit, Client as Machine, Deed, Ending, Folder, Given, Key, Loss, Message, Mix, Outcome, Output, Peer,
-    Pick, Policy, To,
+    Audit, Client as Machine, Deed, Folder, Given, Key, Loss, Message, Outcome, Output, Peer, Pick, Policy,
+    To,
 };
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
-use virtlab_wire::rows::OperationRow;
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind::of(NAME, prepare);
 
-/// Draws in a row without an object, after which a thread ends, or an operation fails.
-const DRAWS: u32 = 64;
 /// For operations that are under way when the role is stopped.
 const GRACE: Nanos = Nanos(2_000_000_000);
 /// For nodes that say what they hold.
@@ -64,10 +58,6 @@ struct Asked {
 type Folders = BTreeMap<(String, String), Arc<Mutex<Folder>>>;
 static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
@@ -76,8 +66,7 @@ fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let asked: Asked = serde_json::from_value(asked).context("store")?;
     let own: Parameters = parse(&arming.own)?;
     own.check().context("parameters")?;
-    let mix = Mix::of(own.operations.iter().map(|(name, share)| (name.as_str(), *share)));
-    let mix = mix.map_err(|what| anyhow::anyhow!("parameters.operations: {what}"))?;
+    let mix = operations::mix(&own.operations)?;
     let proxies = asked.peers.len().checked_sub(asked.nodes).context("store.nodes: more than its peers")?;
     let policy = asked.parameters.policy(asked.nodes, proxies).context("store")?;
     codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("store")?;
@@ -87,18 +76,17 @@ fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
         .or_insert_with(|| Arc::new(Mutex::new(Folder::new(&name, asked.folder))))
         .clone();
     let (port, local) = (arming.peer_port()?, arming.local.ip("local")?);
-    Ok(Prepared::fixed(Client { own, mix, policy, asked, folder, port, local, seed: arming.seed }))
+    let choice = Choice { mix, folder, seed: arming.seed };
+    Ok(Prepared::fixed(Client { own, choice, policy, asked, port, local }))
 }
 
 struct Client {
     own: Parameters,
-    mix: Mix,
+    choice: Choice,
     policy: Policy,
     asked: Asked,
-    folder: Arc<Mutex<Folder>>,
     port: u16,
     local: IpAddr,
-    seed: u64,
 }
 
 impl Client {
@@ -128,23 +116,16 @@ impl Workload for Client {
         let mut asking = Asking {
             machine: Machine::new(Peer(self.asked.me), self.policy),
             lines,
-            sizes: Sizes::new(&self.own, self.seed),
-            draws: Stream::new(self.seed, "operations"),
-            schedule: Schedule::PerSecond { rate_pps: self.own.rate_per_s.unwrap_or(1) }
-                .with(self.own.arrivals, self.seed),
-            start,
+            turns: Turns::new(&self.choice, self.own.asks(), start, run),
             open: BTreeMap::new(),
-            rows: Spool::new(&run.budget),
-            ended: Ended::default(),
             client: &self,
         };
         match asking.until_over(run, &woken) {
             Ok(complete) => report.complete = complete,
             Err(error) => report.failure = Some(format!("{error:#}")),
         }
-        let Asking { rows, ended, lines, .. } = asking;
-        ended.tell(&mut report);
-        report.table(rows);
+        let Asking { turns, lines, .. } = asking;
+        turns.tell(&mut report);
         let said = lines.said_for(Peer(self.asked.me));
         drop(lines);
         report.last = Some(Box::new(move || self.audit(said)));
@@ -168,79 +149,42 @@ struct Open {
     content: Option<Content>,
 }
 
-/// What came of a role.
-#[derive(Default)]
-struct Ended {
-    begun: u64,
-    without_object: u64,
-    retries: u64,
-    /// At a rate: operations that were due.
-    due: u64,
-    by_ending: [u64; 5],
-    /// Threads for which nothing could be done.
-    idle: u32,
-}
-
-impl Ended {
-    fn tell(&self, report: &mut Report) {
-        let [done, timed_out, missing, wrong, skipped] = self.by_ending;
-        for (name, value) in [
-            ("operations", self.begun),
-            ("done_operations", done),
-            ("timed_out_operations", timed_out),
-            ("missing_operations", missing),
-            ("wrong_operations", wrong),
-            ("skipped_operations", skipped),
-            ("operation_retries", self.retries),
-            ("without_object", self.without_object),
-        ] {
-            report.add(name, value);
-        }
-    }
-}
-
 /// The client at work.
 struct Asking<'a> {
     client: &'a Client,
     machine: Machine,
     lines: Lines,
-    sizes: Sizes,
-    draws: Stream,
-    schedule: Schedule,
-    start: Nanos,
+    turns: Turns<'a>,
     open: BTreeMap<u64, Open>,
-    rows: Spool<OperationRow>,
-    ended: Ended,
 }
 
 impl Asking<'_> {
     /// Whether all was done that was to be.
     fn until_over(&mut self, run: &Run, woken: &OwnedFd) -> anyhow::Result<bool> {
         let own = &self.client.own;
-        let end = own.duration_ns.map(|duration| self.start + Nanos(duration));
         let mut last = None;
         if own.rate_per_s.is_none() {
-            (0..own.threads).for_each(|_| self.begin(clock::raw(), end));
-            self.settle(Some(end));
+            (0..own.threads).for_each(|_| self.begin(clock::raw()));
+            self.settle(true);
         }
         loop {
             let now = clock::raw();
             if run.stopped() && last.is_none() {
                 last = Some(now + GRACE);
             }
-            let over = last.is_some() || self.is_enough(end, now);
+            let over = last.is_some() || self.turns.is_enough(now);
             if over && self.open.is_empty() || last.is_some_and(|last| last <= now) {
                 return Ok(last.is_none());
             }
             let mut until = self.machine.next_event().into_iter().chain(last).min();
             if !over && own.rate_per_s.is_some() {
-                let mut due = self.due();
+                let mut due = self.turns.due();
                 // What falls due meanwhile waits until answers were heard: else an overloaded client would hear none.
-                while due <= now && !self.is_enough(end, due) {
-                    self.ended.due += 1;
-                    self.begin(due, end);
-                    self.settle(Some(end));
-                    due = self.due();
+                while due <= now && !self.turns.is_enough(due) {
+                    self.turns.take_due();
+                    self.begin(due);
+                    self.settle(true);
+                    due = self.turns.due();
                 }
                 until = until.into_iter().chain([due]).min();
             }
@@ -250,65 +194,21 @@ impl Asking<'_> {
             while let Some((from, word)) = self.lines.heard() {
                 if let Word::Said(message, content) = word {
                     self.hear(from, message, content);
-                    self.settle(last.is_none().then_some(end));
+                    self.settle(last.is_none());
                 }
             }
             if self.machine.next_event().is_some_and(|at| at <= clock::raw()) {
                 self.machine.wake(clock::raw());
-                self.settle(last.is_none().then_some(end));
+                self.settle(last.is_none());
             }
         }
-    }
-
-    /// Of a rate: when the next operation is due.
-    fn due(&mut self) -> Nanos {
-        self.start + self.schedule.offset(self.ended.due)
-    }
-
-    fn is_enough(&self, end: Option<Nanos>, now: Nanos) -> bool {
-        let own = &self.client.own;
-        end.is_some_and(|end| end <= now)
-            || own.count.is_some_and(|count| self.ended.begun >= count)
-            || (own.rate_per_s.is_none() && self.ended.idle >= own.threads)
-    }
-
-    /// What to do next; of the last draw, where no object was free for any.
-    fn pick(&mut self) -> Result<Pick, Deed> {
-        let bytes = self.sizes.next(self.client.own.object_bytes);
-        let mut last = Deed::Create;
-        for _ in 0..DRAWS {
-            let deed = self.client.mix.draw(self.draws.uniform());
-            let chosen = self.draws.below(u64::MAX);
-            if let Some(pick) = lock(&self.client.folder).pick(deed, chosen, bytes) {
-                return Ok(pick);
-            }
-            last = deed;
-            self.ended.without_object += 1;
-        }
-        Err(last)
     }
 
     /// An operation that is due begins, unless it is too late; `settle` sends what it wants.
-    fn begin(&mut self, intended: Nanos, end: Option<Nanos>) {
-        if self.is_enough(end, clock::raw().max(intended)) {
-            return;
-        }
-        let pick = match self.pick() {
-            Ok(pick) => pick,
-            Err(deed) if self.client.own.rate_per_s.is_some() => {
-                self.ended.begun += 1;
-                let now = clock::raw();
-                return self.count((deed, Ending::Skipped), [intended, now, now], 0, 0);
-            }
-            Err(_) => {
-                self.ended.idle += 1;
-                return;
-            }
-        };
+    fn begin(&mut self, intended: Nanos) {
+        let Some((number, pick)) = self.turns.begin(intended) else { return };
         let content = matches!(pick.deed, Deed::Create | Deed::Overwrite)
             .then(|| Content::of(content::make(pick.key, pick.content(), pick.bytes())));
-        let number = self.ended.begun;
-        self.ended.begun += 1;
         let sent = clock::raw();
         self.machine.request(sent, number, pick.key, pick.task);
         self.open.insert(number, Open { pick, intended, sent, content });
@@ -325,8 +225,8 @@ impl Asking<'_> {
         self.machine.handle(clock::raw(), from, message);
     }
 
-    /// Does what the machine wants; threads begin what comes next until an end, if they may.
-    fn settle(&mut self, goes_on: Option<Option<Nanos>>) {
+    /// Does what the machine wants; threads begin what comes next, if they may.
+    fn settle(&mut self, goes_on: bool) {
         while let Some(output) = self.machine.output() {
             match output {
                 Output::Send(To::Peer(to), message) => {
@@ -341,8 +241,8 @@ impl Asking<'_> {
                 Output::Send(To::Nodes, message) => self.lines.ask_all(&message),
                 Output::Answer { operation, outcome, retries } => {
                     self.end(operation, outcome, retries);
-                    if let (Some(end), None) = (goes_on, self.client.own.rate_per_s) {
-                        self.begin(clock::raw(), end);
+                    if goes_on && !self.turns.is_open() {
+                        self.begin(clock::raw());
                     }
                 }
                 Output::Disk { .. } => {}
@@ -353,24 +253,8 @@ impl Asking<'_> {
     fn end(&mut self, operation: u64, outcome: Outcome, retries: u32) {
         let finished = clock::raw();
         let Some(Open { pick, intended, sent, content }) = self.open.remove(&operation) else { return };
-        let ending = lock(&self.client.folder).end(&pick, verified(&pick, outcome, content.as_ref()));
-        self.count((pick.deed, ending), [intended, sent, finished], pick.bytes(), retries);
-    }
-
-    /// An operation has ended, that was due, sent and done at these instants.
-    fn count(&mut self, (deed, ending): (Deed, Ending), at: [Nanos; 3], object_bytes: u64, retries: u32) {
-        self.ended.by_ending[ending as usize] += 1;
-        self.ended.retries += u64::from(retries);
-        let [intended_ns, sent_ns, finished_ns] = at.map(|at| at.0 as i64);
-        self.rows.push(OperationRow {
-            operation: deed as i32,
-            outcome: ending as i32,
-            intended_ns,
-            sent_ns,
-            finished_ns,
-            object_bytes: object_bytes as i64,
-            retries: retries as i32,
-        });
+        let ending = lock(&self.client.choice.folder).end(&pick, verified(&pick, outcome, content.as_ref()));
+        self.turns.count((pick.deed, ending), [intended, sent, finished], pick.bytes(), retries);
     }
 }
 
@@ -423,7 +307,7 @@ impl Client {
             ("lookup_messages", lookups),
             ("lookup_bytes", lookup_bytes),
         ]);
-        counters.extend(Audit::of(&lock(&self.folder), &held, self.policy.copies).counters());
+        counters.extend(Audit::of(&lock(&self.choice.folder), &held, self.policy.copies).counters());
         Ok(counters)
     }
 }
@@ -431,7 +315,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use virtlab_store::Version;
+    use virtlab_store::{Ending, Version};
 
     #[test]
     fn a_read_is_right_by_its_octets_alone() {

@@ -3,8 +3,8 @@
 //! A file holds one object: what it is, then its content. It is written beside, flushed, and renamed to its key, so that what
 //! has that name is whole. One thread does so, in the order of requests, as the model's disk does one after another.
 
+use super::super::content::is_content;
 use super::codec::{self, Content};
-use super::content::is_content;
 use anyhow::{Context, bail};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;

@@ -46,13 +46,17 @@ fn each(key: Key, content: u64, bytes: usize, mut piece: impl FnMut(usize, &[u8]
 
 /// The content of that number of an object.
 pub fn make(key: Key, content: u64, bytes: u64) -> Vec<u8> {
-    let bytes = bytes as usize;
-    let mut made = Vec::with_capacity(bytes);
-    each(key, content, bytes, |_, piece| {
-        made.extend_from_slice(piece);
+    let mut made = vec![0; bytes as usize];
+    fill(key, content, &mut made);
+    made
+}
+
+/// The same into memory of its length.
+pub fn fill(key: Key, content: u64, made: &mut [u8]) {
+    each(key, content, made.len(), |from, piece| {
+        made[from..from + piece.len()].copy_from_slice(piece);
         true
     });
-    made
 }
 
 /// Whether these octets are the content of that number of an object.

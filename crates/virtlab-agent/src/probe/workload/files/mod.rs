@@ -1,0 +1,229 @@
+//! `files`: operations on files of a directory, by threads in turns or at a rate; each answer is verified by its content.
+//!
+//! Each thread does one operation at a time by its driver, and what it does next is chosen as for objects of a store. Roles
+//! with the same directory and folder share the files of this process. When the samples of the first of them are collected,
+//! after all traffic, every file is read once more, and the folder is removed.
+
+mod directory;
+
+use super::operations::{self, Choice, Turns, lock};
+use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
+use crate::probe::pacing::{Pacer, Pacing};
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use anyhow::Context;
+use directory::{Directory, Files, Way};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
+use std::thread::Builder;
+use virtlab_load::parameters::files::{Files as Parameters, NAME};
+use virtlab_store::{Ending, Folder, Pick};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+
+/// In the table of workloads.
+pub const KIND: Kind = Kind { sends: false, ..Kind::of(NAME, prepare) };
+
+/// For reading what is there in the end.
+const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
+/// Of a thread that does operations; its files are elsewhere.
+const STACK_BYTES: usize = 256 << 10;
+
+/// An operation that was done by a driver.
+pub struct Performed {
+    pub ending: Ending,
+    /// Of one that failed: why.
+    pub why: &'static str,
+    /// When it began, and when its last system call ended: making and comparing content is outside.
+    pub sent: Nanos,
+    pub finished: Nanos,
+}
+
+/// Does one operation at a time, on one thread, and compares the content that it reads.
+pub trait Driver: Send {
+    /// # Errors
+    /// When no further operation makes sense, as where there is no room.
+    fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed>;
+}
+
+/// Files under one name in one directory, of all roles that name them.
+struct Shared {
+    folder: Arc<Mutex<Folder>>,
+    directory: Directory,
+    /// What was there in the end, once that was looked at.
+    audited: OnceLock<Result<Audited, String>>,
+}
+
+type Audited = Vec<(&'static str, u64)>;
+/// By directory and folder; held by the roles.
+type Places = BTreeMap<(String, String), Weak<Shared>>;
+static PLACES: LazyLock<Mutex<Places>> = LazyLock::new(Mutex::default);
+
+/// The files that a role names, which it makes a folder for if it is the first.
+fn shared(own: &Parameters, name: &str) -> anyhow::Result<Arc<Shared>> {
+    let mut places = lock(&PLACES);
+    let place = (own.directory.clone(), name.to_owned());
+    let held = places.get(&place).and_then(Weak::upgrade).filter(|held| held.audited.get().is_none());
+    if let Some(held) = held {
+        return Ok(held);
+    }
+    places.retain(|_, held| held.strong_count() > 0);
+    let made = Arc::new(Shared {
+        folder: Arc::new(Mutex::new(Folder::new(name, 0))),
+        directory: Directory::make(&own.directory)?,
+        audited: OnceLock::new(),
+    });
+    places.insert(place, Arc::downgrade(&made));
+    Ok(made)
+}
+
+fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
+    if arming.side == Side::Server {
+        return Ok(Prepared::fixed(StandBy));
+    }
+    let own: Parameters = parse(&arming.own)?;
+    own.check().context("parameters")?;
+    let mix = operations::mix(&own.operations)?;
+    let shared = shared(&own, own.folder.as_ref().unwrap_or(&arming.run.role)).context("directory")?;
+    let way = Way { flushed: own.sync, direct: own.direct };
+    shared.directory.check(way).context("direct")?;
+    let choice = Choice { mix, folder: shared.folder.clone(), seed: arming.seed };
+    Ok(Prepared::fixed(Player { own, way, choice, shared }))
+}
+
+struct Player {
+    own: Parameters,
+    way: Way,
+    choice: Choice,
+    shared: Arc<Shared>,
+}
+
+/// A role while its threads play.
+struct Playing<'a> {
+    run: &'a Run,
+    turns: Mutex<Turns<'a>>,
+    folder: &'a Mutex<Folder>,
+    /// Why no further operation makes sense.
+    over: OnceLock<String>,
+    /// Whether an error was told already.
+    told: OnceLock<()>,
+}
+
+impl Workload for Player {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let mut report = Report::default();
+        let Some(start) = run.begun() else { return report };
+        let playing = Playing {
+            run,
+            turns: Mutex::new(Turns::new(&self.choice, self.own.asks(), start, run)),
+            folder: &self.choice.folder,
+            over: OnceLock::new(),
+            told: OnceLock::new(),
+        };
+        let driver = || Files::new(&self.shared.directory, self.way);
+        std::thread::scope(|scope| {
+            for number in 1..self.own.threads {
+                let thread = Builder::new().name(format!("files {number}")).stack_size(STACK_BYTES);
+                if let Err(error) = thread.spawn_scoped(scope, || playing.work(&mut driver())) {
+                    let _ = playing.over.set(format!("cannot start thread {number} of the role: {error}"));
+                    return;
+                }
+            }
+            playing.work(&mut driver());
+        });
+        let Playing { turns, over, .. } = playing;
+        let mut turns = turns.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        report.failure = over.into_inner();
+        report.complete = report.failure.is_none() && !run.stopped();
+        if report.complete {
+            turns.skip_rest();
+        }
+        report.add("failed_operations", turns.failed());
+        turns.tell(&mut report);
+        let shared = self.shared.clone();
+        report.last = Some(Box::new(move || shared.audit()));
+        report
+    }
+}
+
+impl Playing<'_> {
+    /// Of one thread: operations, until there is nothing more to do.
+    fn work(&self, driver: &mut impl Driver) {
+        let pacer = Pacer::new(Pacing::Sleep);
+        while !self.run.stopped() && self.over.get().is_none() {
+            let mut turns = lock(&self.turns);
+            let is_open = turns.is_open();
+            let mut intended = clock::raw();
+            if is_open {
+                intended = turns.due();
+                if turns.is_enough(clock::raw().max(intended)) {
+                    return;
+                }
+                turns.take_due();
+                drop(turns);
+                if !pacer.wait_until(intended, &self.run.stop) {
+                    return;
+                }
+                turns = lock(&self.turns);
+            }
+            let Some((_, pick)) = turns.begin(intended) else {
+                if is_open {
+                    continue;
+                }
+                return;
+            };
+            drop(turns);
+            match driver.perform(&pick) {
+                Ok(Performed { ending, why, sent, finished }) => {
+                    lock(self.folder).close(&pick, ending);
+                    let at = [if is_open { intended } else { sent }, sent, finished];
+                    lock(&self.turns).count((pick.deed, ending), at, pick.bytes(), 0);
+                    if ending == Ending::Failed && self.told.set(()).is_ok() {
+                        let (role, deed) = (&self.run.role, pick.deed);
+                        self.run.warn(&format!(
+                            "role '{role}': the first operation that failed ({deed:?}): {why}"
+                        ));
+                    }
+                }
+                Err(error) => {
+                    lock(self.folder).close(&pick, Ending::Failed);
+                    let _ = self.over.set(format!("{error:#}"));
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// What is there of the files that ought to be; then all of it is removed.
+    fn audit(&self) -> anyhow::Result<Audited> {
+        let look = || self.look().map_err(|error| format!("{error:#}"));
+        self.audited.get_or_init(look).clone().map_err(anyhow::Error::msg)
+    }
+
+    fn look(&self) -> anyhow::Result<Audited> {
+        let folder = lock(&self.folder);
+        let mut reader = Files::new(&self.directory, Way::default());
+        let late = clock::raw() + AUDIT_PATIENCE;
+        let (mut objects, mut lost, mut stale) = (0, 0, 0);
+        for pick in folder.reads().take_while(|_| clock::raw() < late) {
+            objects += 1;
+            match reader.perform(&pick)?.ending {
+                Ending::Done => {}
+                Ending::Wrong => stale += 1,
+                _ => lost += 1,
+            }
+        }
+        let left = self.directory.remove()?;
+        Ok(vec![
+            ("objects", objects),
+            ("lost_objects", lost),
+            ("stale_objects", stale),
+            ("doubtful_objects", folder.in_doubt()),
+            ("left_files", left),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! What roles of operations on objects share, whatever keeps the objects: what is due, what is drawn, and what came of it.
+//!
+//! An operation is drawn by its share, then an object that is free for it, as the simulator does. How it is done, on sockets or
+//! by system calls, is not known here.
+
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::spool::Spool;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use virtlab_load::parameters::objects::{Asks, Sizes};
+use virtlab_load::random::Stream;
+use virtlab_load::schedule::Schedule;
+use virtlab_store::{Deed, Ending, Folder, Mix, Pick};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+use virtlab_wire::rows::OperationRow;
+
+/// Draws in a row without an object, after which a thread ends, or an operation fails.
+const DRAWS: u32 = 64;
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Shares of operations, as a role says them.
+///
+/// # Errors
+/// When one is unknown, or none has a share.
+pub fn mix(shares: &BTreeMap<String, f64>) -> anyhow::Result<Mix> {
+    let mix = Mix::of(shares.iter().map(|(name, share)| (name.as_str(), *share)));
+    mix.map_err(|what| anyhow::anyhow!("parameters.operations: {what}"))
+}
+
+/// How operations are chosen.
+pub struct Choice {
+    pub mix: Mix,
+    pub folder: Arc<Mutex<Folder>>,
+    pub seed: u64,
+}
+
+/// What came of a role.
+#[derive(Default)]
+struct Ended {
+    begun: u64,
+    without_object: u64,
+    retries: u64,
+    /// At a rate: operations that were due.
+    due: u64,
+    by_ending: [u64; 6],
+    /// Threads for which nothing could be done.
+    idle: u32,
+}
+
+/// Operations of a role while it plays.
+pub struct Turns<'a> {
+    choice: &'a Choice,
+    asks: Asks<'a>,
+    sizes: Sizes,
+    draws: Stream,
+    schedule: Schedule,
+    start: Nanos,
+    end: Option<Nanos>,
+    ended: Ended,
+    rows: Spool<OperationRow>,
+}
+
+impl<'a> Turns<'a> {
+    /// From an instant on.
+    pub fn new(choice: &'a Choice, asks: Asks<'a>, start: Nanos, run: &Run) -> Self {
+        let rate = Schedule::PerSecond { rate_pps: asks.rate_per_s.unwrap_or(1) };
+        Self {
+            choice,
+            asks,
+            sizes: Sizes::new(asks.sizes, choice.seed),
+            draws: Stream::new(choice.seed, "operations"),
+            schedule: rate.with(asks.arrivals, choice.seed),
+            start,
+            end: asks.duration_ns.map(|duration| start + Nanos(duration)),
+            ended: Ended::default(),
+            rows: Spool::new(&run.budget),
+        }
+    }
+
+    /// Whether operations are due at a rate, whatever has ended.
+    pub fn is_open(&self) -> bool {
+        self.asks.rate_per_s.is_some()
+    }
+
+    /// Of a rate: when the next operation is due.
+    pub fn due(&mut self) -> Nanos {
+        self.start + self.schedule.offset(self.ended.due)
+    }
+
+    /// Somebody cares for the one that is due next.
+    pub fn take_due(&mut self) {
+        self.ended.due += 1;
+    }
+
+    /// Whether none begins from then on.
+    pub fn is_enough(&self, now: Nanos) -> bool {
+        self.end.is_some_and(|end| end <= now)
+            || self.asks.count.is_some_and(|count| self.ended.begun >= count)
+            || (!self.is_open() && self.ended.idle >= self.asks.threads)
+    }
+
+    /// What to do next; of the last draw, where no object was free for any.
+    fn pick(&mut self) -> Result<Pick, Deed> {
+        let bytes = self.sizes.next(self.asks.object_bytes);
+        let mut last = Deed::Create;
+        for _ in 0..DRAWS {
+            let deed = self.choice.mix.draw(self.draws.uniform());
+            let chosen = self.draws.below(u64::MAX);
+            if let Some(pick) = lock(&self.choice.folder).pick(deed, chosen, bytes) {
+                return Ok(pick);
+            }
+            last = deed;
+            self.ended.without_object += 1;
+        }
+        Err(last)
+    }
+
+    /// An operation that is due begins, with its number; `None`: it is too late, or there is no object for it.
+    pub fn begin(&mut self, intended: Nanos) -> Option<(u64, Pick)> {
+        if self.is_enough(clock::raw().max(intended)) {
+            return None;
+        }
+        match self.pick() {
+            Ok(pick) => {
+                self.ended.begun += 1;
+                Some((self.ended.begun - 1, pick))
+            }
+            Err(deed) if self.is_open() => {
+                self.skip(deed, intended);
+                None
+            }
+            Err(_) => {
+                self.ended.idle += 1;
+                None
+            }
+        }
+    }
+
+    fn skip(&mut self, deed: Deed, intended: Nanos) {
+        self.ended.begun += 1;
+        let now = clock::raw();
+        self.count((deed, Ending::Skipped), [intended, now, now], 0, 0);
+    }
+
+    /// Of a rate: what was due before the end, and for which no thread was free.
+    pub fn skip_rest(&mut self) {
+        while self.is_open() {
+            let due = self.due();
+            if self.is_enough(due) || clock::raw() < due {
+                return;
+            }
+            self.take_due();
+            let deed = self.choice.mix.draw(self.draws.uniform());
+            self.skip(deed, due);
+        }
+    }
+
+    /// An operation has ended, that was due, sent and done at these instants.
+    pub fn count(&mut self, (deed, ending): (Deed, Ending), at: [Nanos; 3], object_bytes: u64, retries: u32) {
+        self.ended.by_ending[ending as usize] += 1;
+        self.ended.retries += u64::from(retries);
+        let [intended_ns, sent_ns, finished_ns] = at.map(|at| at.0 as i64);
+        self.rows.push(OperationRow {
+            operation: deed as i32,
+            outcome: ending as i32,
+            intended_ns,
+            sent_ns,
+            finished_ns,
+            object_bytes: object_bytes as i64,
+            retries: retries as i32,
+        });
+    }
+
+    /// Operations to which what keeps the objects gave an error.
+    pub fn failed(&self) -> u64 {
+        self.ended.by_ending[Ending::Failed as usize]
+    }
+
+    /// Into the report of the role.
+    pub fn tell(self, report: &mut Report) {
+        let Ended { begun, without_object, retries, by_ending, .. } = self.ended;
+        let [done, timed_out, missing, wrong, skipped, _] = by_ending;
+        for (name, value) in [
+            ("operations", begun),
+            ("done_operations", done),
+            ("timed_out_operations", timed_out),
+            ("missing_operations", missing),
+            ("wrong_operations", wrong),
+            ("skipped_operations", skipped),
+            ("operation_retries", retries),
+            ("without_object", without_object),
+        ] {
+            report.add(name, value);
+        }
+        report.table(self.rows);
+    }
+}

@@ -1,0 +1,28 @@
+"""`files`: times and rates of operations that were done and verified, all and by operation, and what came of the rest.
+
+They are worked out as those of `objects`. What is there in the end is of the role's whole time.
+"""
+
+from __future__ import annotations
+
+from virtlab.analysis.context import RoleContext
+from virtlab.analysis.workloads import health
+from virtlab.analysis.workloads.objects import NO_OBJECT, by_operation
+from virtlab.catalogue.workloads.files import FAILURES
+
+
+def values(context: RoleContext) -> None:
+    """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
+    by_operation(context, FAILURES)
+    out, counters = context.out, context.counters
+    if "operations" not in counters or "objects" not in counters:
+        for metric in ("without_object", "lost_objects", "stale_objects", "doubtful_objects"):
+            out.absent(metric, health.NOT_COUNTED)
+        return
+    operations, objects = counters["operations"], counters["objects"]
+    out.add("without_object", "total", counters["without_object"], operations)
+    for metric in ("lost_objects", "stale_objects"):
+        number = counters[metric]
+        out.add(metric, "ratio", number / objects if objects else None, objects, NO_OBJECT)
+        out.add(metric, "count", number, objects)
+    out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)

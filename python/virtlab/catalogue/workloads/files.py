@@ -1,0 +1,142 @@
+"""`files`: operations on files of a directory of a guest, each answer verified against what was written last.
+
+The directory may be of any file system that is mounted there: a disk, memory, one of the network. Operations are chosen as
+those of `objects`; each thread does one at a time by system calls. Everything is in one folder that the role makes in the
+directory and removes in the end; roles with one `directory` and `folder` of a guest work on the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.kinds import (
+    ARRIVALS,
+    COUNT,
+    FLAG,
+    NAME_TEXT,
+    POSITIVE_DURATION,
+    REQUEST_RATE,
+    Kind,
+    choice,
+    shown,
+)
+from virtlab.catalogue.workloads.objects import (
+    MIX,
+    OBJECT_MAX_BYTES,
+    OBJECT_SIZES,
+    largest_bytes,
+    parts,
+)
+
+NAME = "files"
+DISK = "/var/tmp"  # noqa: S108 - where a guest's disk is, if that is a folder
+FAILURES = ("missing", "wrong", "skipped", "failed")  # of the endings of `operation/1`
+THREADS_MAX = 1024
+BLOCK_BYTES = 4096  # what goes past the page cache is whole ones
+PATH_MAX = 4000
+OPERATION_GUESS_NS = 10_000  # of an estimate, on one thread
+
+
+def _directory(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise ValueError(f"'{shown(value)}' is not a whole path; begin with '/', e.g. '{DISK}'")
+    names = value.split("/")[1:]
+    if (
+        not all(value.isprintable() and name not in {"", ".", ".."} for name in names)
+        or len(value) > PATH_MAX
+    ):
+        raise ValueError(
+            f"'{shown(value)}' is not a plain path; write it without '.', '..', '//' and '/' at its end"
+        )
+    return value
+
+
+DIRECTORY = Kind("directory", _directory, {"type": "string", "pattern": "^/"}, DISK)
+
+
+def is_on_disk(directory: str) -> bool:
+    """Whether a directory is the guest's disk, where that is a folder, or in it.
+
+    >>> [is_on_disk(path) for path in ("/var/tmp", "/var/tmp/a", "/var/tmpa", "/var")]
+    [True, True, False, False]
+    """
+    return directory == DISK or directory.startswith(f"{DISK}/")
+
+
+def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
+    traffic_ns = min(traffic_ns, int(values["duration_ns"]))
+    closed = int(values["threads"]) * traffic_ns // OPERATION_GUESS_NS
+    rate = values.get("rate_per_s")
+    due = closed if rate is None else int(rate) * traffic_ns // 10**9 + 1
+    return {"operation/1": min(due, int(values.get("count") or due))}
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    found = []
+    if int(values["threads"]) > THREADS_MAX:
+        found.append(("threads", f"one guest has fewer threads; write at most {THREADS_MAX}"))
+    if largest_bytes(values) > OBJECT_MAX_BYTES:
+        found.append(("size", "a file is at most 1 GiB; write less, e.g. '1 MB'"))
+    if values.get("arrivals") is not None and values.get("rate_per_s") is None:
+        what = "without a rate each operation follows the one before"
+        found.append(("arrivals", f"{what}; write a rate, or remove it"))
+    sizes = [int(size) for size, _ in values.get("object_sizes", ())] or [int(values["object_bytes"])]
+    uneven = next((size for size in sizes if size % BLOCK_BYTES), None)
+    if values.get("direct") and uneven is not None:
+        whole = -(-uneven // BLOCK_BYTES) * BLOCK_BYTES
+        what = f"direct files are whole blocks of {BLOCK_BYTES} B, and {uneven} B are not"
+        found.append(("size", f"{what}; write e.g. '{whole} B', or remove 'direct'"))
+    return found
+
+
+FILES = Workload(
+    name=NAME,
+    meaning="operations on files of a directory, by threads in turns or at a rate",
+    part="measure",
+    parameters=(
+        Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which operations begin", "10 s"),
+        Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
+        Parameter(
+            "directory", DIRECTORY, "directory", "in which it makes the folder of its files; it has to be there", DISK
+        ),
+        Parameter(
+            "operations", MIX, "operations",
+            "create, read, overwrite, delete, stat: one of them, or several with their shares, or a mix by its name",
+            required=True,
+        ),
+        Parameter(
+            "size", OBJECT_SIZES, "object_bytes",
+            "of a file that it creates or overwrites; several: a list, or each with its share", "10 kB",
+        ),
+        Parameter("threads", COUNT, "threads", "on each there is one operation at a time", 1),
+        Parameter("rate", REQUEST_RATE, "rate_per_s", "operations due per second; absent: each thread asks in turns"),
+        Parameter(
+            "arrivals", ARRIVALS, "arrivals",
+            "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
+        ),
+        Parameter(
+            "folder", NAME_TEXT, "folder",
+            "name of the files that it works on, for all roles of its guest and directory that say it; absent: its own",
+        ),
+        Parameter("sync", choice("none", "fsync"), "sync", "fsync: each write is flushed before it is done", "none"),
+        Parameter("direct", FLAG, "direct", "true: reads and writes go past the page cache (O_DIRECT)"),
+    ),
+    streams={"operation/1": "from"},
+    metrics=frozenset({
+        "operation_time", "operation_rate", "content_rate", "missing_operations", "wrong_operations",
+        "skipped_operations", "failed_operations", "without_object", "lost_objects", "stale_objects", "doubtful_objects",
+    }),
+    transport=lambda _: None,
+    duration_ns=lambda values: int(values["duration_ns"]),
+    rows=_rows,
+    check=_check,
+    endless=True,
+    turns=lambda values: values.get("rate_per_s") is None,
+    parts=True,
+    part_names=parts,
+    told_by=frozenset(),
+    alone=True,
+    arms={"testbed": None, "simulator": "what a file system does with its files is not modelled"},
+)  # fmt: skip

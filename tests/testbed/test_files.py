@@ -1,0 +1,104 @@
+"""`files` in real guests: every operation counts that the file system did as it should, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testbed_world as worlds
+from test_stores import counted, ended, played
+
+from virtlab.analysis import run_values
+from virtlab.experiment import load_text
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+
+pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
+
+DISK = "{disk: {size: 16 MiB}}"
+FILL = "  fill: {workload: files, from: h1.g1, folder: same, operations: create, count: 60, threads: 4}"
+FULL = "/var/tmp: No space left on device (ENOSPC); give it more room, or ask for fewer or smaller files"
+THEN = """
+  - {id: fill, do: run, role: fill}
+  - {id: load, do: run, role: load, after: fill.finished}"""
+
+
+def planned(roles: str, guest: str = DISK, timeline: str = THEN, host: str = "") -> Plan:
+    text = f"version: 1\nname: files\nhosts: {{h1: {{{host}guests: {{g1: {guest}}}}}}}\nroles:\n{roles}\n"
+    experiment = load_text(f"{text}timeline:{timeline}\n")
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def of_rows(kinds: dict[tuple[str, str], int], ending: str) -> int:
+    return sum(number for (_, found), number in kinds.items() if found == ending)
+
+
+def left_in(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()]
+
+
+def test_a_role_fills_a_disk_and_another_works_on_its_files() -> None:
+    load = (
+        "  load: {workload: files, from: h1.g1, folder: same, threads: 4, count: 400, size: {3 kB: 1, 40 kB: 1},"
+        " operations: {create: 1, read: 4, overwrite: 2, delete: 1, stat: 2}}"
+    )
+    outcome, sink = played(planned(f"{FILL}\n{load}"))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "fill") == {("create", "done"): 60}
+    did = ended(sink, "load")
+    assert of_rows(did, "done") == 400
+    own = counted(sink, "load")
+    there = 60 + did["create", "done"] - did["delete", "done"]
+    assert (own["objects"], own["lost_objects"], own["stale_objects"], own["left_files"]) == (there, 0, 0, 0)
+    assert own["failed_operations"] == own["wrong_operations"] == own["doubtful_objects"] == 0
+
+
+def test_operations_at_a_rate_are_due_whatever_has_ended() -> None:
+    load = (
+        "  load: {workload: files, from: h1.g1, folder: same, threads: 2, rate: 500 request/s, duration: 400 ms,"
+        " arrivals: poisson, sync: fsync, operations: {read: 1, overwrite: 1}}"
+    )
+    outcome, sink = played(planned(f"{FILL}\n{load}"))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    rows: list[Any] = [
+        columns for role, kind, columns in sink.blocks if (role, kind) == ("load", "operation/1")
+    ]
+    intended = [at for columns in rows for at in columns["intended_ns"]]
+    sent = [at for columns in rows for at in columns["sent_ns"]]
+    assert 100 < len(intended) < 400
+    assert all(due <= begun for due, begun in zip(intended, sent, strict=True))
+
+
+def test_a_full_disk_ends_the_role_with_one_line() -> None:
+    many = "  fill: {workload: files, from: h1.g1, operations: create, count: 60, size: 1 MB}"
+    outcome, _ = played(planned(many, timeline="\n  - {id: fill, do: run, role: fill}"))
+    assert outcome.status == "failed"
+    assert any(FULL in reason for reason in outcome.reasons), outcome.reasons
+
+
+def test_a_directory_that_is_not_there_is_told_with_a_cure() -> None:
+    none = FILL.replace("folder: same", "directory: /var/tmp/none")
+    with pytest.raises(Exception, match="there is no /var/tmp/none in this guest; mount it before"):
+        played(planned(none, timeline="\n  - {id: fill, do: run, role: fill}"))
+
+
+def test_a_directory_of_the_machine_is_as_it_was(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    fill = FILL.replace("folder: same", f"directory: {there.resolve()}")
+    outcome, sink = played(planned(fill, guest="{}", timeline="\n  - {id: fill, do: run, role: fill}"))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "fill") == {("create", "done"): 60}
+    assert counted(sink, "fill")["objects"] == 60
+    assert left_in(there) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="containers of root")
+def test_a_container_has_files_of_its_own() -> None:
+    fill = f"{FILL}\n  load: {{workload: files, from: h1.g1, folder: same, operations: read, count: 100}}"
+    outcome, sink = played(planned(fill, host="platform: container, "))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "load") == {("read", "done"): 100}
+    assert counted(sink, "load")["objects"] == 60

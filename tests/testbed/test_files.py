@@ -10,7 +10,6 @@ import pytest
 import testbed_world as worlds
 from test_stores import counted, ended, played
 
-from virtlab.analysis import run_values
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run

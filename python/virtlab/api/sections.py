@@ -935,6 +935,31 @@ ObjectsRole = TypedDict(
 )
 
 
+FilesRole = TypedDict(
+    "FilesRole",
+    {  # operations on files of a directory, by threads in turns or at a rate
+        "workload": "Required[Literal[\"files\"]]",
+        "from": "Required[str]",
+        "as": "Literal[\"measure\", \"load\"] | str",
+        "meter": "Literal[\"virtlab\"] | str",
+        "family": "Literal[\"ipv4\", \"ipv6\"] | str",
+        "enabled": "bool | str",
+        "duration": "str",
+        "count": "int | str",
+        "directory": "str",
+        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
+        "size": "str | Sequence[str] | Mapping[str, float]",
+        "threads": "int | str",
+        "rate": "str",
+        "arrivals": "Literal[\"constant\", \"poisson\"] | str",
+        "folder": "str",
+        "sync": "Literal[\"none\", \"fsync\"] | str",
+        "direct": "bool | str",
+    },
+    total=False,
+)
+
+
 class Role(TypedDict, total=False):
     """Keys of a section."""
 
@@ -1391,7 +1416,7 @@ class Sections(TypedDict, total=False):
     collect: Collect | str
     limits: Limits | str
     search: Search | str
-    roles: Required[Mapping[str, RttRole | BurstLoadRole | UdpStreamRole | TcpStreamRole | TcpRrRole | HttpGetRole | RequestResponseRole | PspingRole | RawStreamRole | RtTasksRole | DirtyRole | ProgramRole | ObjectsRole | Role | str]]
+    roles: Required[Mapping[str, RttRole | BurstLoadRole | UdpStreamRole | TcpStreamRole | TcpRrRole | HttpGetRole | RequestResponseRole | PspingRole | RawStreamRole | RtTasksRole | DirtyRole | ProgramRole | ObjectsRole | FilesRole | Role | str]]
     services: Mapping[str, DemandServerService | ProgramService | StoreService]
     traces: Mapping[str, str]
     brought: Mapping[str, Brought]

@@ -106,8 +106,8 @@ STORES = by_key(
     ),
     Metric(
         "doubtful_objects", "count", "lower",
-        "Objects whose last write or deletion was not answered, or answered with 'missing' or an error. They are left alone, and not "
-        "looked for in the end.",
+        "Objects whose last write or deletion was not answered, or answered with 'missing' or an error. They are left "
+        "alone, and not looked for in the end.",
         "counted by the clients", ("count",), "role", "objects in doubt",
     ),
     Metric(

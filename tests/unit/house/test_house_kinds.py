@@ -32,6 +32,7 @@ MARK = "the mark at which a role's own counters are read"
 UNIT = "the unit of a campaign"
 CLOCK = "the clock of a run"
 FOLDER = "the folder /run"
+BROUGHT = "the files that a program brings"
 OTHER_SENSES: dict[str, dict[str, str]] = {
     "rtt": {
         "crates/virtlab-agent/src/probe/workload/meters/iperf3.rs": "a field of iperf3's output",
@@ -144,6 +145,13 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
         "python/virtlab/testbed/platforms/qemu/machines.py": MONITOR,
     },
     "wait": {"python/virtlab/testbed/vswitches/ovs.py": SCRIPT},
+    "files": {
+        "python/virtlab/catalogue/kinds.py": BROUGHT,
+        "python/virtlab/catalogue/services/program.py": BROUGHT,
+        "python/virtlab/catalogue/workloads/program.py": BROUGHT,
+        "python/virtlab/cli/guest_commands.py": BROUGHT,
+        "python/virtlab/testbed/services/files.py": BROUGHT,
+    },
 }
 KINDS = [*WORKLOADS, *PLATFORMS, *VSWITCHES, *QDISCS, *ACTIONS, *SERVICES]
 

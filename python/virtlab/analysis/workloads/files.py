@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
-from virtlab.analysis.workloads.objects import NO_OBJECT, by_operation
+from virtlab.analysis.workloads.objects import NO_OBJECT, THERE, by_operation
 from virtlab.catalogue.workloads.files import FAILURES
 
 
@@ -15,11 +15,11 @@ def values(context: RoleContext) -> None:
     """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
     by_operation(context, FAILURES)
     out, counters = context.out, context.counters
-    if "operations" not in counters or "objects" not in counters:
+    if "operations" not in counters or THERE not in counters:
         for metric in ("without_object", "lost_objects", "stale_objects", "doubtful_objects"):
             out.absent(metric, health.NOT_COUNTED)
         return
-    operations, objects = counters["operations"], counters["objects"]
+    operations, objects = counters["operations"], counters[THERE]
     out.add("without_object", "total", counters["without_object"], operations)
     for metric in ("lost_objects", "stale_objects"):
         number = counters[metric]

@@ -18,6 +18,7 @@ from virtlab.lazy import NDArray, np
 FAILURES = ("timed_out", "missing", "wrong", "skipped")  # of the endings of `operation/1`
 NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
+THERE = "objects"  # the counter of those that are there in the end
 NO_OBJECT = "no object that can be looked for is there in the end"
 NOT_REACHED = "it was not reached before the run ended"
 RECOVERY = {
@@ -37,7 +38,7 @@ def values(context: RoleContext) -> None:
 
 
 def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
-    """Of all operations, and of each kind of several by itself as ROLE.OPERATION, with the endings that count as failures."""
+    """Of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings that count."""
     out, role = context.out, context.name
     rows = context.samples("operation/1", "intended_ns")
     of_rows(out, rows, failures)
@@ -80,13 +81,13 @@ def _share(out: Collector, metric: str, number: int, count: int) -> None:
 
 def _counted(context: RoleContext) -> None:
     out, counters = context.out, context.counters
-    if "operations" not in counters or "objects" not in counters:
+    if "operations" not in counters or THERE not in counters:
         for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects"):
             out.absent(metric, health.NOT_COUNTED)
         for metric in ("missing_copies", "lost_objects", "stale_objects"):
             out.absent(metric, health.NOT_COUNTED)
         return
-    operations, objects = counters["operations"], counters["objects"]
+    operations, objects = counters["operations"], counters[THERE]
     for metric, name in PER_OPERATION.items():
         number = counters[name]
         out.add(metric, "mean", number / operations if operations else None, operations, NONE_DUE)

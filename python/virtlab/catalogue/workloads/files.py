@@ -22,6 +22,7 @@ from virtlab.catalogue.kinds import (
     choice,
     shown,
 )
+from virtlab.catalogue.measures import SEARCH
 from virtlab.catalogue.workloads.objects import (
     MIX,
     OBJECT_MAX_BYTES,
@@ -87,7 +88,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
     if values.get("direct") and uneven is not None:
         whole = -(-uneven // BLOCK_BYTES) * BLOCK_BYTES
         what = f"direct files are whole blocks of {BLOCK_BYTES} B, and {uneven} B are not"
-        found.append(("size", f"{what}; write e.g. '{whole} B', or remove 'direct'"))
+        found.append(("size", f"{what}; write e.g. 'size: {whole} B', or remove 'direct'"))
     return found
 
 
@@ -124,10 +125,10 @@ FILES = Workload(
         Parameter("direct", FLAG, "direct", "true: reads and writes go past the page cache (O_DIRECT)"),
     ),
     streams={"operation/1": "from"},
-    metrics=frozenset({
+    metrics=SEARCH | {
         "operation_time", "operation_rate", "content_rate", "missing_operations", "wrong_operations",
         "skipped_operations", "failed_operations", "without_object", "lost_objects", "stale_objects", "doubtful_objects",
-    }),
+    },
     transport=lambda _: None,
     duration_ns=lambda values: int(values["duration_ns"]),
     rows=_rows,
@@ -138,5 +139,5 @@ FILES = Workload(
     part_names=parts,
     told_by=frozenset(),
     alone=True,
-    arms={"testbed": None, "simulator": "what a file system does with its files is not modelled"},
+    arms={"testbed": None, "simulator": "what a file system does is not modelled; run the file on the testbed"},
 )  # fmt: skip

@@ -251,7 +251,7 @@ def _variable(findings: Findings, spec: SearchSpec, roles: Mapping[str, RoleSpec
 
 def _is_input(parameter: Parameter, role: RoleSpec) -> bool:
     numeric = any(parameter.kind is kind for kind in NUMBERS) and parameter.plan != OWN_LENGTH
-    return parameter.tunable or (numeric and not role.declaration.alone)
+    return parameter.tunable or (numeric and not role.declaration.budgeted)
 
 
 def _value(findings: Findings, key: str, written: Any, parameter: Parameter) -> tuple[str, int]:

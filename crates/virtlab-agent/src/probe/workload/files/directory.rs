@@ -1,9 +1,9 @@
 //! A folder of files by system calls, relative to descriptors and never through a link.
 //!
-//! The folder has a name that nobody can guess, is made for its role alone, and can be entered by its user alone. A file is
+//! The folder has a name that cannot be guessed, is made for its role alone, and can be entered by its user alone. A file is
 //! called by its key, holds what describes itself, and is removed with the folder.
 
-use super::{Driver, Performed};
+use super::driver::{Driver, Performed};
 use crate::probe::workload::content::{fill, is_content};
 use anyhow::{Context, anyhow, bail, ensure};
 use nix::dir::Dir;
@@ -227,7 +227,7 @@ impl<'a> Files<'a> {
         let most = (bytes / ALIGNED_BYTES + 1) * ALIGNED_BYTES;
         let octets = self.octets.of(most);
         let mut found = 0;
-        // A regular file gives less than it was asked for at its end alone.
+        // A regular file gives less than was requested at its end alone.
         while found < bytes || found == 0 {
             match again(|| read(file.as_fd(), &mut octets[found..most]))? {
                 0 => break,

@@ -5,6 +5,7 @@
 //! after all traffic, every file is read once more, and the folder is removed.
 
 mod directory;
+mod driver;
 
 use super::operations::{self, Choice, Turns, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
@@ -13,11 +14,12 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use anyhow::Context;
 use directory::{Directory, Files, Way};
+use driver::{Driver, Performed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 use std::thread::Builder;
 use virtlab_load::parameters::files::{Files as Parameters, NAME};
-use virtlab_store::{Ending, Folder, Pick};
+use virtlab_store::{Audit, Ending, Folder};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -28,23 +30,6 @@ pub const KIND: Kind = Kind { sends: false, ..Kind::of(NAME, prepare) };
 const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
 /// Of a thread that does operations; its files are elsewhere.
 const STACK_BYTES: usize = 256 << 10;
-
-/// An operation that was done by a driver.
-pub struct Performed {
-    pub ending: Ending,
-    /// Of one that failed: why.
-    pub why: &'static str,
-    /// When it began, and when its last system call ended: making and comparing content is outside.
-    pub sent: Nanos,
-    pub finished: Nanos,
-}
-
-/// Does one operation at a time, on one thread, and compares the content that it reads.
-pub trait Driver: Send {
-    /// # Errors
-    /// When no further operation makes sense, as where there is no room.
-    fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed>;
-}
 
 /// Files under one name in one directory, of all roles that name them.
 struct Shared {
@@ -194,6 +179,14 @@ impl Playing<'_> {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.audited.get().is_none() {
+            let _ = self.directory.remove();
+        }
+    }
+}
+
 impl Shared {
     /// What is there of the files that ought to be; then all of it is removed.
     fn audit(&self) -> anyhow::Result<Audited> {
@@ -205,23 +198,17 @@ impl Shared {
         let folder = lock(&self.folder);
         let mut reader = Files::new(&self.directory, Way::default());
         let late = clock::raw() + AUDIT_PATIENCE;
-        let (mut objects, mut lost, mut stale) = (0, 0, 0);
+        let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
         for pick in folder.reads().take_while(|_| clock::raw() < late) {
-            objects += 1;
+            audit.objects += 1;
             match reader.perform(&pick)?.ending {
-                Ending::Done => {}
-                Ending::Wrong => stale += 1,
-                _ => lost += 1,
+                Ending::Done => audit.copies += 1,
+                Ending::Wrong => audit.stale += 1,
+                _ => audit.lost += 1,
             }
         }
         let left = self.directory.remove()?;
-        Ok(vec![
-            ("objects", objects),
-            ("lost_objects", lost),
-            ("stale_objects", stale),
-            ("doubtful_objects", folder.in_doubt()),
-            ("left_files", left),
-        ])
+        Ok(audit.counters().into_iter().chain([("left_files", left)]).collect())
     }
 }
 

@@ -1,0 +1,58 @@
+"""A stranger's file makes files in its guests' own places, and elsewhere only with the leave of its user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from virtlab.cli.guest_commands import executed, lines, refuse_unless_allowed
+from virtlab.errors import ExperimentError
+from virtlab.experiment import load_text
+
+FILE = """
+version: 1
+name: t
+factors: {{where: [/var/tmp, {directory}]}}
+hosts: {{h1: {{platform: {platform}, {guests}}}, h2: {{joins: s1, guests: {{g1: {{}}}}}}}}
+topology: {{shape: star, switches: 1}}
+link: {{rate: 1 Gbit/s}}
+roles: {{load: {{workload: files, from: h1.g1, directory: "${{where}}", operations: create}}}}
+"""
+DISK = "guests: {g1: {disk: {size: 1 MiB}}}"
+BARE = "guests: {g1: {}}"
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings that allow anything."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("platform", "guests", "directory", "asked"),
+    [
+        ("namespace", DISK, "/var/tmp/below", []),
+        ("namespace", DISK, "/home", ["/home"]),
+        ("namespace", DISK, "/var/tmpx", ["/var/tmpx"]),
+        ("namespace", BARE, "/home", ["/var/tmp", "/home"]),
+        ("native", "joins: s1", "/home", ["/var/tmp", "/home"]),
+        ("container", BARE, "/home", []),
+        ("qemu", BARE, "/home", []),
+    ],
+)
+def test_a_role_in_a_directory_of_the_machine_needs_leave(
+    platform: str, guests: str, directory: str, asked: list[str]
+) -> None:
+    experiment = load_text(FILE.format(platform=platform, guests=guests, directory=directory))
+    assert [each.directory for each in executed(experiment)] == asked
+    refuse_unless_allowed(experiment, None, allowed=True)
+    if not asked:
+        refuse_unless_allowed(experiment, None, allowed=False)
+        return
+    said = f"{platform} h1.g1: makes and removes files in a folder of {asked[0]}"
+    assert lines(experiment)[0] == f"{said} (sees this machine's files: needs --allow-exec)"
+    with pytest.raises(ExperimentError, match="would run among this machine's files") as raised:
+        refuse_unless_allowed(experiment, None, allowed=False)
+    assert raised.value.where == "roles.load"
+    assert "--allow-exec" in raised.value.cure

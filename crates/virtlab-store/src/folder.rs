@@ -163,7 +163,8 @@ impl Folder {
         let first = usize::try_from(chosen % (many as u64).max(1)).unwrap_or(0);
         let reads = matches!(deed, Deed::Read | Deed::Stat);
         let is_free = |own: &Entry| !own.written && (reads || own.readers == 0);
-        (0..many).map(|step| self.there[(first + step) % many]).find(|object| is_free(&self.objects[*object]))
+        let (before, after) = self.there.split_at(first.min(many));
+        after.iter().chain(before).copied().find(|object| is_free(&self.objects[*object]))
     }
 
     /// A deed has ended.

@@ -78,11 +78,20 @@ impl Files {
         if !self.directory.strip_prefix('/').is_some_and(|path| path.split('/').all(plain)) {
             return Err(OutOfRange::new("directory", "begins with '/', and has no '.', '..' or '//' in it"));
         }
-        let sizes = self.object_sizes.iter().map(|(bytes, _)| *bytes).chain([self.object_bytes]);
-        if self.direct && sizes.into_iter().any(|bytes| bytes % BLOCK_BYTES != 0) {
+        if self.direct && self.all_bytes().any(|bytes| bytes % BLOCK_BYTES != 0) {
             return Err(OutOfRange::new("object_bytes", "is whole blocks of 4 KiB where files are direct"));
         }
         Ok(())
+    }
+
+    fn all_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.object_sizes.iter().map(|(bytes, _)| *bytes).chain([self.object_bytes])
+    }
+
+    /// Of the files that it writes.
+    #[must_use]
+    pub fn largest_bytes(&self) -> u64 {
+        self.all_bytes().max().unwrap_or(0)
     }
 
     /// What it says as other roles of operations do.

@@ -5,6 +5,7 @@
 use virtlab_store::Key;
 
 const WORDS: usize = 512;
+const WORD: usize = size_of::<u64>();
 
 /// Words without a pattern, made once: those of splitmix64 (S. Vigna).
 const TABLE: [u64; WORDS] = {
@@ -17,31 +18,21 @@ const TABLE: [u64; WORDS] = {
     table
 };
 
-/// All words of a block of the table, for an object of that seed.
-fn block(seed: u64, number: u64) -> [u64; WORDS] {
-    let own = Key(seed).mixed(number);
-    let mut words = TABLE;
-    for word in &mut words {
-        *word ^= own;
-    }
-    words
+/// Of an object's content: what its words are mixed with in each block of the table, and its first words.
+struct Form {
+    seed: u64,
+    head: [u64; 3],
 }
 
-fn each(key: Key, content: u64, bytes: usize, mut piece: impl FnMut(usize, &[u8]) -> bool) -> bool {
-    let seed = key.mixed(content) ^ bytes as u64;
-    let size = WORDS * 8;
-    for (number, from) in (0..bytes).step_by(size).enumerate() {
-        let mut words = block(seed, number as u64);
-        if number == 0 {
-            words[..3].copy_from_slice(&[key.0, content, bytes as u64]);
-        }
-        let octets = words.map(u64::to_le_bytes);
-        let octets = octets.as_flattened();
-        if !piece(from, &octets[..size.min(bytes - from)]) {
-            return false;
-        }
+impl Form {
+    fn of(key: Key, content: u64, bytes: usize) -> Self {
+        let bytes = bytes as u64;
+        Self { seed: key.mixed(content) ^ bytes, head: [key.0, content, bytes] }
     }
-    true
+
+    fn of_block(&self, number: usize) -> u64 {
+        Key(self.seed).mixed(number as u64)
+    }
 }
 
 /// The content of that number of an object.
@@ -53,15 +44,45 @@ pub fn make(key: Key, content: u64, bytes: u64) -> Vec<u8> {
 
 /// The same into memory of its length.
 pub fn fill(key: Key, content: u64, made: &mut [u8]) {
-    each(key, content, made.len(), |from, piece| {
-        made[from..from + piece.len()].copy_from_slice(piece);
-        true
-    });
+    let form = Form::of(key, content, made.len());
+    for (number, block) in made.chunks_mut(WORDS * WORD).enumerate() {
+        let own = form.of_block(number);
+        let (whole, rest) = block.as_chunks_mut::<WORD>();
+        for (octets, word) in whole.iter_mut().zip(&TABLE) {
+            *octets = (word ^ own).to_le_bytes();
+        }
+        // A whole block has no rest, and no word after its last.
+        let last = TABLE[whole.len() % WORDS] ^ own;
+        rest.copy_from_slice(&last.to_le_bytes()[..rest.len()]);
+    }
+    for (octets, word) in made.chunks_mut(WORD).zip(form.head) {
+        octets.copy_from_slice(&word.to_le_bytes()[..octets.len()]);
+    }
 }
 
 /// Whether these octets are the content of that number of an object.
 pub fn is_content(key: Key, content: u64, octets: &[u8]) -> bool {
-    each(key, content, octets.len(), |from, piece| octets[from..from + piece.len()] == *piece)
+    let form = Form::of(key, content, octets.len());
+    let mut head = octets.chunks(WORD).zip(form.head);
+    if !head.all(|(octets, word)| *octets == word.to_le_bytes()[..octets.len()]) {
+        return false;
+    }
+    let mut first = form.head.len();
+    for (number, block) in octets.chunks(WORDS * WORD).enumerate() {
+        let own = form.of_block(number);
+        let (whole, rest) = block.as_chunks::<WORD>();
+        let mut differs = 0;
+        // In one pass without a branch, which the processor does several words at a time.
+        for (octets, word) in whole.iter().zip(&TABLE).skip(first) {
+            differs |= u64::from_le_bytes(*octets) ^ word ^ own;
+        }
+        let last = (TABLE[whole.len() % WORDS] ^ own).to_le_bytes();
+        if differs != 0 || (whole.len() >= first && *rest != last[..rest.len()]) {
+            return false;
+        }
+        first = 0;
+    }
+    true
 }
 
 #[cfg(test)]
@@ -84,5 +105,18 @@ mod tests {
             assert!(bytes < 24 || !is_content(Key(5), 9, &good[..good.len() - 1]), "{bytes}: short");
         }
         assert_eq!(make(Key(5), 9, 30)[..16], [5u64.to_le_bytes(), 9u64.to_le_bytes()].concat());
+    }
+
+    #[test]
+    fn each_octet_counts_at_every_length() {
+        for bytes in (0..80).chain(4088..4106).chain(8190..8194) {
+            let good = make(Key(5), 9, bytes);
+            assert!(is_content(Key(5), 9, &good), "{bytes}");
+            for at in 0..good.len() {
+                let mut damaged = good.clone();
+                damaged[at] ^= 128;
+                assert!(!is_content(Key(5), 9, &damaged), "{bytes}: at {at}");
+            }
+        }
     }
 }

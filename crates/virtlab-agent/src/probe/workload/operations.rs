@@ -120,9 +120,9 @@ impl<'a> Turns<'a> {
         Err(last)
     }
 
-    /// An operation that is due begins, with its number; `None`: it is too late, or there is no object for it.
-    pub fn begin(&mut self, intended: Nanos) -> Option<(u64, Pick)> {
-        if self.is_enough(clock::raw().max(intended)) {
+    /// An operation that is due begins now, with its number; `None`: it is too late, or there is no object for it.
+    pub fn begin(&mut self, intended: Nanos, now: Nanos) -> Option<(u64, Pick)> {
+        if self.is_enough(now.max(intended)) {
             return None;
         }
         match self.pick() {

@@ -12,7 +12,8 @@ use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
-use anyhow::Context;
+use crate::probe::spool::available_bytes;
+use anyhow::{Context, bail};
 use directory::{Directory, Files, Way};
 use driver::{Driver, Performed};
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub const KIND: Kind = Kind { sends: false, ..Kind::of(NAME, prepare) };
 
 /// For reading what is there in the end.
 const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
+/// What the guest keeps for everything else.
+const LEFT_BYTES: u64 = 8 << 20;
 /// Of a thread that does operations; its files are elsewhere.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -69,6 +72,13 @@ fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let own: Parameters = parse(&arming.own)?;
     own.check().context("parameters")?;
     let mix = operations::mix(&own.operations)?;
+    let held = own.largest_bytes().saturating_mul(u64::from(own.threads));
+    let free = available_bytes().saturating_sub(LEFT_BYTES);
+    if held > free {
+        bail!(
+            "threads hold a file each, {held} B, and the guest has {free} B of memory left; write fewer, or smaller files"
+        );
+    }
     let shared = shared(&own, own.folder.as_ref().unwrap_or(&arming.run.role)).context("directory")?;
     let way = Way { flushed: own.sync, direct: own.direct };
     shared.directory.check(way).context("direct")?;
@@ -135,13 +145,14 @@ impl Playing<'_> {
     /// Of one thread: operations, until there is nothing more to do.
     fn work(&self, driver: &mut impl Driver) {
         let pacer = Pacer::new(Pacing::Sleep);
+        let mut turns = lock(&self.turns);
+        let is_open = turns.is_open();
+        let mut now = clock::raw();
         while !self.run.stopped() && self.over.get().is_none() {
-            let mut turns = lock(&self.turns);
-            let is_open = turns.is_open();
-            let mut intended = clock::raw();
+            let mut intended = now;
             if is_open {
                 intended = turns.due();
-                if turns.is_enough(clock::raw().max(intended)) {
+                if turns.is_enough(now.max(intended)) {
                     return;
                 }
                 turns.take_due();
@@ -150,19 +161,24 @@ impl Playing<'_> {
                     return;
                 }
                 turns = lock(&self.turns);
+                // For one that a thread has waited for it is not too late, however late the thread woke.
+                now = if now <= intended { intended } else { clock::raw() };
             }
-            let Some((_, pick)) = turns.begin(intended) else {
+            let Some((_, pick)) = turns.begin(intended, now) else {
                 if is_open {
                     continue;
                 }
                 return;
             };
             drop(turns);
-            match driver.perform(&pick) {
+            let performed = driver.perform(&pick);
+            turns = lock(&self.turns);
+            match performed {
                 Ok(Performed { ending, why, sent, finished }) => {
                     lock(self.folder).close(&pick, ending);
                     let at = [if is_open { intended } else { sent }, sent, finished];
-                    lock(&self.turns).count((pick.deed, ending), at, pick.bytes(), 0);
+                    turns.count((pick.deed, ending), at, pick.bytes(), 0);
+                    now = finished;
                     if ending == Ending::Failed && self.told.set(()).is_ok() {
                         let (role, deed) = (&self.run.role, pick.deed);
                         self.run.warn(&format!(

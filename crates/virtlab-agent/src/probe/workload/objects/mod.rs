@@ -206,7 +206,7 @@ impl Asking<'_> {
 
     /// An operation that is due begins, unless it is too late; `settle` sends what it wants.
     fn begin(&mut self, intended: Nanos) {
-        let Some((number, pick)) = self.turns.begin(intended) else { return };
+        let Some((number, pick)) = self.turns.begin(intended, clock::raw()) else { return };
         let content = matches!(pick.deed, Deed::Create | Deed::Overwrite)
             .then(|| Content::of(content::make(pick.key, pick.content(), pick.bytes())));
         let sent = clock::raw();

@@ -27,6 +27,7 @@ FILES = {  # each has one kind of the page, and nothing else that is refused
     "workload program": f"{HOSTS}roles:\n{PROBE}"
     "  own: {workload: program, from: h1.g1, to: h2.g1, argv: [echo, 1 ms], metrics: "
     "{t: {unit: ms, better: lower, regex: '(?P<t>[0-9]+) ms'}}}\n",
+    "workload files": f"{HOSTS}roles:\n{PROBE}  disk: {{workload: files, from: h1.g1, operations: create}}\n",
     "platform ssh": "hosts: {h1: {platform: ssh, address: a}, h2: {platform: ssh, address: b}}\n"
     "roles: {probe: {workload: rtt, from: h1.g1, to: h2.g1}}\n",
     "platform libvirt": "hosts: {h1: {platform: libvirt, domain: a, address: a}, h2: {platform: libvirt, domain: b, "

@@ -71,9 +71,9 @@ pub fn is_content(key: Key, content: u64, octets: &[u8]) -> bool {
     for (number, block) in octets.chunks(WORDS * WORD).enumerate() {
         let own = form.of_block(number);
         let (whole, rest) = block.as_chunks::<WORD>();
-        let mut differs = 0;
-        // In one pass without a branch, which the processor does several words at a time.
-        for (octets, word) in whole.iter().zip(&TABLE).skip(first) {
+        let (mut differs, from) = (0, first.min(whole.len()));
+        // In one pass without a branch, and over slices: so the processor does several words at a time.
+        for (octets, word) in whole[from..].iter().zip(&TABLE[from..]) {
             differs |= u64::from_le_bytes(*octets) ^ word ^ own;
         }
         let last = (TABLE[whole.len() % WORDS] ^ own).to_le_bytes();

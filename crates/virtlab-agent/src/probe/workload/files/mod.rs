@@ -105,6 +105,12 @@ struct Playing<'a> {
 }
 
 impl Workload for Player {
+    /// Threads that take all processors hold back the one that watches, too: then that belongs to what is measured.
+    fn counts_on_us(&self) -> bool {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        (self.own.threads as usize) < processors
+    }
+
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
         let Some(start) = run.begun() else { return report };

@@ -170,3 +170,14 @@ fn what_is_there_in_the_end_is_read_and_then_all_is_removed() {
     assert_eq!(fs::read_dir(&place.0).unwrap().count(), 0);
     assert!(!Arc::ptr_eq(&held, &shared(&own, "same").unwrap()), "the next trial has others");
 }
+
+#[test]
+fn what_a_role_made_that_was_never_collected_goes_with_it() {
+    let place = Place::new("dropped");
+    let own = format!(r#"{{"directory": "{}", "operations": {{"read": 1}}, "threads": 1}}"#, place.text());
+    let own: Parameters = parse(&serde_json::from_str(&own).unwrap()).unwrap();
+    let held = shared(&own, "same").unwrap();
+    done(&mut lock(&held.folder), &mut Files::new(&held.directory, Way::default()), Deed::Create, 100);
+    drop(held);
+    assert_eq!(fs::read_dir(&place.0).unwrap().count(), 0);
+}

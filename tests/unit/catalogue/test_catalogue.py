@@ -81,6 +81,7 @@ def test_a_parameter_takes_its_own_example_and_default(entry: Workload, paramete
             "name",
             "file beside the experiment file",
             "files",
+            "directory",
             "user",
             "cost of a program",
         }

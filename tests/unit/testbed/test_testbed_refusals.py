@@ -102,7 +102,7 @@ def test_an_ordinary_user_says_how_much_memory_a_machine_has_and_bounds_nothing_
         ),
         (put("world/links/again", {"ends": ["s1.p8", "s2.p8"], "rate_bit_per_s": 10**8}), "links.again"),
         (put("world/links/s1-s2/ends", ["s1.p1", "s2.p1"]), "links.s1-s2"),
-        (put("roles/probe/workload", "files"), "roles.probe.workload"),
+        (put("roles/probe/workload", "fax"), "roles.probe.workload"),
         (put("roles/probe/workload", "objects"), "roles.probe.to"),
         (put("roles/probe/to", "c"), "roles.probe.to"),
         (put("roles/probe/to", "a"), "roles.probe.to"),

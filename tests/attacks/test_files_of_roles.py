@@ -36,6 +36,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("namespace", DISK, "/home", ["/home"]),
         ("namespace", DISK, "/var/tmpx", ["/var/tmpx"]),
         ("namespace", BARE, "/home", ["/var/tmp", "/home"]),
+        ("namespace", f"disk: {{size: 1 MiB}}, {BARE}", "/home", ["/home"]),
         ("native", "joins: s1", "/home", ["/var/tmp", "/home"]),
         ("container", BARE, "/home", []),
         ("qemu", BARE, "/home", []),

@@ -121,7 +121,9 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
             if role.active and role.declaration is FILES:
                 station = study.wiring.stations[role.source]
                 directory = str(role.parameters["directory"])
-                if not has_own_files(station.platform, directory, has_disk=station.spec.disk is not None):
+                host = study.wiring.hosts.get(station.host)
+                has_disk = station.spec.disk is not None or (host is not None and host.disk is not None)
+                if not has_own_files(station.platform, directory, has_disk=has_disk):
                     found[
                         Executed("roles", role.name, role.source, station.platform, (), directory=directory)
                     ] = None

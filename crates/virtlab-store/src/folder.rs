@@ -21,6 +21,17 @@ pub enum Deed {
     Delete,
     /// Whether one is there.
     Stat,
+    /// Of one that is there, to be closed again; of files alone.
+    Open,
+    /// Of all names, of which one is known to be there; of files alone.
+    List,
+}
+
+impl Deed {
+    /// Whether it leaves its object as it is.
+    const fn keeps(self) -> bool {
+        matches!(self, Self::Read | Self::Stat | Self::Open | Self::List)
+    }
 }
 
 /// What came of it; the codes of `operation/1`.
@@ -139,7 +150,7 @@ impl Folder {
                 let content = (self.number << 48) + self.contents;
                 (content, bytes, Task::Write { bytes, content })
             }
-            Deed::Read | Deed::Stat => {
+            Deed::Read | Deed::Stat | Deed::Open | Deed::List => {
                 own.readers += 1;
                 (own.content, own.bytes, if deed == Deed::Read { Task::Read } else { Task::Open })
             }
@@ -161,8 +172,7 @@ impl Folder {
     fn free(&self, deed: Deed, chosen: u64) -> Option<usize> {
         let many = self.there.len();
         let first = usize::try_from(chosen % (many as u64).max(1)).unwrap_or(0);
-        let reads = matches!(deed, Deed::Read | Deed::Stat);
-        let is_free = |own: &Entry| !own.written && (reads || own.readers == 0);
+        let is_free = |own: &Entry| !own.written && (deed.keeps() || own.readers == 0);
         let (before, after) = self.there.split_at(first.min(many));
         after.iter().chain(before).copied().find(|object| is_free(&self.objects[*object]))
     }
@@ -189,7 +199,7 @@ impl Folder {
         let object = pick.object;
         let own = &mut self.objects[object];
         match pick.deed {
-            Deed::Read | Deed::Stat => own.readers -= 1,
+            Deed::Read | Deed::Stat | Deed::Open | Deed::List => own.readers -= 1,
             Deed::Create | Deed::Overwrite | Deed::Delete => {
                 own.written = false;
                 if found == Found::Done && pick.deed != Deed::Delete {

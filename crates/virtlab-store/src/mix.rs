@@ -24,6 +24,8 @@ impl Mix {
                 "overwrite" => Deed::Overwrite,
                 "delete" => Deed::Delete,
                 "stat" => Deed::Stat,
+                "open" => Deed::Open,
+                "list" => Deed::List,
                 other => return Err(format!("there is no operation '{other}'")),
             };
             if share.is_finite() && share > 0.0 {

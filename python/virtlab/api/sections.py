@@ -947,7 +947,7 @@ FilesRole = TypedDict(
         "duration": "str",
         "count": "int | str",
         "directory": "str",
-        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
+        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"open\", \"list\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
         "size": "str | Sequence[str] | Mapping[str, float]",
         "threads": "int | str",
         "rate": "str",

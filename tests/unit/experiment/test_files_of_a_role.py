@@ -25,7 +25,11 @@ READS = "operations: read"
         (f"{READS}, directory: /", "directory", "write it without '.', '..', '//' and '/' at its end"),
         (f"{READS}, directory: /var/tmp/../../home", "directory", "write it without '.', '..'"),
         (f"{READS}, directory: /var//tmp", "directory", "write it without '.', '..', '//'"),
-        ("operations: {append: 1}", "operations.append", "write create, read, overwrite, delete, stat"),
+        (
+            "operations: {append: 1}",
+            "operations.append",
+            "write create, read, overwrite, delete, stat, open, list",
+        ),
         (f"{READS}, threads: 1025", "threads", "write at most 1024"),
         (f"{READS}, size: 2 GiB", "size", "write less, e.g. '1 MB'"),
         (f"{READS}, direct: true, size: 10 kB", "size", "write e.g. 'size: 12288 B', or remove 'direct'"),

@@ -24,10 +24,11 @@ from virtlab.catalogue.kinds import (
 )
 from virtlab.catalogue.measures import SEARCH
 from virtlab.catalogue.workloads.objects import (
-    MIX,
     OBJECT_MAX_BYTES,
     OBJECT_SIZES,
+    OPERATIONS,
     largest_bytes,
+    mix_of,
     parts,
 )
 
@@ -103,8 +104,8 @@ FILES = Workload(
             "directory", DIRECTORY, "directory", "in which it makes the folder of its files; it has to be there", DISK
         ),
         Parameter(
-            "operations", MIX, "operations",
-            "create, read, overwrite, delete, stat: one of them, or several with their shares, or a mix by its name",
+            "operations", mix_of(OPERATIONS), "operations",
+            "create, read, overwrite, delete, stat, open, list: one of them, several with their shares, or a mix by name",
             required=True,
         ),
         Parameter(

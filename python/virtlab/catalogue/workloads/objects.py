@@ -7,7 +7,7 @@ objects, so that one role fills a store and others read it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtlab.catalogue.declaration import AtService, Parameter, Values, Workload
@@ -26,7 +26,16 @@ from virtlab.catalogue.measures import SEARCH
 
 NAME = "objects"
 CARRYING = ("create", "read", "overwrite")  # operations that move an object's content
-OPERATIONS = ("create", "read", "overwrite", "delete", "stat")  # by their codes in `operation/1`
+OPERATIONS = (
+    "create",
+    "read",
+    "overwrite",
+    "delete",
+    "stat",
+    "open",
+    "list",
+)  # by their codes in `operation/1`
+OF_STORES = OPERATIONS[:5]  # the others are of files alone
 ENDINGS = ("done", "timed_out", "missing", "wrong", "skipped", "failed")  # by their codes there
 SHARE_MAX = 10**6
 THREADS_MAX = 4096
@@ -46,30 +55,32 @@ def _share(name: Any, share: Any) -> float:
     return float(share)
 
 
-def _operations(value: Any) -> dict[str, float]:
+def _operations(value: Any, known: Sequence[str]) -> dict[str, float]:
     if isinstance(value, str):
         value = MIXES.get(value, {value: 1})
     if not isinstance(value, dict) or not value:
         raise ValueError(f"'{shown(value)}' are no operations; write e.g. {{read: 80, create: 20}}")
     found = {}
     for name, share in value.items():
-        if name not in OPERATIONS:
-            raise PlacedError((name,), f"'{shown(name)}' is not an operation; write {', '.join(OPERATIONS)}")
+        if name not in known:
+            raise PlacedError((name,), f"'{shown(name)}' is not an operation; write {', '.join(known)}")
         found[name] = _share(name, share)
     return found
 
 
-MIX = Kind(
-    "split over operations",
-    _operations,
-    {
-        "anyOf": [
-            {"enum": [*OPERATIONS, *MIXES]},
-            {"type": "object", "propertyNames": {"enum": list(OPERATIONS)}, "minProperties": 1},
-        ]
-    },
-    "{read: 80, create: 20}",
-)
+def mix_of(known: Sequence[str]) -> Kind:
+    """Operations of a role: one, several with their shares, or a mix by its name."""
+    return Kind(
+        "split over operations",
+        lambda value: _operations(value, known),
+        {
+            "anyOf": [
+                {"enum": [*known, *MIXES]},
+                {"type": "object", "propertyNames": {"enum": list(known)}, "minProperties": 1},
+            ]
+        },
+        "{read: 80, create: 20}",
+    )
 
 
 def _sizes(value: Any) -> tuple[str, Any]:
@@ -145,7 +156,7 @@ OBJECTS = Workload(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which operations begin", "10 s"),
         Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
         Parameter(
-            "operations", MIX, "operations",
+            "operations", mix_of(OF_STORES), "operations",
             "create, read, overwrite, delete, stat: one of them, or several with their shares, or a mix by its name",
             required=True,
         ),

@@ -262,6 +262,20 @@ impl<'a> Files<'a> {
                 again(|| unlinkat(&self.directory.own, name, UnlinkatFlags::NoRemoveDir))?;
                 Ending::Done
             }
+            Deed::Open => {
+                let how = OFlag::O_RDONLY | self.flags();
+                close(again(|| openat(&self.directory.own, name, how, Mode::empty()))?)?;
+                Ending::Done
+            }
+            Deed::List => {
+                let how = OFlag::O_RDONLY | FOLDER;
+                let mut all = again(|| Dir::openat(&self.directory.own, c".", how, Mode::empty()))?;
+                let mut is_there = false;
+                for entry in all.iter() {
+                    is_there |= entry?.file_name() == name;
+                }
+                if is_there { Ending::Done } else { Ending::Missing }
+            }
             Deed::Stat => {
                 let state = self.state(name)?;
                 let is_file = SFlag::from_bits_truncate(state.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;

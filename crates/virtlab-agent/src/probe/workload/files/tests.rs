@@ -51,7 +51,16 @@ fn files_are_created_read_overwritten_looked_at_and_deleted() {
     for bytes in [0, 1, 24, 4096, 10_000, 300_000] {
         let mut folder = Folder::new("a", bytes);
         let mut files = Files::new(&directory, Way { flushed: Sync::Fsync, direct: false });
-        for deed in [Deed::Create, Deed::Read, Deed::Stat, Deed::Overwrite, Deed::Read, Deed::Delete] {
+        for deed in [
+            Deed::Create,
+            Deed::Read,
+            Deed::Stat,
+            Deed::Open,
+            Deed::List,
+            Deed::Overwrite,
+            Deed::Read,
+            Deed::Delete,
+        ] {
             let bytes = bytes + u64::from(deed == Deed::Overwrite);
             assert_eq!(done(&mut folder, &mut files, deed, bytes), Ending::Done, "{deed:?} of {bytes}");
         }
@@ -93,7 +102,9 @@ fn damaged_short_long_stale_and_swapped_files_are_wrong_and_others_are_missing()
     let elsewhere = place.inside().join("elsewhere");
     fs::write(&elsewhere, &good).unwrap();
     fs::remove_file(&file).unwrap();
-    assert_eq!(done(&mut folder, &mut files, Deed::Read, 0), Ending::Missing);
+    for deed in [Deed::Read, Deed::Open, Deed::List, Deed::Stat] {
+        assert_eq!(done(&mut folder, &mut files, deed, 0), Ending::Missing, "{deed:?}");
+    }
     assert_eq!(done(&mut folder, &mut files, Deed::Overwrite, 9), Ending::Missing, "it is not made again");
     assert_eq!(folder.in_doubt(), 1);
 

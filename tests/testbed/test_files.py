@@ -10,6 +10,7 @@ import pytest
 import testbed_world as worlds
 from test_stores import counted, ended, played
 
+from virtlab.errors import GuestError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
@@ -79,7 +80,7 @@ def test_a_full_disk_ends_the_role_with_one_line() -> None:
 
 def test_a_directory_that_is_not_there_is_told_with_a_cure() -> None:
     none = FILL.replace("folder: same", "directory: /var/tmp/none")
-    with pytest.raises(Exception, match="there is no /var/tmp/none in this guest; mount it before"):
+    with pytest.raises(GuestError, match="there is no /var/tmp/none in this guest; mount it before"):
         played(planned(none, timeline="\n  - {id: fill, do: run, role: fill}"))
 
 

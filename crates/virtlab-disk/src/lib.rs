@@ -26,4 +26,4 @@ mod usage;
 
 pub use disk::{Completion, Disk};
 pub use model::{Kind, Model, Refused, Request, SECTOR_BYTES, whole_sectors};
-pub use usage::{Usage, Used};
+pub use usage::{Tally, Usage, Used};

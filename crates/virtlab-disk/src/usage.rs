@@ -1,6 +1,6 @@
 //! What a disk has done: requests that are complete, by kind, and for how long it had any.
 
-use crate::model::Kind;
+use crate::model::{Kind, Request};
 use std::iter::Sum;
 use std::ops::Add;
 use virtlab_wire::Nanos;
@@ -173,5 +173,91 @@ impl Busy {
             usage.of(kind).busy = self.by_kind[kind as usize].before(now);
         }
         usage.busy = self.all.before(now);
+    }
+}
+
+/// For how long there is something of which neither end is known before it comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    all: Nanos,
+    since: Nanos,
+    depth: u64,
+}
+
+impl Open {
+    fn begin(&mut self, now: Nanos) {
+        if self.depth == 0 {
+            self.since = now;
+        }
+        self.depth += 1;
+    }
+
+    fn end(&mut self, now: Nanos) {
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth == 0 {
+            self.all += now.since(self.since);
+        }
+    }
+
+    fn before(&self, now: Nanos) -> Nanos {
+        if self.depth == 0 { self.all } else { self.all + now.since(self.since) }
+    }
+}
+
+/// What a disk has done that does not know when a request will be complete: it is told of both ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    done: Usage,
+    by_kind: [Open; 3],
+    all: Open,
+}
+
+impl Tally {
+    /// A request comes.
+    pub fn begin(&mut self, now: Nanos, kind: Kind) {
+        self.by_kind[kind as usize].begin(now);
+        self.all.begin(now);
+    }
+
+    /// A request is complete that came at that instant.
+    pub fn end(&mut self, now: Nanos, came: Nanos, request: Request) {
+        self.by_kind[request.kind as usize].end(now);
+        self.all.end(now);
+        let used = self.done.of(request.kind);
+        used.operations += 1;
+        used.bytes += request.bytes;
+        used.time += now.since(came);
+    }
+
+    /// What was done by now.
+    #[must_use]
+    pub fn usage(&self, now: Nanos) -> Usage {
+        let mut usage = self.done;
+        for kind in [Kind::Read, Kind::Write, Kind::Flush] {
+            usage.of(kind).busy = self.by_kind[kind as usize].before(now);
+        }
+        usage.busy = self.all.before(now);
+        usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_is_busy_while_anything_is_open() {
+        let mut tally = Tally::default();
+        let of = |kind| Request { kind, offset: 0, bytes: 512 };
+        tally.begin(Nanos(0), Kind::Write);
+        tally.begin(Nanos(5), Kind::Read);
+        tally.end(Nanos(7), Nanos(5), of(Kind::Read));
+        assert_eq!(tally.usage(Nanos(8)).busy, Nanos(8), "the write is still open");
+        tally.end(Nanos(10), Nanos(0), of(Kind::Write));
+        tally.begin(Nanos(20), Kind::Write);
+        tally.end(Nanos(23), Nanos(20), of(Kind::Write));
+        let usage = tally.usage(Nanos(40));
+        assert_eq!((usage.busy, usage.reads.busy, usage.writes.busy), (Nanos(13), Nanos(2), Nanos(13)));
+        assert_eq!((usage.writes.operations, usage.writes.bytes, usage.writes.time), (2, 1024, Nanos(13)));
     }
 }

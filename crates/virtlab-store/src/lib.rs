@@ -13,6 +13,7 @@
 //! alarms     what is due next                               heard         what nodes answered to a question
 //! folder     what clients know of their objects             given         a store as a Plan says it
 //! mix        shares of operations                           audit         what nodes hold of a folder in the end
+//! volume     a disk whose blocks are objects
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one, and
 //! none of these systems: names of objects, directories, permissions and content are its driver's.
@@ -48,6 +49,7 @@ mod proxy;
 mod recovery;
 mod shelf;
 mod spread;
+mod volume;
 
 pub use audit::Audit;
 pub use book::{Book, Page};
@@ -65,3 +67,4 @@ pub use policy::{Ack, Form, Lookup, Nonsense, Policy, Scan, WrittenBy};
 pub use proxy::Proxy;
 pub use recovery::Progress;
 pub use shelf::Left;
+pub use volume::{Operation, Volume};

@@ -240,7 +240,15 @@ class Reset(NamedTuple):
 BY_LINKS = Reset("all its vNICs down and up, routes and neighbours given back")
 
 
-MODEL_DISK = ("size", "medium", "write_cache", "rate", "latency")  # takes the time of a model
+MODEL_DISK = (
+    "size",
+    "medium",
+    "write_cache",
+    "rate",
+    "latency",
+    "service",
+    "block",
+)  # takes the time of a model
 FOLDER_DISK = ("size",)  # a folder in memory
 VCPUS = 1  # of a virtual machine whose file says nothing
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtlab.catalogue.declaration import Platform
 from virtlab.catalogue.platforms import PLATFORMS
-from virtlab.units import PAGE_BYTES, SECTOR_BYTES, Size
+from virtlab.units import PAGE_BYTES, SECTOR_BYTES, Size, nearest
+
+SERVICE = "service"  # the medium of a disk whose blocks are objects of a store
+BLOCK_MIN_BYTES, BLOCK_BYTES, BLOCK_MAX_BYTES = 64 << 10, 64 << 10, 4 << 20
+OF_STORE = ("service", "block")
+OF_MEDIUM = ("write_cache", "rate", "latency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,10 @@ def disk_faults(platform: Platform, said: Iterable[str], size_bytes: int) -> Ite
         yield DiskFault("", what, f"remove it, or write 'platform: {_all_with([])}'")
         return
     folders = f"disks of platform {platform.name} are folders in memory"
-    for key in platform.lacks_of_disk(said):
+    lacking = platform.lacks_of_disk(said)
+    for key in lacking:
+        if key in OF_STORE and "medium" in lacking:
+            continue  # its medium says it
         able = f"write 'platform: {_all_with([key])}'"
         if key == "medium":
             yield DiskFault(key, folders, f"write 'memory', or {able}")
@@ -37,6 +45,60 @@ def disk_faults(platform: Platform, said: Iterable[str], size_bytes: int) -> Ite
         larger_bytes = -(-size_bytes // whole_bytes) * whole_bytes
         what = f"a disk of {Size(size_bytes)} is no whole number of {unit} of {whole_bytes} B"
         yield DiskFault("size", what, f"write e.g. '{larger_bytes} B'")
+
+
+def store_faults(said: Iterable[str], block_bytes: int | None, *, on_store: bool) -> Iterator[DiskFault]:
+    """What is wrong with a disk in which keys of a disk on a store, and of any other, are said together."""
+    keys = list(said)
+    for key in OF_STORE if not on_store else ():
+        if key in keys:
+            yield DiskFault(
+                key, f"'{key}' is of disks on a store", f"write 'medium: {SERVICE}', or remove it"
+            )
+    for key in OF_MEDIUM if on_store else ():
+        if key in keys:
+            cure = "remove it, and say it of the disks of the store's nodes"
+            yield DiskFault(
+                key,
+                f"a disk on a store takes the time of the store, and has no {key.replace('_', ' ')}",
+                cure,
+            )
+    if on_store and "service" not in keys:
+        yield DiskFault(
+            "medium", "it does not say which service keeps its blocks", "write e.g. 'service: depot', too"
+        )
+    if block_bytes is not None and not (BLOCK_MIN_BYTES <= block_bytes <= BLOCK_MAX_BYTES):
+        what = f"a block of {Size(block_bytes)} is not of 64 KiB to 4 MiB"
+        yield DiskFault("block", what, "write e.g. '64 KiB'")
+    elif block_bytes is not None and block_bytes % SECTOR_BYTES:
+        what = f"a block of {Size(block_bytes)} is no whole number of sectors of {SECTOR_BYTES} B"
+        yield DiskFault("block", what, f"write e.g. '{-(-block_bytes // SECTOR_BYTES) * SECTOR_BYTES} B'")
+
+
+def store_fault(
+    guest: str, service: str, kinds: Mapping[str, str], parts: Mapping[str, Collection[str]]
+) -> DiskFault | None:
+    """Why the disk of a guest cannot be on a service. `kinds`: of services; `parts`: by store, its nodes and proxies."""
+    stores = [name for name, kind in kinds.items() if kind == "store"]
+    if service not in kinds:
+        cure = (
+            nearest(service, stores) or f"there are {', '.join(stores)}"
+            if stores
+            else "add one with 'kind: store'"
+        )
+        return DiskFault("service", f"there is no service '{service}'", cure)
+    if service not in stores:
+        cure = (
+            f"name one of {', '.join(stores)}"
+            if stores
+            else "add a service with 'kind: store', and name that"
+        )
+        return DiskFault("service", f"'{service}' is of kind {kinds[service]}, which keeps no blocks", cure)
+    for name in stores:
+        if guest in parts[name]:
+            what = f"{guest} is part of the store '{name}', whose objects cannot lie on a disk that is on a store itself"
+            return DiskFault("medium", what, "write 'medium: memory' or 'medium: file' for its nodes")
+    return None
 
 
 def _all_with(keys: Sequence[str]) -> str:

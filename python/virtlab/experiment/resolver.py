@@ -36,6 +36,7 @@ from virtlab.experiment.work.roles import RoleSpec, read_roles
 from virtlab.experiment.work.services import ServiceSpec, read_services
 from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.world.addresses import Addresses, assign
+from virtlab.experiment.world.disks import check_stored_disks
 from virtlab.experiment.world.pools import check_use
 from virtlab.experiment.world.port_queues import read_port_queues
 from virtlab.experiment.world.queues import QueueSpec, read_queue
@@ -153,6 +154,11 @@ class Resolver:
             "services", (*NETWORK, "services"), point,
             lambda own, _: read_services(own, guests, images, self._brought),
         )  # fmt: skip
+        if network is not None:
+            self._once(
+                "disks", (*NETWORK, "services"), point,
+                lambda own, _: check_stored_disks(network[0].hosts, services, own),
+            )  # fmt: skip
         checked = set(roles) if network is not None else set()
         roles = self._once(
             "ends",

@@ -132,7 +132,10 @@ class Disk(Noun):
     """
 
     size_bytes: int = Field(ge=SECTOR_BYTES, multiple_of=SECTOR_BYTES, le=2**50)
-    medium: Literal["memory", "file"] = "memory"  # where the testbed keeps what is written
+    # Where the testbed keeps what is written; `service`: blocks are objects of a store, on either arm.
+    medium: Literal["memory", "file", "service"] = "memory"
+    service: Name | None = None  # the store
+    block_bytes: int | None = Field(default=None, ge=SECTOR_BYTES, multiple_of=SECTOR_BYTES, le=2**30)
     write_cache_bytes: int = Field(default=0, ge=0, le=2**50)
     rate_byte_per_s: int | None = Field(default=None, ge=1, le=10**12)  # None = as fast as it is asked
     latency_ns: int = Field(default=0, ge=0, le=10**15)

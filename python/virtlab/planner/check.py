@@ -17,6 +17,7 @@ from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
 from virtlab.planner.guests.clusters import active, entered, towards, ways
 from virtlab.planner.guests.disks import disk_mistakes
+from virtlab.planner.guests.stored_disks import stored_disk_mistakes
 from virtlab.planner.guests.swap import swap_mistakes
 from virtlab.planner.mobility.copying import host_mistakes
 from virtlab.planner.mobility.moves import come_into, writers
@@ -34,7 +35,17 @@ QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min
 
 def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     """All of them, each with its path and its cure."""
-    for check in (_guests, _addresses, host_mistakes, _pools, swap_mistakes, _vswitches, _routes):
+    checks = (
+        _guests,
+        stored_disk_mistakes,
+        _addresses,
+        host_mistakes,
+        _pools,
+        swap_mistakes,
+        _vswitches,
+        _routes,
+    )
+    for check in checks:
         yield from check(plan)
     yield from _roles(plan, arm)
     yield from _services(plan, arm)

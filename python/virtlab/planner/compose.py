@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.disks import BLOCK_BYTES
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.platforms.libvirt import DEFAULT
 from virtlab.experiment import DesignPoint, Experiment, Study
@@ -240,9 +241,12 @@ def _guest(study: Study, station: Station, on: Host) -> Guest:
 def _disk(spec: DiskSpec | None) -> Disk | None:
     if spec is None:
         return None
+    on_store = spec.medium == "service"
     return Disk(
         size_bytes=spec.size,
-        medium="file" if spec.medium == "file" else "memory",
+        medium="service" if on_store else "file" if spec.medium == "file" else "memory",
+        service=spec.service,
+        block_bytes=(spec.block or BLOCK_BYTES) if on_store else None,
         write_cache_bytes=spec.write_cache,
         rate_byte_per_s=spec.rate,
         latency_ns=spec.latency,

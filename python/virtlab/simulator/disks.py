@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from virtlab.catalogue.disks import SERVICE
 from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
-from virtlab.plan import Plan
+from virtlab.plan import Plan, Refusal
 from virtlab.planner.guests.disks import counted, is_folder
+from virtlab.planner.guests.stored_disks import stored_disks
 from virtlab.planner.mobility.moves import come
 from virtlab.simulator.services import as_simulated
 
@@ -31,14 +33,19 @@ def disk(plan: Plan, name: str) -> dict[str, Any]:
     given = plan.world.guests[name].disk
     if given is None:
         return {}
-    model = given.model_dump(mode="json", exclude={"medium"})
+    model = given.model_dump(mode="json", exclude={"medium", "service", "block_bytes"})
     named = {} if is_folder(plan.world.guests[name]) else {"name": disk_of(name)}
     return {"disk": {**named, "model": model, **_buffers(plan, name)}}
 
 
 def _buffers(plan: Plan, name: str) -> dict[str, Any]:
     """What the guest's kernel holds of writes for its disk; nothing of a Plan whose servers buffer none."""
-    if not any(_buffers_some(as_simulated(plan, role)) for role in plan.roles.values()):
+    disk = plan.world.guests[name].disk
+    if (
+        disk is None
+        or disk.medium == SERVICE
+        or not any(_buffers_some(as_simulated(plan, role)) for role in plan.roles.values())
+    ):
         return {}
     memory_bytes = plan.world.guests[name].memory_bytes or MEMORY_BYTES
     free = max(0.0, memory_bytes * (1 - KERNEL_RATIO) - KERNEL_BYTES)
@@ -48,6 +55,19 @@ def _buffers(plan: Plan, name: str) -> dict[str, Any]:
 
 def _buffers_some(values: Mapping[str, Any]) -> bool:
     return bool(values.get("write_bytes")) and values.get("write_mode", BUFFERED) == BUFFERED
+
+
+def refusals_of_buffers(plan: Plan) -> Iterator[Refusal]:
+    """Servers that write to their guest's kernel, which would have to keep that until the store has answered."""
+    disks = stored_disks(plan)
+    for name, role in plan.roles.items():
+        service = plan.world.services.get(str(role.parameters.get("service")))
+        guests = (role.to,) if service is None else service.on
+        on = next((guest for guest in guests if guest in disks), None)
+        if on is not None and _buffers_some(as_simulated(plan, role)):
+            path = f"roles.{name}" if service is None else f"services.{role.parameters['service']}"
+            reason = f"what the kernel of {on} holds for a disk on a store is not modelled"
+            yield Refusal(f"{path}.write_mode", reason, "write 'write_mode: fsync'")
 
 
 def sampled_disks(plan: Plan) -> dict[str, int]:

@@ -19,6 +19,7 @@ from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.guests.stores import refusals_of_stores
 from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.clients import played, refusals_of_clients
+from virtlab.simulator.disks import refusals_of_buffers
 from virtlab.simulator.lower import lower
 from virtlab.simulator.moves import refused as refusals_of_moves
 from virtlab.simulator.moves import timed
@@ -45,6 +46,7 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
         refusals_of_clients,
         refusals_of_stores,
         refusals_of_fluids,
+        refusals_of_buffers,
         refusals_of_processors,
         refusals_of_moves,
     ):

@@ -1,8 +1,8 @@
 """Distributed stores in the simulator: where their nodes and proxies are, and which lines cross what they send in bulk.
 
-A store that no role asks has nothing to do, and is left out. Its peers speak under the addresses under which a client
-reaches them. With `transfers: fluid` the core plays copies that are made again, and objects of 1 MB and more, as the
-copies of guests that move are played: each has its max-min fair share of the lines between both peers.
+A store that no role asks and no disk is on has nothing to do, and is left out. Its peers speak under the addresses under
+which a client reaches them. With `transfers: fluid` the core plays copies that are made again, and objects of 1 MB and
+more, as the copies of guests that move are played: each has its max-min fair share of the lines between both peers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from virtlab.catalogue.services.store import FLUID, TRANSFERS
 from virtlab.plan import Plan, Refusal, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.guests.clusters import towards
-from virtlab.planner.guests.stores import asking, guests_of, is_store, peer_parameters, reached
+from virtlab.planner.guests.stored_disks import as_roles, stored_disks
+from virtlab.planner.guests.stores import clients, guests_of, is_store, peer_parameters, reached
 from virtlab.planner.mobility.moves import moves
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 from virtlab.planner.topology.wiring import Wiring, guest_box
@@ -29,24 +30,39 @@ def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict
     """The core's words for stores; nothing of a Plan without. `places`: of vNICs, by guest and name."""
     found = []
     for name, service in plan.world.services.items():
-        role = next(iter(asking(plan, name).values()), None)
-        if is_store(service) and role is not None:
+        role = next(iter(clients(plan, name).values()), None) if is_store(service) else None
+        if role is not None:
             ends = [
                 _end(end, places, service_seed(seed, name, guest))
                 for guest in guests_of(service)
                 if (end := reached(plan, role, guest)) is not None
             ]
             nodes = len(service.on)
+            disks = list(_disks(plan, name, places, seed))
             found.append(
                 {
                     "service": name,
                     "nodes": ends[:nodes],
                     "proxies": ends[nodes:],
                     "parameters": peer_parameters(service),
+                    **({"disks": disks} if disks else {}),
                     **({"fluid": _fluid(plan, name, service)} if is_fluid(service) else {}),
                 }
             )
     return {"stores": found} if found else {}
+
+
+def _disks(
+    plan: Plan, name: str, places: Mapping[tuple[str, str], int], seed: int
+) -> Iterator[dict[str, Any]]:
+    """Disks of guests that are on a store, each with where its client is."""
+    guests = {guest: place for place, guest in enumerate(plan.world.guests)}
+    blocks = stored_disks(plan, name)
+    for guest, role in as_roles(plan, name).items():
+        pair = role_ends(plan, role)
+        if pair is not None:
+            end = _end(pair[0], places, service_seed(seed, name, guest))
+            yield {"guest": guests[guest], "block_bytes": blocks[guest].block_bytes, "end": end}
 
 
 def _end(end: RoleEnd, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
@@ -61,7 +77,7 @@ def is_fluid(service: Service) -> bool:
 
 def _peers(plan: Plan, name: str, service: Service) -> list[RoleEnd]:
     """Nodes, proxies and clients of a store, in the core's order."""
-    roles = asking(plan, name)
+    roles = clients(plan, name)
     first = next(iter(roles.values()))
     own = [reached(plan, first, guest) for guest in guests_of(service)]
     pairs = [role_ends(plan, towards(role, service.on[0])) for role in roles.values()]
@@ -121,7 +137,7 @@ def _way(tree: Mapping[str, tuple[str | None, Line | None]], to: str) -> list[Li
 def refusals_of_fluids(plan: Plan) -> Iterator[Refusal]:
     """Why what a store sends cannot be a fluid: on its way something is not modelled for one."""
     for name, service in plan.world.services.items():
-        if not is_fluid(service) or not asking(plan, name):
+        if not is_fluid(service) or not clients(plan, name):
             continue
         peers = _peers(plan, name, service)
         reason = next(_why_packets(plan, peers), None)

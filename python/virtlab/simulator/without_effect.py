@@ -110,7 +110,7 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
             yield WithoutEffect(path, f"swap {guest.swap_bytes} B", NO_MEMORY)
         if guest.balloon_bytes is not None:
             yield WithoutEffect(path, f"balloon {guest.balloon_bytes} B", NO_MEMORY)
-        if guest.disk is not None and guest.disk.medium != "memory":
+        if guest.disk is not None and guest.disk.medium == "file":
             yield WithoutEffect(path, f"disk on a {guest.disk.medium}", NOTHING_KEPT)
         if guest.runtime is not None:
             yield WithoutEffect(path, f"runtime {guest.runtime}", ONE_CONTAINER)

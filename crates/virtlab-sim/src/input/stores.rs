@@ -17,9 +17,33 @@ pub struct Store {
     pub proxies: Vec<RoleEnd>,
     /// What it is.
     pub parameters: Given,
+    /// Disks of guests that keep their blocks in it.
+    #[serde(default)]
+    pub disks: Vec<StoredDisk>,
     /// How contents go in bulk; absent: packet by packet.
     #[serde(default)]
     pub fluid: Option<Fluid>,
+}
+
+/// The disk of a guest whose blocks are objects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredDisk {
+    /// Place of the guest.
+    pub guest: usize,
+    /// Of each block but the last.
+    pub block_bytes: u64,
+    /// Where its client is.
+    pub end: RoleEnd,
+}
+
+/// For whom a client of a store asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A role of the Plan, by its place.
+    Role(usize),
+    /// The disk of a guest, by its place.
+    Disk(usize),
 }
 
 /// Which lines the contents of a store cross.
@@ -51,8 +75,8 @@ impl Store {
         })
     }
 
-    /// The ends of all of its peers: nodes, proxies, then the clients of a world, which are roles that ask it.
-    pub fn peers<'a>(&'a self, roles: &'a [Role]) -> impl Iterator<Item = (&'a RoleEnd, Option<usize>)> + 'a {
+    /// The ends of all of its peers: nodes, proxies, then the clients of a world, which are roles that ask it, and disks.
+    pub fn peers<'a>(&'a self, roles: &'a [Role]) -> impl Iterator<Item = (&'a RoleEnd, Option<Asker>)> + 'a {
         let own = self.nodes.iter().chain(&self.proxies).map(|end| (end, None));
         let asks = |role: &Role| role.parameters.get("service").is_some_and(|name| *name == *self.service);
         own.chain(
@@ -60,8 +84,9 @@ impl Store {
                 .iter()
                 .enumerate()
                 .filter(move |(_, role)| asks(role))
-                .map(|(place, role)| (&role.ends[0], Some(place))),
+                .map(|(place, role)| (&role.ends[0], Some(Asker::Role(place)))),
         )
+        .chain(self.disks.iter().map(|disk| (&disk.end, Some(Asker::Disk(disk.guest)))))
     }
 
     /// What it adds to the roles of the network: each peer by itself, then each pair of peers, the later one first.

@@ -4,7 +4,8 @@ use super::page_cache::{PageCache, Purpose};
 use crate::input::{DiskUsage, Guest, Input};
 use crate::samples::Table;
 use std::collections::{BTreeMap, BTreeSet};
-use virtlab_disk::{Disk, Model, Request, Usage};
+use virtlab_disk::{Disk, Model, Refused, Request, Tally, Usage};
+use virtlab_store::{Operation, Outcome, Volume};
 use virtlab_wire::Nanos;
 
 /// A server, and its own number of what it wants.
@@ -25,11 +26,30 @@ enum Asked {
     Kernel(Purpose),
 }
 
+/// A disk of its model, or one whose blocks are objects of a store.
+#[derive(Debug)]
+enum Medium {
+    Model(Disk),
+    Store(Box<OnStore>),
+}
+
+/// A disk on a store.
+#[derive(Debug)]
+struct OnStore {
+    model: Model,
+    volume: Volume,
+    /// The store's place, and that of the disk's client among the peers there.
+    client: (usize, usize),
+    tally: Tally,
+    /// Requests under way, by when they came.
+    came: BTreeMap<u64, (Nanos, Request)>,
+}
+
 /// A disk, and who waits for what.
 #[derive(Debug)]
 struct Own {
     name: Option<String>,
-    disk: Disk,
+    medium: Medium,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
     /// What its guest's kernel holds; absent: nothing is buffered.
@@ -66,7 +86,7 @@ impl Disks {
         let own = |guest: &Guest| {
             guest.disk.as_ref().map(|given| Own {
                 name: given.name.clone(),
-                disk: Disk::new(given.model),
+                medium: Medium::Model(Disk::new(given.model)),
                 asked: BTreeMap::new(),
                 requests: 0,
                 pages: given.buffers.map(|buffers| PageCache::new(buffers, given.model.size_bytes)),
@@ -80,21 +100,61 @@ impl Disks {
             sampled_ns: 0,
             samples: Vec::new(),
         };
-        Self {
-            of: input.guests.iter().map(own).collect(),
-            moved: BTreeMap::new(),
-            series: input.disk_usage.iter().map(series).collect(),
+        let mut of: Vec<Option<Own>> = input.guests.iter().map(own).collect();
+        for (number, given) in input.stores.iter().flat_map(|store| &store.disks).enumerate() {
+            if let Some(own) = &mut of[given.guest] {
+                let model = *own.model();
+                own.medium = Medium::Store(Box::new(OnStore {
+                    volume: Volume::new(number as u64, model.size_bytes, given.block_bytes),
+                    model,
+                    client: (0, 0),
+                    tally: Tally::default(),
+                    came: BTreeMap::new(),
+                }));
+            }
         }
+        Self { of, moved: BTreeMap::new(), series: input.disk_usage.iter().map(series).collect() }
     }
 
     /// What the disk of a guest is, if it has one.
     pub fn model(&self, guest: usize) -> Option<&Model> {
-        self.of[guest].as_ref().map(|own| own.disk.model())
+        self.of[guest].as_ref().map(Own::model)
+    }
+
+    /// The disk of a guest asks a store from now on, by a client that has this place.
+    pub fn ask_store(&mut self, guest: usize, client: (usize, usize)) {
+        if let Some(on) = self.on_store(guest) {
+            on.client = client;
+        }
+    }
+
+    fn on_store(&mut self, guest: usize) -> Option<&mut OnStore> {
+        match &mut self.of[guest].as_mut()?.medium {
+            Medium::Model(_) => None,
+            Medium::Store(on) => Some(on),
+        }
+    }
+
+    /// The store that the disk of a guest is on, and its client there; `None`: it is on none.
+    pub fn client(&mut self, guest: usize) -> Option<(usize, usize)> {
+        self.on_store(guest).map(|on| on.client)
+    }
+
+    /// What the store has to do for the disk of a guest; to be asked until there is nothing else.
+    pub fn operation(&mut self, guest: usize) -> Option<Operation> {
+        self.on_store(guest)?.volume.operation()
+    }
+
+    /// A store has ended an operation of the disk of a guest.
+    pub fn answered(&mut self, guest: usize, operation: u64, outcome: Outcome) {
+        if let Some(on) = self.on_store(guest) {
+            on.volume.answered(operation, outcome);
+        }
     }
 
     /// Bytes that have been written to the disk of a guest until now; 0 where it has none.
     pub fn written_bytes(&self, guest: usize, now_ns: u64) -> u64 {
-        self.of[guest].as_ref().map_or(0, |own| own.disk.usage(Nanos(now_ns)).writes.bytes)
+        self.of[guest].as_ref().map_or(0, |own| own.usage(now_ns).writes.bytes)
     }
 
     /// A server asks the disk of its guest. What is no part of it, nothing comes of.
@@ -148,8 +208,8 @@ impl Disks {
                 pages.close();
             }
             own.take_to_disk(now_ns);
-            while let Some(at) = own.disk.next_event() {
-                let _ = own.next_done(at.0);
+            while let Some(at_ns) = own.medium.next_ns(now_ns).filter(|_| own.is_of_model()) {
+                let _ = own.next_done(at_ns);
             }
         }
     }
@@ -174,11 +234,8 @@ impl Disks {
     }
 
     /// Counters of each disk, by its name.
-    pub fn counters(&self, now_ns: u64) -> impl Iterator<Item = (&str, [(&'static str, u64); 9])> {
-        self.of
-            .iter()
-            .flatten()
-            .filter_map(move |own| Some((own.name.as_deref()?, own.disk.usage(Nanos(now_ns)).counters())))
+    pub fn counters(&self, now_ns: u64) -> impl Iterator<Item = (&str, Vec<(&'static str, u64)>)> {
+        self.of.iter().flatten().filter_map(move |own| Some((own.name.as_deref()?, own.counters(now_ns))))
     }
 
     /// A guest has moved: what its disk does is done at another host, which has this place.
@@ -191,10 +248,8 @@ impl Disks {
         let Self { of, moved, series } = self;
         let Series { given, before, sampled_ns, samples } = &mut series[group];
         let elapsed = Nanos(now_ns - *sampled_ns);
-        let now: Vec<Usage> = of
-            .iter()
-            .map(|own| own.as_ref().map(|own| own.disk.usage(Nanos(now_ns))).unwrap_or_default())
-            .collect();
+        let now: Vec<Usage> =
+            of.iter().map(|own| own.as_ref().map(|own| own.usage(now_ns)).unwrap_or_default()).collect();
         for (entity, each) in given.of.iter().enumerate() {
             let there = |guest: &usize| moved.get(guest).copied();
             let stay = each
@@ -219,10 +274,74 @@ impl Disks {
     }
 }
 
+impl Medium {
+    fn submit(&mut self, now: Nanos, id: u64, request: Request) -> Result<(), Refused> {
+        match self {
+            Self::Model(disk) => disk.submit(now, id, request).map(|_| ()),
+            Self::Store(on) => {
+                request.check(on.model.size_bytes)?;
+                on.tally.begin(now, request.kind);
+                on.came.insert(id, (now, request));
+                on.volume.submit(id, request);
+                Ok(())
+            }
+        }
+    }
+
+    /// A request that is complete by now.
+    fn complete(&mut self, now: Nanos) -> Option<u64> {
+        match self {
+            Self::Model(disk) => disk.complete(now).map(|completion| completion.id),
+            Self::Store(on) => {
+                let id = on.volume.take_done()?;
+                if let Some((came, request)) = on.came.remove(&id) {
+                    on.tally.end(now, came, request);
+                }
+                Some(id)
+            }
+        }
+    }
+
+    /// When there is something to do.
+    fn next_ns(&self, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::Model(disk) => disk.next_event().map(|at| at.0),
+            Self::Store(on) => on.volume.tells().then_some(now_ns),
+        }
+    }
+}
+
 impl Own {
+    fn model(&self) -> &Model {
+        match &self.medium {
+            Medium::Model(disk) => disk.model(),
+            Medium::Store(on) => &on.model,
+        }
+    }
+
+    fn is_of_model(&self) -> bool {
+        matches!(self.medium, Medium::Model(_))
+    }
+
+    fn usage(&self, now_ns: u64) -> Usage {
+        match &self.medium {
+            Medium::Model(disk) => disk.usage(Nanos(now_ns)),
+            Medium::Store(on) => on.tally.usage(Nanos(now_ns)),
+        }
+    }
+
+    fn counters(&self, now_ns: u64) -> Vec<(&'static str, u64)> {
+        let mut counters = self.usage(now_ns).counters().to_vec();
+        if let Medium::Store(on) = &self.medium {
+            counters.push(("disk_retries", on.volume.retries));
+            counters.push(("disk_lost_blocks", on.volume.lost));
+        }
+        counters
+    }
+
     fn submit(&mut self, now_ns: u64, asked: Asked, request: Request) {
         self.requests += 1;
-        if self.disk.submit(Nanos(now_ns), self.requests, request).is_ok() {
+        if self.medium.submit(Nanos(now_ns), self.requests, request).is_ok() {
             self.asked.insert(self.requests, asked);
         }
     }
@@ -232,8 +351,8 @@ impl Own {
             if let Some(ticket) = self.pages.as_mut().and_then(PageCache::take_done) {
                 return Some(Stored::Server(ticket));
             }
-            let completion = self.disk.complete(Nanos(now_ns))?;
-            match self.asked.remove(&completion.id) {
+            let id = self.medium.complete(Nanos(now_ns))?;
+            match self.asked.remove(&id) {
                 Some(Asked::Server(ticket)) => return Some(Stored::Server(ticket)),
                 Some(Asked::Role(ticket)) => return Some(Stored::Role(ticket)),
                 Some(Asked::Kernel(purpose)) => {
@@ -256,7 +375,7 @@ impl Own {
     }
 
     fn next_ns(&self, now_ns: u64) -> Option<u64> {
-        let disk_ns = self.disk.next_event().map(|at| at.0);
+        let disk_ns = self.medium.next_ns(now_ns);
         let pages = self.pages.iter();
         let kernel_ns = pages.filter_map(|pages| if pages.tells() { Some(now_ns) } else { pages.next_ns() });
         disk_ns.into_iter().chain(kernel_ns).min()

@@ -335,6 +335,7 @@ impl World {
 
     /// Servers for which the disk of a guest has done something by now.
     fn store(&mut self, guest: usize) {
+        store::keep(guest, &mut self.network);
         while let Some(stored) = self.network.servers.stored(guest, self.network.now_ns) {
             match stored {
                 Stored::Server((server, _)) => self.serve(server),

@@ -33,7 +33,14 @@ class DiskSpec(Part):
     )
     medium: leaves.Medium = Field(
         "memory",
-        description="where the testbed keeps what is written: in memory, or in a file of the run's own folder",
+        description="where the testbed keeps what is written: in memory, or in a file of the run's own folder; service: a "
+        "store keeps it, on either backend",
+    )
+    service: str | None = Field(
+        None, description="of medium: service, the service of kind store that keeps its blocks"
+    )
+    block: leaves.PositiveBytes | None = Field(
+        None, description="of medium: service, length of its blocks, 64 KiB to 4 MiB; absent: 64 KiB"
     )
     write_cache: leaves.Bytes = Field(
         0,

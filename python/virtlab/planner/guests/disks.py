@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.declaration import Platform
-from virtlab.catalogue.disks import disk_faults
+from virtlab.catalogue.disks import SERVICE, disk_faults, store_faults
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER
 from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Disk, Guest, Plan, Refusal
@@ -18,6 +18,8 @@ from virtlab.plan import Disk, Guest, Plan, Refusal
 MOST_BYTES = 64 << 20  # of a server's file, before it is overwritten from its beginning
 _KEYS = {
     "medium": "medium",
+    "service": "service",
+    "block_bytes": "block",
     "write_cache_bytes": "write_cache",
     "rate_byte_per_s": "rate",
     "latency_ns": "latency",
@@ -41,7 +43,9 @@ def counted(plan: Plan) -> list[str]:
 def disk_mistakes(path: str, name: str, disk: Disk, platform: Platform, plan: Plan) -> Iterator[Refusal]:
     """Every one of a guest's disk, at `path`."""
     said = [key for own, key in _KEYS.items() if getattr(disk, own) != type(disk).model_fields[own].default]
-    for fault in disk_faults(platform, said, disk.size_bytes):
+    of_platform = list(disk_faults(platform, said, disk.size_bytes))
+    of_store = store_faults(said, disk.block_bytes, on_store=disk.medium == SERVICE)
+    for fault in of_platform or of_store:
         yield Refusal(f"{path}.{_OWN[fault.key]}" if fault.key else path, fault.what, fault.cure)
     if not platform.disk_is_folder:
         return

@@ -12,6 +12,7 @@ from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES
 from virtlab.catalogue.workloads.objects import largest_bytes
 from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
 from virtlab.planner.guests.clusters import towards
+from virtlab.planner.guests.stored_disks import as_roles
 from virtlab.planner.mobility.moves import over_before
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 
@@ -39,6 +40,12 @@ def asking(plan: Plan, name: str) -> dict[str, Role]:
         for each, role in plan.roles.items()
         if role.workload == SERVICES[STORE.name].whole and role.parameters.get("service") == name
     }
+
+
+def clients(plan: Plan, name: str) -> dict[str, Role]:
+    """By its path, each client of a store: roles that ask it, then guests' disks that are on it, in the core's order."""
+    roles = {f"roles.{each}": role for each, role in asking(plan, name).items()}
+    return roles | {f"guests.{guest}.disk": role for guest, role in as_roles(plan, name).items()}
 
 
 def peer_parameters(service: Service) -> dict[str, Any]:
@@ -72,7 +79,7 @@ def refusals_of_stores(plan: Plan) -> Iterator[Refusal]:
 
 def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     """The same, of one store."""
-    path, roles, said = f"services.{name}", asking(plan, name), STORE.complete(service.parameters)
+    path, roles, said = f"services.{name}", clients(plan, name), STORE.complete(service.parameters)
     ends: dict[str, tuple[str, RoleEnd]] = {}
     yield from _too_many(path, service, roles)
     yield from _too_large(plan, service, roles)
@@ -82,14 +89,15 @@ def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refus
         for each, role in roles.items():
             if role.from_ == guest:
                 reason = f"{guest} is both a client and part of the store '{name}'"
-                yield Refusal(f"roles.{each}.from", reason, "name another guest")
+                if each.startswith("roles."):  # of a disk, `stored_disk_mistakes` says it
+                    yield Refusal(f"{each}.from", reason, "name another guest")
             elif (end := reached(plan, role, guest)) is None:
                 reason = f"{guest} and {role.from_} have no address of one IP version"
                 yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
             elif (other := ends.setdefault(guest, (each, end)))[1] != end:
                 reason = f"it reaches {guest} at another address than {other[0]} does"
                 yield Refusal(
-                    f"roles.{each}.to", reason, "write the same 'family', and one network, for both"
+                    _at(each, "to", "service"), reason, "write the same 'family', and one network, for both"
                 )
     if said["ack"] == DISK:
         for guest in _known(plan, service.on):
@@ -99,8 +107,13 @@ def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refus
                     f"{path}.ack", reason, "give it a 'disk', or write 'ack: memory' with a 'cache'"
                 )
     if said["lookup"] == MULTICAST:
-        clients = [str(role.from_) for role in roles.values()]
-        yield from _not_heard(path, plan, _known(plan, [*guests_of(service), *clients]))
+        asks = [str(role.from_) for role in roles.values()]
+        yield from _not_heard(path, plan, _known(plan, [*guests_of(service), *asks]))
+
+
+def _at(client: str, of_role: str, of_disk: str) -> str:
+    """Where it is said of a client, which is a role or a disk."""
+    return f"{client}.{of_role if client.startswith('roles.') else of_disk}"
 
 
 def _too_many(path: str, service: Service, roles: Mapping[str, Role]) -> Iterator[Refusal]:
@@ -119,7 +132,9 @@ def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Itera
         if room is not None and size_bytes + RECORD_BYTES > room[0]:
             reason = f"an object of {size_bytes} B and its record of {RECORD_BYTES} B do not fit on the disk of {room[1]}"
             yield Refusal(
-                f"roles.{each}.size", reason, f"write at most '{room[0] - RECORD_BYTES} B', or a larger disk"
+                _at(each, "size", "block_bytes"),
+                reason,
+                f"write at most '{room[0] - RECORD_BYTES} B', or a larger disk",
             )
 
 

@@ -14,7 +14,9 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
+from virtlab.planner.guests.stored_disks import stored_disks
 
+SIMULATED = "run with '--backend simulator'"
 FOLDER = "/var/tmp"  # noqa: S108 - the guest's own
 
 
@@ -41,6 +43,9 @@ def read_back(path: str, guest: Guest, seen: Mapping[str, Any]) -> dict[str, Any
 def disk_refusals(plan: Plan) -> Iterator[Refusal]:
     """Disks that cannot be here, or that the memory of their guest or pool cannot hold."""
     found = folders(plan)
+    for name in stored_disks(plan):
+        reason = "no machine of the testbed keeps the blocks of a disk as objects yet"
+        yield Refusal(f"guests.{name}.disk.medium", reason, f"write 'medium: memory', or {SIMULATED}")
     for name, size_bytes in found.items():
         guest, path = plan.world.guests[name], f"guests.{name}.disk.size_bytes"
         if PLATFORMS[guest.platform].shares_files and not Path(FOLDER).is_dir():

@@ -1,6 +1,7 @@
 //! A peer of a store: its machine, and where it is.
 
 use super::processor::Processor;
+use crate::input::Asker;
 use std::collections::VecDeque;
 use virtlab_store::{Client, Message, Node, Outcome, Output, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
@@ -13,12 +14,12 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The peer that it is in a guest, as the client of that role, if of any.
-    pub fn within(self, guest: usize, role: Option<usize>) -> Peer {
+    /// The peer that it is in a guest, as the client of a role or a disk, if of any.
+    pub fn within(self, guest: usize, asker: Option<Asker>) -> Peer {
         Peer {
             machine: self,
             guest,
-            role,
+            asker,
             group: None,
             planned_ns: None,
             answers: VecDeque::new(),
@@ -96,8 +97,8 @@ pub struct SaidFor {
 pub struct Peer {
     pub machine: Machine,
     pub guest: usize,
-    /// Its role of the Plan, if it is a client.
-    pub role: Option<usize>,
+    /// For whom it asks, if it is a client.
+    pub asker: Option<Asker>,
     /// To the group of all nodes.
     pub group: Option<usize>,
     /// For when a look at it is planned.

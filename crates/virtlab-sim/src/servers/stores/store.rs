@@ -1,6 +1,7 @@
 //! One store: what its peers say and want.
 
 use super::peer::{Answer, Machine, Peer, SaidFor};
+use crate::input::Asker;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
@@ -14,7 +15,7 @@ const OVERTAKEN: u64 = 1 << 16;
 /// What a peer wants of the world.
 #[derive(Clone, Copy, Debug)]
 pub enum Want {
-    /// That its role hears of an answer.
+    /// That a role of the network hears of an answer: that of the Plan which asks, or of a disk its own.
     Role(usize),
     /// That something is carried between two peers: their line.
     Line(usize),
@@ -76,7 +77,7 @@ impl Store {
         let outbox = vec![VecDeque::new(); lines];
         let guests = peers.iter().map(|peer| peer.guest + 1).max().unwrap_or(0);
         let mut in_guests = vec![None; guests];
-        for (place, peer) in peers.iter().enumerate().filter(|(_, peer)| peer.role.is_none()) {
+        for (place, peer) in peers.iter().enumerate().filter(|(_, peer)| peer.asker.is_none()) {
             in_guests[peer.guest].get_or_insert(place);
         }
         Self {
@@ -135,7 +136,7 @@ impl Store {
 
     /// The place among the peers of a role's client.
     pub fn client_of(&self, role: usize) -> Option<usize> {
-        self.peers.iter().position(|peer| peer.role == Some(role))
+        self.peers.iter().position(|peer| peer.asker == Some(Asker::Role(role)))
     }
 
     /// The node or proxy in a guest.
@@ -336,8 +337,12 @@ impl Store {
                 Output::Answer { operation, outcome, retries } => {
                     let own = &mut self.peers[peer];
                     own.answers.push_back((operation, outcome, retries));
-                    if let Some(role) = own.role.filter(|_| own.answers.len() == 1) {
-                        return Some(Want::Role(role));
+                    if own.answers.len() == 1 {
+                        match own.asker {
+                            Some(Asker::Role(role)) => return Some(Want::Role(role)),
+                            Some(Asker::Disk(_)) => return Some(Want::Role(self.role_of(peer))),
+                            None => {}
+                        }
                     }
                 }
             }

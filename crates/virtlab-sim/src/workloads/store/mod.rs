@@ -9,10 +9,10 @@
 mod line;
 mod settling;
 
-pub use settling::{operate, settle};
+pub use settling::{keep, operate, settle};
 
 use crate::agenda::Due;
-use crate::input::{self, Act, Action, Finding, Fluid, Input, RoleEnd};
+use crate::input::{self, Act, Action, Asker, Finding, Fluid, Input, RoleEnd};
 use crate::ip::Message as Packet;
 use crate::network::Network;
 use crate::samples::Table;
@@ -33,9 +33,9 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         let first = beside + parts.len();
         let ends: Vec<_> = given.peers(asking).collect();
         let mut book = Book::default();
-        let peers = ends.iter().enumerate().map(|(place, (end, role))| {
+        let peers = ends.iter().enumerate().map(|(place, (end, asker))| {
             let number = Number(place as u32);
-            let machine = match role {
+            let machine = match asker {
                 Some(_) => Machine::Client(Box::new(Client::new(number, policy))),
                 None if place < given.nodes.len() => {
                     let mut node = Node::new(number, policy);
@@ -53,12 +53,17 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
                 Machine::Proxy(_) => given.parameters.of_proxy(),
                 Machine::Client(_) => Effort::default(),
             };
-            let mut peer = machine.within(network.guest_with(end.vnic), *role);
+            let mut peer = machine.within(network.guest_with(end.vnic), *asker);
             peer.processor = Processor::of(effort);
             peer
         });
         let store = Store::new(&given.service, first, policy, peers.collect());
         let place = network.servers.stores.add(store);
+        for (peer, (_, asker)) in ends.iter().enumerate() {
+            if let Some(Asker::Disk(guest)) = asker {
+                network.servers.disks.ask_store(*guest, (place, peer));
+            }
+        }
         if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;
             if is_foreseen(input, given, &ends, network) {
@@ -98,11 +103,11 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
 fn is_foreseen(
     input: &Input,
     given: &input::Store,
-    ends: &[(&RoleEnd, Option<usize>)],
+    ends: &[(&RoleEnd, Option<Asker>)],
     network: &Network,
 ) -> bool {
     let nodes = &ends[..given.nodes.len()];
-    let clients = || ends.iter().filter(|(_, role)| role.is_some());
+    let clients = || ends.iter().filter(|(_, asker)| asker.is_some());
     let apart = |client: &RoleEnd| nodes.iter().all(|(node, _)| network.is_apart(client.vnic, node.vnic));
     let of_it = |action: &Action| action.operation.as_ref().is_some_and(|one| one.service == given.service);
     // The rates of lines change beside a fluid.
@@ -137,7 +142,7 @@ fn in_bulk<'a>(
 /// All nodes join a group, and all peers may ask it.
 fn gather(
     given: &input::Store,
-    ends: &[(&RoleEnd, Option<usize>)],
+    ends: &[(&RoleEnd, Option<Asker>)],
     place: usize,
     network: &mut Network,
 ) -> Result<(), Finding> {
@@ -148,7 +153,7 @@ fn gather(
     };
     let nodes = given.nodes.len();
     for (peer, (end, _)) in ends.iter().enumerate() {
-        let apart = |(node, _): &(&RoleEnd, Option<usize>)| {
+        let apart = |(node, _): &(&RoleEnd, Option<Asker>)| {
             node.address.is_some_and(|to| !network.is_beside(end.vnic, to))
         };
         if ends[..nodes].iter().any(apart) {
@@ -183,6 +188,20 @@ impl Workload for Peer {
     fn stored(&mut self, id: u64, network: &mut Network) {
         network.servers.stores.at(self.store).complete(Nanos(network.now_ns), self.peer, id);
         settle(self.store, self.peer, network);
+    }
+
+    /// The client of a disk has answers.
+    fn called(&mut self, network: &mut Network) {
+        let now_ns = network.now_ns;
+        let servers = &mut network.servers;
+        let store = servers.stores.at(self.store);
+        let guest = store.peer(self.peer).guest;
+        while let Some((operation, outcome, _)) = store.answer(self.peer) {
+            servers.disks.answered(guest, operation, outcome);
+        }
+        if let Some(at_ns) = servers.disks.plan(guest, now_ns) {
+            network.agenda.plan(at_ns, Due::Disk(guest));
+        }
     }
 
     /// A node hears what this asked all of them; its guest is in the packet.

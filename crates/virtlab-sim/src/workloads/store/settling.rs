@@ -1,11 +1,11 @@
 //! What peers of a store want is done: said, asked of disks, and planned.
 
 use crate::agenda::Due;
-use crate::input::Operation;
+use crate::input::Operation as Called;
 use crate::ip::Message as Packet;
 use crate::network::Network;
 use crate::servers::stores::Want;
-use virtlab_store::Message;
+use virtlab_store::{Message, Operation};
 use virtlab_wire::Nanos;
 
 /// Does what a peer of a store wants, then looks when it must be woken.
@@ -43,6 +43,20 @@ pub fn settle(place: usize, peer: usize, network: &mut Network) {
     }
 }
 
+/// The disk of a guest has its store do what it needs, if it is on one.
+pub fn keep(guest: usize, network: &mut Network) {
+    let now = Nanos(network.now_ns);
+    let Some((place, peer)) = network.servers.disks.client(guest) else { return };
+    let mut asks = false;
+    while let Some(Operation { number, key, task }) = network.servers.disks.operation(guest) {
+        network.servers.stores.at(place).begin(now, peer, number, key, task);
+        asks = true;
+    }
+    if asks {
+        settle(place, peer, network);
+    }
+}
+
 fn ask_all(place: usize, peer: usize, number: u64, bytes: u64, network: &mut Network) {
     let store = network.servers.stores.at(place);
     let role = store.role_of(peer) as u32;
@@ -66,7 +80,7 @@ pub fn hear(place: usize, peer: usize, from: usize, message: Message, network: &
 }
 
 /// The timeline has something done to the nodes of a store in some guests: they fail, come back, or lose all they hold.
-pub fn operate(place: usize, operation: &Operation, network: &mut Network) {
+pub fn operate(place: usize, operation: &Called, network: &mut Network) {
     let now = Nanos(network.now_ns);
     for guest in &operation.guests {
         let disk = network.servers.disks.model(*guest).is_some();

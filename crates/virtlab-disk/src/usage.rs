@@ -204,7 +204,7 @@ impl Open {
     }
 }
 
-/// What a disk has done that does not know when a request will be complete: it is told of both ends.
+/// What a disk has done that does not know when a request will be complete, and says when it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     done: Usage,

@@ -3,7 +3,7 @@
 //! The disk is cut into blocks of one size; each is an object, whole. A disk is empty when it begins and has one client, so
 //! this knows which blocks there are:
 //!
-//! - A block that was never written holds zeros, and is asked of nobody.
+//! - A block that was never written holds zeros, and no operation is needed to know that.
 //! - A read of a block reads its object, whatever part of it is wanted.
 //! - A write of a whole block, or of one that was never written, writes its object. Any other write reads the object first,
 //!   and writes it with the part that is new.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_never_written_is_asked_of_nobody() {
+    fn the_store_is_not_asked_for_a_block_that_was_never_written() {
         let mut volume = volume();
         volume.submit(7, of(Kind::Read, 0, 3 * BLOCK));
         assert_eq!((volume.operation(), volume.take_done(), volume.take_done()), (None, Some(7), None));

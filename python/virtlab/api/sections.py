@@ -21,7 +21,9 @@ class Disk(TypedDict, total=False):
     """A disk of a guest beside what it boots, empty at the begin of a run."""
 
     size: Required[str]
-    medium: Literal["memory", "file"] | str
+    medium: Literal["memory", "file", "service"] | str
+    service: str
+    block: str
     write_cache: str
     rate: str
     latency: str

@@ -79,7 +79,7 @@ def store_fault(
     guest: str, service: str, kinds: Mapping[str, str], parts: Mapping[str, Collection[str]]
 ) -> DiskFault | None:
     """Why the disk of a guest cannot be on a service. `kinds`: of services; `parts`: by store, its nodes and proxies."""
-    stores = [name for name, kind in kinds.items() if kind == "store"]
+    stores = list(parts)
     if service not in kinds:
         cure = (
             nearest(service, stores) or f"there are {', '.join(stores)}"

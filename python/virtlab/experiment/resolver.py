@@ -34,9 +34,9 @@ from virtlab.experiment.work.ends import with_ends
 from virtlab.experiment.work.reach import check_roles
 from virtlab.experiment.work.roles import RoleSpec, read_roles
 from virtlab.experiment.work.services import ServiceSpec, read_services
+from virtlab.experiment.work.stored_disks import check_stored_disks
 from virtlab.experiment.work.timeline import ActionSpec, read_timeline, read_windows
 from virtlab.experiment.world.addresses import Addresses, assign
-from virtlab.experiment.world.disks import check_stored_disks
 from virtlab.experiment.world.pools import check_use
 from virtlab.experiment.world.port_queues import read_port_queues
 from virtlab.experiment.world.queues import QueueSpec, read_queue

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from virtlab.catalogue import Platform
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import DiskSpec, HostSpec
-from virtlab.experiment.work.services import ServiceSpec
 
 
 def check_disks(
@@ -31,34 +30,6 @@ def check_disks(
     for each in platforms.values():
         alike = " and ".join(f"'{name}'" for name, platform in takers.items() if platform is each)
         _check((*at, "disk"), host.disk, each, findings, takers=alike)
-
-
-def check_stored_disks(
-    hosts: Mapping[str, HostSpec], services: Mapping[str, ServiceSpec], findings: Findings
-) -> None:
-    """Adds every disk that is on a service which is no store, or in a guest of one, each where it is said."""
-    said: dict[Steps, tuple[DiskSpec, list[str]]] = {}
-    for host, each in hosts.items():
-        for name, guest in each.guests.items():
-            disk = guest.disk or each.disk
-            if disk is not None and disk.service is not None:
-                own = () if guest.disk is None else ("guests", name)
-                said.setdefault(("hosts", host, *own, "disk"), (disk, []))[1].append(f"{host}.{name}")
-    if not said:
-        return
-    from virtlab.catalogue.disks import store_fault  # of files with such disks alone
-
-    kinds = {name: service.kind for name, service in services.items()}
-    parts = {
-        name: (*service.on, *service.parameters.get(service.declaration.beside or "", ()))
-        for name, service in services.items()
-    }
-    for at, (disk, takers) in said.items():
-        if disk.service not in kinds and findings.declares("services", disk.service):
-            continue  # its own mistake says what to mend
-        faults = (store_fault(taker, str(disk.service), kinds, parts) for taker in takers)
-        if (fault := next((each for each in faults if each is not None), None)) is not None:
-            findings.add((*at, fault.key), fault.what, fault.cure)
 
 
 def _check(at: Steps, spec: DiskSpec, platform: Platform, findings: Findings, takers: str = "") -> None:

@@ -42,7 +42,7 @@ def as_roles(plan: Plan, service: str) -> dict[str, Role]:
 
 
 def stored_disk_mistakes(plan: Plan) -> Iterator[Refusal]:
-    """Disks on what is no store, or that lose what they keep while a run goes on."""
+    """Disks on what is no store, or whose guest moves or is reset."""
     kinds = {name: service.kind for name, service in plan.world.services.items()}
     parts = {name: _parts(each) for name, each in plan.world.services.items() if each.kind == STORE.name}
     found = stored_disks(plan)

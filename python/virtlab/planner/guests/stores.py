@@ -95,7 +95,7 @@ def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refus
                 reason = f"{guest} and {role.from_} have no address of one IP version"
                 yield Refusal(f"{path}.on", reason, "give both IPv4, or both IPv6")
             elif (other := ends.setdefault(guest, (each, end)))[1] != end:
-                reason = f"it reaches {guest} at another address than {other[0]} does"
+                reason = f"it reaches {guest} at another address than {other[0].removeprefix('roles.')} does"
                 yield Refusal(
                     _at(each, "to", "service"), reason, "write the same 'family', and one network, for both"
                 )

@@ -1,0 +1,107 @@
+"""Disks of guests on a store: what a file may say of them, what the Plan makes of it, and who does not play them."""
+
+from __future__ import annotations
+
+import pytest
+
+from virtlab.experiment import FileMistakesError, load_text
+from virtlab.plan import Disk, Plan
+from virtlab.planner import plan_run
+from virtlab.simulator import Simulator
+from virtlab.testbed.build.disks import disk_refusals
+
+FILE = """
+version: 1
+name: disks
+hosts:
+  h1: {guests: [g1]}
+  h2: {platform: qemu, guests: {a: {disk: DISK}, n1: {disk: {size: 1 GB}}, n2: {disk: {size: 1 GB}}}}
+topology: {shape: star}
+services:
+  depot: {kind: store, on: [h2.n1, h2.n2], copies: 2, lookup: elastic_hash}
+  app: {kind: demand_server, on: h2.a, write: 4 KiB, write_mode: fsync}
+roles:
+  clients: {workload: request_response, from: h1.g1, to: app}
+"""
+ON = "{size: 64 MiB, medium: service, service: depot}"
+
+
+def plan(disk: str = ON, text: str = FILE) -> Plan:
+    experiment = load_text(text.replace("DISK", disk))
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def test_a_disk_on_a_store_names_it_and_its_blocks() -> None:
+    wanted = Disk(size_bytes=64 << 20, medium="service", service="depot", block_bytes=64 << 10)
+    assert plan().world.guests["h2.a"].disk == wanted
+    larger = plan("{size: 64 MiB, medium: service, service: depot, block: 4 MiB}").world.guests["h2.a"].disk
+    assert larger == wanted.model_copy(update={"block_bytes": 4 << 20})
+    assert Simulator().check(plan()) == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "where", "what", "cure"),
+    [
+        ("{size: 1 MiB, medium: service}", "a.disk.medium", "which service keeps its blocks", "service: depot"),
+        ("{size: 1 MiB, service: depot}", "a.disk.service", "'service' is of disks on a store", "medium: service"),
+        ("{size: 1 MiB, block: 64 KiB}", "a.disk.block", "'block' is of disks on a store", "medium: service"),
+        ("{size: 1 MiB, medium: service, service: dept}", "a.disk.service", "there is no service 'dept'", "'depot'?"),
+        ("{size: 1 MiB, medium: service, service: app}", "a.disk.service", "of kind demand_server", "name one of depot"),
+        ("{size: 1 MiB, medium: service, service: depot, block: 4 KiB}", "a.disk.block", "64 KiB to 4 MiB", "64 KiB"),
+        ("{size: 1 MiB, medium: service, service: depot, block: 8 MiB}", "a.disk.block", "64 KiB to 4 MiB", "64 KiB"),
+        ("{size: 1 MiB, medium: service, service: depot, block: 65537 B}", "a.disk.block", "sectors", "'66048 B'"),
+        ("{size: 1 MiB, medium: service, service: depot, rate: 1 MB/s}", "a.disk.rate", "time of the store", "remove it"),
+        ("{size: 1 MiB, medium: service, service: depot, write_cache: 1 MiB}", "write_cache", "no write cache", "remove"),
+    ],
+)  # fmt: skip
+def test_what_no_disk_can_be_is_a_mistake_at_its_place(disk: str, where: str, what: str, cure: str) -> None:
+    with pytest.raises(FileMistakesError) as caught:
+        plan(disk)
+    [mistake] = caught.value.mistakes
+    assert str(mistake).startswith("line 6, column ")
+    assert where in str(mistake)
+    assert what in mistake.what
+    assert cure in mistake.cure
+
+
+def test_no_node_of_a_store_has_its_disk_on_one() -> None:
+    text = FILE.replace("n1: {disk: {size: 1 GB}}", f"n1: {{disk: {ON}}}")
+    with pytest.raises(FileMistakesError) as caught:
+        plan(text=text)
+    [mistake] = caught.value.mistakes
+    assert "hosts.h2.guests.n1.disk.medium: h2.n1 is part of the store 'depot'" in str(mistake)
+    assert "write 'medium: memory'" in mistake.cure
+
+
+def test_a_platform_without_a_model_of_a_disk_has_none_on_a_store() -> None:
+    text = FILE.replace("h1: {guests: [g1]}", f"h1: {{guests: {{g1: {{disk: {ON}}}}}}}")
+    with pytest.raises(FileMistakesError) as caught:
+        plan(text=text)
+    [mistake] = caught.value.mistakes
+    assert "disks of platform namespace are folders in memory" in mistake.what
+
+
+def changed(**disk: object) -> Plan:
+    values = plan().model_dump(by_alias=True)
+    values["world"]["guests"]["h2.a"]["disk"] |= disk
+    return Plan.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("disk", "path"),
+    [
+        ({"service": "app"}, "service"),
+        ({"service": "none"}, "service"),
+        ({"service": None}, "medium"),
+        ({"block_bytes": 512}, "block_bytes"),
+        ({"latency_ns": 5}, "latency_ns"),
+    ],
+)
+def test_a_plan_is_held_to_the_same_rules(disk: dict[str, object], path: str) -> None:
+    assert f"guests.h2.a.disk.{path}" in [each.path for each in Simulator().check(changed(**disk))]
+
+
+def test_the_testbed_does_not_play_one_and_says_who_does() -> None:
+    [found] = disk_refusals(plan())
+    assert found.path == "guests.h2.a.disk.medium"
+    assert "run with '--backend simulator'" in found.cure

@@ -18,7 +18,11 @@ use std::process::ExitCode;
 use virtlab_leader as leader;
 
 /// What the leader says of this agent.
-const BUILD: leader::Build = leader::Build { name: env!("VIRTLAB_BUILD"), workloads: &probe::WORKLOADS };
+const BUILD: leader::Build = leader::Build {
+    name: env!("VIRTLAB_BUILD"),
+    workloads: &probe::WORKLOADS,
+    on_store: probe::serve_on_store,
+};
 
 #[derive(Parser)]
 #[command(version, about = "The data plane of virtlab; started by virtlab, not by hand")]

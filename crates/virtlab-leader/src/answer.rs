@@ -214,7 +214,12 @@ impl Leader {
                 let served = every.find(|one| one.lives() && name.as_str() == Some(&one.name));
                 theirs.push(served.ok_or_else(|| anyhow!("no such disk is served"))?.join(disk, of.1)?);
             } else if let Descriptor::Disk { disk } = descriptor {
-                let (served, end) = Served::begin(disk, of.1)?;
+                let (served, end) = if let Some(network) = disk.get("network").and_then(Value::as_str) {
+                    let network = self.world.namespace(network)?.share()?;
+                    Served::on_store(disk, network, self.program.build.on_store)?
+                } else {
+                    Served::begin(disk, of.1)?
+                };
                 made.disks.push(served);
                 theirs.push(end);
             } else if let Descriptor::Heir { channel } = *descriptor {

@@ -23,6 +23,7 @@ use anyhow::Context;
 use program::Program;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+pub use disk::{OnStore, nbd};
 pub use program::Build;
 pub use request::refused;
 pub use world::shift;

@@ -10,6 +10,8 @@ pub struct Build {
     pub name: &'static str,
     /// The workloads that its probes know.
     pub workloads: &'static [&'static str],
+    /// How it keeps the blocks of a disk in a store.
+    pub on_store: crate::OnStore,
 }
 
 /// The agent, as it runs here.

@@ -32,6 +32,10 @@ pub struct Operation {
     pub key: Key,
     /// What is done with its object.
     pub task: Task,
+    /// Which block of the disk.
+    pub block: u64,
+    /// The request of the disk for which it is done.
+    pub request: u64,
 }
 
 /// What is done with a block for a request.
@@ -123,8 +127,9 @@ impl Volume {
         }
     }
 
-    /// The last block may be shorter than the others.
-    fn bytes_of(&self, block: u64) -> u64 {
+    /// Length of a block: the last one may be shorter than the others.
+    #[must_use]
+    pub fn bytes_of(&self, block: u64) -> u64 {
         self.block_bytes.min(self.size_bytes.saturating_sub(block * self.block_bytes))
     }
 
@@ -159,7 +164,14 @@ impl Volume {
             Step::Read | Step::Change => Task::Read,
             Step::Write => Task::Write { bytes: self.bytes_of(block), content },
         };
-        self.outputs.push_back(Operation { number: self.operations, key: self.key(block), task });
+        let first = self.blocks.get(&block).and_then(|block| block.parts.front());
+        self.outputs.push_back(Operation {
+            number: self.operations,
+            key: self.key(block),
+            task,
+            block,
+            request: first.map_or(0, |part| part.request),
+        });
     }
 
     fn key(&self, block: u64) -> Key {
@@ -179,24 +191,29 @@ impl Volume {
         }
     }
 
-    /// The store has ended an operation.
-    pub fn answered(&mut self, operation: u64, outcome: Outcome) {
-        let Some((number, step, written)) = self.running.remove(&operation) else { return };
+    /// The store has ended an operation; the request whose block was lost, if one was.
+    pub fn answered(&mut self, operation: u64, outcome: Outcome) -> Option<u64> {
+        let (number, step, written) = self.running.remove(&operation)?;
         if matches!(outcome, Outcome::Failed(_) | Outcome::Superseded(_)) {
             self.retries += 1;
-            return self.go(number, step, written);
+            self.go(number, step, written);
+            return None;
         }
-        let Some(block) = self.blocks.get_mut(&number) else { return };
+        let block = self.blocks.get_mut(&number)?;
+        let mut lost = None;
         if step == Step::Write {
             block.content = Some(written);
         } else if !matches!(outcome, Outcome::Done { content, .. } if Some(content) == block.content) {
             self.lost += 1;
+            lost = block.parts.front().map(|part| part.request);
         }
         if step == Step::Change {
-            return self.ask(number, Step::Write);
+            self.ask(number, Step::Write);
+        } else {
+            self.end_part(number);
+            self.begin(number);
         }
-        self.end_part(number);
-        self.begin(number);
+        lost
     }
 
     /// What the store has to do next.
@@ -239,7 +256,7 @@ mod tests {
     /// A store that answers at once; what it was asked.
     fn play(volume: &mut Volume, held: &mut BTreeMap<Key, u64>) -> Vec<Task> {
         let mut asked = Vec::new();
-        while let Some(Operation { number, key, task }) = volume.operation() {
+        while let Some(Operation { number, key, task, .. }) = volume.operation() {
             asked.push(task);
             let outcome = match task {
                 Task::Write { content, .. } => {
@@ -320,7 +337,8 @@ mod tests {
         for (outcome, lost) in [(done(content), 0), (done(content + 1), 1), (Outcome::Missing, 2)] {
             volume.submit(2, of(Kind::Read, 0, 512));
             let read = volume.operation().unwrap();
-            volume.answered(read.number, outcome);
+            let told = volume.answered(read.number, outcome).is_some();
+            assert_eq!(told, lost > 0);
             assert_eq!((volume.lost, volume.retries), (lost, 1));
         }
     }

@@ -13,7 +13,7 @@ from virtlab.catalogue.disks import SERVICE
 from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
 from virtlab.plan import Plan, Refusal
 from virtlab.planner.guests.disks import counted, is_folder
-from virtlab.planner.guests.stored_disks import stored_disks
+from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import come
 from virtlab.simulator.services import as_simulated
 

@@ -17,8 +17,9 @@ from virtlab.catalogue.services.store import FLUID, TRANSFERS
 from virtlab.plan import Plan, Refusal, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.guests.clusters import towards
-from virtlab.planner.guests.stored_disks import as_roles, stored_disks
+from virtlab.planner.guests.stored_disks import as_roles
 from virtlab.planner.guests.stores import clients, guests_of, is_store, peer_parameters, reached
+from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 from virtlab.planner.topology.wiring import Wiring, guest_box

@@ -101,7 +101,19 @@ def test_a_plan_is_held_to_the_same_rules(disk: dict[str, object], path: str) ->
     assert f"guests.h2.a.disk.{path}" in [each.path for each in Simulator().check(changed(**disk))]
 
 
-def test_the_testbed_does_not_play_one_and_says_who_does() -> None:
-    [found] = disk_refusals(plan())
-    assert found.path == "guests.h2.a.disk.medium"
+def test_the_host_of_such_a_guest_has_an_address_in_the_network_of_the_nodes() -> None:
+    """From there the testbed asks the store."""
+    planned = plan()
+    own = planned.world.hosts["h2"].vnic
+    assert own is not None
+    assert planned.world.hosts["h1"].vnic is None
+    assert list(disk_refusals(planned)) == []
+    values = planned.model_dump(by_alias=True)
+    values["world"]["hosts"]["h2"]["vnic"] = None
+    [found] = disk_refusals(Plan.model_validate(values))
+    assert (found.path, "no address of its own" in found.reason) == ("guests.h2.a.disk.medium", True)
+    values = planned.model_dump(by_alias=True)
+    values["world"]["hosts"]["h2"]["vnic"]["ip"] = ["10.9.0.1/24"]
+    [found] = disk_refusals(Plan.model_validate(values))
+    assert "is not in the network of h2" in found.reason
     assert "run with '--backend simulator'" in found.cure

@@ -4,6 +4,8 @@
 //! A request completes when the model says, or as soon after as the thread wakes. What is written is there at once: its
 //! guest is told when the model has it. A second QEMU may join, in which the guest will continue. With the last descriptor's
 //! other end the thread ends, and the bytes with it.
+//!
+//! The blocks of another disk are objects of a store: its thread is the store's client, in the network of a host.
 
 pub mod nbd;
 mod store;
@@ -21,7 +23,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Store;
-use virtlab_disk::{Disk, Kind, Model, Usage};
+use virtlab_disk::{Disk, Kind, Model, Tally, Usage};
 use virtlab_system::clock;
 use virtlab_system::standstill::Standstills;
 use virtlab_wire::Nanos;
@@ -84,6 +86,26 @@ impl Wanted {
     }
 }
 
+/// Serves a disk by its words, on a thread of its own in that network: what it does is added to the tally, which is dropped
+/// with the last connection.
+pub type OnStore = fn(&Value, OwnedFd, OwnedFd, Arc<Mutex<Tally>>) -> anyhow::Result<()>;
+
+/// What tells of a disk.
+#[derive(Clone, Debug)]
+enum Medium {
+    Model(Arc<Mutex<Disk>>),
+    Store(Arc<Mutex<Tally>>, Value),
+}
+
+impl Medium {
+    fn model(&self) -> Option<&Mutex<Disk>> {
+        match self {
+            Self::Model(disk) => Some(disk),
+            Self::Store(..) => None,
+        }
+    }
+}
+
 /// A disk that is served.
 #[derive(Clone, Debug)]
 pub struct Served {
@@ -91,7 +113,7 @@ pub struct Served {
     pub together: String,
     /// Of a command in which the guest will continue.
     heir: Option<Heir>,
-    disk: Arc<Mutex<Disk>>,
+    disk: Medium,
     standstills: Arc<Mutex<Standstills>>,
     /// Clients that the thread has not seen yet.
     coming: Arc<Mutex<Vec<Client>>>,
@@ -141,11 +163,12 @@ impl Served {
             together: wanted.together.clone(),
             instead_of: Some(name),
         });
+        let disk = Arc::new(Mutex::new(Disk::new(wanted.model)));
         let served = Self {
             name: wanted.name,
             together: wanted.together,
             heir,
-            disk: Arc::new(Mutex::new(Disk::new(wanted.model))),
+            disk: Medium::Model(disk.clone()),
             standstills: Arc::new(Mutex::new(Standstills::from(clock::raw()))),
             coming: Arc::default(),
         };
@@ -153,7 +176,7 @@ impl Served {
         let serving = Serving {
             clients: Vec::new(),
             coming: served.coming.clone(),
-            disk: served.disk.clone(),
+            disk,
             standstills: served.standstills.clone(),
             store,
             requests: 0,
@@ -162,6 +185,34 @@ impl Served {
             .name("disk".to_owned())
             .spawn(move || serving.serve())
             .context("cannot start a thread for a disk")?;
+        Ok((served, theirs))
+    }
+
+    /// Begins to serve a disk whose blocks are objects of a store, which is asked in that network; the end of its
+    /// connection that a command gets.
+    ///
+    /// # Errors
+    /// When its words are of no such disk; when there is no socket pair or no thread.
+    pub fn on_store(words: &Value, network: OwnedFd, serve: OnStore) -> anyhow::Result<(Self, OwnedFd)> {
+        let text = |key: &str| words.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (Some(name), Some(together)) = (text("name"), text("together")) else {
+            anyhow::bail!("a descriptor of a disk on a store has another shape")
+        };
+        let (ours, theirs) = connection()?;
+        let tally: Arc<Mutex<Tally>> = Arc::default();
+        serve(words, ours, network, tally.clone())?;
+        let kept = ["size_bytes", "service", "block_bytes"];
+        let mut facts: serde_json::Map<String, Value> =
+            kept.into_iter().map(|key| (key.to_owned(), words[key].clone())).collect();
+        facts.extend(["standstills", "standstill_max_ns"].map(|key| (key.to_owned(), json!(0))));
+        let served = Self {
+            name,
+            together,
+            heir: None,
+            disk: Medium::Store(tally, Value::Object(facts)),
+            standstills: Arc::new(Mutex::new(Standstills::from(clock::raw()))),
+            coming: Arc::default(),
+        };
         Ok((served, theirs))
     }
 
@@ -193,7 +244,10 @@ impl Served {
         if let Some(name) = instead_of {
             // The other one is served as long as its command lives, and no longer counted.
             if let Some(before) = disks.iter().position(|one| one.name == name) {
-                lock(&own.disk).count_on(&lock(&disks.remove(before).disk));
+                let other = disks.remove(before);
+                if let (Some(own), Some(other)) = (own.disk.model(), other.disk.model()) {
+                    lock(own).count_on(&lock(other));
+                }
             }
             own.name = name;
         }
@@ -201,8 +255,9 @@ impl Served {
     }
 
     fn connect(&self) -> anyhow::Result<OwnedFd> {
+        let disk = self.disk.model().context("a disk on a store has one client")?;
         let (ours, theirs) = connection()?;
-        let model = *lock(&self.disk).model();
+        let model = *lock(disk).model();
         let connection = Connection::new(model.size_bytes, model.write_cache_bytes > 0);
         lock(&self.coming).push(Client { connection, waiting: Vec::new(), fd: ours });
         Ok(theirs)
@@ -210,17 +265,31 @@ impl Served {
 
     /// Whether its client is there.
     pub fn lives(&self) -> bool {
-        Arc::strong_count(&self.disk) > 1
+        match &self.disk {
+            Medium::Model(disk) => Arc::strong_count(disk) > 1,
+            Medium::Store(tally, _) => Arc::strong_count(tally) > 1,
+        }
     }
 
     /// What it has done until an instant of the raw clock.
     pub fn usage(&self, now: Nanos) -> Usage {
-        lock(&self.disk).usage(now)
+        match &self.disk {
+            Medium::Model(disk) => lock(disk).usage(now),
+            Medium::Store(tally, _) => lock(tally).usage(now),
+        }
     }
 
     /// What it is, as it is served, and how often its thread stood still since that was asked last.
     pub fn facts(&self) -> Value {
-        let model = *lock(&self.disk).model();
+        let disk = match &self.disk {
+            Medium::Model(disk) => disk,
+            Medium::Store(_, facts) => {
+                let mut facts = facts.clone();
+                facts["name"] = json!(self.name);
+                return facts;
+            }
+        };
+        let model = *lock(disk).model();
         let mut standstills = lock(&self.standstills);
         let Standstills { count, longest, .. } = *standstills;
         standstills.forget();

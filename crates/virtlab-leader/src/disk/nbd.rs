@@ -33,11 +33,14 @@ const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 
 const EINVAL: u32 = 22;
+/// A write ends beyond the disk.
 pub const ENOSPC: u32 = 28;
+/// The disk has failed.
 pub const EIO: u32 = 5;
 
 /// Of one option or one request.
 const MOST_OPTION_BYTES: u32 = 64 << 10;
+/// Of what one request reads or writes.
 pub const MOST_REQUEST_BYTES: u32 = 32 << 20;
 const HEAD_BYTES: usize = 28;
 
@@ -45,9 +48,21 @@ const HEAD_BYTES: usize = 28;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Something of the disk, with what is written.
-    Request { handle: u64, request: Request, written: Vec<u8> },
+    Request {
+        /// The client's name of it.
+        handle: u64,
+        /// What of the disk.
+        request: Request,
+        /// What is written.
+        written: Vec<u8>,
+    },
     /// What no disk takes, with the error that is its answer.
-    Impossible { handle: u64, error: u32 },
+    Impossible {
+        /// The client's name of it.
+        handle: u64,
+        /// Its answer.
+        error: u32,
+    },
 }
 
 /// Why a connection ends.

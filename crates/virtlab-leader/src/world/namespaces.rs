@@ -52,6 +52,14 @@ impl Namespace {
         self.next_index
     }
 
+    /// One more descriptor of it, for a thread that stays in it.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn share(&self) -> anyhow::Result<OwnedFd> {
+        self.fd.try_clone().context("cannot duplicate a descriptor")
+    }
+
     /// The descriptor that keeps the namespace.
     pub fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()

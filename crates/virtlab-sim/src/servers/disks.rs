@@ -29,7 +29,7 @@ enum Asked {
 /// A disk of its model, or one whose blocks are objects of a store.
 #[derive(Debug)]
 enum Medium {
-    Model(Disk),
+    Model(Box<Disk>),
     Store(Box<OnStore>),
 }
 
@@ -86,7 +86,7 @@ impl Disks {
         let own = |guest: &Guest| {
             guest.disk.as_ref().map(|given| Own {
                 name: given.name.clone(),
-                medium: Medium::Model(Disk::new(given.model)),
+                medium: Medium::Model(Box::new(Disk::new(given.model))),
                 asked: BTreeMap::new(),
                 requests: 0,
                 pages: given.buffers.map(|buffers| PageCache::new(buffers, given.model.size_bytes)),
@@ -148,7 +148,7 @@ impl Disks {
     /// A store has ended an operation of the disk of a guest.
     pub fn answered(&mut self, guest: usize, operation: u64, outcome: Outcome) {
         if let Some(on) = self.on_store(guest) {
-            on.volume.answered(operation, outcome);
+            let _ = on.volume.answered(operation, outcome);
         }
     }
 

@@ -1,7 +1,7 @@
 """Disks of guests whose blocks are objects of a store: which there are, how they ask it, and what no arm can play.
 
-The guest itself is the client, as with a network block device that its kernel mounts: what it reads and writes goes
-through its own vNIC, to nodes and proxies at the addresses at which any client in that guest would reach them.
+Nodes and proxies are reached at the addresses at which any client in the guest would reach them. In the simulator the
+guest is the client, at its own vNIC; on the testbed its host is, at that of its own.
 """
 
 from __future__ import annotations
@@ -9,22 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from virtlab.catalogue.actions.reset import RESET
-from virtlab.catalogue.disks import SERVICE, store_fault
+from virtlab.catalogue.disks import store_fault
 from virtlab.catalogue.services.store import PROXIES, STORE
 from virtlab.catalogue.workloads.objects import OBJECTS
-from virtlab.plan import Disk, Plan, Refusal, Role, Service
+from virtlab.plan import Plan, Refusal, Role, Service
+from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
-
-
-def stored_disks(plan: Plan, service: str | None = None) -> dict[str, Disk]:
-    """Disks on a store by their guests; those on the given one, or all."""
-    return {
-        name: guest.disk
-        for name, guest in plan.world.guests.items()
-        if guest.disk is not None
-        and guest.disk.medium == SERVICE
-        and (service is None or guest.disk.service == service)
-    }
 
 
 def as_roles(plan: Plan, service: str) -> dict[str, Role]:

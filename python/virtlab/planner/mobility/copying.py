@@ -1,7 +1,8 @@
 """Hosts between which guests are copied over the network: each has a vNIC of its own on one of its virtual switches.
 
 From there the copy goes through the same wires, queues and switches as what guests send. Only where an action says `over:
-network` and copies something, so a world without such a move is what it always was. The vNIC stands on the host's first
+network` and copies something, or where a guest's disk is on a store, which its host asks; so a world without either is
+what it always was. The vNIC stands on the host's first
 virtual switch that has a wire, the other host's on its first one that frames reach from there. Its address is the first
 that is free in the network of the guests around, its MAC address comes from the host's name alone, and it is as fast as
 the host's wire where guests hold themselves back at theirs.
@@ -13,8 +14,9 @@ from collections.abc import Iterator
 from ipaddress import ip_interface
 from itertools import islice
 
+from virtlab.catalogue.disks import SERVICE
 from virtlab.experiment.world.addresses import mac_of
-from virtlab.plan import Action, Host, Plan, Refusal, Vnic
+from virtlab.plan import Action, Disk, Host, Plan, Refusal, Vnic
 from virtlab.planner.mobility.moves import COLD, NETWORK, OVER, mode_of, moving, source_of
 from virtlab.planner.topology.wiring import OWN, Wiring
 
@@ -28,10 +30,23 @@ def crossing(plan: Plan) -> Iterator[tuple[str, Action]]:
             yield path, action
 
 
+def stored_disks(plan: Plan, service: str | None = None) -> dict[str, Disk]:
+    """Disks on a store by their guests; those on the given one, or all."""
+    return {
+        name: guest.disk
+        for name, guest in plan.world.guests.items()
+        if guest.disk is not None
+        and guest.disk.medium == SERVICE
+        and (service is None or guest.disk.service == service)
+    }
+
+
 def addressed(plan: Plan) -> Plan:
-    """The Plan in which each host that a guest is copied from or to has a vNIC, where it can have one."""
-    actions = list(crossing(plan))
-    if not actions:
+    """The Plan in which each host that a guest is copied from or to has a vNIC, where it can have one; so has each with a
+    guest whose disk is on a store, on that guest's virtual switch.
+    """
+    actions, stored = list(crossing(plan)), stored_disks(plan)
+    if not actions and not stored:
         return plan
     wiring, hosts, because = Wiring(plan), dict(plan.world.hosts), dict(plan.because)
     for path, action in actions:
@@ -41,6 +56,14 @@ def addressed(plan: Plan) -> Plan:
             if hosts[host].vnic is None and (vnic := _vnic(plan, hosts, wiring, host, vswitch)) is not None:
                 hosts[host] = hosts[host].model_copy(update={"vnic": vnic})
                 because[f"hosts.{host}.vnic"] = plan.because.get(path, path)
+    for name in stored:
+        guest = plan.world.guests[name]
+        own = next((vnic.vswitch for vnic in guest.vnics.values() if vnic.vswitch is not None), None)
+        if own is None or guest.host not in hosts or hosts[guest.host].vnic is not None:
+            continue
+        if (vnic := _vnic(plan, hosts, wiring, guest.host, own)) is not None:
+            hosts[guest.host] = hosts[guest.host].model_copy(update={"vnic": vnic})
+            because[f"hosts.{guest.host}.vnic"] = plan.because.get(f"guests.{name}", f"guests.{name}.disk")
     world = plan.world.model_copy(update={"hosts": hosts})
     return plan.model_copy(update={"world": world, "because": because})
 

@@ -7,6 +7,7 @@ memory, and the guest's where that is bounded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
-from virtlab.planner.guests.stored_disks import stored_disks
+from virtlab.planner.guests.stores import guests_of
+from virtlab.planner.mobility.copying import crossing, stored_disks
+from virtlab.planner.mobility.moves import OVER, source_of
 
 SIMULATED = "run with '--backend simulator'"
 FOLDER = "/var/tmp"  # noqa: S108 - the guest's own
@@ -43,9 +46,8 @@ def read_back(path: str, guest: Guest, seen: Mapping[str, Any]) -> dict[str, Any
 def disk_refusals(plan: Plan) -> Iterator[Refusal]:
     """Disks that cannot be here, or that the memory of their guest or pool cannot hold."""
     found = folders(plan)
-    for name in stored_disks(plan):
-        reason = "no machine of the testbed keeps the blocks of a disk as objects yet"
-        yield Refusal(f"guests.{name}.disk.medium", reason, f"write 'medium: memory', or {SIMULATED}")
+    for name, disk in stored_disks(plan).items():
+        yield from _out_of_reach(plan, name, str(disk.service))
     for name, size_bytes in found.items():
         guest, path = plan.world.guests[name], f"guests.{name}.disk.size_bytes"
         if PLATFORMS[guest.platform].shares_files and not Path(FOLDER).is_dir():
@@ -64,6 +66,28 @@ def disk_refusals(plan: Plan) -> Iterator[Refusal]:
             yield Refusal(
                 f"pools.{pool}.memory_bytes", reason, "give the pool more, or make the disks smaller"
             )
+
+
+def _out_of_reach(plan: Plan, name: str, service: str) -> Iterator[Refusal]:
+    """Why the host of a guest cannot ask the store on which the guest's disk is, for it does that itself."""
+    guest, path = plan.world.guests[name], f"guests.{name}.disk.medium"
+    host, store = plan.world.hosts.get(guest.host), plan.world.services.get(service)
+    if host is None or store is None:
+        return  # which is said elsewhere
+    if host.vnic is None:
+        reason = f"{guest.host} has no address of its own from which it could ask '{service}'"
+        yield Refusal(path, reason, f"give it a virtual switch and 'network' a larger pool, or {SIMULATED}")
+        return
+    if any(guest.host in {source_of(plan, action), action.to} for _, action in crossing(plan)):
+        reason = f"guests are copied from or to {guest.host}, and '{service}' could reach the machine that waits there"
+        yield Refusal(path, reason, f"write 'over: {OVER}' where they move, or {SIMULATED}")
+    near = ip_interface(host.vnic.ip[0])
+    for part in guests_of(store):
+        vnics = plan.world.guests[part].vnics.values() if part in plan.world.guests else ()
+        if not any(ip_interface(text).network == near.network for vnic in vnics for text in vnic.ip):
+            reason = f"{part} of '{service}' is not in the network of {guest.host}, {near.network}"
+            yield Refusal(path, reason, f"put both on one network, or {SIMULATED}")
+            return
 
 
 def _mib(size_bytes: int) -> str:

@@ -4,16 +4,17 @@ Both ends of that port's veth are in the host's namespace: one is a port of its 
 has the address. The machine that is copied runs in that namespace, and connects by TCP to the other host's.
 
 QEMU believes the first peer that connects, and guests share the network. So a host has a route to those hosts alone that
-copy to it or from it, and cannot answer a guest; and it knows their MAC addresses from the start, so that no guest gets
-their answers by taking an address of theirs.
+copy to it or from it, and to the nodes of stores on which disks of its guests are: it cannot answer another guest. It
+knows their MAC addresses from the start, so that no guest gets their answers by taking an address of theirs.
 """
 
 from __future__ import annotations
 
 from ipaddress import ip_interface
 
-from virtlab.plan import Action, Plan
-from virtlab.planner.mobility.copying import crossing
+from virtlab.plan import Action, Plan, Vnic
+from virtlab.planner.guests.stores import guests_of
+from virtlab.planner.mobility.copying import crossing, stored_disks
 from virtlab.planner.mobility.moves import COLD, NETWORK, mode_of, moves, source_of
 from virtlab.planner.queues.pushback import sharing
 from virtlab.planner.topology.wiring import host_port
@@ -71,8 +72,8 @@ def configured(plan: Plan, out: Lowered) -> None:
         out.add(path, LinkSet(namespace, place.link, up=True))
         out.add(path, *(AddressAdd(namespace, place.link, alone(text)) for text in vnic.ip))
         out.add(path, *pushback(namespace, place.link, vnic, shared=vnic.vswitch in shared))
-        for other in partners(plan, host):
-            far = plan.world.hosts[other].vnic
+        far_ones = [plan.world.hosts[other].vnic for other in partners(plan, host)]
+        for far in (*far_ones, *_parts(plan, host)):
             assert far is not None
             near = {ip_interface(text).network for text in vnic.ip}
             for address in map(ip_interface, far.ip):
@@ -100,6 +101,17 @@ def partners(plan: Plan, host: str) -> list[str]:
     """The hosts that a guest is copied to from this one, or from which one is copied to it."""
     found = [to if source == host else source for source, to in copying_pairs(plan) if host in {source, to}]
     return list(dict.fromkeys(found))
+
+
+def _parts(plan: Plan, host: str) -> list[Vnic]:
+    """vNICs of nodes and proxies of the stores on which disks of a host's guests are."""
+    guests = dict.fromkeys(
+        part
+        for name, disk in stored_disks(plan).items()
+        if plan.world.guests[name].host == host
+        for part in guests_of(plan.world.services[str(disk.service)])
+    )
+    return [vnic for part in guests for vnic in plan.world.guests[part].vnics.values()]
 
 
 def copied(plan: Plan, guest: str, action: Action, out: Lowered) -> Copied | None:

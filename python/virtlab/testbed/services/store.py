@@ -7,11 +7,10 @@ parameters that the simulator's core has of the same Plan.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import FLUID, MULTICAST, OF_PROCESSORS, STORE, TRANSFERS
+from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, STORE, TRANSFERS
 from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
@@ -28,6 +27,7 @@ from virtlab.planner.guests.stores import (
     refusals_of_store,
 )
 from virtlab.planner.topology.ends import ends_between, interfaces, role_ends
+from virtlab.testbed.platforms.qemu.disks import asking_group
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
@@ -36,20 +36,12 @@ OF_SURVIVORS = ("beat_ns", "silence_ns")
 COPIES_MAX = 13  # of whose holders a message has room
 
 
-def _group(name: str, service: Service) -> dict[str, str]:
-    """To which questions for all of its nodes go: an address of its name's, below those of one organisation (RFC 2365)."""
-    if peer_parameters(service)["lookup"] != MULTICAST:
-        return {}
-    number = zlib.crc32(name.encode()) % 0xFFFE + 1
-    return {"group": f"239.192.{number >> 8}.{number & 255}"}
-
-
 def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     assert service.ready is not None, name
     words = json.dumps(peer_parameters(service), separators=(",", ":"))
     before = [OURSELVES, "store", "--parameters", words, "--port", str(service.ready.port)]
     before += ["--nodes", str(len(service.on))]
-    before += [word for key, value in _group(name, service).items() for word in (f"--{key}", value)]
+    before += [word for key, value in asking_group(name, service).items() for word in (f"--{key}", value)]
     if guest.disk is not None:
         before += ["--folder", f"{FOLDER}/{name}"]
     return Invocation(
@@ -77,7 +69,7 @@ def asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     folders = list(dict.fromkeys(_folder(each, roles[each]) for each in roles))
     told = {
         "me": len(guests) + list(roles).index(name), "peers": addresses, "nodes": len(service.on),
-        "folder": folders.index(_folder(name, role)), "parameters": peer_parameters(service), **_group(own, service),
+        "folder": folders.index(_folder(name, role)), "parameters": peer_parameters(service), **asking_group(own, service),
     }  # fmt: skip
     return {"store": told}
 
@@ -127,7 +119,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
                 "let both be of one guest, give each a 'folder' of its own, or run with '--backend simulator'"
             )
             yield Refusal(f"roles.{each}.folder", reason, cure)
-        if _group(name, service):
+        if asking_group(name, service):
             yield from _not_asked(path, plan, service, role)
 
 

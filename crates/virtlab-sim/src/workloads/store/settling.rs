@@ -48,7 +48,7 @@ pub fn keep(guest: usize, network: &mut Network) {
     let now = Nanos(network.now_ns);
     let Some((place, peer)) = network.servers.disks.client(guest) else { return };
     let mut asks = false;
-    while let Some(Operation { number, key, task }) = network.servers.disks.operation(guest) {
+    while let Some(Operation { number, key, task, .. }) = network.servers.disks.operation(guest) {
         network.servers.stores.at(place).begin(now, peer, number, key, task);
         asks = true;
     }

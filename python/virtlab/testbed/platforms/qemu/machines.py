@@ -53,7 +53,13 @@ from virtlab.testbed.platforms.qemu.acceleration import accelerator
 from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import Dirtying, method_of, ring_of
-from virtlab.testbed.platforms.qemu.disks import disk_entity, joined_disk, mirrored_disk, served_disk
+from virtlab.testbed.platforms.qemu.disks import (
+    disk_entity,
+    intended_disk,
+    joined_disk,
+    mirrored_disk,
+    served_disk,
+)
 from virtlab.testbed.platforms.qemu.itinerary import CURE_MOVED, Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, offer
 from virtlab.testbed.platforms.qemu.monitor import Monitor
@@ -366,7 +372,7 @@ class Machines(Running):
             {"kind": "agent", "channel": machine.leader, "channels": MACHINES.each - 2},
             {"kind": "stream", "channel": channel + 1},
             *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
-            *([served_disk(name, guest)] if guest.disk is not None else []),
+            *([served_disk(name, guest, self.plan)] if guest.disk is not None else []),
         ]
         ports = [
             command.Port(
@@ -436,7 +442,7 @@ class Machines(Running):
         if guest.balloon_bytes is not None:
             machine.applied["balloon_bytes"] = guest.balloon_bytes
         if guest.disk is not None:
-            machine.applied["disk"] = guest.disk.model_dump(mode="json")
+            machine.applied["disk"] = intended_disk(guest.disk)
         if image is not None:
             machine.applied |= {"kernel": image.kernel.version, "kernel_package": image.kernel.package}
         machine.applied |= of_disk or {}

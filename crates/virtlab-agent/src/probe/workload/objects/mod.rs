@@ -5,6 +5,7 @@
 //! what the store holds in the end is asked when the role's samples are collected, after all traffic.
 
 mod codec;
+pub mod disk;
 pub mod fuzzing;
 mod lines;
 pub mod service;

@@ -145,9 +145,11 @@ class ServedDisk(TypedDict):
 
     name: Name
     size_bytes: Count
-    rate_byte_per_s: Count | None
-    latency_ns: Nanos
-    write_cache_bytes: Count
+    rate_byte_per_s: NotRequired[Count | None]
+    latency_ns: NotRequired[Nanos]
+    write_cache_bytes: NotRequired[Count]
+    service: NotRequired[Name]  # of one on a store, which has none of the three
+    block_bytes: NotRequired[Count]
     standstills: Count
     standstill_max_ns: Nanos
 

@@ -57,7 +57,7 @@ def _on_store(name: str, guest: Guest, plan: Plan) -> dict[str, Any]:
     asked = {
         "number": list(stored_disks(plan)).index(name), "network": host_namespace(guest.host),
         "local": str(ip_interface(own.ip[0]).ip), "port": plan.world.services[str(disk.service)].ready.port,  # type: ignore[union-attr]
-        "store": _asked(plan, name, disk),
+        "asked": _asked(plan, name, disk),
     }  # fmt: skip
     return {
         "name": disk_entity(name), "together": f"{TOGETHER}{disks_of(guest.host)}", **asked,

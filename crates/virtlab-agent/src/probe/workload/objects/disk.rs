@@ -11,7 +11,6 @@ use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
 use nix::unistd;
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +25,7 @@ use virtlab_wire::Nanos;
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Its words.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 struct Words {
     /// Among the disks on its store.
     number: u64,
@@ -35,6 +34,27 @@ struct Words {
     local: IpAddr,
     port: u16,
     store: Asked,
+}
+
+impl Words {
+    /// By hand, but for what the client of a role has, too: code for that is there.
+    fn read(words: &Value) -> anyhow::Result<Self> {
+        let number = |key| words.get(key).and_then(Value::as_u64);
+        let own = || {
+            Some((
+                number("number")?,
+                number("size_bytes")?,
+                number("block_bytes").filter(|bytes| *bytes > 0)?,
+                words.get("local")?.as_str()?.parse().ok()?,
+                u16::try_from(number("port")?).ok()?,
+            ))
+        };
+        let (number, size_bytes, block_bytes, local, port) =
+            own().context("a disk on a store has other words")?;
+        let store = words.get("asked").cloned().context("asked is missing")?;
+        let store = serde_json::from_value(store).context("asked")?;
+        Ok(Self { number, size_bytes, block_bytes, local, port, store })
+    }
 }
 
 /// A request under way.
@@ -75,11 +95,11 @@ struct Serving {
 /// # Errors
 /// When its words are of no disk on a store, or there is no thread.
 pub fn serve(words: &Value, fd: OwnedFd, network: OwnedFd, tally: Arc<Mutex<Tally>>) -> anyhow::Result<()> {
-    let words = Words::deserialize(words).context("a disk on a store")?;
+    let words = Words::read(words)?;
     let asked = &words.store;
-    let proxies = asked.peers.len().checked_sub(asked.nodes).context("store.nodes: more than its peers")?;
-    let policy = asked.parameters.policy(asked.nodes, proxies).context("store")?;
-    codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("store")?;
+    let proxies = asked.peers.len().checked_sub(asked.nodes).context("asked.nodes: more than its peers")?;
+    let policy = asked.parameters.policy(asked.nodes, proxies).context("asked")?;
+    codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("asked")?;
     let me = Peer(asked.me);
     let at = |address: IpAddr| SocketAddr::new(address, words.port);
     let places = Places {
@@ -98,7 +118,11 @@ pub fn serve(words: &Value, fd: OwnedFd, network: OwnedFd, tally: Arc<Mutex<Tall
             drop(network);
             // SAFETY: the call sets how late this thread may be woken, and touches no memory.
             unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-            let lines = match Lines::new(places, None) {
+            let lines = Lines::new(places, None).and_then(|mut lines| {
+                lines.leave_signals()?; // the leader's own thread hears of children
+                Ok(lines)
+            });
+            let lines = match lines {
                 Ok(lines) => lines,
                 Err(error) => {
                     eprintln!("virtlab-agent: a disk cannot reach its store: {error:#}");
@@ -298,7 +322,7 @@ impl Serving {
         }
     }
 
-    /// Sends what was answered; false when nobody takes it any more.
+    /// Sends what was answered; false at the end of the connection.
     fn flush(&mut self) -> bool {
         let outbox = &mut self.connection.outbox;
         let mut sent = 0;

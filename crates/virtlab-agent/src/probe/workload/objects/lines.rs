@@ -228,6 +228,8 @@ pub struct Lines {
     group: Option<Group>,
     heard: VecDeque<(Peer, Word)>,
     inbox: Vec<u8>,
+    /// Signals that do not end a wait.
+    blocked: SigSet,
     /// By client, what was said for it: messages, octets, and those of lookups.
     said: BTreeMap<Peer, [u64; 4]>,
 }
@@ -253,8 +255,18 @@ impl Lines {
             group,
             heard: VecDeque::new(),
             inbox: vec![0; PIECE_BYTES],
+            blocked: SigSet::empty(),
             said: BTreeMap::new(),
         })
+    }
+
+    /// Leaves signals of its process to other threads, as far as this one does.
+    ///
+    /// # Errors
+    /// When it cannot be told which these are.
+    pub fn leave_signals(&mut self) -> anyhow::Result<()> {
+        self.blocked = SigSet::thread_get_mask().context("cannot read a thread's signals")?;
+        Ok(())
     }
 
     /// Who this is.
@@ -364,7 +376,7 @@ impl Lines {
         polled.extend(
             self.listener.iter().filter(|_| welcomes).map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)),
         );
-        match ppoll(&mut polled, Some(TimeSpec::new(0, left.0 as i64)), Some(SigSet::empty())) {
+        match ppoll(&mut polled, Some(TimeSpec::new(0, left.0 as i64)), Some(self.blocked)) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot wait for peers"),
         }

@@ -349,3 +349,41 @@ fn common(begin: u64, length: usize, request: &Request) -> (std::ops::Range<usiz
     let place = |of: u64| (from - of) as usize..(until - of) as usize;
     (place(begin), place(request.offset))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_request_and_a_block_have_in_common_what_lies_in_both() {
+        let request = |offset, bytes| Request { kind: Kind::Write, offset, bytes };
+        assert_eq!(common(4096, 4096, &request(5120, 512)), (1024..1536, 0..512), "inside");
+        assert_eq!(common(4096, 4096, &request(0, 16_384)), (0..4096, 4096..8192), "all of it");
+        assert_eq!(common(4096, 4096, &request(7680, 1024)), (3584..4096, 0..512), "its end");
+        assert_eq!(common(8192, 4096, &request(7680, 1024)), (0..512, 512..1024), "the next one's beginning");
+    }
+
+    #[test]
+    fn words_of_another_shape_are_no_disk_on_a_store() {
+        let parameters = json!({"copies": 1, "lookup": "elastic_hash", "written_by": "client", "ack": "disk",
+            "question_ns": 1, "timeout_ns": 1});
+        let asked =
+            json!({"me": 1, "peers": ["10.0.0.1"], "nodes": 1, "folder": 0, "parameters": parameters});
+        let words = json!({"number": 0, "size_bytes": 1 << 20, "block_bytes": 65536, "local": "10.0.0.2",
+            "port": 7100, "asked": asked});
+        assert!(Words::read(&words).is_ok());
+        for (key, value) in [
+            ("number", json!(-1)),
+            ("block_bytes", json!(0)),
+            ("local", json!("here")),
+            ("port", json!(70_000)),
+            ("asked", json!({})),
+            ("asked", Value::Null),
+        ] {
+            let mut other = words.clone();
+            other[key] = value;
+            assert!(Words::read(&other).is_err(), "{other}");
+        }
+    }
+}

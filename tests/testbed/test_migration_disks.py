@@ -36,6 +36,7 @@ pytestmark = [
 SIZE_BYTES = 24 << 20
 WRITE_BYTES = 4096
 DISK = {"size_bytes": SIZE_BYTES, "latency_ns": 1_000_000}
+SAMPLES_WITH_WRITES = 3  # at least: a busy machine emulates a guest in spurts
 
 
 def with_disk(plan: Plan, kind: str | None, **disk: Any) -> Plan:
@@ -91,12 +92,12 @@ def check_every_write(sink: worlds.MemorySink, *, more: int = 0) -> None:
 def check_series(sink: worlds.MemorySink, at: dict[str, int]) -> None:
     """The disk is written to under its guest's name before and after, and under that of the host where the guest is."""
     _, own = of_disk(sink, "guests.v.disk", "disk_written")
-    assert (own > 0).mean() > 0.5
+    assert (own > 0).sum() >= SAMPLES_WITH_WRITES
     assert own.max() < 50e6, "no sample counts what another disk had done before"
     there, rates = of_disk(sink, "hosts.h2.disks", "disk_written")
-    assert (rates[there > at["go.resumed"] + S // 5] > 0).mean() > 0.5
+    assert (rates[there > at["go.resumed"] + S // 5] > 0).sum() >= SAMPLES_WITH_WRITES
     here, rates = of_disk(sink, "hosts.h1.disks", "disk_written")
-    assert (rates[here < at["go.paused"]] > 0).mean() > 0.5
+    assert (rates[here < at["go.paused"]] > 0).sum() >= SAMPLES_WITH_WRITES
     assert not (here > at["go.resumed"] + S).any(), "it is there no more"
 
 

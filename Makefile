@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -101,6 +101,10 @@ xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests
 
 faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (six to fifteen minutes)
 	VIRTLAB_TEST_FAULTS=1 $(BIN)/python -m pytest -v tests/testbed/test_migration_faults.py tests/testbed/test_migration_network.py
+
+stores: setup  ## Swift and Gluster on demand: their packages, and the tests that run them in guests (root; some two minutes)
+	@$(PYTHON) tools/check_tools.py --install --stores
+	VIRTLAB_TEST_STORES=1 $(BIN)/python -m pytest -v -n0 tests/testbed/test_real_stores.py
 
 KILLS ?= 1
 

@@ -4,7 +4,7 @@ What is needed and missing is installed when this machine is Debian or Ubuntu an
 after it was said what; with NO_INSTALL=1, and elsewhere, it is named with the cure, and the exit code is 3. What is
 only useful is named and no error, and left out with `--needed`. With `--platforms` also what virtual machines, containers,
 switches and routers are made with: several hundred MB that the demonstration does without. With `--benches` also peers of
-the benchmarks; with `--release` also what makes and tries the container image; with `--arm64` what makes and tries a
+the benchmarks; with `--stores` real distributed stores; with `--release` also what makes and tries the container image; with `--arm64` what makes and tries a
 wheel for aarch64.
 """
 
@@ -88,6 +88,16 @@ PLATFORMS = (
     Tool("wrk", "wrk", "loads that server", needed=False),
     Tool("postgresql", "pgbench", "is server and load in the how-to of programs under test", needed=False),
     Tool("influxdb", "influxd", "receives numbers in the tests", needed=False),
+)
+STORES = (
+    Tool("swift-proxy", "swift-proxy-server", "serves clients of Swift", needed=False),
+    Tool("swift-account", "swift-account-server", "keeps accounts of Swift", needed=False),
+    Tool("swift-container", "swift-container-server", "keeps containers of Swift", needed=False),
+    Tool("swift-object", "swift-object-server", "keeps objects of Swift", needed=False),
+    Tool("memcached", "memcached", "is the cache of Swift's proxies", needed=False),
+    Tool("glusterfs-server", "glusterd", "is a node of Gluster", needed=False),
+    Tool("glusterfs-cli", "gluster", "makes volumes of Gluster", needed=False),
+    Tool("glusterfs-client", "glusterfs", "mounts volumes of Gluster", needed=False),
 )
 RELEASE = (
     Tool("buildah", "buildah", "builds the container image", needed=False),
@@ -180,6 +190,7 @@ def main() -> int:
     wanted = TOOLS
     wanted += PLATFORMS if "--platforms" in sys.argv[1:] else ()
     wanted += BENCHES if "--benches" in sys.argv[1:] else ()
+    wanted += STORES if "--stores" in sys.argv[1:] else ()
     wanted += RELEASE if "--release" in sys.argv[1:] else ()
     wanted += ARM64 if "--arm64" in sys.argv[1:] else ()
     if "--needed" in sys.argv[1:]:

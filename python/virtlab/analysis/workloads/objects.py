@@ -15,10 +15,11 @@ from virtlab.analysis.workloads import health
 from virtlab.catalogue.workloads.objects import CARRYING, ENDINGS, OPERATIONS, parts
 from virtlab.lazy import NDArray, np
 
-FAILURES = ("timed_out", "missing", "wrong", "skipped")  # of the endings of `operation/1`
+FAILURES = ("timed_out", "missing", "wrong", "skipped", "failed")  # of the endings of `operation/1`
 NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
 THERE = "objects"  # the counter of those that are there in the end
+NOT_TOLD = "a store that is not virtlab's own does not tell it"
 NO_OBJECT = "no object that can be looked for is there in the end"
 NOT_REACHED = "it was not reached before the run ended"
 RECOVERY = {
@@ -88,19 +89,21 @@ def _counted(context: RoleContext) -> None:
             out.absent(metric, health.NOT_COUNTED)
         return
     operations, objects = counters["operations"], counters[THERE]
-    for metric, name in PER_OPERATION.items():
-        number = counters[name]
-        out.add(metric, "mean", number / operations if operations else None, operations, NONE_DUE)
-        out.add(metric, "total", number, operations)
     out.add("without_object", "total", counters["without_object"], operations)
-    copies, missing = counters["object_copies"], counters["missing_copies"]
-    out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)
-    out.add("object_copies", "total", copies, objects)
-    for metric, number, of in (
-        ("missing_copies", missing, copies + missing),
-        ("lost_objects", counters["lost_objects"], objects),
-        ("stale_objects", counters["stale_objects"], objects),
-    ):
+    ratios = [(metric, counters[metric], objects) for metric in ("lost_objects", "stale_objects")]
+    if "messages" in counters:
+        for metric, name in PER_OPERATION.items():
+            number = counters[name]
+            out.add(metric, "mean", number / operations if operations else None, operations, NONE_DUE)
+            out.add(metric, "total", number, operations)
+        copies, missing = counters["object_copies"], counters["missing_copies"]
+        out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)
+        out.add("object_copies", "total", copies, objects)
+        ratios.append(("missing_copies", missing, copies + missing))
+    else:
+        for metric in (*PER_OPERATION, "object_copies", "missing_copies"):
+            out.absent(metric, NOT_TOLD)
+    for metric, number, of in ratios:
         out.add(metric, "ratio", number / of if of else None, of, NO_OBJECT)
         out.add(metric, "count", number, of)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)

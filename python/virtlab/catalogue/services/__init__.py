@@ -3,6 +3,6 @@
 from virtlab.catalogue.declaration import ServiceKind
 from virtlab.catalogue.named import Named
 
-SERVICES: Named[ServiceKind] = Named(__name__, "DEMAND_SERVER PROGRAM STORE")
+SERVICES: Named[ServiceKind] = Named(__name__, "DEMAND_SERVER PROGRAM STORE SWIFT GLUSTER")
 
 __all__ = ["SERVICES"]

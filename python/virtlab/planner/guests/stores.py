@@ -26,7 +26,8 @@ def is_store(service: Service | None) -> bool:
 
 def guests_of(service: Service) -> tuple[str, ...]:
     """Those of a service: of a store its nodes, then its proxies."""
-    return (*service.on, *(service.parameters.get(PROXIES, ()) if is_store(service) else ()))
+    beside = SERVICES[service.kind].beside if service.kind in SERVICES else None
+    return (*service.on, *(service.parameters.get(beside, ()) if beside is not None else ()))
 
 
 def _known(plan: Plan, guests: Iterable[str]) -> list[str]:
@@ -64,7 +65,8 @@ def strays(plan: Plan) -> Iterator[Refusal]:
     """Roles that would ask a store, and name none."""
     for name, role in plan.roles.items():
         asked = plan.world.services.get(str(role.parameters.get("service")))
-        if role.workload == STORE.whole and not is_store(asked):
+        kind = SERVICES[asked.kind] if asked is not None and asked.kind in SERVICES else None
+        if role.workload == STORE.whole and (kind is None or kind.whole != role.workload):
             reason = f"'{role.workload}' needs a store, and 'to' names none"
             yield Refusal(f"roles.{name}.to", reason, f"name a service with 'kind: {STORE.name}'")
 

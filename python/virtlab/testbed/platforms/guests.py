@@ -110,10 +110,17 @@ class Guests:
         return self.control.work_per_s(self.reach(guest).leader if existing else OURS.leader)
 
     def command(
-        self, guest: str, channel: int, argv: Sequence[str], *, bounded: str = "", **more: Any
+        self,
+        guest: str,
+        channel: int,
+        argv: Sequence[str],
+        *,
+        bounded: str = "",
+        trusted: bool = False,
+        **more: Any,
     ) -> Command:
         """A command of a guest, not started yet: within its guest's limits, or those of its own that are made under the
-        name `bounded`, and confined where it shares our files.
+        name `bounded`, and confined where it shares our files, unless it is `trusted`.
         """
         reach = self.reach(guest)
         # A leader inside a guest is in the guest's groups, and what it starts; those inside a machine are its kernel's.
@@ -126,7 +133,7 @@ class Guests:
             list(argv),
             leader=reach.leader,
             cgroups=list(groups),
-            confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files,
+            confined=PLATFORMS[self.plan.world.guests[guest].platform].shares_files and not trusted,
             **more,
         )
 

@@ -18,7 +18,7 @@ from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.priority import Priorities
-from virtlab.testbed.services.store import asked
+from virtlab.testbed.services.service import services
 
 CURE_PROBE = "see whether that guest has memory left for it, and its console"
 NOT_OF_THE_PROBE = frozenset(
@@ -123,7 +123,7 @@ class Probes:
                     if near.address is not None and far.address is not None
                 ]
             if side == "client":
-                own |= asked(self.plan, name, role)
+                own |= self._asked(name, role)
             request: dict[str, Any] = {
                 "role": name, "side": side, "workload": role.workload, "parameters": own,
                 "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
@@ -140,6 +140,11 @@ class Probes:
                 self._servers[name] = {**request, "local": {**request["local"], "port": port}}
             armed.append(Side(name, side, end.guest, channel))
         return armed
+
+    def _asked(self, name: str, role: Role) -> dict[str, Any]:
+        """What its client has to know of the service that it asks as a whole."""
+        service = self.plan.world.services.get(str(role.parameters.get("service")))
+        return {} if service is None else services.of(service.kind).asked(self.plan, name, role)
 
     def halt(self, side: Side) -> None:
         """Ends a server whose guest is about to be shut down, and keeps what it counted."""

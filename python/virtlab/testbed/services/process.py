@@ -111,6 +111,7 @@ class Process:
             user=invocation.user,
             folder=invocation.folder,
             bounded=self.entity,
+            trusted=invocation.trusted,
         )
         control = self.all_guests.control
         control.forget_end(self.channel)
@@ -229,7 +230,7 @@ class Process:
 
     def holds(self, ready: Ready, every_ns: int) -> bool:
         """Whether a check came to its end and held; begins the next where one is due."""
-        if ready.line is not None:
+        if ready.line is not None or services.of(self.service.kind).ready_line is not None:
             return self.output.found
         channel, now_s = self.channel + 1, time.monotonic()
         control = self.all_guests.control

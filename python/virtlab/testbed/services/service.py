@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from virtlab.catalogue import SERVICES
-from virtlab.plan import Guest, Plan, Refusal, Service
+from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.testbed.kinds.registry import Registry
 from virtlab.testbed.services.files import OURSELVES, Files
 
@@ -25,6 +26,7 @@ class Invocation:
     user: str | None = None  # of its guest; None: the one that its leader is
     ours: bool = False  # the agent serves: it is told its seed, its place, and how much work a processor does in a second
     active: str | None = None  # guest of the active server, whose address the others are told
+    trusted: bool = False  # a recipe of ours, which needs what is kept from commands of a file: mounts, all rights of root
     peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
     # What one that was ended and comes back is told, before for how many milliseconds it was gone.
     back: tuple[str, ...] = ()
@@ -41,6 +43,9 @@ class ServiceImplementation:
     cure: str  # where one ends by itself
     of_world: Callable[[Plan, str, Service], Iterator[Refusal]] = lambda *_: iter(())  # its name
     recovered: str | None = None  # line of one that came back, once it has all that it had lost
+    ready_line: str | None = None  # that it says once it is ready; None: it is asked
+    # What the client of a role has to know of a service that is asked as a whole.
+    asked: Callable[[Plan, str, Role], dict[str, Any]] = lambda *_: {}
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

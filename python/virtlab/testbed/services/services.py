@@ -154,8 +154,8 @@ class Services(Running):
 
     def _begin(self, name: str, guest: str) -> None:
         service = self.plan.world.services[name]
-        line = service.ready.line if service.ready is not None else None
-        output = Output(line or services.of(service.kind).recovered)
+        line, kind = service.ready.line if service.ready is not None else None, services.of(service.kind)
+        output = Output(line or kind.ready_line or kind.recovered)
         process = Process(self.all_guests, name, guest, service, self._channel(name, guest), output)
         self.processes.append(process)
         process.launch()

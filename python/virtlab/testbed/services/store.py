@@ -21,7 +21,6 @@ from virtlab.planner.guests.stores import (
     calls_of,
     comes_before,
     guests_of,
-    is_store,
     peer_parameters,
     reached,
     refusals_of_store,
@@ -49,14 +48,12 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     )
 
 
-def asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
-    """What the client of a role has to know of the store that it asks, by the parameter's name; nothing for other roles.
-    GuestError where it does not reach a part of it.
+def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
+    """What the client of a role has to know of the store that it asks, by the parameter's name. GuestError where it does
+    not reach a part of it.
     """
-    own = str(role.parameters.get("service"))
-    service = plan.world.services.get(own)
-    if service is None or not is_store(service):
-        return {}
+    own = str(role.parameters["service"])
+    service = plan.world.services[own]
     guests, roles = guests_of(service), asking(plan, own)
     addresses = []
     for guest in guests:
@@ -200,4 +197,5 @@ IMPLEMENTATION = ServiceImplementation(
     "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
     _of_world,
     RECOVERED,
+    asked=_asked,
 )

@@ -4,6 +4,7 @@
 
 mod arrivals;
 mod burst_load;
+mod by_threads;
 mod content;
 mod dirty;
 mod echo;

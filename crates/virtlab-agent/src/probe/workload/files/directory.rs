@@ -3,7 +3,7 @@
 //! The folder has a name that cannot be guessed, is made for its role alone, and can be entered by its user alone. A file is
 //! called by its key, holds what describes itself, and is removed with the folder.
 
-use super::driver::{Driver, Performed};
+use crate::probe::workload::by_threads::{Driver, Performed};
 use crate::probe::workload::content::{fill, is_content};
 use anyhow::{Context, anyhow, bail, ensure};
 use nix::dir::Dir;
@@ -301,7 +301,7 @@ impl Driver for Files<'_> {
         let sent = clock::raw();
         let called = self.call(pick, name);
         let finished = clock::raw();
-        let mut why = "";
+        let mut why = String::new();
         let ending = match called {
             Ok((Ending::Done, found)) if pick.deed == Deed::Read => {
                 let octets = &self.octets.of(found)[..found];
@@ -321,7 +321,7 @@ impl Driver for Files<'_> {
                 | Errno::ENFILE),
             ) => return Err(refused(&self.directory.path, errno)),
             Err(errno) => {
-                why = errno.desc();
+                why = errno.desc().to_owned();
                 Ending::Failed
             }
         };

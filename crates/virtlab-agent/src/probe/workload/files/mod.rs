@@ -5,20 +5,17 @@
 //! after all traffic, every file is read once more, and the folder is removed.
 
 mod directory;
-mod driver;
 
-use super::operations::{self, Choice, Turns, lock};
+use super::by_threads::{self, Driver};
+use super::operations::{self, Choice, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
-use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::available_bytes;
 use anyhow::{Context, bail};
 use directory::{Directory, Files, Way};
-use driver::{Driver, Performed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
-use std::thread::Builder;
 use virtlab_load::parameters::files::{Files as Parameters, NAME};
 use virtlab_store::{Audit, Ending, Folder};
 use virtlab_system::clock;
@@ -31,8 +28,6 @@ pub const KIND: Kind = Kind { sends: false, ..Kind::of(NAME, prepare) };
 const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
 /// What the guest keeps for everything else.
 const LEFT_BYTES: u64 = 8 << 20;
-/// Of a thread that does operations; its files are elsewhere.
-const STACK_BYTES: usize = 256 << 10;
 
 /// Files under one name in one directory, of all roles that name them.
 struct Shared {
@@ -93,17 +88,6 @@ struct Player {
     shared: Arc<Shared>,
 }
 
-/// A role while its threads play.
-struct Playing<'a> {
-    run: &'a Run,
-    turns: Mutex<Turns<'a>>,
-    folder: &'a Mutex<Folder>,
-    /// Why no further operation makes sense.
-    over: OnceLock<String>,
-    /// Whether an error was told already.
-    told: OnceLock<()>,
-}
-
 impl Workload for Player {
     /// Threads that take all processors hold back the one that watches, too: then that belongs to what is measured.
     fn counts_on_us(&self) -> bool {
@@ -112,92 +96,11 @@ impl Workload for Player {
     }
 
     fn run(self: Box<Self>, run: &Run) -> Report {
-        let mut report = Report::default();
-        let Some(start) = run.begun() else { return report };
-        let playing = Playing {
-            run,
-            turns: Mutex::new(Turns::new(&self.choice, self.own.asks(), start, run)),
-            folder: &self.choice.folder,
-            over: OnceLock::new(),
-            told: OnceLock::new(),
-        };
         let driver = || Files::new(&self.shared.directory, self.way);
-        std::thread::scope(|scope| {
-            for number in 1..self.own.threads {
-                let thread = Builder::new().name(format!("files {number}")).stack_size(STACK_BYTES);
-                if let Err(error) = thread.spawn_scoped(scope, || playing.work(&mut driver())) {
-                    let _ = playing.over.set(format!("cannot start thread {number} of the role: {error}"));
-                    return;
-                }
-            }
-            playing.work(&mut driver());
-        });
-        let Playing { turns, over, .. } = playing;
-        let mut turns = turns.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        report.failure = over.into_inner();
-        report.complete = report.failure.is_none() && !run.stopped();
-        if report.complete {
-            turns.skip_rest();
-        }
-        report.add("failed_operations", turns.failed());
-        turns.tell(&mut report);
+        let mut report = by_threads::play(run, &self.choice, self.own.asks(), self.own.threads, &driver);
         let shared = self.shared.clone();
         report.last = Some(Box::new(move || shared.audit()));
         report
-    }
-}
-
-impl Playing<'_> {
-    /// Of one thread: operations, until there is nothing more to do.
-    fn work(&self, driver: &mut impl Driver) {
-        let pacer = Pacer::new(Pacing::Sleep);
-        let mut turns = lock(&self.turns);
-        let is_open = turns.is_open();
-        let mut now = clock::raw();
-        while !self.run.stopped() && self.over.get().is_none() {
-            let mut intended = now;
-            if is_open {
-                intended = turns.due();
-                if turns.is_enough(now.max(intended)) {
-                    return;
-                }
-                turns.take_due();
-                drop(turns);
-                if !pacer.wait_until(intended, &self.run.stop) {
-                    return;
-                }
-                turns = lock(&self.turns);
-                // For one that a thread has waited for it is not too late, however late the thread woke.
-                now = if now <= intended { intended } else { clock::raw() };
-            }
-            let Some((_, pick)) = turns.begin(intended, now) else {
-                if is_open {
-                    continue;
-                }
-                return;
-            };
-            drop(turns);
-            let performed = driver.perform(&pick);
-            turns = lock(&self.turns);
-            match performed {
-                Ok(Performed { ending, why, sent, finished }) => {
-                    lock(self.folder).close(&pick, ending);
-                    let at = [if is_open { intended } else { sent }, sent, finished];
-                    turns.count((pick.deed, ending), at, pick.bytes(), 0);
-                    now = finished;
-                    if ending == Ending::Failed && self.told.set(()).is_ok() {
-                        let (role, deed) = (&self.run.role, pick.deed);
-                        self.run.warn(&format!(
-                            "role '{role}': the first operation that failed ({deed:?}): {why}"
-                        ));
-                    }
-                }
-                Err(error) => {
-                    lock(self.folder).close(&pick, Ending::Failed);
-                    let _ = self.over.set(format!("{error:#}"));
-                }
-            }
-        }
     }
 }
 

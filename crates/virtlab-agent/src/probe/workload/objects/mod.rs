@@ -2,7 +2,8 @@
 //!
 //! One thread plays the client of `virtlab-store` on sockets. An operation is drawn by its share, then an object that is free
 //! for it, as the simulator does. What a role knows of its objects stays in this process for other roles of the same folder, and
-//! what the store holds in the end is asked when the role's samples are collected, after all traffic.
+//! what the store holds in the end is asked when the role's samples are collected, after all traffic. A store that speaks
+//! another protocol is asked by threads (`swift`).
 
 mod codec;
 pub mod disk;
@@ -10,6 +11,7 @@ pub mod fuzzing;
 mod lines;
 pub mod service;
 mod shelf;
+mod swift;
 
 use super::operations::{self, Choice, Turns, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, content, parse};
@@ -63,19 +65,29 @@ fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
     }
-    let asked = arming.own.remove("store").context("store is missing")?;
-    let asked: Asked = serde_json::from_value(asked).context("store")?;
+    let others = arming.own.remove(swift::NAME);
+    let asked = arming.own.remove("store");
     let own: Parameters = parse(&arming.own)?;
     own.check().context("parameters")?;
     let mix = operations::mix(&own.operations)?;
+    let name = own.folder.clone().unwrap_or_else(|| arming.run.role.clone());
+    let folder = |number| {
+        let known = (own.service.clone(), name.clone());
+        lock(&FOLDERS)
+            .entry(known)
+            .or_insert_with(|| Arc::new(Mutex::new(Folder::new(&name, number))))
+            .clone()
+    };
+    if let Some(others) = others {
+        let choice = Choice { mix, folder: folder(0), seed: arming.seed };
+        let asked = serde_json::from_value(others).context(swift::NAME)?;
+        return Ok(Prepared::fixed(swift::Client::new(own, choice, asked, &arming)?));
+    }
+    let asked: Asked = serde_json::from_value(asked.context("store is missing")?).context("store")?;
     let proxies = asked.peers.len().checked_sub(asked.nodes).context("store.nodes: more than its peers")?;
     let policy = asked.parameters.policy(asked.nodes, proxies).context("store")?;
     codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("store")?;
-    let name = own.folder.clone().unwrap_or_else(|| arming.run.role.clone());
-    let folder = lock(&FOLDERS)
-        .entry((own.service.clone(), name.clone()))
-        .or_insert_with(|| Arc::new(Mutex::new(Folder::new(&name, asked.folder))))
-        .clone();
+    let folder = folder(asked.folder);
     let (port, local) = (arming.peer_port()?, arming.local.ip("local")?);
     let choice = Choice { mix, folder, seed: arming.seed };
     Ok(Prepared::fixed(Client { own, choice, policy, asked, port, local }))

@@ -1,0 +1,139 @@
+//! Operations of a role by threads, each of which does one at a time by a driver of its own, in turns or at a rate.
+//!
+//! What is done next is chosen by `operations`. Whatever does an operation, and waits for it, is a driver: a thread has one. A
+//! directory is one, by system calls; a store that is asked by requests is another.
+
+use super::operations::{Choice, Turns, lock};
+use crate::probe::pacing::{Pacer, Pacing};
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::Builder;
+use virtlab_load::parameters::objects::Asks;
+use virtlab_store::{Ending, Folder, Pick};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+
+/// Of a thread that does operations; what it keeps is elsewhere.
+const STACK_BYTES: usize = 256 << 10;
+
+/// An operation that was done by a driver.
+pub struct Performed {
+    pub ending: Ending,
+    /// Of one that failed: why.
+    pub why: String,
+    /// When it began, and when what keeps the objects had answered: making and comparing content is outside.
+    pub sent: Nanos,
+    pub finished: Nanos,
+}
+
+/// Does one operation at a time, on one thread, and compares the content that it reads.
+pub trait Driver: Send {
+    /// # Errors
+    /// When no further operation makes sense, as where there is no room.
+    fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed>;
+}
+
+/// Plays a role from its start to its end on so many threads.
+pub fn play<D: Driver>(
+    run: &Run,
+    choice: &Choice,
+    asks: Asks<'_>,
+    threads: u32,
+    driver: &(impl Fn() -> D + Sync),
+) -> Report {
+    let mut report = Report::default();
+    let Some(start) = run.begun() else { return report };
+    let playing = Playing {
+        run,
+        turns: Mutex::new(Turns::new(choice, asks, start, run)),
+        folder: &choice.folder,
+        over: OnceLock::new(),
+        told: OnceLock::new(),
+    };
+    std::thread::scope(|scope| {
+        for number in 1..threads {
+            let thread = Builder::new().name(format!("operations {number}")).stack_size(STACK_BYTES);
+            if let Err(error) = thread.spawn_scoped(scope, || playing.work(&mut driver())) {
+                let _ = playing.over.set(format!("cannot start thread {number} of the role: {error}"));
+                return;
+            }
+        }
+        playing.work(&mut driver());
+    });
+    let Playing { turns, over, .. } = playing;
+    let mut turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.failure = over.into_inner();
+    report.complete = report.failure.is_none() && !run.stopped();
+    if report.complete {
+        turns.skip_rest();
+    }
+    report.add("failed_operations", turns.failed());
+    turns.tell(&mut report);
+    report
+}
+
+/// A role while its threads play.
+struct Playing<'a> {
+    run: &'a Run,
+    turns: Mutex<Turns<'a>>,
+    folder: &'a Mutex<Folder>,
+    /// Why no further operation makes sense.
+    over: OnceLock<String>,
+    /// Whether an error was told already.
+    told: OnceLock<()>,
+}
+
+impl Playing<'_> {
+    /// Of one thread: operations, until there is nothing more to do.
+    fn work(&self, driver: &mut impl Driver) {
+        let pacer = Pacer::new(Pacing::Sleep);
+        let mut turns = lock(&self.turns);
+        let is_open = turns.is_open();
+        let mut now = clock::raw();
+        while !self.run.stopped() && self.over.get().is_none() {
+            let mut intended = now;
+            if is_open {
+                intended = turns.due();
+                if turns.is_enough(now.max(intended)) {
+                    return;
+                }
+                turns.take_due();
+                drop(turns);
+                if !pacer.wait_until(intended, &self.run.stop) {
+                    return;
+                }
+                turns = lock(&self.turns);
+                // For one that a thread has waited for it is not too late, however late the thread woke.
+                now = if now <= intended { intended } else { clock::raw() };
+            }
+            let Some((_, pick)) = turns.begin(intended, now) else {
+                if is_open {
+                    continue;
+                }
+                return;
+            };
+            drop(turns);
+            let performed = driver.perform(&pick);
+            turns = lock(&self.turns);
+            match performed {
+                Ok(Performed { ending, why, sent, finished }) => {
+                    lock(self.folder).close(&pick, ending);
+                    let at = [if is_open { intended } else { sent }, sent, finished];
+                    turns.count((pick.deed, ending), at, pick.bytes(), 0);
+                    now = finished;
+                    if ending == Ending::Failed && self.told.set(()).is_ok() {
+                        let (role, deed) = (&self.run.role, pick.deed);
+                        self.run.warn(&format!(
+                            "role '{role}': the first operation that failed ({deed:?}): {why}"
+                        ));
+                    }
+                }
+                Err(error) => {
+                    lock(self.folder).close(&pick, Ending::Failed);
+                    let _ = self.over.set(format!("{error:#}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Operations on objects of a Swift: PUT, GET, HEAD and DELETE in one container, over connections that stay.
+//!
+//! Each thread does one operation at a time, on a connection of its own to one of the proxies; after an operation whose
+//! connection broke or whose time was over it takes the next one. What an answer says and what it holds is compared with
+//! what was written. When the samples are collected, after all traffic, every object is read once more.
+
+use crate::probe::report::Report;
+use crate::probe::run::Run;
+use crate::probe::socket::{self, Trouble, trouble, with_code_point};
+use crate::probe::workload::by_threads::{self, Driver, Performed};
+use crate::probe::workload::content::{fill, is_content};
+use crate::probe::workload::http::{Framing, HEAD_MOST_BYTES, Head, read_answer};
+use crate::probe::workload::operations::{Choice, lock};
+use crate::probe::workload::{Arming, Workload, tcp};
+use anyhow::{Context, bail, ensure};
+use nix::errno::Errno;
+use serde::Deserialize;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+use virtlab_load::parameters::objects::Objects as Parameters;
+use virtlab_store::{Deed, Ending, Pick};
+use virtlab_system::clock;
+use virtlab_wire::Nanos;
+
+/// Beside a role's parameters.
+pub const NAME: &str = "swift";
+/// Of a role at a rate, which has no threads of its own.
+const AT_ONCE_MOST: u32 = 64;
+/// For reading what is there in the end.
+const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
+/// For an operation that is under way when the role is stopped.
+const GRACE: Nanos = Nanos(2_000_000_000);
+/// The longest sleep in a socket, so that a stop is seen.
+const GLANCE_US: i64 = 100_000;
+/// After a connection that could not be made, or that broke: the next one would break as soon.
+const REST: Duration = Duration::from_millis(20);
+
+/// The Swift, as the testbed says it beside a role's parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// Addresses of its proxies.
+    proxies: Vec<IpAddr>,
+    /// Of the container.
+    path: String,
+    /// An operation that is not done by then has failed.
+    timeout_ns: u64,
+}
+
+/// Where the operations of a role go.
+struct Place {
+    asked: Asked,
+    local: SocketAddr,
+    port: u16,
+    dscp: u8,
+    /// Proxies that were chosen so far: threads begin at one after the other.
+    chosen: AtomicUsize,
+}
+
+/// A role that asks a Swift.
+pub struct Client {
+    own: Parameters,
+    choice: Choice,
+    place: Arc<Place>,
+}
+
+impl Client {
+    /// Of a role, whose container it makes.
+    ///
+    /// # Errors
+    /// When the container cannot be made.
+    pub fn new(own: Parameters, choice: Choice, asked: Asked, arming: &Arming<'_>) -> anyhow::Result<Self> {
+        ensure!(!asked.proxies.is_empty(), "swift.proxies: there is none");
+        let local = SocketAddr::new(arming.local.ip("local")?, 0);
+        let (port, dscp) = (arming.peer_port()?, arming.common.dscp);
+        let place = Arc::new(Place { asked, local, port, dscp, chosen: AtomicUsize::new(0) });
+        let made = Connection::new(&place, None).call("PUT", "", None, 0, clock::raw());
+        match made {
+            Ok((head, _)) if (200..300).contains(&head.status) => {}
+            Ok((head, _)) => bail!("the container cannot be made: HTTP status {}", head.status),
+            Err(trouble) => bail!("the container cannot be made: {}", trouble.why()),
+        }
+        Ok(Self { own, choice, place })
+    }
+}
+
+impl Workload for Client {
+    fn run(self: Box<Self>, run: &Run) -> Report {
+        let asks = self.own.asks();
+        let threads = if asks.rate_per_s.is_some() { AT_ONCE_MOST } else { asks.threads };
+        let driver = || Connection::new(&self.place, Some(run));
+        let mut report = by_threads::play(run, &self.choice, asks, threads, &driver);
+        report.last = Some(Box::new(move || self.audit()));
+        report
+    }
+}
+
+impl Client {
+    /// What is there of the objects that ought to be.
+    fn audit(&self) -> anyhow::Result<Vec<(&'static str, u64)>> {
+        let folder = lock(&self.choice.folder);
+        let mut reader = Connection::new(&self.place, None);
+        let late = clock::raw() + AUDIT_PATIENCE;
+        let [mut objects, mut lost, mut stale] = [0; 3];
+        for pick in folder.reads().take_while(|_| clock::raw() < late) {
+            objects += 1;
+            match reader.perform(&pick)?.ending {
+                Ending::Done => {}
+                Ending::Wrong => stale += 1,
+                _ => lost += 1,
+            }
+        }
+        let doubtful = folder.in_doubt();
+        Ok(vec![
+            ("objects", objects),
+            ("lost_objects", lost),
+            ("stale_objects", stale),
+            ("doubtful_objects", doubtful),
+        ])
+    }
+}
+
+/// Why no answer came.
+enum NoAnswer {
+    Late,
+    Broken(String),
+}
+
+impl NoAnswer {
+    fn why(&self) -> &str {
+        match self {
+            Self::Late => "no answer came in time",
+            Self::Broken(why) => why,
+        }
+    }
+}
+
+impl From<io::Error> for NoAnswer {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ETIMEDOUT | libc::EINPROGRESS) => Self::Late,
+            Some(code) => Self::Broken(Errno::from_raw(code).desc().to_owned()),
+            None => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+/// One thread's way to the Swift.
+struct Connection<'a> {
+    place: &'a Place,
+    run: Option<&'a Run>,
+    /// Among the proxies.
+    proxy: usize,
+    fd: Option<OwnedFd>,
+    request: Vec<u8>,
+    /// The answer as it comes, longer than what has come of it.
+    answer: Vec<u8>,
+}
+
+impl<'a> Connection<'a> {
+    fn new(place: &'a Place, run: Option<&'a Run>) -> Self {
+        let proxy = place.chosen.fetch_add(1, Ordering::Relaxed) % place.asked.proxies.len();
+        Self { place, run, proxy, fd: None, request: Vec::new(), answer: Vec::new() }
+    }
+
+    fn end(&self) -> SocketAddr {
+        SocketAddr::new(self.place.asked.proxies[self.proxy], self.place.port)
+    }
+
+    fn connect(&self) -> Result<OwnedFd, NoAnswer> {
+        let (place, peer) = (self.place, self.end());
+        let open = || socket::open(socket::family(&peer), libc::SOCK_STREAM, 0);
+        let fd = with_code_point(place.dscp, open)?;
+        // A port is chosen with the peer.
+        socket::set_option(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1i32)?;
+        socket::bind(&fd, place.local)?;
+        // SO_SNDTIMEO bounds connect(2), too.
+        let whole_us = i64::try_from(place.asked.timeout_ns / 1000).unwrap_or(i64::MAX);
+        socket::set_timeout(&fd, libc::SO_SNDTIMEO, whole_us)?;
+        socket::connect(&fd, peer)?;
+        tcp::set_no_delay(&fd)?;
+        socket::set_timeout(&fd, libc::SO_SNDTIMEO, GLANCE_US)?;
+        socket::set_timeout(&fd, libc::SO_RCVTIMEO, GLANCE_US)?;
+        Ok(fd)
+    }
+
+    /// Whether the last moment for an answer is over.
+    fn is_late(&self, sent: Nanos) -> bool {
+        let now = clock::raw();
+        now > sent + Nanos(self.place.asked.timeout_ns)
+            || self.run.is_some_and(|run| run.stopped() && now > sent + GRACE)
+    }
+
+    /// A request that was begun at an instant, and its answer's head and how many octets of its body came; these are
+    /// in `answer` behind the head. Of a body that is longer than `most`, the rest is left with its connection.
+    fn call(
+        &mut self,
+        method: &str,
+        name: &str,
+        content: Option<(&Pick, usize)>,
+        most: usize,
+        sent: Nanos,
+    ) -> Result<(Head, usize), NoAnswer> {
+        self.write(method, name, content);
+        self.send(method, most, sent)
+    }
+
+    /// The octets of a request.
+    fn write(&mut self, method: &str, name: &str, content: Option<(&Pick, usize)>) {
+        let (path, host) = (&self.place.asked.path, self.end());
+        let bytes = content.map_or(0, |(_, bytes)| bytes);
+        let length = if method == "PUT" { format!("Content-Length: {bytes}\r\n") } else { String::new() };
+        self.request =
+            format!("{method} {path}{name} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: virtlab\r\n{length}\r\n")
+                .into_bytes();
+        if let Some((pick, bytes)) = content {
+            let head = self.request.len();
+            self.request.resize(head + bytes, 0);
+            fill(pick.key, pick.content(), &mut self.request[head..]);
+        }
+    }
+
+    fn send(&mut self, method: &str, most: usize, sent: Nanos) -> Result<(Head, usize), NoAnswer> {
+        let kept = self.fd.take().filter(is_quiet);
+        let fd = kept.map_or_else(|| self.connect(), Ok)?;
+        let mut left = &self.request[..];
+        while !left.is_empty() {
+            match tcp::write(&fd, left) {
+                Ok(count) => left = &left[count..],
+                Err(error) if trouble(&error) == Trouble::Again => {
+                    if self.is_late(sent) {
+                        return Err(NoAnswer::Late);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let room = HEAD_MOST_BYTES + most;
+        if self.answer.len() < room {
+            self.answer.resize(room, 0);
+        }
+        let (mut came, mut head) = (0, None::<Head>);
+        loop {
+            if head.is_none() {
+                let read = read_answer(&self.answer[..came.min(HEAD_MOST_BYTES)]);
+                head = read.map_err(|error| NoAnswer::Broken(format!("{error:#}")))?;
+            }
+            if let Some(head) = head {
+                let said = match head.body {
+                    _ if method == "HEAD" => Some(0),
+                    Framing::Length(bytes) => Some(bytes),
+                    Framing::Chunks | Framing::End => None,
+                };
+                let body = came - head.bytes;
+                let whole = said.is_some_and(|said| body as u64 >= said);
+                if whole || body >= most && said.is_none_or(|said| said > most as u64) {
+                    // More than the answer would belong to none, and the rest of one to the next.
+                    if !head.closes && said == Some(body as u64) {
+                        self.fd = Some(fd);
+                    }
+                    return Ok((head, body));
+                }
+            }
+            match tcp::read(&fd, &mut self.answer[came..room], 0) {
+                Ok(0) if head.is_some_and(|head| head.body == Framing::End) => {
+                    let head = head.unwrap_or_else(|| unreachable!("looked at before"));
+                    return Ok((head, came - head.bytes));
+                }
+                Ok(0) => return Err(NoAnswer::Broken("the connection ended without an answer".to_owned())),
+                Ok(count) => came += count,
+                Err(error) if trouble(&error) == Trouble::Again => {
+                    if self.is_late(sent) {
+                        return Err(NoAnswer::Late);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Whether nothing came on a connection between two requests, not even its end.
+fn is_quiet(fd: &OwnedFd) -> bool {
+    let looked = tcp::read(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    looked.is_err_and(|error| trouble(&error) == Trouble::Again)
+}
+
+/// What an answer means for an operation, before content is looked at.
+fn ending(deed: Deed, head: Head, bytes: u64) -> Ending {
+    match (deed, head.status) {
+        (Deed::Create | Deed::Overwrite, 201) | (Deed::Delete, 204) => Ending::Done,
+        (Deed::Read | Deed::Stat, 200) if head.body == Framing::Length(bytes) => Ending::Done,
+        (Deed::Read | Deed::Stat, 200) => Ending::Wrong,
+        (Deed::Read | Deed::Stat | Deed::Delete, 404) => Ending::Missing,
+        _ => Ending::Failed,
+    }
+}
+
+impl Driver for Connection<'_> {
+    fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
+        let bytes = usize::try_from(pick.bytes()).context("an object is larger than memory")?;
+        let name = format!("/{:016x}", pick.key.0);
+        let (method, content) = match pick.deed {
+            Deed::Create | Deed::Overwrite => ("PUT", Some((pick, bytes))),
+            Deed::Read => ("GET", None),
+            Deed::Stat => ("HEAD", None),
+            Deed::Delete => ("DELETE", None),
+            Deed::Open | Deed::List => bail!("no store of objects opens or lists any"),
+        };
+        self.write(method, &name, content);
+        let most = if pick.deed == Deed::Read { bytes } else { 0 };
+        let sent = clock::raw();
+        let answered = self.send(method, most, sent);
+        let finished = clock::raw();
+        let mut why = String::new();
+        let ending = match answered {
+            Ok((head, body)) => match ending(pick.deed, head, pick.bytes()) {
+                Ending::Done if pick.deed == Deed::Read => {
+                    let octets = &self.answer[head.bytes..head.bytes + body];
+                    if is_content(pick.key, pick.content(), octets) { Ending::Done } else { Ending::Wrong }
+                }
+                ending => {
+                    if ending == Ending::Failed {
+                        why = format!("HTTP status {}", head.status);
+                    }
+                    ending
+                }
+            },
+            Err(no_answer) => {
+                self.proxy = (self.proxy + 1) % self.place.asked.proxies.len();
+                why.push_str(no_answer.why());
+                if matches!(no_answer, NoAnswer::Late) {
+                    Ending::TimedOut
+                } else {
+                    sleep(REST);
+                    Ending::Failed
+                }
+            }
+        };
+        Ok(Performed { ending, why, sent, finished })
+    }
+}

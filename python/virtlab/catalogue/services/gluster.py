@@ -1,0 +1,59 @@
+"""`gluster`: GlusterFS itself, by the programs of its distribution's packages: a real store of files.
+
+The guests of `on` are its nodes, each with a brick on its disk; in those of `clients` the volume is mounted, where roles of
+`files` work on it. Every `copies` nodes in turn mirror each other, and files are spread over such groups by a hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
+from virtlab.catalogue.kinds import COUNT
+from virtlab.catalogue.services.store import GUESTS
+
+CLIENTS = "clients"
+
+
+def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
+    values, nodes = GLUSTER.complete(values), len(on)
+    both = [guest for guest in values.get(CLIENTS, ()) if guest in on]
+    if both:
+        return [(CLIENTS, f"{both[0]} is a node; name another guest")]
+    copies = int(values["copies"])
+    if nodes % copies:
+        what = f"{nodes} nodes are no whole number of groups of {copies}"
+        return [("copies", f"{what}; write a number that divides {nodes}, or name other nodes")]
+    return []
+
+
+GLUSTER = ServiceKind(
+    name="gluster",
+    meaning="GlusterFS, of this machine's packages: a volume of its nodes, mounted in its clients for files",
+    parameters=(
+        Parameter(CLIENTS, GUESTS, CLIENTS, "guests in which the volume is mounted, at /var/tmp/NAME", required=True),
+        Parameter("copies", COUNT, "copies", "of each file: nodes that mirror each other", 2),
+    ),
+    operations={
+        "fail": ServiceOperation("it is killed in its guest: daemon and brick of a node, or a client's mount", ends=True),
+        "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
+        "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
+    },
+    progresses={"ready": "its daemons run, and a file that each client wrote was read again when it started"},
+    port=24007,
+    placed=_placed,
+    beside=CLIENTS,
+    forms=(
+        StoreForm(
+            "10.x", "files of a mounted directory, by FUSE", "a hash of the name gives a group of mirrors",
+            "all nodes of a group; 'copies' divides the number of nodes",
+            "each file as 'copies', written by the client; more than half stand before an answer, of two one",
+            "a daemon of each node", "itself: the programs of a distribution",
+        ),
+    ),
+    arms={
+        "testbed": None,
+        "simulator": "a simulated guest runs no programs; write 'kind: store' with 'lookup: elastic_hash', which finds "
+        "objects in this way, or run the file on the testbed",
+    },
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""`swift`: OpenStack Swift itself, by the programs of its distribution's packages: a real store of objects.
+
+The guests of `on` are its nodes, each a server of accounts, of containers and of objects on the guest's disk; those of
+`proxies` serve clients over HTTP. Its rings are built by Swift's own builder from partitions, copies and zones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
+from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION
+from virtlab.catalogue.services.store import GUESTS
+from virtlab.catalogue.workloads.objects import OBJECTS
+
+PROXIES = "proxies"
+PART_POWER_MAX = 16  # each guest builds the rings: seconds beyond
+WORKERS_MAX = 64
+
+
+def _check(values: Values) -> list[tuple[str, str]]:
+    found = []
+    if int(values["part_power"]) > PART_POWER_MAX:
+        found.append(
+            ("part_power", f"each guest builds rings of 2^part_power; write at most {PART_POWER_MAX}")
+        )
+    if int(values["workers"]) > WORKERS_MAX:
+        found.append(("workers", f"each server has fewer; write at most {WORKERS_MAX}"))
+    if values.get("interval_ns") is not None and values.get("concurrency") is None:
+        found.append(
+            (
+                "interval",
+                "no replicator runs; write how much it does at once, e.g. 'concurrency: 1', or remove it",
+            )
+        )
+    return found
+
+
+def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
+    values, nodes = SWIFT.complete(values), len(on)
+    both = [guest for guest in values.get(PROXIES, ()) if guest in on]
+    if both:
+        return [(PROXIES, f"{both[0]} is a node; name another guest")]
+    copies, zones = int(values["copies"]), int(values.get("zones", nodes))
+    if copies > nodes:
+        return [("copies", f"there are {nodes} nodes; write at most {nodes}, or name more in 'on'")]
+    if zones > nodes:
+        return [("zones", f"each zone has a node; write at most {nodes}")]
+    return []
+
+
+SWIFT = ServiceKind(
+    name="swift",
+    meaning="OpenStack Swift, of this machine's packages: nodes and proxies, asked by objects over HTTP",
+    parameters=(
+        Parameter(PROXIES, GUESTS, PROXIES, "guests that serve clients; each thread begins at one", required=True),
+        Parameter("copies", COUNT, "copies", "of each object, account and container: replicas of the rings", 3),
+        Parameter("part_power", COUNT, "part_power", "each ring has 2 to the power of it partitions", 8),
+        Parameter("zones", COUNT, "zones", "into which the nodes are dealt in runs; absent: each node is one"),
+        Parameter("workers", COUNT, "workers", "processes of each server", 1),
+        Parameter(
+            "concurrency", COUNT, "concurrency",
+            "partitions that a node's replicator of objects compares at once; absent: no replicator runs",
+        ),
+        Parameter("interval", POSITIVE_DURATION, "interval_ns", "from one pass of the replicator to the next; absent: 30 s"),
+        Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "an operation that is not done by then has failed", "10 s"),
+    ),
+    operations={
+        "fail": ServiceOperation("it is killed in its guest, with all its servers", ends=True),
+        "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
+        "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
+    },
+    progresses={"ready": "its servers run, and an object that was put at each proxy was read again when it started"},
+    speaks=frozenset({OBJECTS.name}),
+    port=8080,
+    check=_check,
+    placed=_placed,
+    whole=OBJECTS.name,
+    beside=PROXIES,
+    forms=(
+        StoreForm(
+            "2.x", "whole objects by key over HTTP", "a hash gives one of 2^'part_power' partitions, a table its nodes",
+            "nodes of different 'zones', as far as there are enough",
+            "each object as 'copies'; more than half stand before an answer",
+            "the replicator of each node, with 'concurrency'", "itself: the programs of a distribution",
+        ),
+    ),
+    arms={
+        "testbed": None,
+        "simulator": "a simulated guest runs no programs; write 'kind: store' with 'lookup: ring', which is such a ring, "
+        "or run the file on the testbed",
+    },
+)  # fmt: skip

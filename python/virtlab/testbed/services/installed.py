@@ -1,0 +1,61 @@
+"""Services that are programs of this machine's packages: where they can run, and which packages are missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from virtlab.catalogue import PLATFORMS
+from virtlab.plan import Guest, Plan, Refusal
+from virtlab.planner.guests.disks import is_folder
+
+PYTHON = "/usr/bin/python3"  # the system's own, which has the modules of packages
+DISK = "/var/tmp/{}"  # noqa: S108 - of a service of this name, on the guest's own disk
+BESIDE = "/usr/sbin:/sbin"
+
+
+def missing(packages: Mapping[str, str]) -> list[str]:
+    """Packages, by the program that each brings, whose program this machine lacks."""
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), BESIDE])
+    return [package for program, package in packages.items() if shutil.which(program, path=path) is None]
+
+
+@cache
+def text_of(module_file: str) -> str:
+    """A program that is brought into guests."""
+    return Path(module_file).read_text("utf-8")
+
+
+def refused(path: str, packages: Mapping[str, str], why_root: str, instead: str) -> Iterator[Refusal]:
+    """Why this machine cannot run it."""
+    if os.geteuid() != 0:
+        yield Refusal(f"{path}.kind", f"it needs root: {why_root}", f"run as root, or write {instead}")
+    elif lacking := missing(packages):
+        reason = f"this machine has no {', '.join(lacking)}"
+        yield Refusal(f"{path}.kind", reason, f"apt-get install {' '.join(lacking)}")
+
+
+def refused_guest(path: str, guest: Guest) -> Iterator[Refusal]:
+    """Why it cannot run in a guest."""
+    if not PLATFORMS[guest.platform].shares_files:
+        reason = f"its programs are this machine's, which {guest.platform} guests do not see"
+        yield Refusal(
+            f"{path}.on", reason, "put it on guests that share this machine's files, as a namespace does"
+        )
+
+
+def without_disk(path: str, plan: Plan, guests: Iterable[str], what_for: str) -> Iterator[Refusal]:
+    """Guests that lack the disk that it needs."""
+    for guest in guests:
+        made = plan.world.guests.get(guest)
+        if (
+            made is not None
+            and PLATFORMS[made.platform].shares_files
+            and (made.disk is None or not is_folder(made))
+        ):
+            yield Refusal(
+                path, f"{guest} has no disk, {what_for}", "give it one, e.g. 'disk: {size: 256 MiB}'"
+            )

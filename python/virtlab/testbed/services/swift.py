@@ -1,0 +1,111 @@
+"""`swift`: a program in each guest that builds the rings and starts the servers of a node, or of a proxy.
+
+Swift's programs are this machine's, which guests that share its files see; they run as the user of their packages, without
+any capability. Nodes keep objects on their guests' disks, whose file system, in memory, has the attributes that Swift needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from virtlab.catalogue.services.swift import PROXIES, SWIFT
+from virtlab.errors import GuestError
+from virtlab.plan import Guest, Plan, Refusal, Role, Service
+from virtlab.planner.guests.stores import guests_of, reached
+from virtlab.testbed.services import swift_program
+from virtlab.testbed.services.files import FOLDER, Files
+from virtlab.testbed.services.installed import (
+    DISK,
+    PYTHON,
+    refused,
+    refused_guest,
+    text_of,
+    without_disk,
+)
+from virtlab.testbed.services.service import Invocation, ServiceImplementation
+
+PROGRAM = "swift_program.py"
+ACCOUNT = "AUTH_virtlab"
+INTERVAL_NS = 30_000_000_000
+PACKAGES = {  # by the program that each brings
+    "swift-proxy-server": "swift-proxy",
+    "swift-account-server": "swift-account",
+    "swift-container-server": "swift-container",
+    "swift-object-server": "swift-object",
+    "memcached": "memcached",
+}
+
+
+def told(name: str, service: Service) -> dict[str, Any]:
+    """What each guest's program is told of the store."""
+    assert service.ready is not None, name
+    said = SWIFT.complete(service.parameters)
+    replicator = None
+    if (concurrency := said.get("concurrency")) is not None:
+        interval_ns = int(said.get("interval_ns") or INTERVAL_NS)
+        replicator = {"concurrency": concurrency, "interval_s": max(1, round(interval_ns / 1e9))}
+    workers = int(said["workers"])
+    return {
+        "nodes": len(service.on), "zones": int(said.get("zones") or len(service.on)), "copies": said["copies"],
+        "part_power": said["part_power"], "port": service.ready.port, "devices": DISK.format(name),
+        "user": SWIFT.name, "workers": 0 if workers == 1 else workers, "replicator": replicator,
+    }  # fmt: skip
+
+
+def _invocation(name: str, service: Service, _: Guest) -> Invocation:
+    words = json.dumps(told(name, service), separators=(",", ":"))
+    return Invocation(
+        (),
+        before=(PYTHON, PROGRAM, words),
+        files=Files(FOLDER.format(name), {PROGRAM: text_of(swift_program.__file__)}),
+        user=SWIFT.name,
+        peers=guests_of(service),
+    )
+
+
+def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
+    """What the client of a role has to know: its proxies, and the container of its objects."""
+    service = plan.world.services[str(role.parameters["service"])]
+    addresses = []
+    for guest in service.parameters[PROXIES]:
+        end = reached(plan, role, guest)
+        if end is None or end.address is None:
+            raise GuestError(
+                f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
+            )
+        addresses.append(str(end.address.ip))
+    container = quote(str(role.parameters.get("folder") or name), safe="")
+    return {
+        SWIFT.name: {
+            "proxies": addresses, "path": f"/v1/{ACCOUNT}/{container}",
+            "timeout_ns": SWIFT.complete(service.parameters)["timeout_ns"],
+        }
+    }  # fmt: skip
+
+
+def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
+    yield from refused_guest(path, guest)
+
+
+def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
+    path = f"services.{name}"
+    why, instead = "its servers are another user's", "'kind: store', virtlab's reference store"
+    yield from refused(path, PACKAGES, why, instead)
+    yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps objects")
+    for each, role in plan.roles.items():
+        if role.parameters.get("service") == name and role.from_ in guests_of(service):
+            reason = f"{role.from_} is both a client and part of the store '{name}'"
+            yield Refusal(f"roles.{each}.from", reason, "name another guest")
+
+
+IMPLEMENTATION = ServiceImplementation(
+    _invocation,
+    _refusals,
+    "see its output among the run's artefacts; a full disk or another program at its ports ends a server",
+    _of_world,
+    ready_line=swift_program.READY,
+    asked=_asked,
+)

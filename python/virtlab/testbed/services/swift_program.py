@@ -1,0 +1,201 @@
+"""What a guest of a Swift runs: its servers, by the system's own Python, where Swift is installed.
+
+It is a file of the service, and needs nothing of virtlab. Each guest builds the same rings, since devices and seed are the
+same; so no file has to cross from guest to guest. A proxy has stored and read an object before it says that it is ready.
+All servers end with the first that ends.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PORTS = {"object": 6200, "container": 6201, "account": 6202}
+CACHE_PORT = 11211
+LOOPBACK = "127.0.0.1"
+READY = "virtlab: this part of Swift is ready"
+PROBED = "/v1/AUTH_virtlab/ready"
+LOOK_S = 0.1
+TRY_S = 2.0
+SEED = 1  # of the rings
+
+COMMON = """[DEFAULT]
+bind_ip = {address}
+bind_port = {port}
+user = {user}
+swift_dir = {folder}
+devices = {devices}
+mount_check = false
+workers = {workers}
+log_level = WARNING
+fallocate_reserve = 0
+recon_cache_path = {folder}
+
+"""
+SERVER = "[pipeline:main]\npipeline = {kind}-server\n\n[app:{kind}-server]\nuse = egg:swift#{kind}\n\n"
+REPLICATOR = (
+    "[object-replicator]\nconcurrency = {concurrency}\ninterval = {interval_s}\nsync_method = ssync\n\n"
+)
+PROXY = """[pipeline:main]
+pipeline = catch_errors cache proxy-server
+
+[app:proxy-server]
+use = egg:swift#proxy
+account_autocreate = true
+
+[filter:catch_errors]
+use = egg:swift#catch_errors
+
+[filter:cache]
+use = egg:swift#memcache
+memcache_servers = {cache}
+"""
+SWIFT = """[swift-hash]
+swift_hash_path_prefix = virtlab
+swift_hash_path_suffix = virtlab
+
+[storage-policy:0]
+name = virtlab
+default = yes
+"""
+
+
+def build_rings(told: dict[str, Any], addresses: list[str], folder: Path) -> None:
+    """A ring of each kind: the nodes are dealt into zones in runs, and each has one device of the same weight."""
+    ring = import_module("swift.common.ring")  # of the system's Python
+
+    nodes, zones = told["nodes"], told["zones"]
+    for kind, port in PORTS.items():
+        builder = ring.RingBuilder(told["part_power"], told["copies"], 0)
+        for number, address in enumerate(addresses[:nodes]):
+            builder.add_dev({
+                "id": number, "region": 1, "zone": number * zones // nodes + 1, "ip": address, "port": port,
+                "device": "disk", "weight": 1.0,
+            })  # fmt: skip
+        builder.rebalance(seed=SEED)
+        builder.get_ring().save(str(folder / f"{kind}.ring.gz"))
+
+
+def begin_node(told: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
+    """Its servers of accounts, containers and objects, and what makes lost copies again."""
+    devices = Path(told["devices"])
+    (devices / "disk").mkdir(parents=True, exist_ok=True)
+    begun = []
+    for kind, port in PORTS.items():
+        text = COMMON.format(
+            address=address,
+            port=port,
+            user=told["user"],
+            folder=folder,
+            devices=devices,
+            workers=told["workers"],
+        ) + SERVER.format(kind=kind)
+        if kind == "object":
+            text += REPLICATOR.format(**told["replicator"]) if told["replicator"] else ""
+        conf = folder / f"{kind}-server.conf"
+        conf.write_text(text)
+        begun.append([f"swift-{kind}-server", str(conf), "-v"])
+        if kind == "object" and told["replicator"]:
+            begun.append(["swift-object-replicator", str(conf), "-v"])
+    return begun
+
+
+def begin_proxy(told: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
+    """A server for clients, and its cache of what it knows of accounts and containers."""
+    text = COMMON.format(
+        address=address,
+        port=told["port"],
+        user=told["user"],
+        folder=folder,
+        devices=folder,
+        workers=told["workers"],
+    ) + PROXY.format(cache=f"{LOOPBACK}:{CACHE_PORT}")
+    conf = folder / "proxy-server.conf"
+    conf.write_text(text)
+    return [
+        ["memcached", "-l", LOOPBACK, "-p", str(CACHE_PORT), "-U", "0"],
+        ["swift-proxy-server", str(conf), "-v"],
+    ]
+
+
+def say(line: str) -> None:
+    """Into the output of the service."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def is_open(address: str, port: int) -> bool:
+    """Whether somebody listens there."""
+    try:
+        socket.create_connection((address, port), TRY_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def stores(address: str, port: int) -> bool:
+    """Whether an object that is put at a proxy is read from it."""
+    content = os.urandom(10_000)
+    try:
+        client = http.client.HTTPConnection(address, port, timeout=TRY_S)
+        for method, path, body, wanted in (
+            ("PUT", PROBED, None, (201, 202)),
+            ("PUT", f"{PROBED}/one", content, (201,)),
+            ("GET", f"{PROBED}/one", None, (200,)),
+            ("DELETE", f"{PROBED}/one", None, (204,)),
+        ):
+            client.request(method, path, body)
+            answer = client.getresponse()
+            came = answer.read()
+            if answer.status not in wanted or (method == "GET" and came != content):
+                return False
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def main() -> None:
+    """Serves until one of its servers ends."""
+    told = json.loads(sys.argv[1])
+    addresses = [word for before, word in zip(sys.argv, sys.argv[1:], strict=False) if before == "--peer"]
+    place = int(sys.argv[sys.argv.index("--place") + 1])
+    address, is_node, folder = addresses[place], place < told["nodes"], Path.cwd() / "own"
+    folder.mkdir(exist_ok=True)
+    (folder / "swift.conf").write_text(SWIFT)
+    # In a process of its own, which gives back the memory that it takes.
+    builder = os.fork()
+    if builder == 0:
+        build_rings(told, addresses, folder)
+        os._exit(0)
+    if os.waitpid(builder, 0)[1] != 0:
+        sys.exit("the rings cannot be built")
+    commands = (begin_node if is_node else begin_proxy)(told, address, folder)
+    environment = {**os.environ, "HOME": str(folder)}
+    running = {words[0]: subprocess.Popen(words, env=environment) for words in commands}
+    ready = False
+    while True:
+        for name, process in running.items():
+            if process.poll() is not None:
+                say(f"{name} ended with code {process.returncode}")
+                sys.exit(1)
+        if not ready:
+            ready = (
+                all(is_open(address, port) for port in PORTS.values())
+                if is_node
+                else stores(address, told["port"])
+            )
+            if ready:
+                say(READY)
+        time.sleep(LOOK_S)
+
+
+if __name__ == "__main__":
+    main()

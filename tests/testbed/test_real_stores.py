@@ -1,0 +1,130 @@
+"""Swift and Gluster themselves, in real guests: every answer is right, and what is lost comes back (`make stores`)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import testbed_world as worlds
+from test_stores import counted, ended, played
+
+from virtlab.experiment import load_text
+from virtlab.plan import Plan
+from virtlab.planner import plan_run
+from virtlab.testbed.services import gluster, swift
+from virtlab.testbed.services.installed import missing
+
+pytestmark = [
+    pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
+    pytest.mark.skipif(os.environ.get("VIRTLAB_TEST_STORES") != "1", reason="'make stores' runs real stores"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="real stores need root"),
+]
+
+
+def installed(packages: dict[str, str]) -> Any:
+    lacking = missing(packages)
+    return pytest.mark.skipif(bool(lacking), reason=f"not installed: {' '.join(lacking)}")
+
+
+of_swift, of_gluster = installed(swift.PACKAGES), installed(gluster.PACKAGES)
+
+GUESTS = "client: {disk: {size: 16 MiB}}, proxy: {}, " + ", ".join(
+    f"n{number}: {{disk: {{size: 128 MiB}}}}" for number in range(1, 5)
+)
+SWIFT = "{kind: swift, on: [h1.n1, h1.n2, h1.n3], proxies: h1.proxy, copies: 3, ready: {timeout: 90 s}%s}"
+GLUSTER = "{kind: gluster, on: [h1.n1, h1.n2], clients: h1.client, copies: 2, ready: {timeout: 90 s}}"
+OBJECTS = "workload: objects, from: h1.client, to: depot, folder: same, duration: 60 s"
+FILES = "workload: files, from: h1.client, directory: /var/tmp/depot, folder: same, duration: 60 s"
+MIX = "{create: 1, read: 4, overwrite: 2, delete: 1, stat: 2}"
+THEN = """
+  - {id: fill, do: run, role: fill}
+  - {id: load, do: run, role: load, after: fill.finished}"""
+
+
+def planned(service: str, roles: str, timeline: str = THEN) -> Plan:
+    text = f"""
+version: 1
+name: real-stores
+hosts: {{h1: {{guests: {{{GUESTS}}}}}}}
+services: {{depot: {service}}}
+roles:
+{roles}
+timeline:{timeline}
+"""
+    experiment = load_text(text)
+    return plan_run(experiment, experiment.points()[0], 0)
+
+
+def roles_of(kind: str, count: int = 60) -> str:
+    return (
+        f"  fill: {{{kind}, operations: create, count: {count}, threads: 4, size: 10 kB}}\n"
+        f"  load: {{{kind}, operations: {MIX}, count: 300, threads: 4, size: {{3 kB: 1, 40 kB: 1}}}}"
+    )
+
+
+def done(kinds: dict[tuple[str, str], int]) -> int:
+    return sum(number for (_, found), number in kinds.items() if found == "done")
+
+
+def all_is_there(sink: worlds.MemorySink) -> None:
+    did, own = ended(sink, "load"), counted(sink, "load")
+    there = 60 + did["create", "done"] - did["delete", "done"]
+    assert (own["objects"], own["lost_objects"], own["stale_objects"]) == (there, 0, 0)
+    assert own["failed_operations"] == own["wrong_operations"] == own["doubtful_objects"] == 0
+
+
+@of_swift
+def test_swift_answers_rightly_and_keeps_what_was_written() -> None:
+    outcome, sink = played(planned(SWIFT % "", roles_of(OBJECTS)))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "fill") == {("create", "done"): 60}
+    assert done(ended(sink, "load")) == 300
+    all_is_there(sink)
+
+
+@of_swift
+def test_swift_is_asked_at_a_rate_whatever_has_ended() -> None:
+    load = f"  load: {{{OBJECTS}, operations: {{read: 1}}, rate: 40 request/s, count: 80, arrivals: poisson}}"
+    fill = f"  fill: {{{OBJECTS}, operations: create, count: 20, threads: 2, size: 1 kB}}"
+    outcome, sink = played(planned(SWIFT % "", f"{fill}\n{load}"))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert sum(ended(sink, "load").values()) == 80
+
+
+@of_swift
+def test_swift_answers_while_a_node_is_away_and_it_comes_back() -> None:
+    """Two of three copies stand before an answer, so nothing fails, and nothing is lost."""
+    timeline = (
+        "\n  - {id: fill, do: run, role: fill}"
+        "\n  - {id: lose, do: call, service: depot, op: fail, args: {guest: h1.n2}, after: fill.finished}"
+        "\n  - {id: load, do: run, role: load, after: lose.done}"
+        "\n  - {id: heal, do: call, service: depot, op: heal, after: load.finished}"
+    )
+    service = SWIFT % ", concurrency: 2, interval: 1 s"
+    outcome, sink = played(planned(service, roles_of(OBJECTS), timeline))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    own = counted(sink, "load")
+    assert (own["lost_objects"], own["stale_objects"]) == (0, 0)
+
+
+@of_swift
+def test_swift_that_is_started_again_has_what_its_disks_have() -> None:
+    """All nodes are started again with nothing but their disks: what was written is read."""
+    timeline = (
+        "\n  - {id: fill, do: run, role: fill}"
+        "\n  - {id: again, do: call, service: depot, op: restart, after: fill.finished}"
+        "\n  - {id: load, do: run, role: load, after: again.done}"
+    )
+    outcome, sink = played(planned(SWIFT % "", roles_of(OBJECTS), timeline))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    all_is_there(sink)
+
+
+@of_gluster
+def test_gluster_answers_rightly_and_keeps_what_was_written() -> None:
+    outcome, sink = played(planned(GLUSTER, roles_of(FILES)))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "fill") == {("create", "done"): 60}
+    assert done(ended(sink, "load")) == 300
+    all_is_there(sink)

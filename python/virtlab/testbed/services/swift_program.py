@@ -187,11 +187,11 @@ def main() -> None:
                 say(f"{name} ended with code {process.returncode}")
                 sys.exit(1)
         if not ready:
-            ready = (
-                all(is_open(address, port) for port in PORTS.values())
-                if is_node
-                else stores(address, told["port"])
-            )
+            # A proxy that asks servers which do not listen yet suppresses them for a minute.
+            asked = [address] if is_node else addresses[: told["nodes"]]
+            ready = all(is_open(each, port) for each in asked for port in PORTS.values())
+            if ready and not is_node:
+                ready = stores(address, told["port"])
             if ready:
                 say(READY)
         time.sleep(LOOK_S)

@@ -4,8 +4,8 @@ What is needed and missing is installed when this machine is Debian or Ubuntu an
 after it was said what; with NO_INSTALL=1, and elsewhere, it is named with the cure, and the exit code is 3. What is
 only useful is named and no error, and left out with `--needed`. With `--platforms` also what virtual machines, containers,
 switches and routers are made with: several hundred MB that the demonstration does without. With `--benches` also peers of
-the benchmarks; with `--stores` real distributed stores; with `--release` also what makes and tries the container image; with `--arm64` what makes and tries a
-wheel for aarch64.
+the benchmarks; with `--stores` also real distributed stores; with `--release` also what makes and tries the container
+image; with `--arm64` what makes and tries a wheel for aarch64.
 """
 
 from __future__ import annotations

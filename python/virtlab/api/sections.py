@@ -1112,6 +1112,50 @@ class StoreService(TypedDict, total=False):
     transfers: Literal["packets", "fluid"] | str
 
 
+class SwiftServiceReady(TypedDict, total=False):
+    """at which port it listens, and for how long that is waited for"""
+
+    port: int | str
+    every: str
+    timeout: str
+
+
+class SwiftService(TypedDict, total=False):
+    """OpenStack Swift, of this machine's packages: nodes and proxies, asked by objects over HTTP"""
+
+    kind: Required[Literal["swift"]]
+    on: Required[str | Sequence[str]]
+    needs: str | Sequence[str]
+    ready: SwiftServiceReady
+    proxies: Required[str | Sequence[str]]
+    copies: int | str
+    part_power: int | str
+    zones: int | str
+    workers: int | str
+    concurrency: int | str
+    interval: str
+    timeout: str
+
+
+class GlusterServiceReady(TypedDict, total=False):
+    """at which port it listens, and for how long that is waited for"""
+
+    port: int | str
+    every: str
+    timeout: str
+
+
+class GlusterService(TypedDict, total=False):
+    """GlusterFS, of this machine's packages: a volume of its nodes, mounted in its clients for files"""
+
+    kind: Required[Literal["gluster"]]
+    on: Required[str | Sequence[str]]
+    needs: str | Sequence[str]
+    ready: GlusterServiceReady
+    clients: Required[str | Sequence[str]]
+    copies: int | str
+
+
 class Brought(TypedDict, total=False):
     """Keys of a section."""
 
@@ -1419,7 +1463,7 @@ class Sections(TypedDict, total=False):
     limits: Limits | str
     search: Search | str
     roles: Required[Mapping[str, RttRole | BurstLoadRole | UdpStreamRole | TcpStreamRole | TcpRrRole | HttpGetRole | RequestResponseRole | PspingRole | RawStreamRole | RtTasksRole | DirtyRole | ProgramRole | ObjectsRole | FilesRole | Role | str]]
-    services: Mapping[str, DemandServerService | ProgramService | StoreService]
+    services: Mapping[str, DemandServerService | ProgramService | StoreService | SwiftService | GlusterService]
     traces: Mapping[str, str]
     brought: Mapping[str, Brought]
     timeline: Sequence[StartAction | StopAction | RunAction | SetAction | WaitAction | ExecAction | ResetAction | MigrateAction | CallAction]

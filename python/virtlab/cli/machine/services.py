@@ -44,7 +44,7 @@ def services(*, as_json: AsJson = False) -> None:
         [form | {"name": f"{form['kind']}, {form['name']}"} for form in forms], STORE_LABELS, _said
     )
     say(
-        "A store is virtlab's own reference store, a model for study: it implements none of the systems named."
+        "Of kind `store` they are virtlab's own reference store, a model for study: it implements none of the systems named."
     )
 
 

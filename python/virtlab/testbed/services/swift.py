@@ -7,6 +7,8 @@ any capability. Nodes keep objects on their guests' disks, whose file system, in
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +31,7 @@ from virtlab.testbed.services.service import Invocation, ServiceImplementation
 
 PROGRAM = "swift_program.py"
 ACCOUNT = "AUTH_virtlab"
+ATTRIBUTES_SINCE = (6, 6)
 INTERVAL_NS = 30_000_000_000
 PACKAGES = {  # by the program that each brings
     "swift-proxy-server": "swift-proxy",
@@ -37,6 +40,11 @@ PACKAGES = {  # by the program that each brings
     "swift-object-server": "swift-object",
     "memcached": "memcached",
 }
+
+
+def kernel() -> tuple[int, ...]:
+    """Version of the running one."""
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
 
 
 def told(name: str, service: Service) -> dict[str, Any]:
@@ -95,6 +103,10 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     why, instead = "its servers are another user's", "'kind: store', virtlab's reference store"
     yield from refused(path, PACKAGES, why, instead)
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps objects")
+    if kernel() < ATTRIBUTES_SINCE:
+        since = ".".join(map(str, ATTRIBUTES_SINCE))
+        reason = f"Swift needs attributes of files, which disks in memory have since Linux {since}"
+        yield Refusal(f"{path}.kind", reason, "boot a later kernel, or write 'kind: store'")
     for each, role in plan.roles.items():
         if role.parameters.get("service") == name and role.from_ in guests_of(service):
             reason = f"{role.from_} is both a client and part of the store '{name}'"

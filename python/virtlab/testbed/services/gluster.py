@@ -30,7 +30,7 @@ PACKAGES = {"glusterd": "glusterfs-server", "gluster": "glusterfs-cli", "gluster
 
 
 def told(name: str, service: Service) -> dict[str, Any]:
-    """What each guest's program is told of the store."""
+    """What the program of each guest has to know of the store."""
     ready = service.ready
     assert ready is not None, name
     return {

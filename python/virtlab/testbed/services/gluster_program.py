@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 PORT = 24007
+COMMAND = "/usr/sbin/gluster"
 READY = "virtlab: this part of Gluster is ready"
 ALONE = "VIRTLAB_ALONE"  # set in the environment of the first process
 LOOK_S = 0.2
 TRY_S = 20.0  # of one command
-OWN = {"/var/lib/glusterd": "state", "/var/log": "log", "/run": "run"}
+OWN = {"/var/lib/glusterd": "state", "/var/log": "log", "/run": "runtime"}
 
 
 def say(line: str) -> None:
@@ -40,11 +41,15 @@ def is_open(address: str) -> bool:
     return True
 
 
-def asked(*words: str) -> tuple[bool, str]:
+def asked(words: str) -> tuple[bool, str]:
     """Whether Gluster did as it was told; what it said."""
     try:
         done = subprocess.run(
-            ["gluster", "--mode=script", *words], capture_output=True, text=True, timeout=TRY_S, check=False
+            [COMMAND, "--mode=script", *words.split()],
+            capture_output=True,
+            text=True,
+            timeout=TRY_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False, "no answer"
@@ -73,23 +78,23 @@ def own_folders(home: Path, hosts: list[str]) -> None:
 def made(told: dict[str, Any], nodes: list[str], home: Path) -> bool:
     """Whether the volume is there; makes what can be made now."""
     volume, others = told["volume"], nodes[1:]
-    if asked("volume", "status", volume)[0]:
+    if asked(f"volume status {volume}")[0]:
         return True
     if not all(is_open(address) for address in nodes):
         return False
-    known = asked("peer", "status")[1]
+    known = asked("peer status")[1]
     for address in others:
-        if address not in known and not asked("peer", "probe", address)[0]:
+        if address not in known and not asked(f"peer probe {address}")[0]:
             return False
-    if asked("peer", "status")[1].count("(Connected)") < len(others):
+    if asked("peer status")[1].count("(Connected)") < len(others):
         return False
     bricks = [f"{address}:{home / 'brick'}" for address in nodes]
-    copies = ["replica", str(told["copies"])] if told["copies"] > 1 else []
-    good, said = asked("volume", "create", volume, *copies, "transport", "tcp", *bricks, "force")
+    copies = f" replica {told['copies']}" if told["copies"] > 1 else ""
+    good, said = asked(f"volume create {volume}{copies} transport tcp {' '.join(bricks)} force")
     if not good and "already exists" not in said:
         say(said.strip())
         return False
-    return asked("volume", "start", volume)[0]
+    return asked(f"volume start {volume}")[0]
 
 
 def holds(folder: str) -> bool:
@@ -161,7 +166,7 @@ def main() -> None:
             elif place == 0:
                 ready = made(told, nodes, home)
             else:
-                ready = asked("volume", "status", told["volume"])[0]
+                ready = asked(f"volume status {told['volume']}")[0]
             if ready:
                 say(READY)
         time.sleep(LOOK_S)

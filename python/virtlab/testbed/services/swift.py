@@ -48,7 +48,7 @@ def kernel() -> tuple[int, ...]:
 
 
 def told(name: str, service: Service) -> dict[str, Any]:
-    """What each guest's program is told of the store."""
+    """What the program of each guest has to know of the store."""
     assert service.ready is not None, name
     said = SWIFT.complete(service.parameters)
     replicator = None

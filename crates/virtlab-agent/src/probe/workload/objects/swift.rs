@@ -75,7 +75,7 @@ impl Client {
     /// # Errors
     /// When the container cannot be made.
     pub fn new(own: Parameters, choice: Choice, asked: Asked, arming: &Arming<'_>) -> anyhow::Result<Self> {
-        ensure!(!asked.proxies.is_empty(), "swift.proxies: there is none");
+        ensure!(!asked.proxies.is_empty(), "swift.proxies is empty");
         let local = SocketAddr::new(arming.local.ip("local")?, 0);
         let (port, dscp) = (arming.peer_port()?, arming.common.dscp);
         let place = Arc::new(Place { asked, local, port, dscp, chosen: AtomicUsize::new(0) });

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PORTS = {kind: 6200 + place for place, kind in enumerate("object container account".split())}
+PORTS = {"object": 6200, "container": 6201, "account": 6202}
 CACHE_PORT = 11211
 LOOPBACK = "127.0.0.1"
 READY = "virtlab: this part of Swift is ready"

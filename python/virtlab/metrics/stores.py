@@ -53,8 +53,8 @@ STORES = by_key(
         "the client's choice of an object", _SHARE, "role", "operations without an object",
     ),
     Metric(
-        "failed_operations", "ratio", "lower", "Operations on files that ended with an error of the file system.",
-        "the system call's error", _SHARE, "role", "failed operations",
+        "failed_operations", "ratio", "lower", "Operations that ended with an error of the file system, or of a store.",
+        "the error of a system call, or of a request", _SHARE, "role", "failed operations",
     ),
     Metric(
         "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",

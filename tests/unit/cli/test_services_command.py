@@ -20,16 +20,19 @@ def test_every_kind_and_every_form_of_a_store_is_there() -> None:
     assert "simulated_as" in of_program["simulator"]
     assert of_program["testbed"] is None
     (lookup,) = (each for each in STORE.parameters if each.name == "lookup")
-    assert [form["name"] for form in found["stores"]] == [
-        f"lookup: {level}" for level in lookup.kind.schema["enum"]
-    ]
+    of_ours = [form["name"] for form in found["stores"] if form["kind"] == STORE.name]
+    assert of_ours == [f"lookup: {level}" for level in lookup.kind.schema["enum"]]
+    assert {form["kind"] for form in found["stores"]} == {
+        kind.name for kind in SERVICES.values() if kind.forms
+    }
 
 
 def test_parameters_that_forms_name_exist() -> None:
-    names = {each.name for each in STORE.parameters}
-    for form in STORE.forms:
-        quoted = {word for text in form[1:-1] for word in text.split("'")[1::2]}
-        assert quoted <= names, form
+    for kind in SERVICES.values():
+        names = {each.name for each in kind.parameters}
+        for form in kind.forms:
+            quoted = {word for text in form[1:-1] for word in text.split("'")[1::2]}
+            assert quoted <= names, form
 
 
 def test_people_read_who_heals() -> None:

@@ -89,7 +89,7 @@ def test_an_ordinary_user_says_how_much_memory_a_machine_has_and_bounds_nothing_
         (put("world/vswitches/h1.br/kind", "ovs"), "vswitches.h1.br.kind"),
         (put("world/vswitches/h1.br/parameters", {"stp": True}), "vswitches.h1.br.parameters"),
         (put("world/vswitches/h1.br/uplinks", ["h1.up", "h1.up2"]), "vswitches.h1.br"),
-        (put("world/services", {"store": {"kind": "swift", "on": ["a"]}}), "services.store.kind"),
+        (put("world/services", {"store": {"kind": "fax", "on": ["a"]}}), "services.store.kind"),
         (put("world/services", {"store": {"kind": "store", "on": ["a"]}}), "services.store.ack"),
         (put("world/pools", {"h1.fast": {"host": "h1", "cpus": 1}}), "pools.h1.fast"),
         (put("world/links/h1-s1/rate_bit_per_s", 10**10), "links.h1-s1.rate_bit_per_s"),

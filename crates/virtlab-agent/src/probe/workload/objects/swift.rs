@@ -345,3 +345,138 @@ impl Driver for Connection<'_> {
         Ok(Performed { ending, why, sent, finished })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::workload::content::make;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+    use virtlab_store::Folder;
+
+    const TIMEOUT_NS: u64 = 300_000_000;
+
+    /// Answers the requests of one connection after another with what is said of each, and returns their heads.
+    fn proxy(connections: Vec<Vec<Vec<u8>>>) -> (u16, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let served = std::thread::spawn(move || {
+            let mut heads = Vec::new();
+            for answers in connections {
+                let (mut stream, _) = listener.accept().unwrap();
+                for answer in answers {
+                    let mut octets = vec![0; 1 << 16];
+                    let count = stream.read(&mut octets).unwrap();
+                    let text = String::from_utf8_lossy(&octets[..count]).into_owned();
+                    heads.push(text.lines().next().unwrap_or_default().to_owned());
+                    stream.write_all(&answer).unwrap();
+                }
+            }
+            heads
+        });
+        (port, served)
+    }
+
+    fn place(port: u16) -> Place {
+        Place {
+            asked: Asked {
+                proxies: vec!["127.0.0.1".parse().unwrap()],
+                path: "/v1/a/c".to_owned(),
+                timeout_ns: TIMEOUT_NS,
+            },
+            local: "127.0.0.1:0".parse().unwrap(),
+            port,
+            dscp: 0,
+            chosen: AtomicUsize::new(0),
+        }
+    }
+
+    fn status(line: &str, bytes: usize) -> Vec<u8> {
+        format!("HTTP/1.1 {line}\r\nContent-Length: {bytes}\r\n\r\n").into_bytes()
+    }
+
+    fn with(mut head: Vec<u8>, body: &[u8]) -> Vec<u8> {
+        head.extend_from_slice(body);
+        head
+    }
+
+    fn one_there() -> (Folder, Vec<u8>) {
+        let mut folder = Folder::new("a", 1);
+        let made = folder.pick(Deed::Create, 0, 5000).unwrap();
+        let whole = make(made.key, made.content(), 5000);
+        folder.close(&made, Ending::Done);
+        (folder, whole)
+    }
+
+    #[test]
+    fn one_connection_carries_all_requests_and_each_answer_is_looked_at() {
+        let (mut folder, whole) = one_there();
+        let mut damaged = whole.clone();
+        damaged[4000] ^= 1;
+        let answers = vec![
+            with(status("200 OK", 5000), &whole),
+            with(status("200 OK", 5000), &damaged),
+            status("200 OK", 5000),
+            status("200 OK", 4999),
+            with(status("200 OK", 4999), &whole[..4999]),
+            with(status("404 Not Found", 9), b"not found")[..].to_vec(),
+        ];
+        let (port, served) = proxy(vec![answers]);
+        let place = place(port);
+        let mut connection = Connection::new(&place, None);
+        let mut ended = Vec::new();
+        for deed in [Deed::Read, Deed::Read, Deed::Stat, Deed::Stat, Deed::Read, Deed::Delete] {
+            let pick = folder.pick(deed, 0, 0).unwrap();
+            ended.push(connection.perform(&pick).unwrap().ending);
+            if deed != Deed::Delete {
+                folder.close(&pick, Ending::Done);
+            }
+        }
+        use Ending::{Done, Missing, Wrong};
+        assert_eq!(ended, [Done, Wrong, Done, Wrong, Wrong, Missing]);
+        let heads = served.join().unwrap();
+        assert_eq!(heads[0], "GET /v1/a/c/0001000000000000 HTTP/1.1");
+        assert_eq!((heads[2].split(' ').next(), heads[5].split(' ').next()), (Some("HEAD"), Some("DELETE")));
+    }
+
+    #[test]
+    fn a_connection_that_ended_between_two_requests_is_made_anew() {
+        let (mut folder, whole) = one_there();
+        let answer = with(status("200 OK", 5000), &whole);
+        let (port, served) = proxy(vec![vec![answer.clone()], vec![answer]]);
+        let place = place(port);
+        let mut connection = Connection::new(&place, None);
+        for _ in 0..2 {
+            let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+            assert_eq!(connection.perform(&pick).unwrap().ending, Ending::Done);
+            folder.close(&pick, Ending::Done);
+            sleep(Duration::from_millis(50));
+        }
+        assert_eq!(served.join().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn errors_late_answers_and_broken_connections_are_told_apart() {
+        let (mut folder, _) = one_there();
+        let half = b"HTTP/1.1 200 OK\r\nContent-Le".to_vec();
+        let (port, served) = proxy(vec![vec![status("503 Service Unavailable", 0)], vec![half]]);
+        let place = place(port);
+        let mut connection = Connection::new(&place, None);
+        let mut perform = || {
+            let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+            let performed = connection.perform(&pick).unwrap();
+            folder.close(&pick, Ending::Done);
+            (performed.ending, performed.why)
+        };
+        assert_eq!(perform(), (Ending::Failed, "HTTP status 503".to_owned()));
+        sleep(Duration::from_millis(50));
+        assert_eq!(perform(), (Ending::Failed, "the connection ended without an answer".to_owned()));
+        served.join().unwrap();
+        assert_eq!(perform().0, Ending::Failed);
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = self::place(mute.local_addr().unwrap().port());
+        let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+        assert_eq!(Connection::new(&place, None).perform(&pick).unwrap().ending, Ending::TimedOut);
+    }
+}

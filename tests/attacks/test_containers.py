@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import platform
+import struct
+import tarfile
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +17,7 @@ from virtlab.experiment import load_text
 from virtlab.planner import plan_run
 from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.platforms.container import engine, seccomp
-from virtlab.testbed.platforms.container.bundle import Bundle, Limits
+from virtlab.testbed.platforms.container.bundle import Bundle, Limits, archive
 
 FILE = """
 version: 1
@@ -29,6 +33,8 @@ ESCAPES = {
     "keyctl", "add_key", "open_by_handle_at", "init_module", "finit_module", "kexec_load", "reboot", "iopl",
     "clock_settime", "settimeofday", "io_uring_setup", "fanotify_init",
 }  # fmt: skip
+ALLOW, ERRNO = 0x7FFF_0000, 0x0005_0000
+X86_64, I386 = 0xC000_003E, 0x4000_0003  # AUDIT_ARCH_*
 NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 
 
@@ -38,7 +44,7 @@ def bundle(*, filtered: bool) -> Bundle:
 
 
 def test_what_no_guest_needs_is_refused_and_what_nobody_knows_is_not_there() -> None:
-    found = bundle(filtered=True).config()["linux"]["seccomp"]
+    found = seccomp.profile()
     allowed, refused = found["syscalls"][:2]
     assert (found["defaultAction"], found["defaultErrnoRet"]) == ("SCMP_ACT_ERRNO", 38)
     assert set(refused["names"]) >= ESCAPES
@@ -60,9 +66,78 @@ def test_the_filter_is_a_factor_that_both_kinds_of_runtime_know() -> None:
     experiment = load_text(FILE)
     guests = [plan_run(experiment, point, 0).world.guests["h1.g1"] for point in experiment.points()]
     assert [guest.seccomp for guest in guests] == ["default", "none"]
-    assert "seccomp" not in bundle(filtered=False).config()["linux"]
+    unfiltered = bundle(filtered=False).config()
+    assert "seccomp" not in unfiltered["linux"]
+    assert "--filter" not in unfiltered["process"]["args"]
     assert "seccomp=unconfined" in engine.run("podman", "/mnt", 0, bundle(filtered=False))
     assert "seccomp=unconfined" not in engine.run("podman", "/mnt", 0, bundle(filtered=True))
+
+
+def test_the_runtime_filters_where_nothing_compiles_the_filter_for_the_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for program in (None, bytes(8)):
+        monkeypatch.setattr(seccomp, "program", lambda program=program: program)
+        config = bundle(filtered=True).config("/mnt")
+        assert config["linux"].get("seccomp") == (seccomp.profile() if program is None else None)
+        assert ("--filter" in config["process"]["args"]) == (program is not None)
+        sources = {each["destination"]: each["source"] for each in config["mounts"]}
+        assert sources.get("/virtlab-filter") == (None if program is None else "/mnt/virtlab-filter")
+        with tarfile.open(fileobj=io.BytesIO(archive([bundle(filtered=True)], []))) as tar:
+            assert ("virtlab-filter" in tar.getnames()) == (program is not None)
+
+
+def answer(program: bytes, number: int, arguments: tuple[int, ...] = (), architecture: int = X86_64) -> int:
+    """What the kernel answers to a system call: classic BPF, as far as filters of system calls use it (bpf(4))."""
+    data = struct.pack("<iIQ6Q", number, architecture, 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
+    instructions = [struct.unpack("<HBBI", program[at : at + 8]) for at in range(0, len(program), 8)]
+    at = held = 0
+    while True:
+        code, yes, no, k = instructions[at]
+        at += 1
+        match code:
+            case 0x20:  # BPF_LD | BPF_W | BPF_ABS
+                (held,) = struct.unpack_from("<I", data, k)
+            case 0x54:  # BPF_ALU | BPF_AND | BPF_K
+                held &= k
+            case 0x05:  # BPF_JMP | BPF_JA
+                at += k
+            case 0x15:  # BPF_JMP | BPF_JEQ | BPF_K
+                at += yes if held == k else no
+            case 0x25:  # BPF_JMP | BPF_JGT | BPF_K
+                at += yes if held > k else no
+            case 0x35:  # BPF_JMP | BPF_JGE | BPF_K
+                at += yes if held >= k else no
+            case 0x06:  # BPF_RET | BPF_K
+                return k
+            case _:
+                raise AssertionError(f"instruction {code:#x}")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls here are those of x86_64")
+@pytest.mark.skipif(
+    seccomp.program() is None, reason="libseccomp is not here: the runtime compiles the filter"
+)
+def test_the_compiled_filter_answers_as_the_profile_says() -> None:
+    program = seccomp.program()
+    assert program is not None
+    numbers = {"read": 0, "execve": 59, "futex": 202, "sendmmsg": 307, "openat2": 437}
+    assert {answer(program, number) for number in numbers.values()} == {ALLOW}
+    refused = {"mount": 165, "unshare": 272, "setns": 308, "bpf": 321, "io_uring_setup": 425}
+    assert {answer(program, number) for number in refused.values()} == {ERRNO | 1}
+    assert {answer(program, number) for number in (435, 1000, 2000)} == {ERRNO | 38}, (
+        "clone3, and what nobody knows"
+    )
+    socket, clone, personality = 41, 56, 135
+    assert answer(program, socket, (2, 1, 0)) == ALLOW
+    assert answer(program, socket, (40, 1, 0)) == ERRNO | 38, "AF_VSOCK leads out"
+    assert answer(program, clone, (0x1200011,)) == ALLOW
+    assert {answer(program, clone, (flag | 0x11,)) for flag in NAMESPACES} == {ERRNO | 38}
+    assert answer(program, personality, (0xFFFF_FFFF,)) == ALLOW
+    assert answer(program, personality, (0x0400000,)) == ERRNO | 38, "READ_IMPLIES_EXEC"
+    assert answer(program, 3, architecture=I386) == ALLOW, "read of 32 bits"
+    assert answer(program, 21, architecture=I386) == ERRNO | 1, "mount of 32 bits"
+    assert answer(program, 0, architecture=0xC000_00B7) not in {ALLOW, ERRNO | 38}, "another architecture"
 
 
 def test_other_guests_have_no_filter_to_choose() -> None:

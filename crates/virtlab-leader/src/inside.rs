@@ -9,7 +9,7 @@
 use crate::birth::{Born, check_descriptor, raise_descriptor_limit};
 use crate::program::{Build, Program};
 use crate::serve;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -19,6 +19,9 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Of a filter of system calls: struct sock_filter, and how many the kernel takes (BPF_MAXINSNS).
+const INSTRUCTION_BYTES: usize = 8;
+const INSTRUCTIONS_MAX: usize = 4096;
 
 /// Command-line options.
 #[derive(clap::Args)]
@@ -29,13 +32,20 @@ pub struct Options {
     /// The open descriptor of the stream to the control plane.
     #[arg(long, conflicts_with = "port")]
     control_fd: Option<i32>,
+    /// A filter of system calls for this process and all that it starts: instructions as seccomp(2) takes them.
+    #[arg(long)]
+    filter: Option<PathBuf>,
 }
 
 /// Serves the guest's stream until it ends.
 ///
 /// # Errors
-/// When the port cannot be opened, or no client connects to it within a minute; when the descriptor is not open.
+/// When the port cannot be opened, or no client connects to it within a minute; when the descriptor is not open; when
+/// the kernel does not take the filter.
 pub fn main(options: &Options, build: Build) -> anyhow::Result<()> {
+    if let Some(path) = &options.filter {
+        filter_calls(path).with_context(|| format!("{}: a filter of system calls", path.display()))?;
+    }
     raise_descriptor_limit();
     let control = match (&options.port, options.control_fd) {
         (Some(port), _) => opened(port)?,
@@ -50,6 +60,32 @@ pub fn main(options: &Options, build: Build) -> anyhow::Result<()> {
         serve::Leader::new(control, Born { lifeline, rootless: false, own_proc: true }, program)?.serve();
     drop(held);
     outcome
+}
+
+/// Has the kernel filter the system calls of this process, which has one thread yet, and of all its descendants.
+fn filter_calls(path: &Path) -> anyhow::Result<()> {
+    let octets = std::fs::read(path)?;
+    let (instructions, rest) = octets.as_chunks::<INSTRUCTION_BYTES>();
+    ensure!(
+        rest.is_empty() && (1..=INSTRUCTIONS_MAX).contains(&instructions.len()),
+        "{} B are no filter",
+        octets.len()
+    );
+    let mut instructions: Vec<libc::sock_filter> = instructions
+        .iter()
+        .map(|&[code_0, code_1, jt, jf, k_0, k_1, k_2, k_3]| libc::sock_filter {
+            code: u16::from_ne_bytes([code_0, code_1]),
+            jt,
+            jf,
+            k: u32::from_ne_bytes([k_0, k_1, k_2, k_3]),
+        })
+        .collect();
+    let program = libc::sock_fprog { len: instructions.len() as u16, filter: instructions.as_mut_ptr() };
+    nix::sys::prctl::set_no_new_privs().context("no_new_privs")?;
+    // SAFETY: the kernel reads the program and its instructions during the call alone, and both outlive it.
+    let taken = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+    nix::errno::Errno::result(taken).context("seccomp")?;
+    Ok(())
 }
 
 fn opened(port: &Path) -> anyhow::Result<OwnedFd> {

@@ -27,6 +27,7 @@ from virtlab.testbed.steps.operations import Users
 
 AGENT = "/virtlab-agent"
 BUSYBOX = "/bin/busybox"
+FILTER = "/virtlab-filter"  # of system calls, compiled; the same name where bundles lie
 BARE = "bare.tar"
 PROGRAMS = "programs"
 CONTROL_FD = 3
@@ -100,7 +101,7 @@ class Bundle:
             "maskedPaths": list(MASKED),
             "readonlyPaths": list(READ_ONLY),
         }
-        if self.filtered:
+        if self.filtered and not self._filters_itself:
             linux["seccomp"] = seccomp.profile()
         if self.users is not None:
             linux["namespaces"].append({"type": "user", "path": f"/proc/self/fd/{USERS_FD}"})
@@ -115,7 +116,7 @@ class Bundle:
             "hostname": self.guest,
             "process": {
                 "user": {"uid": 0, "gid": 0},
-                "args": [AGENT, "inside", "--control-fd", str(CONTROL_FD)],
+                "args": [AGENT, "inside", "--control-fd", str(CONTROL_FD), *self._filter],
                 "env": [
                     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                     "HOME=/root",
@@ -129,6 +130,15 @@ class Bundle:
             "mounts": list(self._mounts(place)),
             "linux": linux,
         }
+
+    @property
+    def _filters_itself(self) -> bool:
+        """Whether its first process hands the filter to the kernel, and not the runtime."""
+        return self.filtered and seccomp.program() is not None
+
+    @property
+    def _filter(self) -> list[str]:
+        return ["--filter", FILTER] if self._filters_itself else []
 
     def source(self, path: str, place: str) -> str:
         """Where a program that it is given can be reached: not by the path of a folder that only root may enter."""
@@ -161,6 +171,8 @@ class Bundle:
             options = ("nosuid", "nodev", "mode=1777", f"size={self.disk_bytes}")
             found.append(mount(FOLDER, "tmpfs", "tmpfs", *options))
         found.append(mount(AGENT, "bind", self.source(self.agent, place), "bind", "ro"))
+        if self._filters_itself:
+            found.append(mount(FILTER, "bind", place + FILTER, "bind", "ro"))
         if self.image is None and self.busybox is not None:
             found.append(mount(BUSYBOX, "bind", self.source(str(self.busybox), place), "bind", "ro"))
         return found
@@ -175,6 +187,8 @@ def archive(bundles: Sequence[Bundle], applets: Sequence[str], place: str = "") 
             for name in ("rootfs", "upper", "work"):
                 _folder(tar, f"{number}/{name}")
             _file(tar, f"{number}/config.json", json.dumps(bundle.config(place)).encode())
+        if any(bundle.filtered for bundle in bundles) and (program := seccomp.program()) is not None:
+            _file(tar, FILTER.removeprefix("/"), program)
         if any(bundle.image is None for bundle in bundles):
             _file(tar, BARE, bare(tuple(applets)))
     return out.getvalue()

@@ -63,9 +63,19 @@ enum Role {
     Rt(rt::Options),
 }
 
+/// A shipped agent has no tables to walk its stack by, and libgcc ends a process that tries, which errors and panics do
+/// where a variable asks for that.
+fn ask_for_no_backtraces() {
+    for name in ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"] {
+        // SAFETY: this is the only thread yet.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
 /// Plays the role that the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
+    ask_for_no_backtraces();
     let outcome = match Arguments::parse().role {
         Role::Leader(options) => leader::main(options, BUILD),
         Role::Inside(options) => leader::inside::main(&options, BUILD),

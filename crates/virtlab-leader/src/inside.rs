@@ -83,7 +83,8 @@ fn filter_calls(path: &Path) -> anyhow::Result<()> {
     let program = libc::sock_fprog { len: instructions.len() as u16, filter: instructions.as_mut_ptr() };
     nix::sys::prctl::set_no_new_privs().context("no_new_privs")?;
     // SAFETY: the kernel reads the program and its instructions during the call alone, and both outlive it.
-    let taken = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+    let taken =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
     nix::errno::Errno::result(taken).context("seccomp")?;
     Ok(())
 }

@@ -57,3 +57,36 @@ def test_a_role_in_a_directory_of_the_machine_needs_leave(
         refuse_unless_allowed(experiment, None, allowed=False)
     assert raised.value.where == "roles.load"
     assert "--allow-exec" in raised.value.cure
+
+
+REAL = """
+version: 1
+name: t
+hosts: {{h1: {{guests: {{client: {{disk: {{size: 16 MiB}}}}, n1: {{disk: {{size: 64 MiB}}}}}}}}}}
+services: {{depot: {{kind: {kind}, on: h1.n1, copies: 1, {others}: h1.client}}}}
+roles: {{load: {role}}}
+"""
+OBJECTS = "{workload: objects, from: h1.client, to: depot, operations: create}"
+FILES = "{workload: files, from: h1.client, directory: /var/tmp/depot, operations: create}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "role", "programs"),
+    [
+        (
+            "swift",
+            "proxies",
+            OBJECTS,
+            ["swift-account-server", "swift-container-server", "swift-object-server"],
+        ),
+        ("gluster", "clients", FILES, ["glusterd"]),
+    ],
+)
+def test_programs_of_this_machine_that_a_store_consists_of_need_leave(
+    kind: str, others: str, role: str, programs: list[str]
+) -> None:
+    experiment = load_text(REAL.format(kind=kind, others=others, role=role))
+    assert [each.argv for each in executed(experiment)] == [(program,) for program in programs]
+    with pytest.raises(ExperimentError, match="would run among this machine's files") as raised:
+        refuse_unless_allowed(experiment, None, allowed=False, plays=False)
+    assert raised.value.where == "services.depot"

@@ -396,7 +396,7 @@ class ServiceKind:
     progresses: Mapping[str, str] = field(default_factory=dict)  # that a wait polls: name -> when it holds
     executes: Callable[[Values], tuple[tuple[str, ...], ...]] = lambda _: (
         ()
-    )  # commands of the file that its guests execute
+    )  # commands that its guests execute for a file: of the file, or of this machine's packages
     speaks: frozenset[str] = frozenset()  # protocols that a client can ask it in
     stands_in: Mapping[str, str] = field(
         default_factory=dict

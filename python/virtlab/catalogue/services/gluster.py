@@ -39,6 +39,7 @@ GLUSTER = ServiceKind(
         "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
     },
+    executes=lambda _: (("glusterd",),),
     progresses={"ready": "its daemons run, and a file that each client wrote was read again when it started"},
     port=24007,
     placed=_placed,

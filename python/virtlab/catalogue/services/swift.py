@@ -70,6 +70,7 @@ SWIFT = ServiceKind(
         "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
     },
+    executes=lambda _: tuple((f"swift-{each}-server",) for each in ("account", "container", "object")),
     progresses={"ready": "its servers run, and an object that was put at each proxy was read again when it started"},
     speaks=frozenset({OBJECTS.name}),
     port=8080,

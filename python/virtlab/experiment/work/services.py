@@ -68,7 +68,7 @@ class ServiceSpec(NamedTuple):
         yield (*at, "ready", "argv"), list((self.ready or {}).get("argv", ()))
 
     def commands(self) -> tuple[tuple[str, ...], ...]:
-        """What its guests execute of the file."""
+        """What its guests execute for the file."""
         check = self.ready.get("argv") if self.ready is not None else None
         return (*self.declaration.executes(self.parameters), *([tuple(check)] if check else []))
 

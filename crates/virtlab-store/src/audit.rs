@@ -43,12 +43,18 @@ impl Audit {
     /// By the names of counters.
     #[must_use]
     pub fn counters(&self) -> [(&'static str, u64); 6] {
+        let [objects, lost, stale, doubtful] = self.of_objects();
+        let [copies, missing] = [("object_copies", self.copies), ("missing_copies", self.missing_copies)];
+        [objects, copies, lost, stale, missing, doubtful]
+    }
+
+    /// The same without copies, of a store that does not tell of them.
+    #[must_use]
+    pub fn of_objects(&self) -> [(&'static str, u64); 4] {
         [
             ("objects", self.objects),
-            ("object_copies", self.copies),
             ("lost_objects", self.lost),
             ("stale_objects", self.stale),
-            ("missing_copies", self.missing_copies),
             ("doubtful_objects", self.in_doubt),
         ]
     }

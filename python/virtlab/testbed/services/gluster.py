@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from virtlab.catalogue.services.gluster import CLIENTS, GLUSTER
+from virtlab.catalogue.workloads.files import FILES
 from virtlab.plan import Guest, Plan, Refusal, Service
 from virtlab.planner.guests.stores import guests_of
 from virtlab.testbed.services import gluster_program
@@ -56,7 +57,7 @@ def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
 
 def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     path = f"services.{name}"
-    why, instead = "Gluster mounts, and marks what it keeps", "a role of 'files' without it"
+    why, instead = "Gluster mounts, and marks what it keeps", f"a role of '{FILES.name}' without it"
     yield from refused(path, PACKAGES, why, instead)
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps files")
     clients = service.parameters.get(CLIENTS, ())

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 use virtlab_load::parameters::objects::Objects as Parameters;
-use virtlab_store::{Deed, Ending, Pick};
+use virtlab_store::{Audit, Deed, Ending, Pick};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -106,22 +106,16 @@ impl Client {
         let folder = lock(&self.choice.folder);
         let mut reader = Connection::new(&self.place, None);
         let late = clock::raw() + AUDIT_PATIENCE;
-        let [mut objects, mut lost, mut stale] = [0; 3];
+        let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
         for pick in folder.reads().take_while(|_| clock::raw() < late) {
-            objects += 1;
+            audit.objects += 1;
             match reader.perform(&pick)?.ending {
                 Ending::Done => {}
-                Ending::Wrong => stale += 1,
-                _ => lost += 1,
+                Ending::Wrong => audit.stale += 1,
+                _ => audit.lost += 1,
             }
         }
-        let doubtful = folder.in_doubt();
-        Ok(vec![
-            ("objects", objects),
-            ("lost_objects", lost),
-            ("stale_objects", stale),
-            ("doubtful_objects", doubtful),
-        ])
+        Ok(audit.of_objects().into())
     }
 }
 

@@ -64,10 +64,12 @@ fn pack_relocations() {
 }
 
 /// An agent that ends at a panic never unwinds, and none of its crates asks for tables for that. The standard library
-/// brings them along all the same, a tenth of the whole. GNU ld and lld alike take a script that adds to their own.
+/// brings them along all the same, a tenth of the whole. GNU ld and lld alike take a script that adds to their own. On
+/// other processors, what gcc begins a static program with names the tables.
 fn leave_out_tables() {
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    if flags.split('\x1f').any(|flag| flag.ends_with("force-unwind-tables=no")) {
+    let wants_none = flags.split('\x1f').any(|flag| flag.ends_with("force-unwind-tables=no"));
+    if wants_none && of_target("ARCH") == "x86_64" {
         let own = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
         println!("cargo::rerun-if-changed={own}/without_tables.ld");
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr,-T,{own}/without_tables.ld");

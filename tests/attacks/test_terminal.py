@@ -178,11 +178,16 @@ def test_no_command_prints_past_the_one_place_where_text_is_made_safe() -> None:
         *(root / "campaign").rglob("*.py"),
         *(root / "testbed").rglob("*.py"),
     ]
+    elsewhere = {
+        "reference.py",
+        "swift_program.py",
+        "gluster_program.py",
+    }  # the last two are programs in guests
     found = [
         f"{file.relative_to(root)}: {line.strip()}"
         for file in files
         for line in file.read_text().splitlines()
-        if past.search(line) and file.name != "reference.py"
+        if past.search(line) and file.name not in elsewhere
     ]
     assert found == []
 

@@ -153,6 +153,7 @@ class Workload:
     command: bool = (
         False  # a command in its first guest plays it, and no probe: the other end is only an address
     )
+    directory: str | None = None  # parameter that names a directory of its guest, in which it makes files
     parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
     part_names: Callable[[Values], tuple[str, ...]] | None = (
         None  # their names, where these Plan values say them; None: a run says how they are numbered

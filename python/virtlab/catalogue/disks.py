@@ -9,6 +9,7 @@ from virtlab.catalogue.declaration import Platform
 from virtlab.catalogue.platforms import PLATFORMS
 from virtlab.units import PAGE_BYTES, SECTOR_BYTES, Size, nearest
 
+FOLDER = "/var/tmp"  # noqa: S108 - where a guest's disk is, if that is a folder
 SERVICE = "service"  # the medium of a disk whose blocks are objects of a store
 BLOCK_MIN_BYTES, BLOCK_BYTES, BLOCK_MAX_BYTES = 64 << 10, 64 << 10, 4 << 20
 OF_STORE = ("service", "block")
@@ -22,6 +23,15 @@ class DiskFault:
     key: str  # of the disk; "": the platform has none
     what: str
     cure: str
+
+
+def is_on_disk(directory: str) -> bool:
+    """Whether a directory is the guest's disk, where that is a folder, or in it.
+
+    >>> [is_on_disk(path) for path in ("/var/tmp", "/var/tmp/a", "/var/tmpa", "/var")]
+    [True, True, False, False]
+    """
+    return directory == FOLDER or directory.startswith(f"{FOLDER}/")
 
 
 def disk_faults(platform: Platform, said: Iterable[str], size_bytes: int) -> Iterator[DiskFault]:

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from virtlab.catalogue.actions import EXEC
-from virtlab.catalogue.workloads.files import FILES, is_on_disk
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import shlex
 
@@ -73,6 +72,7 @@ def has_own_files(platform: str, directory: str, *, has_disk: bool) -> bool:
     (False, True)
     """
     from virtlab.catalogue import PLATFORMS
+    from virtlab.catalogue.disks import is_on_disk
 
     return not PLATFORMS[platform].shares_files or (has_disk and is_on_disk(directory))
 
@@ -118,9 +118,9 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 argv = tuple(action.fields["argv"])
                 found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None
         for role in study.roles.values():
-            if role.active and role.declaration is FILES:
+            if role.active and role.declaration.directory is not None:
                 station = study.wiring.stations[role.source]
-                directory = str(role.parameters["directory"])
+                directory = str(role.parameters[role.declaration.directory])
                 host = study.wiring.hosts.get(station.host)
                 has_disk = station.spec.disk is not None or (host is not None and host.disk is not None)
                 if not has_own_files(station.platform, directory, has_disk=has_disk):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.disks import FOLDER
 from virtlab.catalogue.kinds import (
     ARRIVALS,
     COUNT,
@@ -33,7 +34,6 @@ from virtlab.catalogue.workloads.objects import (
 )
 
 NAME = "files"
-DISK = "/var/tmp"  # noqa: S108 - where a guest's disk is, if that is a folder
 FAILURES = ("missing", "wrong", "skipped", "failed")  # of the endings of `operation/1`
 THREADS_MAX = 1024
 BLOCK_BYTES = 4096  # what goes past the page cache is whole ones
@@ -43,7 +43,7 @@ OPERATION_GUESS_NS = 10_000  # of an estimate, on one thread
 
 def _directory(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith("/"):
-        raise ValueError(f"'{shown(value)}' is not a whole path; begin with '/', e.g. '{DISK}'")
+        raise ValueError(f"'{shown(value)}' is not a whole path; begin with '/', e.g. '{FOLDER}'")
     names = value.split("/")[1:]
     if (
         not all(value.isprintable() and name not in {"", ".", ".."} for name in names)
@@ -55,16 +55,7 @@ def _directory(value: Any) -> str:
     return value
 
 
-DIRECTORY = Kind("directory", _directory, {"type": "string", "pattern": "^/"}, DISK)
-
-
-def is_on_disk(directory: str) -> bool:
-    """Whether a directory is the guest's disk, where that is a folder, or in it.
-
-    >>> [is_on_disk(path) for path in ("/var/tmp", "/var/tmp/a", "/var/tmpa", "/var")]
-    [True, True, False, False]
-    """
-    return directory == DISK or directory.startswith(f"{DISK}/")
+DIRECTORY = Kind("directory", _directory, {"type": "string", "pattern": "^/"}, FOLDER)
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
@@ -101,7 +92,7 @@ FILES = Workload(
         Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which operations begin", "10 s"),
         Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
         Parameter(
-            "directory", DIRECTORY, "directory", "in which it makes the folder of its files; it has to be there", DISK
+            "directory", DIRECTORY, "directory", "in which it makes the folder of its files; it has to be there", FOLDER
         ),
         Parameter(
             "operations", mix_of(OPERATIONS), "operations",
@@ -136,6 +127,7 @@ FILES = Workload(
     check=_check,
     endless=True,
     turns=lambda values: values.get("rate_per_s") is None,
+    directory="directory",
     parts=True,
     part_names=parts,
     told_by=frozenset(),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.disks import FOLDER
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
@@ -20,7 +21,6 @@ from virtlab.planner.mobility.copying import crossing, stored_disks
 from virtlab.planner.mobility.moves import OVER, source_of
 
 SIMULATED = "run with '--backend simulator'"
-FOLDER = "/var/tmp"  # noqa: S108 - the guest's own
 
 
 def folders(plan: Plan) -> dict[str, int]:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from virtlab.testbed.build.disks import FOLDER
+from virtlab.catalogue.disks import FOLDER
 from virtlab.testbed.kinds.capabilities import CAPABILITIES
 from virtlab.testbed.platforms.container import seccomp
 from virtlab.testbed.steps.operations import Users

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from virtlab.testbed.build.disks import FOLDER as DISK
+from virtlab.catalogue.disks import FOLDER as DISK
 from virtlab.testbed.platforms.container.bundle import AGENT, CONTROL_FD, Bundle
 
 FOLDER = "podman"

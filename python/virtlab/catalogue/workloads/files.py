@@ -13,12 +13,8 @@ from typing import Any
 from virtlab.catalogue.declaration import Parameter, Values, Workload
 from virtlab.catalogue.disks import FOLDER
 from virtlab.catalogue.kinds import (
-    ARRIVALS,
-    COUNT,
     FLAG,
     NAME_TEXT,
-    POSITIVE_DURATION,
-    REQUEST_RATE,
     Kind,
     choice,
     shown,
@@ -28,6 +24,8 @@ from virtlab.catalogue.workloads.objects import (
     OBJECT_MAX_BYTES,
     OBJECT_SIZES,
     OPERATIONS,
+    SPAN,
+    TURNS,
     largest_bytes,
     mix_of,
     parts,
@@ -89,8 +87,7 @@ FILES = Workload(
     meaning="operations on files of a directory, by threads in turns or at a rate",
     part="measure",
     parameters=(
-        Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which operations begin", "10 s"),
-        Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
+        *SPAN,
         Parameter(
             "directory", DIRECTORY, "directory", "in which it makes the folder of its files; it has to be there", FOLDER
         ),
@@ -103,12 +100,7 @@ FILES = Workload(
             "size", OBJECT_SIZES, "object_bytes",
             "of a file that it creates or overwrites; several: a list, or each with its share", "10 kB",
         ),
-        Parameter("threads", COUNT, "threads", "on each there is one operation at a time", 1),
-        Parameter("rate", REQUEST_RATE, "rate_per_s", "operations due per second; absent: each thread asks in turns"),
-        Parameter(
-            "arrivals", ARRIVALS, "arrivals",
-            "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
-        ),
+        *TURNS,
         Parameter(
             "folder", NAME_TEXT, "folder",
             "name of the files that it works on, for all roles of its guest and directory that say it; absent: its own",

@@ -148,13 +148,26 @@ def _check(values: Values) -> list[tuple[str, str]]:
     return found
 
 
+# Of every role of operations, whatever keeps what it works on.
+SPAN = (
+    Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which operations begin", "10 s"),
+    Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
+)  # fmt: skip
+TURNS = (
+    Parameter("threads", COUNT, "threads", "on each there is one operation at a time", 1),
+    Parameter("rate", REQUEST_RATE, "rate_per_s", "operations due per second; absent: each thread asks in turns"),
+    Parameter(
+        "arrivals", ARRIVALS, "arrivals",
+        "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
+    ),
+)  # fmt: skip
+
 OBJECTS = Workload(
     name=NAME,
     meaning="operations on objects of a store, by threads in turns or at a rate",
     part="measure",
     parameters=(
-        Parameter("duration", POSITIVE_DURATION, "duration_ns", "for which operations begin", "10 s"),
-        Parameter("count", COUNT, "count", "operations after which it ends; absent: as many as fit into its duration"),
+        *SPAN,
         Parameter(
             "operations", mix_of(OF_STORES), "operations",
             "create, read, overwrite, delete, stat: one of them, or several with their shares, or a mix by its name",
@@ -164,12 +177,7 @@ OBJECTS = Workload(
             "size", OBJECT_SIZES, "object_bytes",
             "of an object that it creates or overwrites; several: a list, or each with its share", "10 kB",
         ),
-        Parameter("threads", COUNT, "threads", "on each there is one operation at a time", 1),
-        Parameter("rate", REQUEST_RATE, "rate_per_s", "operations due per second; absent: each thread asks in turns"),
-        Parameter(
-            "arrivals", ARRIVALS, "arrivals",
-            "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
-        ),
+        *TURNS,
         Parameter(
             "folder", NAME_TEXT, "folder", "name of the objects that it works on, for all roles that say it; absent: its own"
         ),

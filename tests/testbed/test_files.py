@@ -53,6 +53,8 @@ def test_a_role_fills_a_disk_and_another_works_on_its_files() -> None:
     there = 60 + did["create", "done"] - did["delete", "done"]
     assert (own["objects"], own["lost_objects"], own["stale_objects"], own["left_files"]) == (there, 0, 0, 0)
     assert own["failed_operations"] == own["wrong_operations"] == own["doubtful_objects"] == 0
+    assert 0 < own["client_worked_ns"] <= own["client_usable_ns"]
+    assert "memory_bytes" not in own, "the disk of a namespace is in memory alone"
 
 
 def test_operations_at_a_rate_are_due_whatever_has_ended() -> None:
@@ -84,6 +86,15 @@ def test_a_directory_that_is_not_there_is_told_with_a_cure() -> None:
         played(planned(none, timeline="\n  - {id: fill, do: run, role: fill}"))
 
 
+def test_files_in_memory_alone_do_not_leave_the_page_cache() -> None:
+    with pytest.raises(GuestError, match="are in memory alone, and cannot leave it; remove 'cache: drop'"):
+        played(
+            planned(
+                FILL.replace("threads: 4", "cache: drop"), timeline="\n  - {id: fill, do: run, role: fill}"
+            )
+        )
+
+
 def test_a_directory_of_the_machine_is_as_it_was(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
@@ -91,7 +102,9 @@ def test_a_directory_of_the_machine_is_as_it_was(tmp_path: Path) -> None:
     outcome, sink = played(planned(fill, guest="{}", timeline="\n  - {id: fill, do: run, role: fill}"))
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     assert ended(sink, "fill") == {("create", "done"): 60}
-    assert counted(sink, "fill")["objects"] == 60
+    own = counted(sink, "fill")
+    assert own["objects"] == 60
+    assert "memory_bytes" not in own or own["files_bytes"] == 600_000
     assert left_in(there) == []
 
 

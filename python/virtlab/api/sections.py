@@ -957,6 +957,7 @@ FilesRole = TypedDict(
         "folder": "str",
         "sync": "Literal[\"none\", \"fsync\"] | str",
         "direct": "bool | str",
+        "cache": "Literal[\"keep\", \"drop\"] | str",
     },
     total=False,
 )

@@ -67,6 +67,18 @@ STORES = by_key(
         "counted by the client over its whole time", ("total",), "role", "draws without an object",
     ),
     Metric(
+        "client_cpu", "ratio", "lower",
+        "Share of the processor time that threads of the client took, of all that they could have had: one processor each, "
+        "as far as the guest has them. Above 80 % the client may be what limits the rate, and the report says so.",
+        "the kernel's count for each thread", ("ratio",), "role", "processors of the client",
+    ),
+    Metric(
+        "working_set", "ratio", "neither",
+        "Bytes of the files that are there in the end, over the memory that their guest has free or can free. Below 1 all "
+        "of them may be in the page cache, and the report says so.",
+        "what clients wrote; /proc/meminfo MemAvailable", ("ratio",), "role", "files, by memory",
+    ),
+    Metric(
         "lookup_messages", "count", "lower",
         "Messages that find the nodes of an object, questions and answers, per operation. A question to all nodes is one.",
         _COUNTED, _PER_OPERATION, "role", "messages of lookup",

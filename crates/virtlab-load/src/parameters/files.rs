@@ -46,6 +46,20 @@ pub struct Files {
     /// Whether reads and writes go past the page cache.
     #[serde(default)]
     pub direct: bool,
+    /// Whether what is read may be in the page cache.
+    #[serde(default)]
+    pub cache: Cache,
+}
+
+/// What becomes of the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// What the kernel makes of it.
+    #[default]
+    Keep,
+    /// A file leaves it before each of its reads.
+    Drop,
 }
 
 /// When what is written is done.
@@ -80,6 +94,9 @@ impl Files {
         }
         if self.direct && self.all_bytes().any(|bytes| bytes % BLOCK_BYTES != 0) {
             return Err(OutOfRange::new("object_bytes", "is whole blocks of 4 KiB where files are direct"));
+        }
+        if self.direct && self.cache == Cache::Drop {
+            return Err(OutOfRange::new("cache", "is left alone where files are direct"));
         }
         Ok(())
     }
@@ -128,6 +145,8 @@ mod tests {
         let direct = r#""directory": "/a", "direct": true, "object_bytes": "#;
         assert_eq!(said(&format!("{direct}8192")), Ok(()));
         assert_eq!(said(&format!("{direct}8193")), Err("object_bytes"));
+        assert_eq!(said(&format!(r#"{direct}8192, "cache": "drop""#)), Err("cache"));
+        assert_eq!(said(r#""directory": "/a", "cache": "drop""#), Ok(()));
         assert_eq!(said(r#""directory": "/a", "rate_per_s": 0"#), Err("rate_per_s"));
     }
 }

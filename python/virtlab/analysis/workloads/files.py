@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
-from virtlab.analysis.workloads.objects import NO_OBJECT, THERE, by_operation
+from virtlab.analysis.workloads.objects import NO_OBJECT, THERE, by_operation, client
 from virtlab.catalogue.workloads.files import FAILURES
+
+IN_MEMORY = "the directory is in memory alone, so nothing but that can answer a read"
 
 
 def values(context: RoleContext) -> None:
@@ -16,10 +18,22 @@ def values(context: RoleContext) -> None:
     by_operation(context, FAILURES)
     out, counters = context.out, context.counters
     if "operations" not in counters or THERE not in counters:
-        for metric in ("without_object", "lost_objects", "stale_objects", "doubtful_objects"):
+        for metric in (
+            "without_object",
+            "lost_objects",
+            "stale_objects",
+            "doubtful_objects",
+            "client_cpu",
+            "working_set",
+        ):
             out.absent(metric, health.NOT_COUNTED)
         return
     operations, objects = counters["operations"], counters[THERE]
+    client(out, counters)
+    if memory_bytes := counters.get("memory_bytes", 0):
+        out.add("working_set", "ratio", counters["files_bytes"] / memory_bytes, objects)
+    else:
+        out.absent("working_set", IN_MEMORY)
     out.add("without_object", "total", counters["without_object"], operations)
     for metric in ("lost_objects", "stale_objects"):
         number = counters[metric]

@@ -19,6 +19,7 @@ FAILURES = ("timed_out", "missing", "wrong", "skipped", "failed")  # of the endi
 NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
 THERE = "objects"  # the counter of those that are there in the end
+CLIENT_NOT_TOLD = "clients of the simulator take no processor time"
 NOT_TOLD = "a store that is not virtlab's own does not tell it"
 NO_OBJECT = "no object that can be looked for is there in the end"
 NOT_REACHED = "it was not reached before the run ended"
@@ -83,12 +84,13 @@ def _share(out: Collector, metric: str, number: int, count: int) -> None:
 def _counted(context: RoleContext) -> None:
     out, counters = context.out, context.counters
     if "operations" not in counters or THERE not in counters:
-        for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects"):
+        for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects", "client_cpu"):
             out.absent(metric, health.NOT_COUNTED)
         for metric in ("missing_copies", "lost_objects", "stale_objects"):
             out.absent(metric, health.NOT_COUNTED)
         return
     operations, objects = counters["operations"], counters[THERE]
+    client(out, counters)
     out.add("without_object", "total", counters["without_object"], operations)
     ratios = [(metric, counters[metric], objects) for metric in ("lost_objects", "stale_objects")]
     if "messages" in counters:
@@ -108,6 +110,15 @@ def _counted(context: RoleContext) -> None:
         out.add(metric, "count", number, of)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
     _recovered(out, counters)
+
+
+def client(out: Collector, counters: Mapping[str, int]) -> None:
+    """What the operations took of the processors of the guest that asked for them."""
+    usable_ns = counters.get("client_usable_ns", 0)
+    if usable_ns > 0:
+        out.add("client_cpu", "ratio", counters["client_worked_ns"] / usable_ns, counters["operations"])
+    else:
+        out.absent("client_cpu", CLIENT_NOT_TOLD)
 
 
 def _recovered(out: Collector, counters: Mapping[str, int]) -> None:

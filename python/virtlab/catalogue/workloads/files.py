@@ -79,6 +79,8 @@ def _check(values: Values) -> list[tuple[str, str]]:
         whole = -(-uneven // BLOCK_BYTES) * BLOCK_BYTES
         what = f"direct files are whole blocks of {BLOCK_BYTES} B, and {uneven} B are not"
         found.append(("size", f"{what}; write e.g. 'size: {whole} B', or remove 'direct'"))
+    if values.get("direct") and values.get("cache") == "drop":
+        found.append(("cache", "direct files are not in the page cache; remove 'cache', or 'direct'"))
     return found
 
 
@@ -107,11 +109,16 @@ FILES = Workload(
         ),
         Parameter("sync", choice("none", "fsync"), "sync", "fsync: each write is flushed before it is done", "none"),
         Parameter("direct", FLAG, "direct", "true: reads and writes go past the page cache (O_DIRECT)"),
+        Parameter(
+            "cache", choice("keep", "drop"), "cache",
+            "drop: a file leaves the page cache before each read of it, outside of the time that is measured", "keep",
+        ),
     ),
     streams={"operation/1": "from"},
     metrics=SEARCH | {
         "operation_time", "operation_rate", "content_rate", "missing_operations", "wrong_operations",
-        "skipped_operations", "failed_operations", "without_object", "lost_objects", "stale_objects", "doubtful_objects",
+        "skipped_operations", "failed_operations", "client_cpu", "working_set", "without_object", "lost_objects",
+        "stale_objects", "doubtful_objects",
     },
     transport=lambda _: None,
     duration_ns=lambda values: int(values["duration_ns"]),

@@ -185,7 +185,8 @@ OBJECTS = Workload(
     streams={"operation/1": "from"},
     metrics=SEARCH | {
         "operation_time", "operation_rate", "content_rate", "timed_out_operations", "missing_operations", "wrong_operations",
-        "skipped_operations", "failed_operations", "operation_retries", "without_object", "lookup_messages", "lookup_bytes",
+        "skipped_operations", "failed_operations", "operation_retries", "client_cpu", "without_object", "lookup_messages",
+        "lookup_bytes",
         "store_messages", "store_bytes", "object_copies", "missing_copies", "lost_objects", "stale_objects",
         "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
         "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",

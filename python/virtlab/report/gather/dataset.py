@@ -24,6 +24,7 @@ from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import Experiment, load_text
 from virtlab.report.gather import conditions, wire
 from virtlab.report.gather.around_moves import around_moves_of
+from virtlab.report.gather.clients import client_notes
 from virtlab.report.gather.distributions.curves import curves_of
 from virtlab.report.gather.distributions.histograms import histograms_of
 from virtlab.report.gather.distributions.over_time import over_time_of
@@ -175,6 +176,7 @@ def gather(
             *in_flight,
             *conditions.without_effect(used),
             *share_notes(table, varying),
+            *client_notes(table, used),
             *goal_notes(goals),
             *luck_notes(used),
         ),

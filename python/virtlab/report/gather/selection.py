@@ -21,7 +21,7 @@ RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})
 BUCKETED = frozenset({"rtt", "transaction_time", "connect_time"})  # of workloads with a parameter `histogram`
 HEALTH = frozenset(
     {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
-     "offered_load", "offered_fairness", "achieved_share", "achieved_burst"}
+     "client_cpu", "offered_load", "offered_fairness", "achieved_share", "achieved_burst"}
 )  # fmt: skip
 
 

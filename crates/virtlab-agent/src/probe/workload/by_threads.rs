@@ -12,6 +12,7 @@ use std::thread::Builder;
 use virtlab_load::parameters::objects::Asks;
 use virtlab_store::{Ending, Folder, Pick};
 use virtlab_system::clock;
+use virtlab_system::work::charged_ns;
 use virtlab_wire::Nanos;
 
 /// Of a thread that does operations; what it keeps is elsewhere.
@@ -69,7 +70,7 @@ pub fn play<D: Driver>(
         turns.skip_rest();
     }
     report.add("failed_operations", turns.failed());
-    turns.tell(&mut report);
+    turns.tell(threads, &mut report);
     report
 }
 
@@ -85,8 +86,15 @@ struct Playing<'a> {
 }
 
 impl Playing<'_> {
-    /// Of one thread: operations, until there is nothing more to do.
+    /// Of one thread.
     fn work(&self, driver: &mut impl Driver) {
+        let before_ns = charged_ns();
+        self.play(driver);
+        lock(&self.turns).worked(charged_ns() - before_ns);
+    }
+
+    /// Operations, until there is nothing more to do.
+    fn play(&self, driver: &mut impl Driver) {
         let pacer = Pacer::new(Pacing::Sleep);
         let mut turns = lock(&self.turns);
         let is_open = turns.is_open();

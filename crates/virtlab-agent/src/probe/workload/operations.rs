@@ -7,6 +7,7 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use virtlab_load::parameters::objects::{Asks, Sizes};
 use virtlab_load::random::Stream;
@@ -50,6 +51,8 @@ struct Ended {
     by_ending: [u64; 6],
     /// Threads for which nothing could be done.
     idle: u32,
+    /// Processor time of its threads.
+    worked_ns: u64,
 }
 
 /// Operations of a role while it plays.
@@ -181,9 +184,16 @@ impl<'a> Turns<'a> {
         self.ended.by_ending[Ending::Failed as usize]
     }
 
-    /// Into the report of the role.
-    pub fn tell(self, report: &mut Report) {
-        let Ended { begun, without_object, retries, by_ending, .. } = self.ended;
+    /// A thread of the role has worked for so long.
+    pub fn worked(&mut self, processor_ns: u64) {
+        self.ended.worked_ns += processor_ns;
+    }
+
+    /// Into the report of a role, which now ends, of so many threads that do its operations.
+    pub fn tell(self, threads: u32, report: &mut Report) {
+        let Ended { begun, without_object, retries, by_ending, worked_ns, .. } = self.ended;
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
+        let usable_ns = (clock::raw() - self.start).0 * u64::from(threads).min(processors);
         let [done, timed_out, missing, wrong, skipped, _] = by_ending;
         for (name, value) in [
             ("operations", begun),
@@ -194,6 +204,8 @@ impl<'a> Turns<'a> {
             ("skipped_operations", skipped),
             ("operation_retries", retries),
             ("without_object", without_object),
+            ("client_worked_ns", worked_ns),
+            ("client_usable_ns", usable_ns),
         ] {
             report.add(name, value);
         }

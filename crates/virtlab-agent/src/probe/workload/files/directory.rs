@@ -8,14 +8,15 @@ use crate::probe::workload::content::{fill, is_content};
 use anyhow::{Context, anyhow, bail, ensure};
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::fcntl::{AtFlags, OFlag, PosixFadviseAdvice, openat, posix_fadvise};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, fsync, geteuid, read, unlinkat, write};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use nix::unistd::{UnlinkatFlags, fdatasync, fsync, geteuid, read, unlinkat, write};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use virtlab_load::parameters::files::{BLOCK_BYTES, Sync};
+use virtlab_load::parameters::files::{BLOCK_BYTES, Cache, Sync};
 use virtlab_store::{Deed, Ending, Key, Pick};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
@@ -34,6 +35,7 @@ const OURS: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_CLOEXEC);
 pub struct Way {
     pub flushed: Sync,
     pub direct: bool,
+    pub cache: Cache,
 }
 
 /// Of a role, or of several that share it.
@@ -73,8 +75,11 @@ impl Directory {
     /// Whether files can be opened in that way.
     ///
     /// # Errors
-    /// When its file system takes nothing past the page cache.
+    /// When its file system takes nothing past the page cache, or is itself no more than that.
     pub fn check(&self, way: Way) -> anyhow::Result<()> {
+        if way.cache == Cache::Drop && self.is_in_memory()? {
+            bail!("files of {} are in memory alone, and cannot leave it; remove 'cache: drop'", self.path);
+        }
         if !way.direct {
             return Ok(());
         }
@@ -86,6 +91,14 @@ impl Directory {
             Err(Errno::EINVAL) => bail!("the file system of {} has no O_DIRECT; remove 'direct'", self.path),
             Err(errno) => Err(refused(&self.path, errno)),
         }
+    }
+
+    /// Whether its files are nowhere but in the page cache.
+    ///
+    /// # Errors
+    /// When its file system does not answer.
+    pub fn is_in_memory(&self) -> anyhow::Result<bool> {
+        Ok(fstatfs(&self.own).context("fstatfs")?.filesystem_type() == TMPFS_MAGIC)
     }
 
     /// Removes the files and the folder; how many it had no time for.
@@ -173,7 +186,7 @@ pub struct Files<'a> {
 }
 
 /// A key as a name, which ends with a zero.
-fn named(key: Key, name: &mut [u8; 17]) -> &CStr {
+pub(super) fn named(key: Key, name: &mut [u8; 17]) -> &CStr {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (place, digit) in name.iter_mut().take(16).enumerate() {
         *digit = DIGITS[(key.0 >> (60 - 4 * place)) as usize & 15];
@@ -238,6 +251,14 @@ impl<'a> Files<'a> {
         Ok(found)
     }
 
+    /// The file leaves the page cache. What was not written yet is written first: else the kernel keeps it.
+    pub(super) fn drop_cached(&self, name: &CStr) -> nix::Result<()> {
+        let file = again(|| openat(&self.directory.own, name, OFlag::O_RDONLY | OURS, Mode::empty()))?;
+        again(|| fdatasync(&file))?;
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+        close(file)
+    }
+
     fn state(&self, name: &CStr) -> nix::Result<FileStat> {
         again(|| fstatat(&self.directory.own, name, AtFlags::AT_SYMLINK_NOFOLLOW))
     }
@@ -298,8 +319,13 @@ impl Driver for Files<'_> {
         if matches!(pick.deed, Deed::Create | Deed::Overwrite) {
             fill(pick.key, pick.content(), &mut self.octets.of(bytes)[..bytes]);
         }
+        let dropped = if self.way.cache == Cache::Drop && pick.deed == Deed::Read {
+            self.drop_cached(name)
+        } else {
+            Ok(())
+        };
         let sent = clock::raw();
-        let called = self.call(pick, name);
+        let called = dropped.and_then(|()| self.call(pick, name));
         let finished = clock::raw();
         let mut why = String::new();
         let ending = match called {

@@ -75,8 +75,8 @@ fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
         );
     }
     let shared = shared(&own, own.folder.as_ref().unwrap_or(&arming.run.role)).context("directory")?;
-    let way = Way { flushed: own.sync, direct: own.direct };
-    shared.directory.check(way).context("direct")?;
+    let way = Way { flushed: own.sync, direct: own.direct, cache: own.cache };
+    shared.directory.check(way)?;
     let choice = Choice { mix, folder: shared.folder.clone(), seed: arming.seed };
     Ok(Prepared::fixed(Player { own, way, choice, shared }))
 }
@@ -124,16 +124,22 @@ impl Shared {
         let mut reader = Files::new(&self.directory, Way::default());
         let late = clock::raw() + AUDIT_PATIENCE;
         let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
+        let mut bytes = 0;
         for pick in folder.reads().take_while(|_| clock::raw() < late) {
             audit.objects += 1;
+            bytes += pick.bytes();
             match reader.perform(&pick)?.ending {
                 Ending::Done => audit.copies += 1,
                 Ending::Wrong => audit.stale += 1,
                 _ => audit.lost += 1,
             }
         }
-        let left = self.directory.remove()?;
-        Ok(audit.counters().into_iter().chain([("left_files", left)]).collect())
+        let mut counters: Audited = audit.counters().into();
+        if !self.directory.is_in_memory()? {
+            counters.extend([("files_bytes", bytes), ("memory_bytes", available_bytes())]);
+        }
+        counters.push(("left_files", self.directory.remove()?));
+        Ok(counters)
     }
 }
 

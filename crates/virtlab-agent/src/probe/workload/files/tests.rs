@@ -1,9 +1,10 @@
-use super::directory::{Directory, Files, Way};
+use super::directory::{Directory, Files, Way, named};
 use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use virtlab_load::parameters::files::Sync;
+use std::process::Command;
+use virtlab_load::parameters::files::{Cache, Sync};
 use virtlab_store::Deed;
 
 /// A folder of this test alone, which is removed with it.
@@ -50,7 +51,7 @@ fn files_are_created_read_overwritten_looked_at_and_deleted() {
     let directory = Directory::make(&place.text()).unwrap();
     for bytes in [0, 1, 24, 4096, 10_000, 300_000] {
         let mut folder = Folder::new("a", bytes);
-        let mut files = Files::new(&directory, Way { flushed: Sync::Fsync, direct: false });
+        let mut files = Files::new(&directory, Way { flushed: Sync::Fsync, ..Way::default() });
         for deed in [
             Deed::Create,
             Deed::Read,
@@ -137,6 +138,35 @@ fn whole_blocks_go_past_the_page_cache_where_the_file_system_has_that() {
             assert_eq!(done(&mut folder, &mut files, deed, bytes), Ending::Done, "{deed:?} of {bytes}");
         }
     }
+}
+
+#[test]
+fn a_file_leaves_the_page_cache_before_it_is_read_and_one_in_memory_cannot() {
+    let memory = Directory::make("/dev/shm").unwrap();
+    let way = Way { cache: Cache::Drop, ..Way::default() };
+    let refused = memory.check(way).unwrap_err().to_string();
+    assert!(refused.ends_with("cannot leave it; remove 'cache: drop'"), "{refused}");
+    memory.remove().unwrap();
+    let place = Place::new("cache");
+    let directory = Directory::make(&place.text()).unwrap();
+    if directory.check(way).is_err() {
+        return;
+    }
+    let (mut files, mut folder) = (Files::new(&directory, way), Folder::new("a", 0));
+    assert_eq!(done(&mut folder, &mut files, Deed::Create, 100_000), Ending::Done);
+    let path = fs::read_dir(place.inside()).unwrap().next().unwrap().unwrap().path();
+    let cached = || {
+        let said = Command::new("fincore").args(["-nbo", "RES"]).arg(&path).output().unwrap();
+        String::from_utf8(said.stdout).unwrap().trim().parse::<u64>().unwrap()
+    };
+    assert!(cached() >= 100_000, "what was just written is there");
+    let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+    files.drop_cached(named(pick.key, &mut [0; 17])).unwrap();
+    assert_eq!(cached(), 0);
+    let performed = files.perform(&pick).unwrap();
+    folder.close(&pick, performed.ending);
+    assert_eq!(performed.ending, Ending::Done);
+    assert!(cached() > 0, "reading brought it back");
 }
 
 #[test]

@@ -32,6 +32,7 @@ use virtlab_store::{
     To,
 };
 use virtlab_system::clock;
+use virtlab_system::work::charged_ns;
 use virtlab_wire::Nanos;
 
 /// In the table of workloads.
@@ -133,12 +134,15 @@ impl Workload for Client {
             open: BTreeMap::new(),
             client: &self,
         };
-        match asking.until_over(run, &woken) {
+        let before_ns = charged_ns();
+        let over = asking.until_over(run, &woken);
+        asking.turns.worked(charged_ns() - before_ns);
+        match over {
             Ok(complete) => report.complete = complete,
             Err(error) => report.failure = Some(format!("{error:#}")),
         }
         let Asking { turns, lines, .. } = asking;
-        turns.tell(&mut report);
+        turns.tell(1, &mut report);
         let said = lines.said_for(Peer(self.asked.me));
         drop(lines);
         report.last = Some(Box::new(move || self.audit(said)));

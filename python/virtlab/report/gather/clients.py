@@ -1,0 +1,48 @@
+"""What may have set the rates of operations, other than what was asked: the client's processors, or its page cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from virtlab.analysis.table import RunTable
+from virtlab.report.words import plural
+from virtlab.results import RunRecord
+
+BUSY = 0.8  # of the processor time that a client could have had
+
+
+def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
+    """One sentence per role whose client was busy, and per role whose files all fit into memory."""
+    told = []
+    for role, by_run in _ratios(table, "client_cpu").items():
+        if busy := [share for share in by_run.values() if share > BUSY]:
+            told.append(
+                f"The client of {role} took more than {BUSY:.0%} of the processor time that its threads could have, in "
+                f"{len(busy)} of {plural(len(by_run), 'run')} (at most {max(busy):.0%}). It may limit the rates of {role}, "
+                "instead of what it asks."
+            )
+    through_cache = {
+        (record.name, name)
+        for record in records
+        for name, role in record.plan.roles.items()
+        if "read" in role.parameters.get("operations", ())
+        and not role.parameters.get("direct")
+        and role.parameters.get("cache") == "keep"
+    }
+    for role, by_run in _ratios(table, "working_set").items():
+        small = [ratio for run, ratio in by_run.items() if ratio < 1 and (run, role) in through_cache]
+        if small:
+            told.append(
+                f"The files of {role} are at most {max(small):.1%} of the memory that their guest has free. Its reads may "
+                "come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."
+            )
+    return told
+
+
+def _ratios(table: RunTable, metric: str) -> Mapping[str, dict[str, float]]:
+    """Of each role that has the metric, by run."""
+    found: dict[str, dict[str, float]] = {}
+    for row in table:
+        if row.metric == metric and row.value is not None:
+            found.setdefault(row.role, {})[row.run] = row.value
+    return found

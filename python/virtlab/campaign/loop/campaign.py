@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from virtlab.campaign.execution.run import execute
@@ -119,15 +120,22 @@ class Campaign:
 
     def expected_ns(self, point: int) -> int:
         """The backend's estimate, corrected by how its estimates came true in this session."""
-        correction = self._measured_ns / self._estimated_ns if self._estimated_ns else 1.0
-        return round(self._estimate_ns(point) * correction)
+        return round(self._estimate_ns(point) * self._correction())
+
+    def _correction(self) -> float:
+        return self._measured_ns / self._estimated_ns if self._estimated_ns else 1.0
+
+    @cached_property
+    def _mean_estimate_ns(self) -> float:
+        """Of the backend, over all points."""
+        points = self.schedule.order(0)
+        return sum(self._estimate_ns(each) for each in points) / len(points) if points else 0.0
 
     def standing(self, point: int) -> Standing:
         """The campaign's progress, for a display."""
         least, most = self.schedule.left(self.history)
-        points = self.schedule.order(0)
-        mean_ns = sum(self.expected_ns(each) for each in points) / len(points) if points else 0.0
-        good = sum(status == "ok" for status in self.history.values())
+        mean_ns = self._mean_estimate_ns * self._correction()
+        good = self.history.good
         tries = len(self.history) / good if good else 1.0  # runs made per good one so far
         left_ns = round(mean_ns * (least or most) * tries)
         if self.budget_ns is not None:

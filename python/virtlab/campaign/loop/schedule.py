@@ -33,14 +33,29 @@ class Finished(dict[RunKey, Counted]):
     def __init__(self) -> None:
         super().__init__()
         self.tries: dict[int, dict[int, list[Counted]]] = {}
+        self.standings: dict[int, PointStanding] = {}  # of points of which no run has ended since
+        self.good = 0  # runs that ended well
         self._attempts: dict[tuple[int, int], list[RunKey]] = {}
 
     def __setitem__(self, key: RunKey, status: Counted) -> None:
+        self.good += (status == "ok") - (self.get(key) == "ok")
         super().__setitem__(key, status)
+        self.standings.pop(key.point, None)
         attempts = self._attempts.setdefault((key.point, key.repetition), [])
         if key not in attempts:
             insort(attempts, key)
         self.tries.setdefault(key.point, {})[key.repetition] = [self[each] for each in attempts]
+
+
+@dataclass(frozen=True, slots=True)
+class PointStanding:
+    """What a schedule makes of a point's attempts: `begin` is the first round of which nothing has ended well, None if
+    the point is in play no more; `least` and `most` are the good runs that are still wanted of it."""
+
+    schedule: Schedule
+    begin: int | None
+    least: int
+    most: int
 
 
 @dataclass(frozen=True)
@@ -110,15 +125,11 @@ class Schedule:
         presumed: dict[int, set[int]] = {}  # point -> repetitions
         for key in under_way:
             presumed.setdefault(key.point, set()).add(key.repetition)
-        begin: dict[int, int] = {}  # of points in play, the first round of which nothing has ended well
-        for point in self.order(0):
-            own = tries.get(point, {})
-            ended = self._ended_well(own)
-            failed = ended < len(own) and self._has_failed(own)
-            if not failed and not any(
-                self._waits(point, n, guessed=False) for n in range(self.minimum, ended)
-            ):
-                begin[point] = ended
+        begin = {
+            point: standing.begin
+            for point, standing in self._standings(history, tries)
+            if standing.begin is not None
+        }
         good = dict(begin)  # good runs of the rounds before
         guessed = dict.fromkeys(begin, False)  # whether one of them is only taken to be good
         left = list(begin)
@@ -162,16 +173,31 @@ class Schedule:
     def left(self, history: History) -> tuple[int, int]:
         """How many good runs are wanted at least (every point's minimum) and at most (every point's maximum)."""
         least = most = 0
-        tries = _tries(history)
-        for point in self.order(0):
-            found = tries.get(point, {})
-            good = sum("ok" in statuses for statuses in found.values())
-            if self._has_failed(found) or self._is_enough(point, good):
-                continue
-            possible = self.rounds - sum(self._is_given_up(statuses) for statuses in found.values()) - good
-            least += max(0, min(self.minimum - good, possible))
-            most += max(0, min(self.maximum - good, possible))
+        for _, standing in self._standings(history, _tries(history)):
+            least += standing.least
+            most += standing.most
         return least, most
+
+    def _standings(self, history: History, tries: Tries) -> Iterator[tuple[int, PointStanding]]:
+        """Of every point, in the order of the first round; those of a campaign's history are kept in it."""
+        kept = history.standings if isinstance(history, Finished) else {}
+        for point in self.order(0):
+            standing = kept.get(point)
+            if standing is None or standing.schedule is not self:
+                standing = kept[point] = self._standing(point, tries.get(point, {}))
+            yield point, standing
+
+    def _standing(self, point: int, own: Mapping[int, list[Counted]]) -> PointStanding:
+        ended = self._ended_well(own)
+        failed = self._has_failed(own)
+        over = failed or any(self._waits(point, n, guessed=False) for n in range(self.minimum, ended))
+        good = sum("ok" in statuses for statuses in own.values())
+        least = most = 0
+        if not failed and not self._is_enough(point, good):
+            possible = self.rounds - sum(self._is_given_up(statuses) for statuses in own.values()) - good
+            least = max(0, min(self.minimum - good, possible))
+            most = max(0, min(self.maximum - good, possible))
+        return PointStanding(self, None if over else ended, least, most)
 
     def _is_enough(self, point: int, good: int) -> bool:
         if good >= self.maximum:

@@ -16,6 +16,7 @@ mod switch;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use virtlab_leader as leader;
+use virtlab_system::memory;
 
 /// What the leader says of this agent.
 const BUILD: leader::Build = leader::Build {
@@ -76,7 +77,9 @@ fn ask_for_no_backtraces() {
 #[must_use]
 pub fn main() -> ExitCode {
     ask_for_no_backtraces();
-    let outcome = match Arguments::parse().role {
+    let role = Arguments::parse().role;
+    memory::give_back();
+    let outcome = match role {
         Role::Leader(options) => leader::main(options, BUILD),
         Role::Inside(options) => leader::inside::main(&options, BUILD),
         Role::Remote(options) => leader::remote::main(&options, BUILD),

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use virtlab_system::memory;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -45,6 +46,7 @@ pub struct Options {
 pub fn main(options: &Options, build: Build) -> anyhow::Result<()> {
     if let Some(path) = &options.filter {
         filter_calls(path).with_context(|| format!("{}: a filter of system calls", path.display()))?;
+        memory::give_back();
     }
     raise_descriptor_limit();
     let control = match (&options.port, options.control_fd) {

@@ -77,7 +77,7 @@ $(VENV)/.installed: requirements-dev.lock $(VENV)/.needed
 agent: $(AGENT)
 
 $(AGENT): $(PY_SOURCES)
-	RUSTFLAGS="-C target-feature=+crt-static -C force-unwind-tables=no" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
+	RUSTFLAGS="-C target-feature=+crt-static -C force-unwind-tables=no -C relro-level=partial" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
 	mkdir -p $(@D)
 	@# what debuggers read is four fifths of it, and stays in a file beside
 	objcopy --only-keep-debug target/$(TRIPLE)/release/virtlab-agent $(@D)/virtlab-agent.debug

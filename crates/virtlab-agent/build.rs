@@ -14,6 +14,7 @@ fn main() {
     if is_static() {
         pack_relocations();
         leave_out_tables();
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,now"); // RELRO in full, whatever the compiler takes for granted
     }
     // Asked when it runs: a build folder may be shared by several copies of the sources.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is");

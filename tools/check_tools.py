@@ -95,6 +95,7 @@ STORES = (
     Tool("swift-container", "swift-container-server", "keeps containers of Swift", needed=False),
     Tool("swift-object", "swift-object-server", "keeps objects of Swift", needed=False),
     Tool("memcached", "memcached", "is the cache of Swift's proxies", needed=False),
+    Tool("rsync", "rsync", "copies databases of Swift", needed=False),
     Tool("glusterfs-server", "glusterd", "is a node of Gluster", needed=False),
     Tool("glusterfs-cli", "gluster", "makes volumes of Gluster", needed=False),
     Tool("glusterfs-client", "glusterfs", "mounts volumes of Gluster", needed=False),

@@ -369,6 +369,7 @@ class ServiceOperation:
     meaning: str
     ends: bool = False  # they are killed
     starts: bool = False  # then those that are not there are started
+    empties: bool = False  # with nothing of what they held
     of_one: bool = False  # of one guest, which `args` names; False: of all, unless it names one
 
 

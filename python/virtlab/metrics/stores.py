@@ -12,7 +12,8 @@ from virtlab.metrics.statistic import DISTRIBUTION
 _SHARE = ("ratio", "count")
 _PER_OPERATION = ("mean", "total")
 _COUNTED = "counted by the store over the role's whole time"
-_SINCE = "the store's nodes, from the call of fail_node or wipe_node"
+_SINCE = "the store's nodes, or the folder of the node, from the call of fail_node or wipe_node"
+_MADE = "counted by the nodes that make them, or in the folder of the node"
 _ONCE = ("total",)
 _AUDITED = "nodes, or files, compared with what clients know, when the run ends"
 
@@ -125,10 +126,10 @@ STORES = by_key(
     Metric(
         "recovered_ratio", "ratio", "higher",
         "Copies made again of those that were missing after nodes had failed or were wiped; 1 once all are.",
-        "counted by the nodes that make them", ("ratio",), "role", "recovered copies",
+        _MADE, ("ratio",), "role", "recovered copies",
     ),
     Metric(
-        "recovery_missing", "count", "neither", "Copies that had to be made again.", "counted by the nodes that make them",
+        "recovery_missing", "count", "neither", "Copies that had to be made again.", _MADE,
         ("count",), "role", "copies to make again",
     ),
     Metric(
@@ -156,6 +157,6 @@ STORES = by_key(
     Metric(
         "recovery_rate", "byte/s", "higher",
         "Content of the copies made again, divided by the time from detection until all were made.",
-        "counted by the nodes that make them", ("mean",), "role", "rate of recovery",
+        _MADE, ("mean",), "role", "rate of recovery",
     ),
 )  # fmt: skip

@@ -67,3 +67,13 @@ def test_what_is_there_in_the_end_is_a_share_of_what_ought_to_be() -> None:
     assert (found["r", "lost_objects", "ratio"], found["r", "stale_objects", "count"]) == (0.25, 2)
     assert (found["r", "doubtful_objects", "count"], found["r", "without_object", "total"]) == (3, 2)
     assert values(Operations(ROWS, {}, read=1))["r", "lost_objects", "count"] is None
+
+
+def test_files_on_a_store_have_copies_and_a_recovery() -> None:
+    told = {"object_copies": 6, "missing_copies": 2, "recovery_missing": 4, "recovery_made": 3, "recovery_bytes": 30,
+            "recovery_known_ns": 5, "recovery_first_ns": 7}  # fmt: skip
+    found = values(Operations(ROWS, COUNTERS | told, read=1))
+    assert (found["r", "missing_copies", "ratio"], found["r", "missing_copies", "count"]) == (0.25, 2)
+    assert (found["r", "recovered_ratio", "ratio"], found["r", "recovery_first", "total"]) == (0.75, 7)
+    assert found["r", "recovery_whole", "total"] is None
+    assert not any(metric == "missing_copies" for _, metric, _ in values(Operations(ROWS, COUNTERS, read=1)))

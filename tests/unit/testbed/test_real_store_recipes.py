@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,16 @@ from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
-from virtlab.testbed.services import gluster_program, installed, swift, swift_program
-from virtlab.testbed.services.service import services
+from virtlab.testbed.services import (
+    gluster,
+    gluster_program,
+    installed,
+    recovery_program,
+    swift,
+    swift_program,
+)
+from virtlab.testbed.services.service import Invocation, services
+from virtlab.testbed.services.services import Services
 
 FILE = """
 version: 1
@@ -31,9 +40,9 @@ GLUSTER = "{kind: gluster, on: [h1.n1, h1.n2, h1.n3, h1.n4], clients: h1.client%
 SIMULATED = "the simulator does not play %s: a simulated guest runs no programs; write 'kind: store' with '%s"
 
 
-def planned(service: str, disk: str = DISK) -> Plan:
+def planned(service: str, disk: str = DISK, directory: str = "/var/tmp/depot") -> Plan:
     of_files = "gluster" in service
-    workload, more = ("files", "directory: /var/tmp/depot") if of_files else ("objects", "to: depot")
+    workload, more = ("files", f"directory: {directory}") if of_files else ("objects", "to: depot")
     experiment = load_text(FILE.format(service=service, disk=disk, workload=workload, more=more))
     return plan_run(experiment, experiment.points()[0], 0)
 
@@ -88,7 +97,7 @@ def test_one_line_names_all_packages_that_are_missing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(installed.os, "geteuid", lambda: 0)
     monkeypatch.setattr(installed.shutil, "which", lambda program, path: None)
     monkeypatch.setattr(swift, "kernel", lambda: (6, 12))
-    packages = "swift-proxy swift-account swift-container swift-object memcached"
+    packages = "swift-proxy swift-account swift-container swift-object memcached rsync"
     assert [cure for _, _, cure in refused(planned(SWIFT % ""))] == [f"apt-get install {packages}"]
     packages = "glusterfs-server glusterfs-cli glusterfs-client"
     assert [cure for _, _, cure in refused(planned(GLUSTER % ""))] == [f"apt-get install {packages}"]
@@ -193,9 +202,234 @@ def test_servers_of_a_node_listen_at_their_ports_and_have_a_replicator_where_ask
     assert [int(port) for port in ports] == list(swift_program.PORTS.values())
     told["replicator"] = {"concurrency": 4, "interval_s": 7}
     begun = swift_program.begin_node(told, "10.0.0.1", tmp_path)
-    assert "swift-object-replicator" in [words[0] for words in begun]
-    assert "concurrency = 4\ninterval = 7" in (tmp_path / "object-server.conf").read_text()
+    for kind in swift_program.PORTS:
+        assert f"swift-{kind}-replicator" in [words[0] for words in begun]
+        conf = (tmp_path / f"{kind}-server.conf").read_text()
+        assert f"[{kind}-replicator]\nconcurrency = 4\ninterval = 7\n" in conf
+        assert (f"rsync_module = rsync://{{replication_ip}}:8730/{kind}\n" in conf) == (kind != "object")
+    assert begun[-1][0] == "rsync"
+    modules = re.findall(r"^\[(\w+)\]$", (tmp_path / "rsyncd.conf").read_text(), re.M)
+    assert modules == ["container", "account"]
 
 
-def test_both_programs_say_a_line_that_tells_them_apart() -> None:
-    assert swift_program.READY != gluster_program.READY
+def test_the_programs_say_lines_that_tell_them_apart() -> None:
+    said = {swift_program.READY, gluster_program.READY, recovery_program.RECOVERED, recovery_program.NUMBERS}
+    assert len(said) == 4
+
+
+def calling(service: str, *timeline: str) -> list[tuple[str, str, str]]:
+    """Why a file with such calls is refused."""
+    text = FILE.format(
+        service=service,
+        disk=DISK,
+        workload="files" if "gluster" in service else "objects",
+        more="directory: /var/tmp/depot" if "gluster" in service else "to: depot",
+    )
+    actions = "".join(f"\n  - {{id: a{at}, {action}}}" for at, action in enumerate(timeline))
+    experiment = load_text(f"{text}timeline:\n  - {{id: load, do: run, role: load}}{actions}")
+    return refused(plan_run(experiment, experiment.points()[0], 0))
+
+
+WIPE = "do: call, service: depot, op: wipe_node, args: {guest: h1.n%d}, after: load.finished"
+WAIT = "do: wait, until: {call: depot.recovered}, timeout: 9 s, on_timeout: censor, after: %s"
+
+
+@pytest.mark.usefixtures("as_root")
+def test_what_of_a_loss_is_not_counted_is_refused() -> None:
+    replicated = SWIFT % ", concurrency: 1"
+    for service in (replicated, GLUSTER % ""):
+        assert calling(service, WIPE % 1, WAIT % "a0.done") == []
+        ((path, why, _),) = calling(service, WIPE % 1, WIPE % 2)
+        assert (path, why) == ("timeline[2].op", "a run wipes one node of 'depot', once")
+        ((path, why, cure),) = calling(service, WAIT % "load.finished")
+        assert (path, cure) == ("timeline[1].until", "call wipe_node before it, or remove it")
+        assert "no node of 'depot' is lost before it" in why
+    ((path, why, cure),) = calling(SWIFT % "", WIPE % 1)
+    assert (path, cure) == ("timeline[1].op", "write 'concurrency: 1' in 'services.depot'")
+    ((path, why, cure),) = calling(GLUSTER % ", copies: 1", WIPE % 1)
+    assert why == "no other node has a copy, so nothing would come back"
+
+
+@pytest.mark.parametrize("service", [SWIFT % ", concurrency: 1", GLUSTER % ""])
+def test_a_proxy_or_a_client_cannot_be_wiped_and_a_node_has_to_be_named(service: str) -> None:
+    other = "h1.client" if "gluster" in service else "h1.proxy"
+    for args in ("", f", args: {{guest: {other}}}"):
+        with pytest.raises(FileMistakesError):
+            calling(service, f"do: call, service: depot, op: wipe_node{args}, after: load.finished")
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+class Rings:
+    """Stands for a builder in whose ring the partitions 1 and 2 belong to node 0."""
+
+    def get_part_devices(self, part: int) -> list[dict[str, int]]:
+        return [{"id": 0 if part in {1, 2} else 9}]
+
+
+def test_what_a_node_of_swift_holds_is_what_others_make_again(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    write(disk / "objects/1/abc/one/10.data", b"old")
+    write(disk / "objects/1/abc/one/20.data", b"newer")
+    write(disk / "objects/2/abc/gone/30.data", b"deleted")
+    write(disk / "objects/2/abc/gone/40.ts", b"")
+    write(disk / "objects/7/abc/anothers/10.data", b"of a node that was away")
+    database = write(disk / "containers/2/abc/base/base.db", b"rows")
+    write(disk / "objects/auditor_status.json", b"{}")
+    note = tmp_path / "lost.json"
+    swift_program.lose(tmp_path, dict.fromkeys(swift_program.PORTS, Rings()), 0, note)
+    held = json.loads(note.read_text())
+    assert held["over"] is None
+    assert held["missing"] == {str(disk / "objects/1/abc/one"): 5}
+    assert held["beside"] == [str(database)]
+    assert sorted(held["signs"]) == [str(disk / f"objects/{part}/.lock-replication") for part in (1, 2)]
+    assert [*disk.iterdir()] == []
+    assert {*tmp_path.iterdir()} == {disk, note}
+
+
+def test_what_a_brick_of_gluster_holds_are_its_files(tmp_path: Path) -> None:
+    brick = tmp_path / "brick"
+    one = write(brick / "folder/one", b"12345")
+    two = write(brick / "two", b"")
+    write(brick / ".glusterfs/ab/one", b"12345")
+    write(brick / "folder/elsewhere", b"").chmod(0o1000)
+    assert gluster_program.held(brick) == {"folder/one": 5, "two": 0}
+    assert gluster_program.copies(brick).keys() == {"folder/one", "two"}
+    lost = json.loads(gluster_program.lose(tmp_path, 7.5).read_text())
+    assert lost["missing"] == {str(one): 5, str(two): 0}
+    assert lost["began_s"] == 7.5
+    assert [*brick.iterdir()] == []
+
+
+def recovering(tmp_path: Path, **more: Any) -> recovery_program.Recovery:
+    told = {"began_s": time.monotonic() - 1, "missing": {}, "beside": [], "signs": [], "over": None}
+    return recovery_program.Recovery(told | more)
+
+
+def test_copies_count_once_they_are_whole(tmp_path: Path) -> None:
+    objects = [tmp_path / f"object{number}" for number in range(4)]
+    sign = tmp_path / ".lock-replication"
+    recovery = recovering(
+        tmp_path,
+        missing={str(path): 9 for path in objects},
+        signs=[str(sign)],
+        beside=[str(tmp_path / "base.db")],
+    )
+    recovery.look()
+    assert recovery.numbers() == {"recovery_missing": 4, "recovery_made": 0, "recovery_bytes": 0}
+    sign.touch()
+    objects[0].mkdir()
+    recovery.look()
+    assert recovery.times.keys() == {"recovery_known_ns"}
+    assert recovery.times["recovery_known_ns"] >= 10**9
+    write(objects[0] / "10.data", b"123456789")
+    write(objects[1] / "20.ts", b"")
+    recovery.look()
+    assert recovery.numbers()["recovery_bytes"] == 9
+    assert recovery.times.keys() == {"recovery_known_ns", "recovery_first_ns", "recovery_half_ns"}
+    for path in objects[2:]:
+        write(path / "10.data", b"1234")
+    recovery.look()
+    numbers = recovery.numbers()
+    assert (numbers["recovery_made"], numbers["recovery_bytes"], len(recovery.times)) == (4, 17, 5)
+    assert numbers["recovery_half_ns"] < numbers["recovery_most_ns"] == numbers["recovery_whole_ns"]
+    assert not recovery.done, "a database is not there yet"
+    (tmp_path / "base.db").touch()
+    recovery.look()
+    assert recovery.done
+
+
+def test_a_file_that_is_made_and_not_filled_does_not_count_and_a_deleted_one_is_missing_no_more(
+    tmp_path: Path,
+) -> None:
+    hollow, gone, over = tmp_path / "hollow", tmp_path / "gone", tmp_path / "over"
+    recovery = recovering(tmp_path, missing={str(hollow): 9000, str(gone): 9000}, over=str(over))
+    hollow.touch()
+    recovery.look()
+    with hollow.open("wb") as file:
+        file.truncate(9000)
+    recovery.look()
+    assert recovery.made == 0
+    hollow.write_bytes(b"x" * 9000)
+    recovery.look()
+    assert (recovery.made, recovery.missing) == (1, 2)
+    over.touch()
+    recovery.look()
+    assert (recovery.made, recovery.missing, recovery.done) == (1, 1, True)
+
+
+def test_nothing_that_was_lost_is_there_again_at_once(tmp_path: Path) -> None:
+    recovery = recovering(tmp_path)
+    recovery.look()
+    assert recovery.done
+    assert "recovery_whole_ns" in recovery.times
+
+
+def test_copies_of_an_older_version_and_damaged_ones_are_missing() -> None:
+    plan = planned(SWIFT % "")  # 3 copies
+    service = plan.world.services["depot"]
+    lists = [
+        {"load": {"a": ["10.data", True], "b": ["20.data", True], "c": ["30.ts", False]}},
+        {"load": {"a": ["10.data", True], "b": ["20.data", False], "c": ["10.data", True]}},
+        {"load": {"a": ["10.data", True], "b": ["15.data", True]}, "another": {"d": ["10.data", True]}},
+        {},
+    ]
+    assert swift.counted(service, "load", lists) == {"object_copies": 4, "missing_copies": 2}
+    assert swift.counted(service, "nothing", lists) == {"object_copies": 0, "missing_copies": 0}
+
+
+def test_mirrors_are_compared_within_their_group() -> None:
+    service = planned(GLUSTER % "").world.services["depot"]  # 2 copies on 4 nodes
+    lists = [{"a": "1", "b": "2"}, {"a": "1"}, {"c": "3"}, {"c": "4"}]
+    assert gluster.counted(service, "", lists) == {"object_copies": 4, "missing_copies": 2}
+
+
+def test_which_roles_have_their_objects_in_a_store() -> None:
+    swift_plan, gluster_plan = planned(SWIFT % ""), planned(GLUSTER % "")
+    copies = {kind: services.of(kind).copies for kind in ("swift", "gluster")}
+    assert copies["swift"] is not None
+    assert copies["swift"].roles(swift_plan, "depot") == {"load": "load"}
+    assert copies["gluster"] is not None
+    assert copies["gluster"].roles(gluster_plan, "depot") == {"load": "/var/tmp/depot"}
+    assert copies["gluster"].roles(planned(GLUSTER % "", directory="/var/tmp/depot2"), "depot") == {}
+
+
+class Node:
+    """Stands for the process of a node."""
+
+    def __init__(self, number: int, listed: Any, back: dict[str, int] | None = None) -> None:
+        self.name, self.guest, self.listed = "depot", f"h1.n{number}", listed
+        self.down, self.ended, self.back = False, None, back or {}
+
+    def ask(self, question: Invocation) -> Any:
+        assert question.before[-1] == swift_program.LIST
+        return SimpleNamespace(channel=0)
+
+    def answer(self, _: Any) -> Any:
+        return self.listed
+
+    def came_back(self) -> dict[str, int]:
+        return self.back
+
+
+def told(nodes: list[Node]) -> dict[tuple[str, str], int]:
+    control = SimpleNamespace(ended=lambda _: "code 0", await_news=lambda _: None)
+    running = Services(SimpleNamespace(control=control), planned(SWIFT % ", copies: 2"), nodes)  # type: ignore[arg-type]
+    return {(entity, counter): value for entity, counter, value in running.told()}
+
+
+def test_a_role_is_told_of_copies_and_of_the_node_that_was_wiped() -> None:
+    listed = {"load": {"a": ["10.data", True]}}
+    nodes = [Node(1, listed), Node(2, {}, {"recovery_missing": 2}), Node(3, {}), Node(4, {})]
+    found = told(nodes)
+    assert found == {
+        ("load/depot", "recovery_missing"): 2,
+        ("load/depot", "object_copies"): 1,
+        ("load/depot", "missing_copies"): 1,
+    }
+    nodes[2].down = True
+    assert told(nodes) == {("load/depot", "recovery_missing"): 2}, "a node that is away lists nothing"

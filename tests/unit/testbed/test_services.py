@@ -165,12 +165,14 @@ def test_what_a_program_does_not_have_is_refused(action: dict[str, Any], path: s
 
 
 def test_an_operation_ends_servers_or_starts_them_or_both() -> None:
+    heal, replace = {"heal": (False, True, False)}, {"wipe_node": (False, False, True)}
+    nodes = heal | {"fail_node": (True, False, False), "wipe_node": (True, True, True)}
+    whole = heal | {"fail": (True, False, False), "restart": (True, True, False)}
     for declared in [each for each in SERVICES.values() if each.arms["testbed"] is None]:
-        does = {name: (each.ends, each.starts) for name, each in declared.operations.items()}
-        if not any(each.of_one for each in declared.operations.values()):
-            assert does == {"fail": (True, False), "heal": (False, True), "restart": (True, True)}
-        else:
-            assert does == {"fail_node": (True, False), "wipe_node": (True, True), "heal": (False, True)}
+        does = {name: (each.ends, each.starts, each.empties) for name, each in declared.operations.items()}
+        assert does in (whole, whole | replace, nodes), declared.name
+        one = {name for name, each in declared.operations.items() if each.of_one}
+        assert one == does.keys() & {"fail_node", "wipe_node"}
 
 
 def test_the_simulator_refuses_a_program_with_the_cure() -> None:
@@ -287,6 +289,16 @@ def test_a_line_that_comes_in_pieces_is_found() -> None:
         assert not output.found
     output.take(b"ning")
     assert output.found
+
+
+def test_a_later_line_is_told_from_the_first() -> None:
+    output = Output(wanted="ready", later="there again")
+    output.take(b"ready\nnumbers: 1\nnumbers: 2\nnumbers: 3")
+    assert (output.found, output.recovered, output.last("numbers: ")) == (True, False, "2")
+    output.take(b"\nall is there again\n")
+    assert (output.recovered, output.last("numbers: ")) == (True, "3")
+    output.begin()
+    assert (output.found, output.recovered) == (False, False)
 
 
 def test_a_text_is_not_found_across_two_lines() -> None:

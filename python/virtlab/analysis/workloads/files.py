@@ -1,13 +1,14 @@
 """`files`: times and rates of operations that were done and verified, all and by operation, and what came of the rest.
 
-They are worked out as those of `objects`. What is there in the end is of the role's whole time.
+They are worked out as those of `objects`. What is there in the end is of the role's whole time. A store below the directory
+that counts its copies is told of, too.
 """
 
 from __future__ import annotations
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
-from virtlab.analysis.workloads.objects import NO_OBJECT, THERE, by_operation, client
+from virtlab.analysis.workloads.objects import NO_OBJECT, THERE, by_operation, client, recovered
 from virtlab.catalogue.workloads.files import FAILURES
 
 IN_MEMORY = "the directory is in memory alone, so nothing but that can answer a read"
@@ -40,3 +41,9 @@ def values(context: RoleContext) -> None:
         out.add(metric, "ratio", number / objects if objects else None, objects, NO_OBJECT)
         out.add(metric, "count", number, objects)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
+    if "object_copies" in counters:  # the files are in a store, which all of its roles share
+        missing = counters["missing_copies"]
+        of = counters["object_copies"] + missing
+        out.add("missing_copies", "ratio", missing / of if of else None, of, NO_OBJECT)
+        out.add("missing_copies", "count", missing, of)
+    recovered(out, counters)

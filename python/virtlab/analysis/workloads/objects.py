@@ -21,6 +21,7 @@ NONE_DONE = "no operation of the window was done"
 THERE = "objects"  # the counter of those that are there in the end
 CLIENT_NOT_TOLD = "clients of the simulator take no processor time"
 NOT_TOLD = "a store that is not virtlab's own does not tell it"
+NOT_LISTED = "a node of the store was away when the run ended, and did not say what it holds"
 NO_OBJECT = "no object that can be looked for is there in the end"
 NOT_REACHED = "it was not reached before the run ended"
 RECOVERY = {
@@ -98,18 +99,22 @@ def _counted(context: RoleContext) -> None:
             number = counters[name]
             out.add(metric, "mean", number / operations if operations else None, operations, NONE_DUE)
             out.add(metric, "total", number, operations)
+    else:
+        for metric in PER_OPERATION:
+            out.absent(metric, NOT_TOLD)
+    if "object_copies" in counters:
         copies, missing = counters["object_copies"], counters["missing_copies"]
         out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)
         out.add("object_copies", "total", copies, objects)
         ratios.append(("missing_copies", missing, copies + missing))
     else:
-        for metric in (*PER_OPERATION, "object_copies", "missing_copies"):
-            out.absent(metric, NOT_TOLD)
+        for metric in ("object_copies", "missing_copies"):
+            out.absent(metric, NOT_LISTED)
     for metric, number, of in ratios:
         out.add(metric, "ratio", number / of if of else None, of, NO_OBJECT)
         out.add(metric, "count", number, of)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
-    _recovered(out, counters)
+    recovered(out, counters)
 
 
 def client(out: Collector, counters: Mapping[str, int]) -> None:
@@ -121,7 +126,7 @@ def client(out: Collector, counters: Mapping[str, int]) -> None:
         out.absent("client_cpu", CLIENT_NOT_TOLD)
 
 
-def _recovered(out: Collector, counters: Mapping[str, int]) -> None:
+def recovered(out: Collector, counters: Mapping[str, int]) -> None:
     """Of the store, whichever role asks it; nothing where no node was lost."""
     if (missing := counters.get("recovery_missing")) is None:
         return

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
 from virtlab.catalogue.kinds import COUNT
-from virtlab.catalogue.services.store import GUESTS
+from virtlab.catalogue.services.store import GUESTS, RECOVERED
 
 CLIENTS = "clients"
 
@@ -38,9 +38,16 @@ GLUSTER = ServiceKind(
         "fail": ServiceOperation("it is killed in its guest: daemon and brick of a node, or a client's mount", ends=True),
         "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
+        "wipe_node": ServiceOperation(
+            "a node's brick is reset to an empty one while its daemon runs on, and it gets its copies again",
+            empties=True, of_one=True,
+        ),
     },
     executes=lambda _: (("glusterd",),),
-    progresses={"ready": "its daemons run, and a file that each client wrote was read again when it started"},
+    progresses={
+        "ready": "its daemons run, and a file that each client wrote was read again when it started",
+        RECOVERED: "every file that a wiped node held is there again",
+    },
     port=24007,
     placed=_placed,
     beside=CLIENTS,

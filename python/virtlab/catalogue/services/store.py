@@ -18,6 +18,7 @@ MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
 PROXY, MEMORY, DISK = "proxy", "memory", "disk"
 PROXIES = "proxies"
 TRANSFERS, PACKETS, FLUID = "transfers", "packets", "fluid"
+RECOVERED = "recovered"  # the progress of any store whose lost copies are counted
 PARTITIONS_MAX = 1 << 24
 PEERS_MAX = 256  # any two of them may have a connection
 
@@ -212,13 +213,13 @@ STORE = ServiceKind(
         ),
         "wipe_node": ServiceOperation(
             "a node loses all that it holds, and comes back at once with an empty disk to get its copies again",
-            ends=True, starts=True, of_one=True,
+            ends=True, starts=True, empties=True, of_one=True,
         ),
         "heal": ServiceOperation(
             "a node that has failed comes back with what its disk has; each asks the others for what it lacks", starts=True
         ),
     },
-    progresses={"recovered": "every copy that was lost is made again"},
+    progresses={RECOVERED: "every copy that was lost is made again"},
     speaks=frozenset({OBJECTS.name}),
     port=7100,
     check=_check,

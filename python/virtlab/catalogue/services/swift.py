@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
 from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION
-from virtlab.catalogue.services.store import GUESTS
+from virtlab.catalogue.services.store import GUESTS, RECOVERED
 from virtlab.catalogue.workloads.objects import OBJECTS
 
 PROXIES = "proxies"
@@ -60,18 +60,25 @@ SWIFT = ServiceKind(
         Parameter("workers", COUNT, "workers", "processes of each server", 1),
         Parameter(
             "concurrency", COUNT, "concurrency",
-            "partitions that a node's replicator of objects compares at once; absent: no replicator runs",
+            "what each replicator of a node, of objects, containers, accounts, compares at once; absent: none runs",
         ),
-        Parameter("interval", POSITIVE_DURATION, "interval_ns", "from one pass of the replicator to the next; absent: 30 s"),
+        Parameter("interval", POSITIVE_DURATION, "interval_ns", "from one pass of a replicator to the next; absent: 30 s"),
         Parameter("timeout", POSITIVE_DURATION, "timeout_ns", "an operation that is not done by then has failed", "10 s"),
     ),
     operations={
         "fail": ServiceOperation("it is killed in its guest, with all its servers", ends=True),
         "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
+        "wipe_node": ServiceOperation(
+            "a node's disk is replaced by an empty one while its servers run on, and it gets its copies again",
+            empties=True, of_one=True,
+        ),
     },
     executes=lambda _: tuple((f"swift-{each}-server",) for each in ("account", "container", "object")),
-    progresses={"ready": "its servers run, and an object that was put at each proxy was read again when it started"},
+    progresses={
+        "ready": "its servers run, and an object that was put at each proxy was read again when it started",
+        RECOVERED: "every object and database that a wiped node held is there again",
+    },
     speaks=frozenset({OBJECTS.name}),
     port=8080,
     check=_check,
@@ -83,7 +90,7 @@ SWIFT = ServiceKind(
             "2.x", "whole objects by key over HTTP", "a hash gives one of 2^'part_power' partitions, a table its nodes",
             "nodes of different 'zones', as far as there are enough",
             "each object as 'copies'; more than half stand before an answer",
-            "the replicator of each node, with 'concurrency'", "itself: the programs of a distribution",
+            "replicators of each node, with 'concurrency'", "itself: the programs of a distribution",
         ),
     ),
     arms={

@@ -117,8 +117,9 @@ FILES = Workload(
     streams={"operation/1": "from"},
     metrics=SEARCH | {
         "operation_time", "operation_rate", "content_rate", "missing_operations", "wrong_operations",
-        "skipped_operations", "failed_operations", "client_cpu", "working_set", "without_object", "lost_objects",
-        "stale_objects", "doubtful_objects",
+        "skipped_operations", "failed_operations", "client_cpu", "working_set", "without_object", "missing_copies",
+        "lost_objects", "stale_objects", "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection",
+        "recovery_first", "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
     },
     transport=lambda _: None,
     duration_ns=lambda values: int(values["duration_ns"]),

@@ -8,7 +8,7 @@ from typing import Any
 from virtlab.catalogue import SERVICES
 from virtlab.catalogue.actions.reset import RESET
 from virtlab.catalogue.declaration import ServiceOperation
-from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE, TRANSFERS
+from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, RECOVERED, STORE, TRANSFERS
 from virtlab.catalogue.workloads.objects import largest_bytes
 from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
 from virtlab.planner.guests.clusters import towards
@@ -86,7 +86,7 @@ def refusals_of_store(plan: Plan, name: str, service: Service) -> Iterator[Refus
     yield from _too_many(path, service, roles)
     yield from _too_large(plan, service, roles)
     yield from _reset(plan, service)
-    yield from _waits(plan, name)
+    yield from idle_waits(plan, name)
     for guest in _known(plan, guests_of(service)):
         for each, role in roles.items():
             if role.from_ == guest:
@@ -169,18 +169,25 @@ def comes_before(plan: Plan, first: Action, then: Action, known: dict[str, set[s
     return early.events() == late.events() and early.any == late.any and early.plus_ns < late.plus_ns
 
 
-def _waits(plan: Plan, name: str) -> Iterator[Refusal]:
+def idle_waits(plan: Plan, name: str) -> Iterator[Refusal]:
     """Waits until a store has recovered that end at once, since nothing was lost before them."""
-    lost = [action for _, action, operation in calls_of(plan, name) if operation.ends]
+    losing = _losing(plan, name)
+    lost = [action for action in plan.timeline if action.service == name and action.op in losing]
     known: dict[str, set[str]] = {}
     for position, action in enumerate(plan.timeline):
         service, _, progress = str(action.until.call if action.until is not None else "").partition(".")
-        if service == name and progress in STORE.progresses:
+        if service == name and progress == RECOVERED:
             if not all(comes_before(plan, action, loss, known) for loss in lost):
                 continue
             reason = f"no node of '{name}' is lost before it, so that it waits for nothing"
-            cure = f"call {' or '.join(op for op, each in STORE.operations.items() if each.ends)} before it, or remove it"
+            cure = f"call {' or '.join(losing)} before it, or remove it"
             yield Refusal(f"timeline[{position}].until", reason, cure)
+
+
+def _losing(plan: Plan, name: str) -> list[str]:
+    """Operations after which a store's nodes say when they have what they lost: of a real store, only one that is wiped."""
+    kind = SERVICES[plan.world.services[name].kind]
+    return [op for op, each in kind.operations.items() if each.empties or (each.ends and kind is STORE)]
 
 
 def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:

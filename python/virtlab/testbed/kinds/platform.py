@@ -156,6 +156,10 @@ class Running:
         """What only kernels of guests count of them, read by processes there: while no role runs."""
         return iter(())
 
+    def told(self) -> Iterator[Counted]:
+        """What is counted of roles elsewhere than at their ends, asked when none of them runs any more."""
+        return iter(())
+
     def sample(self, wanted: Iterable[SeriesRequest]) -> Iterator[Columns]:
         """Begins series that tools beside the guests tell, and ends those before them, whose rows are returned."""
         del wanted

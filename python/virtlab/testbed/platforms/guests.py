@@ -304,6 +304,11 @@ class Guests:
         for each in self.running:
             yield from each.counters_inside()
 
+    def told(self) -> Iterator[Counted]:
+        """What is counted of roles elsewhere than at their ends."""
+        for each in self.running:
+            yield from each.told()
+
     def caches(self) -> Iterator[Counted]:
         """How virtual switches that are programs found the flows of their packets: read by processes."""
         for switches in {id(each): each for each in self.switches.values()}.values():

@@ -20,7 +20,7 @@ from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
-from virtlab.plan.blocks import BEGIN, END
+from virtlab.plan.blocks import BEGIN, END, STOPPED
 from virtlab.testbed.build import idle
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
@@ -141,6 +141,7 @@ class Pass:
                 counted += self._waiting.rows(queues, timeline.begin_ns, self.site.now(), tuple(counted))
             self.guests.read_clocks()
             if not cancelled:
+                self._ask_services()
                 self._collect()
             self._note_deaths()
             whole = True
@@ -532,6 +533,18 @@ class Pass:
             raise error
         if self.control.ended(side.channel) is None:
             self.reasons.append(f"roles.{side.role}: guest {side.guest}: {error.what}")
+
+    def _ask_services(self) -> None:
+        """What services count of roles, before these take away what they made."""
+        if self.reasons:
+            return
+        try:
+            told = [*self.guests.told()]
+        except GuestError as error:
+            self.reasons.append(str(error))
+            return
+        t_ns = self.site.now()
+        self.counting.rows += [(t_ns, STOPPED, *row) for row in told]
 
     def _collect(self) -> None:
         take = partial(self._take_messages, self._hear_late)

@@ -7,24 +7,27 @@ run with the rights of the world's root, in namespaces of their guest. What they
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from virtlab.catalogue.services.gluster import CLIENTS, GLUSTER
 from virtlab.catalogue.workloads.files import FILES
 from virtlab.plan import Guest, Plan, Refusal, Service
 from virtlab.planner.guests.stores import guests_of
-from virtlab.testbed.services import gluster_program
+from virtlab.testbed.services import gluster_program, recovery_program
 from virtlab.testbed.services.files import Files
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
+    brought,
+    losses,
     refused,
     refused_guest,
-    text_of,
+    wipes,
     without_disk,
 )
-from virtlab.testbed.services.service import Invocation, ServiceImplementation
+from virtlab.testbed.services.service import Copies, Invocation, ServiceImplementation
 
 PROGRAM = "gluster_program.py"
 PACKAGES = {"glusterd": "glusterfs-server", "gluster": "glusterfs-cli", "glusterfs": "glusterfs-client"}
@@ -45,10 +48,57 @@ def _invocation(name: str, service: Service, _: Guest) -> Invocation:
     return Invocation(
         (),
         before=(PYTHON, PROGRAM, words),
-        files=Files(DISK.format(f"{name}.program"), {PROGRAM: text_of(gluster_program.__file__)}),
+        files=Files(DISK.format(f"{name}.program"), brought(PROGRAM, gluster_program.__file__)),
         peers=guests_of(service),
         trusted=True,
     )
+
+
+def _beside(name: str, service: Service, what: str) -> Invocation:
+    """The same program as a command beside the daemon of a node."""
+    words = json.dumps(told(name, service), separators=(",", ":"))
+    return Invocation(
+        (),
+        before=(PYTHON, PROGRAM, words, what),
+        files=Files(DISK.format(f"{name}{what}"), brought(PROGRAM, gluster_program.__file__)),
+        peers=guests_of(service),
+        trusted=True,
+    )
+
+
+def _listing(name: str, service: Service) -> Invocation:
+    return _beside(name, service, gluster_program.LIST)
+
+
+def _wipe(name: str, service: Service) -> Invocation:
+    return _beside(name, service, gluster_program.WIPE)
+
+
+def _roles(plan: Plan, name: str) -> dict[str, str]:
+    """Those that work below where the volume is mounted. Each has all of the volume's files."""
+    mounted, clients = DISK.format(name), plan.world.services[name].parameters.get(CLIENTS, ())
+    found = {}
+    for each, role in plan.roles.items():
+        directory = str(role.parameters.get(FILES.directory or "", ""))
+        if (
+            role.workload == FILES.name
+            and role.from_ in clients
+            and f"{directory}/".startswith(f"{mounted}/")
+        ):
+            found[each] = mounted
+    return found
+
+
+def counted(service: Service, _: str, lists: Sequence[Any]) -> dict[str, int]:
+    """Copies of the files of a volume: good ones have the content that most nodes of a group of mirrors have."""
+    wanted, there, missing = int(GLUSTER.complete(service.parameters)["copies"]), 0, 0
+    for first in range(0, len(lists), wanted):
+        group = lists[first : first + wanted]
+        for path in {path for node in group for path in node}:
+            contents = Counter(node[path] for node in group if path in node)
+            good = contents.most_common(1)[0][1]
+            there, missing = there + good, missing + wanted - good
+    return {"object_copies": there, "missing_copies": missing}
 
 
 def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
@@ -60,6 +110,11 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     why, instead = "Gluster mounts, and marks what it keeps", f"a role of '{FILES.name}' without it"
     yield from refused(path, PACKAGES, why, instead)
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps files")
+    yield from losses(plan, name)
+    if GLUSTER.complete(service.parameters)["copies"] == 1:
+        for position, _ in wipes(plan, name):
+            reason = "no other node has a copy, so nothing would come back"
+            yield Refusal(f"timeline[{position}].op", reason, f"write 'copies: 2' in 'services.{name}'")
     clients = service.parameters.get(CLIENTS, ())
     yield from without_disk(f"{path}.{CLIENTS}", plan, clients, "beside which the volume is mounted")
 
@@ -69,5 +124,8 @@ IMPLEMENTATION = ServiceImplementation(
     _refusals,
     "see its output among the run's artefacts; a full disk ends a brick",
     _of_world,
+    recovery_program.RECOVERED,
+    _wipe,
     ready_line=gluster_program.READY,
+    copies=Copies(_listing, _roles, counted),
 )

@@ -3,17 +3,22 @@
 It is a file of the service, and needs nothing of virtlab. It is the first process of a namespace of its own for
 processes, so bricks, which leave their daemon, end with it; a node has one for mounts, too, in which it keeps what it
 knows on its guest's disk. The first node joins the others and makes the volume. A client has written and read a file
-before it says that it is ready.
+before it says that it is ready. The same program, as a command beside it, lists what a node has, and resets its brick to an
+empty one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,10 @@ READY = "virtlab: this part of Gluster is ready"
 ALONE = "VIRTLAB_ALONE"  # set in the environment of the first process
 LOOK_S = 0.2
 TRY_S = 20.0  # of one command
+OWN_FILES = ".glusterfs"  # Gluster's own, in a brick
+LIST, WIPE = "--copies", "--wipe"
+WATCH, LOST, OVER = "recovery_program.py", "lost.json", "healed"
+COUNT_S = 2.0  # from one question how much is to be healed to the next
 OWN = {"/var/lib/glusterd": "state", "/var/log": "log", "/run": "runtime"}
 
 
@@ -41,11 +50,11 @@ def is_open(address: str) -> bool:
     return True
 
 
-def asked(words: str) -> tuple[bool, str]:
+def asked(words: str, *options: str) -> tuple[bool, str]:
     """Whether Gluster did as it was told; what it said."""
     try:
         done = subprocess.run(
-            [COMMAND, "--mode=script", *words.split()],
+            [COMMAND, "--mode=script", *options, *words.split()],
             capture_output=True,
             text=True,
             timeout=TRY_S,
@@ -97,6 +106,79 @@ def made(told: dict[str, Any], nodes: list[str], home: Path) -> bool:
     return asked(f"volume start {volume}")[0]
 
 
+def held(brick: Path) -> dict[str, int]:
+    """Files of a brick by their paths in it, with the octets of each; not those that say on which other brick a file is."""
+    found = {}
+    tops = [each for each in brick.iterdir() if each.name != OWN_FILES]
+    for path in [*tops, *(below for top in tops for below in top.rglob("*"))]:
+        state = path.lstat()
+        elsewhere = state.st_mode & stat.S_ISVTX and state.st_size == 0
+        if stat.S_ISREG(state.st_mode) and not elsewhere:
+            found[str(path.relative_to(brick))] = state.st_size
+    return found
+
+
+def copies(brick: Path) -> dict[str, str]:
+    """The same files, with a hash of the content of each."""
+    found = {}
+    for path in held(brick):
+        with (brick / path).open("rb") as file:
+            found[path] = file_digest(file, "blake2b").hexdigest()
+    return found
+
+
+def lose(home: Path, began_s: float) -> Path:
+    """The brick is another one, and empty. What was in it is noted for the program that counts."""
+    brick, gone, note = home / "brick", home / "brick.gone", home / LOST
+    brick.rename(gone)
+    brick.mkdir()
+    missing = {str(brick / path): size for path, size in held(gone).items()}
+    (home / OVER).unlink(missing_ok=True)
+    lost = {
+        "began_s": began_s,
+        "missing": missing,
+        "beside": [],
+        "signs": [*missing],
+        "over": str(home / OVER),
+    }
+    note.write_text(json.dumps(lost))
+    shutil.rmtree(gone)
+    return note
+
+
+def to_heal(volume: str, *options: str) -> int | None:
+    """How many entries bricks of the volume still have for others; None where that is not known of all."""
+    good, said = asked(f"volume heal {volume} statistics heal-count", *options)
+    numbers = [line.rpartition(":")[2].strip() for line in said.splitlines() if "Number of entries" in line]
+    known = good and numbers and all(number.isdecimal() for number in numbers)
+    return sum(map(int, numbers)) if known else None
+
+
+def wipe(told: dict[str, Any], address: str) -> None:
+    """Resets the brick of this node to an empty one, as for a disk that is replaced, and stays until it is filled again."""
+    home, volume = Path(told["home"]), told["volume"]
+    # It is outside of the node's namespaces, in which the daemon has its socket and its log.
+    options = (f"--glusterd-sock={home}/runtime/glusterd.socket", f"--log-file={home}/log/glusterfs/cli.log")
+    brick, began_s = f"{address}:{home / 'brick'}", time.monotonic()
+    good, said = asked(f"volume reset-brick {volume} {brick} start", *options)
+    if good:
+        note = lose(home, began_s)
+        good, said = asked(f"volume reset-brick {volume} {brick} {brick} commit force", *options)
+    if not good:
+        sys.exit(f"the brick cannot be reset: {said.strip()}")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the program that counts takes a last look, and ends
+    watch = subprocess.Popen([sys.executable, WATCH, str(note)])
+    empty_looks, next_s = 0, time.monotonic() + COUNT_S
+    while watch.poll() is None:
+        if empty_looks < 2 and time.monotonic() > next_s:
+            empty_looks = empty_looks + 1 if to_heal(volume, *options) == 0 else 0
+            next_s = time.monotonic() + COUNT_S
+            if empty_looks == 2:
+                (home / OVER).touch()  # what is not there was deleted
+        time.sleep(LOOK_S)
+    sys.exit(watch.returncode)
+
+
 def holds(folder: str) -> bool:
     """Whether a file that is written there is read again."""
     try:
@@ -143,10 +225,15 @@ def become_first(words: list[str]) -> None:
 def main() -> None:
     """Serves until its daemon ends."""
     told = json.loads(sys.argv[1])
-    if ALONE not in os.environ:
-        become_first(sys.argv)
+    if LIST in sys.argv:
+        json.dump(copies(Path(told["home"]) / "brick"), sys.stdout)
+        return
     addresses = [word for before, word in zip(sys.argv, sys.argv[1:], strict=False) if before == "--peer"]
     place = int(sys.argv[sys.argv.index("--place") + 1])
+    if WIPE in sys.argv:
+        wipe(told, addresses[place])
+    if ALONE not in os.environ:
+        become_first(sys.argv)
     nodes, home = addresses[: told["nodes"]], Path(told["home"])
     is_node, ready = place < len(nodes), False
     if is_node:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from virtlab.catalogue import PLATFORMS
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.catalogue import PLATFORMS, SERVICES
+from virtlab.plan import Action, Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
+from virtlab.planner.guests.stores import idle_waits
+from virtlab.testbed.services import recovery_program
 
 PYTHON = "/usr/bin/python3"  # the system's own, which has the modules of packages
 DISK = "/var/tmp/{}"  # noqa: S108 - of a service of this name, on the guest's own disk
@@ -27,6 +29,31 @@ def missing(packages: Mapping[str, str]) -> list[str]:
 def text_of(module_file: str) -> str:
     """A program that is brought into guests."""
     return Path(module_file).read_text("utf-8")
+
+
+def brought(name: str, program: str) -> dict[str, str]:
+    """The files of a service: its program, and the one that counts what comes back to a node."""
+    counting = recovery_program.__file__
+    return {name: text_of(program), Path(counting).name: text_of(counting)}
+
+
+def wipes(plan: Plan, name: str) -> list[tuple[int, Action]]:
+    """Calls that wipe a node of a service, with their places in the timeline."""
+    operations = SERVICES[plan.world.services[name].kind].operations
+    emptying = [op for op, each in operations.items() if each.empties]
+    return [
+        (position, action)
+        for position, action in enumerate(plan.timeline)
+        if action.service == name and action.op in emptying
+    ]
+
+
+def losses(plan: Plan, name: str) -> Iterator[Refusal]:
+    """What of losses is not counted: a second one, and waits that end at once."""
+    for position, _ in wipes(plan, name)[1:]:
+        reason = f"a run wipes one node of '{name}', once"
+        yield Refusal(f"timeline[{position}].op", reason, "remove this call")
+    yield from idle_waits(plan, name)
 
 
 def refused(path: str, packages: Mapping[str, str], why_root: str, instead: str) -> Iterator[Refusal]:

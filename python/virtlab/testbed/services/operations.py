@@ -21,16 +21,22 @@ class Pending(Protocol):
 
 @dataclass(slots=True)
 class Operation:
-    """Processes are ended (`ends`), started again and ready (`starts`), or both in this order."""
+    """Processes are ended (`ends`), started again and ready (`starts`), or both in this order; those that are only emptied
+    run on.
+    """
 
     processes: Sequence[Process]
     ends: bool = False
     starts: bool = False
+    empties: bool = False  # they have nothing of what they held
     _killed: bool = False
     _launched: set[int] = field(default_factory=set)  # channels
 
     def step(self) -> bool:
         """Whether it is done by now. GuestError where one does not start, or is never ready."""
+        if self.empties and not self.ends:
+            wiped = [process.wiped() for process in self.processes]  # each gets on, whatever another does
+            return all(wiped)
         if self.ends and not self._killed:
             self._killed = True
             for process in self.processes:
@@ -42,7 +48,7 @@ class Operation:
             return True
         for process in self.processes:
             if process.down:
-                process.launch(emptied=self.ends)
+                process.launch(emptied=self.empties)
         for process in self.processes:
             if (how := process.ended) is not None:
                 raise process.death(how)
@@ -72,13 +78,12 @@ class Poll:
 
 @dataclass(slots=True)
 class Recovery:
-    """Whether every process of a service runs, and each that was lost has said that it has what it lost."""
+    """Whether every process of a service runs, and each that tells of a loss has said that it has what it lost."""
 
     processes: Sequence[Process]
 
     def step(self) -> bool:
         """Whether that is so."""
         return all(
-            not process.down and (process.lost_s is None or process.output.found)
-            for process in self.processes
+            not process.down and (not process.recovers or process.recovered) for process in self.processes
         )

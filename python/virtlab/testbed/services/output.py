@@ -27,14 +27,16 @@ class Output:
     """
 
     wanted: str | None = None  # what a line is to hold
+    later: str | None = None  # what another one is to hold, once what was lost is there again
     kept: bytearray = field(default_factory=bytearray)
     found: bool = False
+    recovered: bool = False
     flooded: bool = False
     _line: bytearray = field(default_factory=bytearray)
 
     def begin(self) -> None:
         """What is written from now on is of another process, in which nothing was found yet."""
-        self.found = False
+        self.found = self.recovered = False
         self._line.clear()
 
     def take(self, content: bytes) -> None:
@@ -42,16 +44,24 @@ class Output:
         room = MOST_BYTES - len(self.kept)
         self.kept += content[:room]
         self.flooded = self.flooded or len(content) > room
-        if self.wanted is not None and not self.found:
-            self._search(content, self.wanted.encode())
+        if (self.wanted is not None and not self.found) or (self.later is not None and not self.recovered):
+            *whole, rest = content.split(b"\n")
+            for part in whole:
+                self._look(self._line + part)
+                self._line.clear()
+            self._line += rest[: max(0, LINE_MAX_BYTES - len(self._line))]
+            self._look(self._line)
 
-    def _search(self, content: bytes, wanted: bytes) -> None:
-        *whole, rest = content.split(b"\n")
-        for part in whole:
-            self.found = self.found or wanted in self._line + part
-            self._line.clear()
-        self._line += rest[: max(0, LINE_MAX_BYTES - len(self._line))]
-        self.found = self.found or wanted in self._line
+    def _look(self, line: bytes | bytearray) -> None:
+        self.found = self.found or (self.wanted is not None and self.wanted.encode() in line)
+        self.recovered = self.recovered or (self.later is not None and self.later.encode() in line)
+
+    def last(self, prefix: str) -> str | None:
+        """What was written behind a prefix, the last time that a line began with it and came to its end."""
+        for line in reversed(self.kept.split(b"\n")[:-1]):
+            if line.startswith(prefix.encode()):
+                return line[len(prefix) :].decode("utf-8", "replace")
+        return None
 
     def end(self) -> str:
         """The last lines as one; '' where nothing was written."""

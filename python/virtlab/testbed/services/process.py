@@ -7,11 +7,15 @@ it holds, or until the service's time is over.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
+import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from virtlab.agents import Data
 from virtlab.catalogue.references import SERVICE_ENDS, referred, replaced
@@ -26,8 +30,10 @@ from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.services.files import GO_ON, HELD
 from virtlab.testbed.services.output import MOST_BYTES, Output
+from virtlab.testbed.services.recovery_program import NUMBERS
 from virtlab.testbed.services.service import OURSELVES, Invocation, services
 
+WIPING_S = 30.0  # for what counts to look once more
 PATIENCE_S = 3.0  # with a check that is under way where its service has ended
 LOOK_S = 0.05
 TRY_MS = 1000  # for which one try of a port waits for its answer
@@ -59,6 +65,8 @@ class Process:
     ready_ns: int | None = None  # how long it took then until it was ready
     down: bool = False  # it was ended by the timeline, and may be
     lost_s: float | None = None  # when that was, the last time
+    recovers: bool = False  # it has lost something, and says when that is there again
+    wiping: Output | None = None  # of the command that has wiped it, and counts what comes back
     next_try_s: float = 0.0
     check: Command | None = None  # under way
     stale: bool = False  # that check was begun before the last start
@@ -93,14 +101,11 @@ class Process:
             seed = service_seed(self.all_guests.plan.seed, self.name, self.guest)
             argv += ["--seed", str(seed), "--work-per-s", str(self.all_guests.work_per_s(self.guest))]
             argv += ["--place", str(self.service.on.index(self.guest))]
-        other = next((peer for peer in invocation.peers if peer != self.guest), None)
-        for peer in invocation.peers:
-            argv += ["--peer", self._address(peer, other)]
-        if invocation.peers:
-            argv += ["--place", str(invocation.peers.index(self.guest))]
-        if self.lost_s is not None and invocation.back:
-            gone_ms = round((time.monotonic() - self.lost_s) * 1e3)
-            argv += [*invocation.back, str(gone_ms), *(invocation.emptied if emptied else ())]
+        argv += self._peers(invocation)
+        back = invocation.emptied if emptied else invocation.back
+        if self.lost_s is not None and back:
+            self.recovers = True
+            argv += [*back, str(round((time.monotonic() - self.lost_s) * 1e3))]
         if invocation.active not in {None, self.guest}:
             argv += ["--active", self._address(str(invocation.active))]
         command = self.all_guests.command(
@@ -136,6 +141,14 @@ class Process:
     def _invocation(self) -> Invocation:
         guest = self.all_guests.plan.world.guests[self.guest]
         return services.of(self.service.kind).invocation(self.name, self.service, guest)
+
+    def _peers(self, invocation: Invocation) -> list[str]:
+        """The addresses that it is told, and its own place among them."""
+        if not invocation.peers:
+            return []
+        other = next((peer for peer in invocation.peers if peer != self.guest), None)
+        words = [word for peer in invocation.peers for word in ("--peer", self._address(peer, other))]
+        return [*words, "--place", str(invocation.peers.index(self.guest))]
 
     def _address(self, guest: str, towards: str | None = None) -> str:
         """Of another guest, as its own reaches it, or its own, towards another. GuestError where it does not."""
@@ -264,6 +277,99 @@ class Process:
             return None
         control.data(channel, b"")
         return command
+
+    # Questions of ours
+
+    def ask(self, question: Invocation, hear: Callable[[Data], None] | None = None) -> Command:
+        """Starts a command beside it, on the channel of its check, which is free; `hear` takes what it writes. GuestError
+        where it cannot be executed.
+        """
+        files, channel = question.files, self.channel + 1
+        argv = [*(files.before() if files is not None else ()), *question.before, *self._peers(question)]
+        command = self.all_guests.command(
+            self.guest, channel, argv, user=question.user, trusted=question.trusted
+        )
+        control = self.all_guests.control
+        control.forget_end(channel)
+        control.listen(channel, hear or command.take)
+        try:
+            command.start()
+        except RefusedError as error:
+            raise GuestError(self.where, f"in {self.guest}: {error.what}", CURE_START) from error
+        if files is not None:
+            control.data(channel, files.content())
+        control.data(channel, b"")
+        return command
+
+    def answer(self, command: Command) -> Any:
+        """What such a command wrote, as JSON. GuestError where it did not end, or failed."""
+        how = self.all_guests.control.ended(command.channel)
+        self._hear_no_more()
+        if outcome(how) != "code 0":
+            raise self._failure("lists what the node has", how, Output(kept=command.errors))
+        return json.loads(bytes(command.output))
+
+    def _hear_no_more(self) -> None:
+        """The command on the channel of its check is over."""
+        self.all_guests.control.listen(self.channel + 1, None)
+        self.all_guests.control.forget_end(self.channel + 1)
+
+    def _failure(self, does: str, how: str | None, output: Output) -> GuestError:
+        did = f"ended with {outcome(how)}" if how is not None else "did not end"
+        what = f"in {self.guest} the command that {does} {did}: {output.end() or 'it wrote nothing'}"
+        return GuestError(self.where, what, services.of(self.service.kind).cure)
+
+    def wiped(self) -> bool:
+        """Whether the server, which runs on, has nothing of what it held; begins to take it away. GuestError where that
+        fails.
+        """
+        if self.wiping is None:
+            kind = services.of(self.service.kind)
+            assert kind.wipe is not None, self.service.kind
+            said = self.wiping = Output(NUMBERS, kind.recovered)
+            self.ask(kind.wipe(self.name, self.service), lambda data: said.take(data.content))
+            self.recovers = True
+        how = self.all_guests.control.ended(self.channel + 1)
+        if not self.wiping.found and how is not None:
+            raise self._failure("empties the node", how, self.wiping)
+        return self.wiping.found
+
+    @property
+    def recovered(self) -> bool:
+        """Whether it has said that it has what it had lost."""
+        return self.output.recovered or (self.wiping is not None and self.wiping.recovered)
+
+    def came_back(self) -> dict[str, int]:
+        """Numbers of what has come back after it was wiped; ends what counts it. GuestError where that failed."""
+        if self.wiping is None:
+            return {}
+        self._end_wiping()
+        how = self.all_guests.control.ended(self.channel + 1)
+        self._hear_no_more()
+        if outcome(how) != "code 0":
+            raise self._failure("counts what comes back", how, self.wiping)
+        numbers: dict[str, int] = json.loads(self.wiping.last(NUMBERS) or "{}")
+        return numbers
+
+    def _end_wiping(self) -> None:
+        """Asks what counts to look once more and to end; it is killed where it does not."""
+        control, channel = self.all_guests.control, self.channel + 1
+        leader = self.all_guests.reach(self.guest).leader
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            until_s = time.monotonic() + WIPING_S
+            if control.ended(channel) is not None:
+                return
+            with suppress(RefusedError):  # it has just ended by itself
+                control.call("kill", {"channel": channel, "signal": int(number)}, channel=leader)
+            while control.ended(channel) is None and time.monotonic() < until_s:
+                control.await_news(LOOK_S)
+
+    def renew(self) -> None:
+        """Nothing was taken from it."""
+        if self.wiping is not None:
+            self._end_wiping()
+            self._hear_no_more()
+        self.wiping, self.recovers = None, False
 
     def _question(self, ready: Ready) -> Sequence[str]:
         """The agent itself as the command that asks a port, at each address that clients may use."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.testbed.kinds.registry import Registry
 from virtlab.testbed.services.files import OURSELVES, Files
 
-__all__ = ["OURSELVES", "Invocation", "ServiceImplementation", "services"]
+__all__ = ["OURSELVES", "Copies", "Invocation", "ServiceImplementation", "services"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,20 @@ class Invocation:
     active: str | None = None  # guest of the active server, whose address the others are told
     trusted: bool = False  # a recipe of ours, which needs what is kept from commands of a file: mounts, all rights of root
     peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
-    # What one that was ended and comes back is told, before for how many milliseconds it was gone.
+    # What one that was ended and comes back is told, before for how many milliseconds it was gone; nothing where it does not
+    # tell what it lacks.
     back: tuple[str, ...] = ()
-    # What it is told, too, where it comes back at once, with nothing that it had.
-    emptied: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()  # the same, where it comes back at once, with nothing that it had
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How copies in a store that tells clients nothing of them are counted: each node lists its own, in the end."""
+
+    listing: Callable[[str, Service], Invocation]  # of its name: a command in each node, whose output is JSON
+    roles: Callable[[Plan, str], Mapping[str, str]]  # whose objects are in it, with the folder of each
+    # Of the objects of a folder, from the lists of all nodes in their order.
+    counted: Callable[[Service, str, Sequence[Any]], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +53,11 @@ class ServiceImplementation:
     cure: str  # where one ends by itself
     of_world: Callable[[Plan, str, Service], Iterator[Refusal]] = lambda *_: iter(())  # its name
     recovered: str | None = None  # line of one that came back, once it has all that it had lost
+    # Of its name: a command in one of its guests that takes away what the server there has, which runs on, tells numbers of
+    # what comes back, and says `recovered`.
+    wipe: Callable[[str, Service], Invocation] | None = None
     ready_line: str | None = None  # that it says once it is ready; None: it is asked
+    copies: Copies | None = None  # None: its clients are told, or it is no store
     # What the client of a role has to know of a service that is asked as a whole.
     asked: Callable[[Plan, str, Role], dict[str, Any]] = lambda *_: {}
 

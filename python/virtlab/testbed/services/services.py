@@ -7,11 +7,14 @@ the run has failed, and its end is the reason. No check is made while a run play
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.catalogue import SERVICES
+from virtlab.catalogue.services.store import RECOVERED
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
 from virtlab.planner.guests.stores import guests_of
@@ -22,9 +25,10 @@ from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.services.operations import Operation, Pending, Poll, Recovery
 from virtlab.testbed.services.output import Output
 from virtlab.testbed.services.process import CHANNELS, Process
-from virtlab.testbed.services.service import services
+from virtlab.testbed.services.service import Invocation, services
 
 POLL_S = 0.05
+LISTS_S = 60.0  # for nodes that list what they have
 
 
 @dataclass(slots=True)
@@ -55,6 +59,8 @@ class Services(Running):
     def renew(self, observe: Observer) -> None:
         """Starts again what a trial before left ended."""
         self.pending.clear()
+        for process in self.processes:
+            process.renew()
         left = Operation([each for each in self.processes if each.down or each.ready_ns is None], starts=True)
         if left.processes:
             observe.progress("start services again")
@@ -78,9 +84,9 @@ class Services(Running):
     def call(self, action: Action) -> None:
         """Begins an operation, or a question that is repeated until it holds; `attend` has its end."""
         if action.until is not None and action.until.call is not None:
-            name = action.until.call.partition(".")[0]
+            name, _, progress = action.until.call.partition(".")
             found = [each for each in self.processes if each.name == name]
-            recovers = services.of(found[0].service.kind).recovered is not None
+            recovers = progress == RECOVERED
             self.pending[action.id] = Recovery(found) if recovers else Poll(found, action.until.every_ns)
             return
         only = action.args.get("guest")
@@ -88,7 +94,7 @@ class Services(Running):
             each for each in self.processes if each.name == action.service and only in {None, each.guest}
         ]
         operation = SERVICES[found[0].service.kind].operations[str(action.op)]
-        self.pending[action.id] = Operation(found, ends=operation.ends, starts=operation.starts)
+        self.pending[action.id] = Operation(found, operation.ends, operation.starts, operation.empties)
 
     def give_up(self, action: str) -> None:
         """What is under way for an action is waited for no more."""
@@ -136,11 +142,38 @@ class Services(Running):
         for process in self.processes:
             yield from process.throttled_inside()
 
+    def told(self) -> Iterator[Counted]:
+        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are there."""
+        for name, service in self.plan.world.services.items():
+            copies = services.of(service.kind).copies
+            if copies is None or not (roles := copies.roles(self.plan, name)):
+                continue
+            own = [each for each in self.processes if each.name == name]
+            back = {counter: value for each in own for counter, value in each.came_back().items()}  # of one
+            lists = self._lists(
+                copies.listing(name, service), [each for each in own if each.guest in service.on]
+            )
+            for role, folder in roles.items():
+                counted = {**back, **(copies.counted(service, folder, lists) if lists is not None else {})}
+                yield from ((f"{role}/{name}", counter, int(value)) for counter, value in counted.items())
+
+    def _lists(self, listing: Invocation, nodes: list[Process]) -> list[Any] | None:
+        """What each node says that it has; None where one does not."""
+        if any(each.down or each.ended is not None for each in nodes):
+            return None
+        commands = [each.ask(listing) for each in nodes]
+        control, until_s = self.all_guests.control, time.monotonic() + LISTS_S
+        while time.monotonic() < until_s and any(control.ended(each.channel) is None for each in commands):
+            control.await_news(POLL_S)
+        return [each.answer(command) for each, command in zip(nodes, commands, strict=True)]
+
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """What each wrote, where it wrote something."""
         for process in self.processes:
             if process.output.kept:
                 yield f"service-{process.name}-{process.guest}.log", bytes(process.output.kept)
+            if process.wiping is not None and process.wiping.kept:
+                yield f"service-{process.name}-{process.guest}-wiped.log", bytes(process.wiping.kept)
 
     def _end_excesses(self) -> None:
         away = self.all_guests.away()
@@ -155,7 +188,7 @@ class Services(Running):
     def _begin(self, name: str, guest: str) -> None:
         service = self.plan.world.services[name]
         line, kind = service.ready.line if service.ready is not None else None, services.of(service.kind)
-        output = Output(line or kind.ready_line or kind.recovered)
+        output = Output(line or kind.ready_line, kind.recovered)
         process = Process(self.all_guests, name, guest, service, self._channel(name, guest), output)
         self.processes.append(process)
         process.launch()

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, STORE, TRANSFERS
+from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, RECOVERED, TRANSFERS
 from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
@@ -31,7 +31,6 @@ from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImple
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
 OF_SURVIVORS = ("beat_ns", "silence_ns")
-(RECOVERED,) = STORE.progresses  # which a node says on its output, too
 COPIES_MAX = 13  # of whose holders a message has room
 
 
@@ -44,7 +43,11 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     if guest.disk is not None:
         before += ["--folder", f"{FOLDER}/{name}"]
     return Invocation(
-        (), before=tuple(before), peers=guests_of(service), back=("--lost-ms",), emptied=("--wiped",)
+        (),
+        before=tuple(before),
+        peers=guests_of(service),
+        back=("--lost-ms",),
+        emptied=("--wiped", "--lost-ms"),
     )
 
 
@@ -196,6 +199,6 @@ IMPLEMENTATION = ServiceImplementation(
     _refusals,
     "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
     _of_world,
-    RECOVERED,
+    RECOVERED,  # the name of the progress, which a node says, too
     asked=_asked,
 )

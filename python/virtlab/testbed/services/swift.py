@@ -9,25 +9,27 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from virtlab.catalogue.services.swift import PROXIES, SWIFT
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
-from virtlab.planner.guests.stores import guests_of, reached
-from virtlab.testbed.services import swift_program
+from virtlab.planner.guests.stores import asking, guests_of, reached
+from virtlab.testbed.services import recovery_program, swift_program
 from virtlab.testbed.services.files import FOLDER, Files
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
+    brought,
+    losses,
     refused,
     refused_guest,
-    text_of,
+    wipes,
     without_disk,
 )
-from virtlab.testbed.services.service import Invocation, ServiceImplementation
+from virtlab.testbed.services.service import Copies, Invocation, ServiceImplementation
 
 PROGRAM = "swift_program.py"
 ACCOUNT = "AUTH_virtlab"
@@ -39,6 +41,7 @@ PACKAGES = {  # by the program that each brings
     "swift-container-server": "swift-container",
     "swift-object-server": "swift-object",
     "memcached": "memcached",
+    "rsync": "rsync",
 }
 
 
@@ -68,7 +71,7 @@ def _invocation(name: str, service: Service, _: Guest) -> Invocation:
     return Invocation(
         (),
         before=(PYTHON, PROGRAM, words),
-        files=Files(FOLDER.format(name), {PROGRAM: text_of(swift_program.__file__)}),
+        files=Files(FOLDER.format(name), brought(PROGRAM, swift_program.__file__)),
         user=SWIFT.name,
         peers=guests_of(service),
     )
@@ -85,13 +88,54 @@ def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
                 f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
             )
         addresses.append(str(end.address.ip))
-    container = quote(str(role.parameters.get("folder") or name), safe="")
+    container = quote(_folder(name, role), safe="")
     return {
         SWIFT.name: {
             "proxies": addresses, "path": f"/v1/{ACCOUNT}/{container}",
             "timeout_ns": SWIFT.complete(service.parameters)["timeout_ns"],
         }
     }  # fmt: skip
+
+
+def _beside(name: str, service: Service, what: str) -> Invocation:
+    """The same program as a command beside the servers of a node."""
+    words = json.dumps(told(name, service), separators=(",", ":"))
+    return Invocation(
+        (),
+        before=(PYTHON, PROGRAM, words, what),
+        files=Files(FOLDER.format(f"{name}{what}"), brought(PROGRAM, swift_program.__file__)),
+        user=SWIFT.name,
+        peers=guests_of(service),
+    )
+
+
+def _listing(name: str, service: Service) -> Invocation:
+    return _beside(name, service, swift_program.LIST)
+
+
+def _wipe(name: str, service: Service) -> Invocation:
+    return _beside(name, service, swift_program.WIPE)
+
+
+def _roles(plan: Plan, name: str) -> dict[str, str]:
+    return {each: _folder(each, role) for each, role in asking(plan, name).items()}
+
+
+def _folder(name: str, role: Role) -> str:
+    return str(role.parameters.get("folder") or name)
+
+
+def counted(service: Service, folder: str, lists: Sequence[Any]) -> dict[str, int]:
+    """Copies of the objects of a container: good ones are those of the newest version that any node has."""
+    wanted, copies, missing = int(SWIFT.complete(service.parameters)["copies"]), 0, 0
+    objects = [node.get(folder, {}) for node in lists]
+    for key in {key for node in objects for key in node}:
+        of_nodes = [node[key] for node in objects if key in node]
+        newest = max(version for version, _ in of_nodes)
+        good = sum(version == newest and whole for version, whole in of_nodes)
+        if newest.endswith(swift_program.CONTENT) and good:
+            copies, missing = copies + good, missing + max(0, wanted - good)
+    return {"object_copies": copies, "missing_copies": missing}
 
 
 def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
@@ -107,6 +151,11 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         since = ".".join(map(str, ATTRIBUTES_SINCE))
         reason = f"Swift needs attributes of files, which disks in memory have since Linux {since}"
         yield Refusal(f"{path}.kind", reason, "boot a later kernel, or write 'kind: store'")
+    yield from losses(plan, name)
+    if service.parameters.get("concurrency") is None:
+        for position, _ in wipes(plan, name):
+            reason = "no replicator runs, so nothing would come back"
+            yield Refusal(f"timeline[{position}].op", reason, f"write 'concurrency: 1' in 'services.{name}'")
     for each, role in plan.roles.items():
         if role.parameters.get("service") == name and role.from_ in guests_of(service):
             reason = f"{role.from_} is both a client and part of the store '{name}'"
@@ -118,6 +167,9 @@ IMPLEMENTATION = ServiceImplementation(
     _refusals,
     "see its output among the run's artefacts; a full disk or another program at its ports ends a server",
     _of_world,
+    recovery_program.RECOVERED,
+    _wipe,
     ready_line=swift_program.READY,
+    copies=Copies(_listing, _roles, counted),
     asked=_asked,
 )

@@ -2,7 +2,7 @@
 
 It is a file of the service, and needs nothing of virtlab. Each guest builds the same rings, since devices and seed are the
 same; so no file has to cross from guest to guest. A proxy has stored and read an object before it says that it is ready.
-All servers end with the first that ends.
+All servers end with the first that ends. The same program, as a command beside it, lists what a node has, and takes it away.
 """
 
 from __future__ import annotations
@@ -10,22 +10,27 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
+from hashlib import md5
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 PORTS = {"object": 6200, "container": 6201, "account": 6202}
 CACHE_PORT = 11211
+COPY_PORT = 8730  # of rsync, by which databases are copied as a whole
+WATCH, LOST = "recovery_program.py", "lost.json"
 LOOPBACK = "127.0.0.1"
 READY = "virtlab: this part of Swift is ready"
 PROBED = "/v1/AUTH_virtlab/ready"
 LOOK_S = 0.1
 TRY_S = 2.0
 SEED = 1  # of the rings
+LIST, WIPE, CONTENT = "--copies", "--wipe", ".data"
 
 COMMON = """[DEFAULT]
 bind_ip = {address}
@@ -41,9 +46,9 @@ recon_cache_path = {folder}
 
 """
 SERVER = "[pipeline:main]\npipeline = {kind}-server\n\n[app:{kind}-server]\nuse = egg:swift#{kind}\n\n"
-REPLICATOR = (
-    "[object-replicator]\nconcurrency = {concurrency}\ninterval = {interval_s}\nsync_method = ssync\n\n"
-)
+REPLICATOR = "[{kind}-replicator]\nconcurrency = {concurrency}\ninterval = {interval_s}\n{how}\n\n"
+COPYING = "port = {port}\naddress = {address}\nuse chroot = false\nlog file = {log}\n"
+MODULE = "\n[{kind}]\npath = {devices}\nread only = false\n"
 PROXY = """[pipeline:main]
 pipeline = catch_errors cache proxy-server
 
@@ -68,11 +73,14 @@ default = yes
 """
 
 
-def build_rings(told: dict[str, Any], addresses: list[str], folder: Path) -> None:
-    """A ring of each kind: the nodes are dealt into zones in runs, and each has one device of the same weight."""
+def build_rings(told: dict[str, Any], addresses: list[str], folder: Path) -> dict[str, Any]:
+    """A ring of each kind: the nodes are dealt into zones in runs, and each has one device of the same weight; returns
+    what has built them, by kind.
+    """
     ring = import_module("swift.common.ring")  # of the system's Python
 
     nodes, zones = told["nodes"], told["zones"]
+    builders = {}
     for kind, port in PORTS.items():
         builder = ring.RingBuilder(told["part_power"], told["copies"], 0)
         for number, address in enumerate(addresses[:nodes]):
@@ -82,6 +90,86 @@ def build_rings(told: dict[str, Any], addresses: list[str], folder: Path) -> Non
             })  # fmt: skip
         builder.rebalance(seed=SEED)
         builder.get_ring().save(str(folder / f"{kind}.ring.gz"))
+        builders[kind] = builder
+    return builders
+
+
+def is_own(builder: Any, part: str, place: int) -> bool:
+    """Whether a copy of a partition belongs to a node; it may keep others for nodes that were away."""
+    return part.isdecimal() and place in {device["id"] for device in builder.get_part_devices(int(part))}
+
+
+def held(device: Path, gone: Path, builders: dict[str, Any], place: int) -> dict[str, Any]:
+    """What others make again of a node's content, which is elsewhere by now: folders of objects with the octets of each,
+    and files of databases.
+    """
+    missing, beside, signs = {}, [], []
+    for kind in PORTS:
+        for part in (gone / f"{kind}s").glob("*"):
+            if not is_own(builders[kind], part.name, place):
+                continue
+            for folder in part.glob("*/*"):
+                newest = max((each.name for each in folder.iterdir()), default="")
+                there = device / folder.relative_to(gone)
+                if kind != "object":
+                    beside += [str(there / file.name) for file in folder.glob("*.db")]
+                elif newest.endswith(CONTENT):
+                    missing[str(there)] = (folder / newest).stat().st_size
+            if kind == "object":
+                # Another node sends what is lacking.
+                signs.append(str(device / part.relative_to(gone) / ".lock-replication"))
+    return {"missing": missing, "beside": beside, "signs": signs, "over": None}
+
+
+def lose(devices: Path, builders: dict[str, Any], place: int, note: Path) -> None:
+    """A node's disk is an empty one, while its servers run; what was on it is noted for the program that counts."""
+    device, gone = devices / "disk", devices / "gone"
+    gone.mkdir()
+    for each in device.iterdir():
+        each.rename(gone / each.name)
+    began_s = time.monotonic()
+    note.write_text(json.dumps(held(device, gone, builders, place) | {"began_s": began_s}))
+    shutil.rmtree(gone)
+
+
+def wipe(told: dict[str, Any], addresses: list[str], place: int) -> None:
+    """Takes away what a node has, and becomes the program that counts what comes back."""
+    folder = Path.cwd()
+    lose(Path(told["devices"]), build_rings(told, addresses, folder), place, folder / LOST)
+    os.execv(sys.executable, [sys.executable, WATCH, str(folder / LOST)])  # noqa: S606 - words of our own
+
+
+def copies(device: Path) -> dict[str, dict[str, tuple[str, bool]]]:
+    """Objects of a node by container and name: the newest version, a time with what was done, and whether its content has
+    the hash that was noted with it.
+    """
+    diskfile = import_module("swift.obj.diskfile")
+    found: dict[str, dict[str, tuple[str, bool]]] = {}
+    for folder in (device / "objects").glob("*/*/*"):
+        newest = max(folder.iterdir(), default=None)
+        if newest is None:
+            continue
+        noted = diskfile.read_metadata(str(newest))
+        _, _, container, name = noted["name"].split("/", 3)
+        is_content = newest.suffix == CONTENT
+        whole = is_content and md5(newest.read_bytes(), usedforsecurity=False).hexdigest() == noted["ETag"]
+        found.setdefault(container, {})[name] = (newest.name, whole)
+    return found
+
+
+def replicator(told: dict[str, Any], kind: str) -> str:
+    """Of a kind: objects go over the servers' own protocol; a database that is missing as a whole by rsync."""
+    module = f"rsync_module = rsync://{{replication_ip}}:{COPY_PORT}/{kind}"
+    how = "sync_method = ssync" if kind == "object" else module
+    return REPLICATOR.format(kind=kind, how=how, **told["replicator"])
+
+
+def copying(address: str, folder: Path, devices: Path) -> list[str]:
+    """What takes databases of other nodes."""
+    conf, log = folder / "rsyncd.conf", folder / "rsyncd.log"
+    modules = "".join(MODULE.format(kind=kind, devices=devices) for kind in PORTS if kind != "object")
+    conf.write_text(COPYING.format(port=COPY_PORT, address=address, log=log) + modules)
+    return ["rsync", "--daemon", "--no-detach", f"--config={conf}"]
 
 
 def begin_node(told: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
@@ -98,13 +186,15 @@ def begin_node(told: dict[str, Any], address: str, folder: Path) -> list[list[st
             devices=devices,
             workers=told["workers"],
         ) + SERVER.format(kind=kind)
-        if kind == "object":
-            text += REPLICATOR.format(**told["replicator"]) if told["replicator"] else ""
+        if told["replicator"]:
+            text += replicator(told, kind)
         conf = folder / f"{kind}-server.conf"
         conf.write_text(text)
         begun.append([f"swift-{kind}-server", str(conf), "-v"])
-        if kind == "object" and told["replicator"]:
-            begun.append(["swift-object-replicator", str(conf), "-v"])
+        if told["replicator"]:
+            begun.append([f"swift-{kind}-replicator", str(conf), "-v"])
+    if told["replicator"]:
+        begun.append(copying(address, folder, devices))
     return begun
 
 
@@ -165,8 +255,13 @@ def stores(address: str, port: int) -> bool:
 def main() -> None:
     """Serves until one of its servers ends."""
     told = json.loads(sys.argv[1])
+    if LIST in sys.argv:
+        json.dump(copies(Path(told["devices"]) / "disk"), sys.stdout)
+        return
     addresses = [word for before, word in zip(sys.argv, sys.argv[1:], strict=False) if before == "--peer"]
     place = int(sys.argv[sys.argv.index("--place") + 1])
+    if WIPE in sys.argv:
+        wipe(told, addresses, place)
     address, is_node, folder = addresses[place], place < told["nodes"], Path.cwd() / "own"
     folder.mkdir(exist_ok=True)
     (folder / "swift.conf").write_text(SWIFT)
@@ -179,7 +274,11 @@ def main() -> None:
         sys.exit("the rings cannot be built")
     commands = (begin_node if is_node else begin_proxy)(told, address, folder)
     environment = {**os.environ, "HOME": str(folder)}
-    running = {words[0]: subprocess.Popen(words, env=environment) for words in commands}
+    running = {
+        # rsync would take a socket that it reads from for a client.
+        words[0]: subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
+        for words in commands
+    }
     ready = False
     while True:
         for name, process in running.items():

@@ -129,12 +129,12 @@ impl Shared {
             audit.objects += 1;
             bytes += pick.bytes();
             match reader.perform(&pick)?.ending {
-                Ending::Done => audit.copies += 1,
+                Ending::Done => {}
                 Ending::Wrong => audit.stale += 1,
                 _ => audit.lost += 1,
             }
         }
-        let mut counters: Audited = audit.counters().into();
+        let mut counters: Audited = audit.of_objects().into();
         if !self.directory.is_in_memory()? {
             counters.extend([("files_bytes", bytes), ("memory_bytes", available_bytes())]);
         }

@@ -193,10 +193,15 @@ def holds(folder: str) -> bool:
     return came == content
 
 
+def clear(folder: str) -> None:
+    """A mount that was left there, by one that was killed or did not find the volume, is gone."""
+    subprocess.run(["umount", "--lazy", folder], capture_output=True, check=False)
+
+
 def begin_client(told: dict[str, Any], nodes: list[str]) -> list[str]:
     """Mounts the volume where the role looks for it, and stays with it."""
     folder = told["folder"]
-    subprocess.run(["umount", "--lazy", folder], capture_output=True, check=False)  # of the time before
+    clear(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     while not is_open(nodes[0]):
         time.sleep(LOOK_S)
@@ -246,6 +251,7 @@ def main() -> None:
         if running.poll() is not None:
             if is_node or ready or time.monotonic() > begun_s + told["patience_s"]:
                 sys.exit(f"{command[0]} ended with code {running.returncode}")
+            clear(told["folder"])
             running = subprocess.Popen(command)  # the volume is not there yet
         if not ready:
             if not is_node:

@@ -321,15 +321,18 @@ def test_copies_count_once_they_are_whole(tmp_path: Path) -> None:
     )
     recovery.look()
     assert recovery.numbers() == {"recovery_missing": 4, "recovery_made": 0, "recovery_bytes": 0}
-    sign.touch()
     objects[0].mkdir()
+    write(objects[3] / "10.data", b"1234")
     recovery.look()
-    assert recovery.times.keys() == {"recovery_known_ns"}
+    assert (recovery.made, recovery.times) == (1, {}), "a client has written it"
+    sign.touch()
+    recovery.look()
+    assert recovery.times.keys() == {"recovery_known_ns", "recovery_first_ns"}
     assert recovery.times["recovery_known_ns"] >= 10**9
     write(objects[0] / "10.data", b"123456789")
     write(objects[1] / "20.ts", b"")
     recovery.look()
-    assert recovery.numbers()["recovery_bytes"] == 9
+    assert recovery.numbers()["recovery_bytes"] == 13
     assert recovery.times.keys() == {"recovery_known_ns", "recovery_first_ns", "recovery_half_ns"}
     for path in objects[2:]:
         write(path / "10.data", b"1234")

@@ -70,9 +70,11 @@ class Recovery:
                 self.missing -= 1
         self.beside = [path for path in self.beside if not path.exists()]
         now_ns = round((time.monotonic() - self.began_s) * 1e9)
-        if known or self.made or not self.left:
+        if known or not self.left:
             self.signs = []
             self.times.setdefault("recovery_known_ns", now_ns)
+        if "recovery_known_ns" not in self.times:
+            return  # what is there again was written by clients
         if self.made:
             self.times.setdefault("recovery_first_ns", now_ns)
         for name, share in SHARES.items():

@@ -1,4 +1,7 @@
-"""Swift and Gluster themselves, in real guests: every answer is right, and what is lost comes back (`make stores`)."""
+"""Swift and Gluster themselves, in real guests: every answer is right, and what is lost comes back.
+
+`make stores` runs all of it. `make test` has a small form of each where its packages are installed.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,13 @@ from virtlab.testbed.services.installed import missing
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
-    pytest.mark.skipif(os.environ.get("VIRTLAB_TEST_STORES") != "1", reason="'make stores' runs real stores"),
     pytest.mark.skipif(os.geteuid() != 0, reason="real stores need root"),
 ]
+
+
+on_demand = pytest.mark.skipif(
+    os.environ.get("VIRTLAB_TEST_STORES") != "1", reason="'make stores' runs it on demand"
+)
 
 
 def installed(packages: dict[str, str]) -> Any:
@@ -28,6 +35,9 @@ def installed(packages: dict[str, str]) -> Any:
 
 
 of_swift, of_gluster = installed(swift.PACKAGES), installed(gluster.PACKAGES)
+of_kernel = pytest.mark.skipif(
+    swift.kernel() < swift.ATTRIBUTES_SINCE, reason="this kernel's disks in memory have no attributes"
+)
 
 GUESTS = "client: {disk: {size: 16 MiB}}, proxy: {}, " + ", ".join(
     f"n{number}: {{disk: {{size: 128 MiB}}}}" for number in range(1, 5)
@@ -74,6 +84,13 @@ def done(kinds: dict[tuple[str, str], int]) -> int:
     return sum(number for (_, found), number in kinds.items() if found == "done")
 
 
+SMALL = (
+    """
+  - {id: fill, do: run, role: fill}"""
+    + LAST % ("fill.finished", "60 s")
+)
+
+
 def all_is_there(sink: worlds.MemorySink) -> None:
     did, own = ended(sink, "load"), counted(sink, "load")
     there = 60 + did["create", "done"] - did["delete", "done"]
@@ -81,6 +98,7 @@ def all_is_there(sink: worlds.MemorySink) -> None:
     assert own["failed_operations"] == own["wrong_operations"] == own["doubtful_objects"] == 0
 
 
+@on_demand
 @of_swift
 def test_swift_answers_rightly_and_keeps_what_was_written() -> None:
     outcome, sink = played(planned(SWIFT % "", roles_of(OBJECTS)))
@@ -90,6 +108,7 @@ def test_swift_answers_rightly_and_keeps_what_was_written() -> None:
     all_is_there(sink)
 
 
+@on_demand
 @of_swift
 def test_swift_is_asked_at_a_rate_whatever_has_ended() -> None:
     load = f"  load: {{{OBJECTS}, operations: {{read: 1}}, rate: 40 request/s, count: 80, arrivals: poisson}}"
@@ -99,6 +118,7 @@ def test_swift_is_asked_at_a_rate_whatever_has_ended() -> None:
     assert sum(ended(sink, "load").values()) == 80
 
 
+@on_demand
 @of_swift
 def test_swift_answers_while_a_node_is_away_and_it_comes_back() -> None:
     """Two of three copies stand before an answer, so nothing fails, and nothing is lost."""
@@ -129,6 +149,25 @@ def wiped(plan: Plan, role: str = "load") -> dict[str, int]:
 
 
 @of_swift
+@of_kernel
+def test_a_small_swift_makes_again_what_a_node_lost() -> None:
+    service = (
+        (SWIFT % ", concurrency: 1, interval: 1 s").replace(", h1.n3]", "]").replace("copies: 3", "copies: 2")
+    )
+    own = wiped(planned(service, roles_of(OBJECTS, 20).partition("\n")[0], SMALL), "fill")
+    assert (own["recovery_missing"], own["recovery_bytes"]) == (20, 200_000)
+    assert (own["missing_copies"], own["object_copies"]) == (0, 40)
+
+
+@of_gluster
+def test_a_small_gluster_heals_what_a_node_lost() -> None:
+    own = wiped(planned(GLUSTER, roles_of(FILES, 20).partition("\n")[0], SMALL), "fill")
+    assert (own["recovery_missing"], own["recovery_bytes"]) == (20, 200_000)
+    assert (own["missing_copies"], own["object_copies"]) == (0, 40)
+
+
+@on_demand
+@of_swift
 def test_what_a_node_of_swift_lost_is_made_again_by_the_others() -> None:
     """Three nodes have three copies of each of 60 objects, and nobody writes until all are there again."""
     service = SWIFT % ", concurrency: 2, interval: 1 s"
@@ -137,6 +176,7 @@ def test_what_a_node_of_swift_lost_is_made_again_by_the_others() -> None:
     assert (own["missing_copies"], own["object_copies"]) == (0, 3 * own["objects"])
 
 
+@on_demand
 @of_swift
 def test_swift_is_asked_while_a_node_recovers() -> None:
     """Clients have created and deleted some objects when the node loses what it has."""
@@ -144,6 +184,7 @@ def test_swift_is_asked_while_a_node_recovers() -> None:
     assert 20 < wiped(planned(service, roles_of(OBJECTS), LOSE))["recovery_missing"] < 100
 
 
+@on_demand
 @of_swift
 def test_a_recovery_of_swift_that_does_not_end_is_censored() -> None:
     """The next pass of any replicator comes after an hour: nothing comes back, and what is missing is counted."""
@@ -158,6 +199,7 @@ def test_a_recovery_of_swift_that_does_not_end_is_censored() -> None:
     assert (own["object_copies"], own["missing_copies"], own["lost_objects"]) == (2 * there, there, 0)
 
 
+@on_demand
 @of_swift
 def test_swift_that_is_started_again_has_what_its_disks_have() -> None:
     """All nodes are started again with nothing but their disks: what was written is read."""
@@ -171,6 +213,7 @@ def test_swift_that_is_started_again_has_what_its_disks_have() -> None:
     all_is_there(sink)
 
 
+@on_demand
 @of_gluster
 def test_gluster_answers_rightly_and_keeps_what_was_written() -> None:
     outcome, sink = played(planned(GLUSTER, roles_of(FILES)))
@@ -180,6 +223,7 @@ def test_gluster_answers_rightly_and_keeps_what_was_written() -> None:
     all_is_there(sink)
 
 
+@on_demand
 @of_gluster
 def test_what_a_node_of_gluster_lost_is_healed_by_its_mirror() -> None:
     own = wiped(planned(GLUSTER, roles_of(FILES), QUIET))
@@ -187,6 +231,7 @@ def test_what_a_node_of_gluster_lost_is_healed_by_its_mirror() -> None:
     assert (own["missing_copies"], own["object_copies"]) == (0, 2 * own["objects"])
 
 
+@on_demand
 @of_gluster
 def test_files_are_used_while_a_node_of_gluster_recovers() -> None:
     """Clients delete files that were lost: what is healed then is all that is missing."""

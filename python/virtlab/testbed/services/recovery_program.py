@@ -108,6 +108,8 @@ def main() -> None:
     while True:
         began_s, last = time.monotonic(), bool(ended)
         recovery.look()
+        if last or recovery.done:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends now, as it was asked to
         numbers, now_s = recovery.numbers(), time.monotonic()
         if len(recovery.times) > times or (numbers != said and (last or now_s > said_s + TELL_S)):
             say(NUMBERS + json.dumps(numbers, separators=(",", ":")))

@@ -25,6 +25,7 @@ EXCUSED = (
     "on demand",
     "another testbed run holds this machine",
     "processor",
+    "have no attributes",  # kernels before 6.6: only a boot changes that
 )
 
 
@@ -124,6 +125,7 @@ CAPABILITIES = {
     "schemas": Capability((), _schemas),
     "oracles": Capability((), _oracles, on_demand=True),
     "programs": Capability(("howto_programs",), _programs),
+    "stores": Capability(("real_stores",), _by_files),
 }
 
 

@@ -20,7 +20,7 @@ from virtlab.testbed.services.installed import missing
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
-    pytest.mark.skipif(os.geteuid() != 0, reason="real stores need root"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="a real store needs root"),
 ]
 
 

@@ -436,3 +436,13 @@ def test_a_role_is_told_of_copies_and_of_the_node_that_was_wiped() -> None:
     }
     nodes[2].down = True
     assert told(nodes) == {("load/depot", "recovery_missing"): 2}, "a node that is away lists nothing"
+
+
+def test_a_brick_is_reset_once_no_other_command_holds_the_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(False, "Another transaction is in progress for depot."), (True, ""), (False, "no such brick")]
+    monkeypatch.setattr(gluster_program, "asked", lambda *_: answers.pop(0))
+    monkeypatch.setattr(gluster_program, "LOOK_S", 0.0)
+    gluster_program.done("reset")
+    assert len(answers) == 1
+    with pytest.raises(SystemExit, match="the brick cannot be reset: no such brick"):
+        gluster_program.done("reset")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +32,7 @@ TRY_S = 20.0  # of one command
 OWN_FILES = ".glusterfs"  # Gluster's own, in a brick
 LIST, WIPE = "--copies", "--wipe"
 WATCH, LOST, OVER = "recovery_program.py", "lost.json", "healed"
+HELD = re.compile(r"Another transaction|Locking failed|Unable to acquire lock")
 COUNT_S = 2.0  # from one question how much is to be healed to the next
 OWN = {"/var/lib/glusterd": "state", "/var/log": "log", "/run": "runtime"}
 
@@ -154,18 +156,27 @@ def to_heal(volume: str, *options: str) -> int | None:
     return sum(map(int, numbers)) if known else None
 
 
+def done(words: str, *options: str) -> None:
+    """Has Gluster do something; it is told again while another node's command holds the volume."""
+    until_s = time.monotonic() + TRY_S
+    while True:
+        good, said = asked(words, *options)
+        if good:
+            return
+        if not HELD.search(said) or time.monotonic() > until_s:
+            sys.exit(f"the brick cannot be reset: {said.strip()}")
+        time.sleep(LOOK_S)
+
+
 def wipe(told: dict[str, Any], address: str) -> None:
     """Resets the brick of this node to an empty one, as for a disk that is replaced, and stays until it is filled again."""
     home, volume = Path(told["home"]), told["volume"]
     # It is outside of the node's namespaces, in which the daemon has its socket and its log.
     options = (f"--glusterd-sock={home}/runtime/glusterd.socket", f"--log-file={home}/log/glusterfs/cli.log")
     brick, began_s = f"{address}:{home / 'brick'}", time.monotonic()
-    good, said = asked(f"volume reset-brick {volume} {brick} start", *options)
-    if good:
-        note = lose(home, began_s)
-        good, said = asked(f"volume reset-brick {volume} {brick} {brick} commit force", *options)
-    if not good:
-        sys.exit(f"the brick cannot be reset: {said.strip()}")
+    done(f"volume reset-brick {volume} {brick} start", *options)
+    note = lose(home, began_s)
+    done(f"volume reset-brick {volume} {brick} {brick} commit force", *options)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the program that counts takes a last look, and ends
     watch = subprocess.Popen([sys.executable, WATCH, str(note)])
     empty_looks, next_s = 0, time.monotonic() + COUNT_S

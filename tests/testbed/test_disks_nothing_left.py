@@ -20,6 +20,7 @@ from killing import (
     surroundings,
 )
 
+from virtlab.testbed.build import stored_disks
 from virtlab.testbed.leader import ledger
 from virtlab.testbed.platforms.qemu.disks import FOLDER
 
@@ -104,6 +105,41 @@ def test_folders_in_memory_killed_at_any_moment_leave_no_byte() -> None:
     assert surroundings() == before
     assert met >= FEWER // 2, "where the victim was not there yet, nothing but its owner was killed"
     assert in_memory() < shared_bytes + FEWER * FOLDER_BYTES // 2, "the bytes of every disk are given back"
+
+
+BUSY = (
+    "cd /var/tmp; for i in 1 2 3 4; do (while true; do dd if=/dev/zero of=$i bs=100k count=5 conv=fsync; rm $i; done)"
+    " 2>/dev/null & done; sleep 3"
+)
+ON_A_STORE = f"""
+import sys
+sys.path.insert(0, sys.argv[1])
+import test_folders_on_a_store as folders, testbed_world as worlds
+from virtlab.plan import Trial
+from virtlab.testbed import Testbed
+plan = folders.planned(folders.script("write", {BUSY!r}))
+print("begin", flush=True)
+while True:
+    with Testbed().open(plan, worlds.Patient()) as session:
+        print("built", flush=True)
+        session.run(Trial("t0", 1), worlds.MemorySink())
+"""
+
+
+@pytest.mark.skipif(not os.access(stored_disks.DEVICE, os.R_OK | os.W_OK), reason="no FUSE here")
+def test_folders_on_a_store_killed_at_any_moment_leave_nothing_that_waits() -> None:
+    """Processes that wait for a file system without a server would stay for ever."""
+    ledger.sweep()
+    draws, own, before = random.Random(23), held_namespaces({os.getpid()}), surroundings()
+    for number in range(FEWER):
+        player = play(ON_A_STORE)
+        built = number % 2 == 1
+        if built:
+            player.says("built")
+        time.sleep(draws.uniform(0.0, 1.5))
+        assert kill(player, ("python", "leader", "world")[number % 3], own) or not built
+    ledger.sweep()
+    assert surroundings() == before
 
 
 def in_memory() -> int:

@@ -23,6 +23,7 @@ const BUILD: leader::Build = leader::Build {
     name: env!("VIRTLAB_BUILD"),
     workloads: &probe::WORKLOADS,
     on_store: probe::serve_on_store,
+    mount: probe::mount_on_store,
 };
 
 #[derive(Parser)]

@@ -210,6 +210,10 @@ pub struct Tally {
     done: Usage,
     by_kind: [Open; 3],
     all: Open,
+    /// Of one on a store: what that was asked again.
+    pub retries: u64,
+    /// Of one on a store: reads of blocks that it had lost.
+    pub lost: u64,
 }
 
 impl Tally {

@@ -11,6 +11,7 @@ use crate::serve::{Ending, Leader};
 use crate::streams::conduit::{Conduit, Conduits, Descriptor, Key};
 use crate::streams::door::Door;
 use crate::world::apply;
+use crate::world::folder::Folder;
 use crate::world::observe;
 use crate::world::reach;
 use anyhow::{anyhow, bail};
@@ -155,6 +156,7 @@ impl Leader {
             Request::Disks {} => {
                 Ok(json!({"disks": self.conduits.disks.iter().map(Served::facts).collect::<Vec<_>>()}))
             }
+            Request::Mount { namespace, disk } => self.mount(&namespace, &disk),
             Request::Placed {} => Ok(json!({"rows": placement::placed(&self.placed_children())})),
             Request::Counters { groups } => {
                 let children = self.placed_children();
@@ -164,6 +166,19 @@ impl Leader {
             }
             Request::Keep { socket, idle_ns } => self.keep(Path::new(&socket), Nanos(idle_ns)),
         }
+    }
+
+    /// Gives what will be started in a namespace a disk on a store, as a file system.
+    fn mount(&mut self, namespace: &str, disk: &Value) -> anyhow::Result<Value> {
+        let Some(network) = disk.get("network").and_then(Value::as_str) else {
+            bail!("a disk on a store has other words")
+        };
+        let network = self.world.namespace(network)?.share()?;
+        anyhow::ensure!(self.world.namespace(namespace)?.disk.is_none(), "'{namespace}' has a disk already");
+        let (served, mounts) = Served::mounted(disk, network, self.program.build.mount)?;
+        self.world.namespace(namespace)?.disk = Some(Folder::of(mounts)?);
+        self.conduits.disks.push(served);
+        Ok(json!({}))
     }
 
     fn placed_children(&self) -> Vec<(String, Pid)> {

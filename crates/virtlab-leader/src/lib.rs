@@ -23,9 +23,10 @@ use anyhow::Context;
 use program::Program;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-pub use disk::{OnStore, nbd};
+pub use disk::{MOUNTED, Mount, Mounted, OnStore, nbd};
 pub use program::Build;
 pub use request::refused;
+pub use world::folder::FOLDER;
 pub use world::shift;
 
 /// Command-line options.

@@ -12,6 +12,8 @@ pub struct Build {
     pub workloads: &'static [&'static str],
     /// How it keeps the blocks of a disk in a store.
     pub on_store: crate::OnStore,
+    /// The same as a file system.
+    pub mount: crate::Mount,
 }
 
 /// The agent, as it runs here.

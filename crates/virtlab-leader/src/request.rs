@@ -113,6 +113,11 @@ pub enum Request {
     },
     /// On which processors the threads of all guests may run.
     Placed {},
+    /// What is started in a namespace from now on has that disk on a store, as a file system.
+    Mount {
+        namespace: String,
+        disk: Value,
+    },
     /// The disks that are served, as they are.
     Disks {},
     Keep {

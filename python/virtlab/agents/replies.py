@@ -150,6 +150,7 @@ class ServedDisk(TypedDict):
     write_cache_bytes: NotRequired[Count]
     service: NotRequired[Name]  # of one on a store, which has none of the three
     block_bytes: NotRequired[Count]
+    mounted: NotRequired[bool]  # of a folder on a store
     standstills: Count
     standstill_max_ns: Nanos
 

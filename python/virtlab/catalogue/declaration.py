@@ -251,6 +251,7 @@ MODEL_DISK = (
     "block",
 )  # takes the time of a model
 FOLDER_DISK = ("size",)  # a folder in memory
+FOLDERS_DISK = ("size", "medium", "service", "block")  # a folder in memory, or on a store
 VCPUS = 1  # of a virtual machine whose file says nothing
 
 
@@ -290,8 +291,8 @@ class Platform(NamedTuple):
 
     @property
     def disk_is_folder(self) -> bool:
-        """Whether a disk of its guests is a folder in memory: it has a size, takes no time, and nothing of it is counted."""
-        return self.disk == FOLDER_DISK
+        """Whether a disk of its guests is a folder: in memory it has a size, takes no time, and nothing of it is counted."""
+        return bool(self.disk) and "rate" not in self.disk
 
     def lacks_of_disk(self, said: Iterable[str]) -> list[str]:
         """Of what is said of a disk, what no disk of its guests can have."""

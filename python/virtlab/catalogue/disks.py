@@ -11,6 +11,7 @@ from virtlab.units import PAGE_BYTES, SECTOR_BYTES, Size, nearest
 
 FOLDER = "/var/tmp"  # noqa: S108 - where a guest's disk is, if that is a folder
 SERVICE = "service"  # the medium of a disk whose blocks are objects of a store
+FILE = "file"  # of a disk that takes the time of a model
 BLOCK_MIN_BYTES, BLOCK_BYTES, BLOCK_MAX_BYTES = 64 << 10, 64 << 10, 4 << 20
 OF_STORE = ("service", "block")
 OF_MEDIUM = ("write_cache", "rate", "latency")
@@ -34,7 +35,9 @@ def is_on_disk(directory: str) -> bool:
     return directory == FOLDER or directory.startswith(f"{FOLDER}/")
 
 
-def disk_faults(platform: Platform, said: Iterable[str], size_bytes: int) -> Iterator[DiskFault]:
+def disk_faults(
+    platform: Platform, said: Iterable[str], size_bytes: int, medium: str | None
+) -> Iterator[DiskFault]:
     """All that is wrong with a disk of which the keys `said` (those with another value than if absent) are given."""
     if not platform.disk:
         what = f"guests of platform {platform.name} have no disk of their own"
@@ -42,10 +45,13 @@ def disk_faults(platform: Platform, said: Iterable[str], size_bytes: int) -> Ite
         return
     folders = f"disks of platform {platform.name} are folders in memory"
     lacking = platform.lacks_of_disk(said)
+    if medium == FILE and platform.disk_is_folder:
+        lacking = [*lacking, "medium"] if "medium" not in lacking else lacking
     for key in lacking:
         if key in OF_STORE and "medium" in lacking:
             continue  # its medium says it
-        able = f"write 'platform: {_all_with([key])}'"
+        # Where bytes can be in a file, a disk has all that it can have.
+        able = f"write 'platform: {_all_with(['rate'] if key == 'medium' and medium == FILE else [key])}'"
         if key == "medium":
             yield DiskFault(key, folders, f"write 'memory', or {able}")
         else:

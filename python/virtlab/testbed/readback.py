@@ -49,6 +49,7 @@ def realise(
     versions: Mapping[str, str],
     groups: Mapping[str, Mapping[str, str]],
     pins: Mapping[str, Mapping[str, Any]],
+    mounted: Mapping[str, Mapping[str, Any]],
     guests: Guests,
 ) -> Realised:
     """Per object: intended, applied, read back, by whom. MachineError where the kernel has it otherwise."""
@@ -63,7 +64,7 @@ def realise(
         read_back: dict[str, Any] = {
             **groups.get(name, {}),
             "sysctls": seen[lowered.guests[name]]["sysctls"],
-            **_own_disk(name, guest, seen[lowered.guests[name]]),
+            **_own_disk(name, guest, seen[lowered.guests[name]], mounted.get(name)),
             **there,
         }
         if name in pins:
@@ -114,11 +115,16 @@ def realise(
     return Realised(objects, {**versions, **guests.conditions()})
 
 
-def _own_disk(name: str, guest: Guest, seen: Mapping[str, Any]) -> dict[str, Any]:
-    """The disk of a guest that shares this machine's files, as the kernel has it. MachineError where it is another."""
-    if not (is_folder(guest) and PLATFORMS[guest.platform].shares_files):
+def _own_disk(
+    name: str, guest: Guest, seen: Mapping[str, Any], mounted: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The disk of a guest that shares this machine's files, as the kernel has it. MachineError where it is another.
+
+    `mounted`: of one on a store, as it is served.
+    """
+    if mounted is None and not (is_folder(guest) and PLATFORMS[guest.platform].shares_files):
         return {}
-    return {"disk": disks.read_back(f"guests.{name}", guest, seen)}
+    return {"disk": disks.read_back(f"guests.{name}", guest, seen, mounted)}
 
 
 def _shared(

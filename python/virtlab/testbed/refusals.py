@@ -72,7 +72,7 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += _pollers(plan, findings)
     out += _pinned(plan, findings)
     out += _shares(plan, findings)
-    out += disk_refusals(plan)
+    out += disk_refusals(plan, inside=findings.inside is not None)
     out += memory_refusals(plan, memory_bytes())
     out += pool_memory_refusals(plan, memory_bytes(), root=findings.root)
     out += swap_refusals(plan, swap_bytes(), accounts=accounts_for_swap(), inside=findings.inside)

@@ -13,7 +13,7 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, GuestError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed import readback
-from virtlab.testbed.build import idle, networks, pinning
+from virtlab.testbed.build import idle, networks, pinning, stored_disks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.pools import Confinement, MachineThere, shares
@@ -76,6 +76,7 @@ class TestbedSession:
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             self._confine(usable)
             build.apply(control, self.lowered.steps, observe)
+            stored_disks.mount(control, plan, self.lowered, observe)
             said = {}
             if self.lowered.soft_switch is not None:
                 observe.progress("start the soft switch")
@@ -113,9 +114,20 @@ class TestbedSession:
                 },
             )
             priorities = Priorities.of(plan, machine=not self.leader.rootless)
+            mounted = {
+                name: stored_disks.served(control, name) for name in stored_disks.folders_on_stores(plan)
+            }
             held = {**site.conditions(self.leader.hello), "probe_priority": priorities.condition()}
             self.realised = readback.realise(
-                plan, self.lowered, seen, said, held, {**self._groups.read_back, **inside}, pins, self._guests
+                plan,
+                self.lowered,
+                seen,
+                said,
+                held,
+                {**self._groups.read_back, **inside},
+                pins,
+                mounted,
+                self._guests,
             )
             cpus = {**(idle.processors(plan, usable) or {}), **{name: [cpu] for name, cpu in on.items()}}
             if plan.world.services:

@@ -7,7 +7,9 @@ import pytest
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Disk, Plan
 from virtlab.planner import plan_run
+from virtlab.planner.guests.disks import counted, is_folder, is_stored_folder
 from virtlab.simulator import Simulator
+from virtlab.testbed.build import stored_disks
 from virtlab.testbed.build.disks import disk_refusals
 
 FILE = """
@@ -74,11 +76,77 @@ def test_no_node_of_a_store_has_its_disk_on_one() -> None:
 
 
 def test_a_platform_without_a_model_of_a_disk_has_none_on_a_store() -> None:
-    text = FILE.replace("h1: {guests: [g1]}", f"h1: {{guests: {{g1: {{disk: {ON}}}}}}}")
+    text = FILE.replace("h1: {guests: [g1]}", f"h1: {{platform: container, guests: {{g1: {{disk: {ON}}}}}}}")
     with pytest.raises(FileMistakesError) as caught:
         plan(text=text)
     [mistake] = caught.value.mistakes
-    assert "disks of platform namespace are folders in memory" in mistake.what
+    assert "disks of platform container are folders in memory" in mistake.what
+    assert mistake.cure == "write 'memory', or write 'platform: namespace | qemu'"
+
+
+NAMESPACE = FILE.replace("{a: {disk: DISK}", "{a: {platform: namespace, disk: DISK}")
+
+
+def test_a_namespaces_disk_on_a_store_is_played_and_counted_by_both_arms() -> None:
+    planned = plan(text=NAMESPACE)
+    disk, guest = planned.world.guests["h2.a"].disk, planned.world.guests["h2.a"]
+    assert disk == Disk(size_bytes=64 << 20, medium="service", service="depot", block_bytes=64 << 10)
+    assert (is_stored_folder(guest), is_folder(guest)) == (True, False)
+    assert "h2.a" in counted(planned)
+    assert Simulator().check(planned) == []
+    assert planned.world.hosts["h2"].vnic is not None
+
+
+def test_all_of_it_may_be_on_one_host_without_a_wire() -> None:
+    hosts = "h1: {guests: [g1]}\n  h2: {platform: qemu, guests: {a:"
+    text = NAMESPACE.replace(hosts, "h2: {platform: qemu, guests: {g1: {platform: namespace}, a:")
+    text = text.replace("h1.g1", "h2.g1").replace("topology: {shape: star}\n", "")
+    vnic = plan(text=text).world.hosts["h2"].vnic
+    assert vnic is not None
+    assert vnic.pushback_bit_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("disk", "where", "what", "cure"),
+    [
+        ("{size: 1 MiB, medium: file}", "a.disk.medium", "are folders in memory", "'memory', or write 'platform: qemu'"),
+        ("{size: 1 MB, medium: service, service: depot}", "a.disk.size", "whole number of pages", "'1003520 B'"),
+        ("{size: 1 MiB, medium: service, service: depot, rate: 1 MB/s}", "a.disk.rate", "have no rate", "remove it"),
+    ],
+)  # fmt: skip
+def test_what_no_folder_can_be_is_a_mistake_at_its_place(disk: str, where: str, what: str, cure: str) -> None:
+    with pytest.raises(FileMistakesError) as caught:
+        plan(disk, NAMESPACE)
+    [mistake] = caught.value.mistakes
+    assert where in str(mistake)
+    assert what in mistake.what
+    assert cure in mistake.cure
+
+
+def test_the_testbed_refuses_what_a_folder_on_a_store_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_disks, "DEVICE", "/dev/null")
+    buffered = plan(text=NAMESPACE.replace(", write_mode: fsync", ""))
+    [found] = disk_refusals(buffered)
+    assert (found.path, found.cure) == ("services.app.write_mode", "write 'write_mode: fsync'")
+    assert "no kernel buffers writes" in found.reason
+    planned = plan(text=NAMESPACE)
+    assert list(disk_refusals(planned)) == []
+    [found] = disk_refusals(planned, inside=True)
+    assert (found.path, "no FUSE" in found.reason) == ("guests.h2.a.disk.medium", True)
+    monkeypatch.setattr(stored_disks, "DEVICE", "/dev/none")
+    [found] = disk_refusals(planned)
+    assert "/dev/none cannot be opened: No such file or directory" in found.reason
+    monkeypatch.setattr(stored_disks.platform, "release", lambda: "5.15.0-91-generic")
+    [found] = disk_refusals(planned)
+    assert found.reason == "a folder on a store needs Linux 6.1 or later, and this is 5.15.0-91-generic"
+
+
+def test_a_folder_that_is_not_mounted_any_more_is_named() -> None:
+    told = [{"name": "together:guests.h2.a.disk", "mounted": True}, {"name": "together:guests.h2.b.disk"}]
+    assert list(stored_disks.lost({"h2.a": None}, told)) == []
+    for disks in ([], [told[0] | {"mounted": False}]):
+        [line] = stored_disks.lost({"h2.a": None}, disks)
+        assert line.startswith("guests.h2.a.disk: it is mounted no more at /var/tmp")
 
 
 def changed(**disk: object) -> Plan:

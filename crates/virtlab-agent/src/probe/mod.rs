@@ -30,6 +30,7 @@ mod workload;
 pub(crate) use workload::NAMES as WORKLOADS;
 pub(crate) use workload::http::{Framing, read_answer};
 pub(crate) use workload::objects::disk::serve as serve_on_store;
+pub(crate) use workload::objects::folder::serve as mount_on_store;
 pub(crate) use workload::objects::fuzzing::messages;
 pub(crate) use workload::objects::service::Options as StoreOptions;
 pub(crate) use workload::request_response::service::Options as ServiceOptions;

@@ -5,11 +5,13 @@
 //! guest is told when the model has it. A second QEMU may join, in which the guest will continue. With the last descriptor's
 //! other end the thread ends, and the bytes with it.
 //!
-//! The blocks of another disk are objects of a store: its thread is the store's client, in the network of a host.
+//! The blocks of another disk are objects of a store: its thread is the store's client, in the network of a host. Where its
+//! guest shares the machine's kernel, it is a file system that the thread has mounted.
 
 pub mod nbd;
 mod store;
 
+use crate::world::folder::FOLDER;
 use anyhow::Context;
 use nbd::{Asked, Connection, EIO, ENOSPC};
 use nix::errno::Errno;
@@ -19,7 +21,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::time::TimeSpec;
 use nix::unistd;
 use serde_json::{Value, json};
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Store;
@@ -90,18 +94,33 @@ impl Wanted {
 /// with the last connection.
 pub type OnStore = fn(&Value, OwnedFd, OwnedFd, Arc<Mutex<Tally>>) -> anyhow::Result<()>;
 
+/// Mounts a disk by its words as a file system, and serves it as `OnStore` does.
+pub type Mount = fn(&Value, OwnedFd, Arc<Mutex<Tally>>) -> anyhow::Result<Mounted>;
+
+/// What a file system that was mounted so is called in its table of mounts.
+pub const MOUNTED: &str = "virtlab";
+
+/// A file system that a thread has mounted.
+#[derive(Debug)]
+pub struct Mounted {
+    /// The mount namespace in which it is.
+    pub mounts: OwnedFd,
+    /// What is mounted there, as the kernel tells it.
+    pub table: File,
+}
+
 /// What tells of a disk.
 #[derive(Clone, Debug)]
 enum Medium {
     Model(Arc<Mutex<Disk>>),
-    Store(Arc<Mutex<Tally>>, Value),
+    Store { tally: Arc<Mutex<Tally>>, facts: Value, table: Option<Arc<File>> },
 }
 
 impl Medium {
     fn model(&self) -> Option<&Mutex<Disk>> {
         match self {
             Self::Model(disk) => Some(disk),
-            Self::Store(..) => None,
+            Self::Store { .. } => None,
         }
     }
 }
@@ -194,26 +213,44 @@ impl Served {
     /// # Errors
     /// When its words are of no such disk; when there is no socket pair or no thread.
     pub fn on_store(words: &Value, network: OwnedFd, serve: OnStore) -> anyhow::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = connection()?;
+        let tally: Arc<Mutex<Tally>> = Arc::default();
+        let served = Self::of_store(words, tally.clone())?;
+        serve(words, ours, network, tally)?;
+        Ok((served, theirs))
+    }
+
+    /// Begins to serve such a disk as a file system that is mounted at [`FOLDER`]; the mount namespace in which it is.
+    ///
+    /// # Errors
+    /// When its words are of no such disk, or the kernel gives no such file system.
+    pub fn mounted(words: &Value, network: OwnedFd, mount: Mount) -> anyhow::Result<(Self, OwnedFd)> {
+        let tally: Arc<Mutex<Tally>> = Arc::default();
+        let mut served = Self::of_store(words, tally.clone())?;
+        let Mounted { mounts, table } = mount(words, network, tally)?;
+        if let Medium::Store { table: place, .. } = &mut served.disk {
+            *place = Some(Arc::new(table));
+        }
+        Ok((served, mounts))
+    }
+
+    fn of_store(words: &Value, tally: Arc<Mutex<Tally>>) -> anyhow::Result<Self> {
         let text = |key: &str| words.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(name), Some(together)) = (text("name"), text("together")) else {
             anyhow::bail!("a descriptor of a disk on a store has another shape")
         };
-        let (ours, theirs) = connection()?;
-        let tally: Arc<Mutex<Tally>> = Arc::default();
-        serve(words, ours, network, tally.clone())?;
         let kept = ["size_bytes", "service", "block_bytes"];
         let mut facts: serde_json::Map<String, Value> =
             kept.into_iter().map(|key| (key.to_owned(), words[key].clone())).collect();
         facts.extend(["standstills", "standstill_max_ns"].map(|key| (key.to_owned(), json!(0))));
-        let served = Self {
+        Ok(Self {
             name,
             together,
             heir: None,
-            disk: Medium::Store(tally, Value::Object(facts)),
+            disk: Medium::Store { tally, facts: Value::Object(facts), table: None },
             standstills: Arc::new(Mutex::new(Standstills::from(clock::raw()))),
             coming: Arc::default(),
-        };
-        Ok((served, theirs))
+        })
     }
 
     /// One more client, in which the guest will continue: the end of its connection.
@@ -267,7 +304,7 @@ impl Served {
     pub fn lives(&self) -> bool {
         match &self.disk {
             Medium::Model(disk) => Arc::strong_count(disk) > 1,
-            Medium::Store(tally, _) => Arc::strong_count(tally) > 1,
+            Medium::Store { tally, .. } => Arc::strong_count(tally) > 1,
         }
     }
 
@@ -275,17 +312,30 @@ impl Served {
     pub fn usage(&self, now: Nanos) -> Usage {
         match &self.disk {
             Medium::Model(disk) => lock(disk).usage(now),
-            Medium::Store(tally, _) => lock(tally).usage(now),
+            Medium::Store { tally, .. } => lock(tally).usage(now),
         }
+    }
+
+    /// The same as counters by their names.
+    pub fn counters(&self, now: Nanos) -> Vec<(&'static str, u64)> {
+        let mut found = self.usage(now).counters().to_vec();
+        if let Medium::Store { tally, .. } = &self.disk {
+            let tally = lock(tally);
+            found.extend([("disk_retries", tally.retries), ("disk_lost_blocks", tally.lost)]);
+        }
+        found
     }
 
     /// What it is, as it is served, and how often its thread stood still since that was asked last.
     pub fn facts(&self) -> Value {
         let disk = match &self.disk {
             Medium::Model(disk) => disk,
-            Medium::Store(_, facts) => {
+            Medium::Store { facts, table, .. } => {
                 let mut facts = facts.clone();
                 facts["name"] = json!(self.name);
+                if let Some(table) = table {
+                    facts["mounted"] = json!(self.lives() && is_mounted(table));
+                }
                 return facts;
             }
         };
@@ -299,6 +349,27 @@ impl Served {
             "standstills": count, "standstill_max_ns": longest,
         })
     }
+}
+
+/// Whether what a guest finds in its folder is the file system that was mounted there for it.
+fn is_mounted(table: &File) -> bool {
+    let mut text = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match table.read_at(&mut chunk, text.len() as u64) {
+            Ok(0) => return at_folder(&String::from_utf8_lossy(&text)),
+            Ok(count) => text.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// The last of the mounts at the folder covers the others.
+fn at_folder(table: &str) -> bool {
+    let places = table.lines().filter(|line| line.split(' ').nth(4) == Some(FOLDER));
+    let kind = places.last().and_then(|line| line.split_once(" - "));
+    kind.is_some_and(|(_, kind)| kind.starts_with(&format!("fuse {MOUNTED} ")))
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -475,6 +546,17 @@ mod tests {
     fn wanted(rate: Option<u64>, latency_ns: u64) -> Value {
         let model = json!({"size_bytes": 1 << 20, "rate_byte_per_s": rate, "latency_ns": latency_ns});
         json!({"name": "guests.a.disk", "together": "hosts.a.disks", "model": model})
+    }
+
+    #[test]
+    fn a_folder_is_its_disk_as_long_as_nothing_covers_it() {
+        let below = "22 1 0:21 / /var rw - ext4 /dev/vda rw\n";
+        let own = "41 22 0:52 / /var/tmp rw,nosuid,nodev - fuse virtlab rw,user_id=0,allow_other\n";
+        let above = "42 41 0:53 / /var/tmp rw - tmpfs none rw\n";
+        assert!(!at_folder(below));
+        assert!(at_folder(&[below, own].concat()));
+        assert!(!at_folder(&[below, own, above].concat()));
+        assert!(!at_folder("41 22 0:52 / /var/tmp rw - fuse virtlabs rw\n"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Disks of guests that share the machine's kernel: a folder in memory, of a size.
+//! Disks of guests that share the machine's kernel: a folder of a size, in memory or on a store.
 //!
 //! A guest that shares the machine's files, too, has a mount namespace in which its disk is where programs keep files
 //! across restarts; whatever is started in its network begins there. A container's runtime mounts the same. Either ends
@@ -31,15 +31,22 @@ impl Folder {
     /// When the kernel gives no mount namespace or no such file system, or there is no such folder.
     pub fn new(size_bytes: u64) -> anyhow::Result<Self> {
         // A thread alone is moved, and ends here: the leader stays among its own mounts.
-        let made = std::thread::Builder::new()
-            .spawn(move || mounted(size_bytes))
-            .context("cannot start a thread for a disk")?
-            .join()
-            .map_err(|_| anyhow!("the thread of a disk died"))?;
-        let folder = made.context("cannot make a disk in memory")?;
+        let folder = apart(move || mounted(size_bytes))?.context("cannot make a disk in memory")?;
         let has_bytes = folder.size_bytes()?;
         ensure!(has_bytes == size_bytes, "a disk in memory has {has_bytes} B, not {size_bytes}");
         Ok(folder)
+    }
+
+    /// One that is mounted already, in that mount namespace.
+    ///
+    /// # Errors
+    /// When the kernel does not let it be seen.
+    pub fn of(mounts: OwnedFd) -> anyhow::Result<Self> {
+        apart(move || {
+            unshare(CloneFlags::CLONE_FS).context("no folders of its own for a thread")?;
+            enter(mounts.as_raw_fd())?;
+            Ok(Self { mounts: Some(mounts), root: root()? })
+        })?
     }
 
     /// That of the guest in which the leader is, if its runtime mounted one.
@@ -61,9 +68,15 @@ impl Folder {
     /// # Errors
     /// When the kernel does not tell.
     pub fn size_bytes(&self) -> anyhow::Result<u64> {
-        let state = fstatvfs(&self.root).context("cannot tell the size of a disk in memory")?;
+        let state = fstatvfs(&self.root).context("cannot tell the size of a disk")?;
         Ok(state.blocks() * state.fragment_size())
     }
+}
+
+/// Does something on a thread that ends with it.
+fn apart<T: Send + 'static>(does: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    let thread = std::thread::Builder::new().spawn(does).context("cannot start a thread for a disk")?;
+    thread.join().map_err(|_| anyhow!("the thread of a disk died"))
 }
 
 fn mounted(size_bytes: u64) -> anyhow::Result<Folder> {

@@ -36,7 +36,7 @@ def _check(at: Steps, spec: DiskSpec, platform: Platform, findings: Findings, ta
     """`takers`: the guests that have it from their host beside guests of other platforms."""
     from virtlab.catalogue.disks import SERVICE, disk_faults, store_faults  # of files with disks alone
 
-    of_platform = list(disk_faults(platform, spec.said, spec.size))
+    of_platform = list(disk_faults(platform, spec.said, spec.size, spec.medium))
     of_store = store_faults(spec.said, spec.block, on_store=spec.medium == SERVICE)
     for fault in of_platform or of_store:
         steps = (*at, fault.key) if fault.key else at

@@ -1,7 +1,7 @@
-"""What is wrong with disks of a Plan's guests on any arm, and which of them are folders in memory.
+"""What is wrong with disks of a Plan's guests on any arm, and which of them are folders, in memory or on a store.
 
-A folder has a size, and nothing else: writing takes as long as memory does, and no kernel counts what is done there. A
-server keeps what it writes in a file of its own, so those of a guest have to fit into its folder together.
+A folder in memory has a size, and nothing else: writing takes as long as memory does, and no kernel counts what is done
+there. A server keeps what it writes in a file of its own, so those of a guest have to fit into its folder together.
 """
 
 from __future__ import annotations
@@ -29,8 +29,17 @@ _OWN = {key: own for own, key in _KEYS.items()} | {"size": "size_bytes"}
 
 def is_folder(guest: Guest) -> bool:
     """Whether a guest has a disk that is a folder in memory."""
+    return guest.disk is not None and guest.disk.medium != SERVICE and _has_folder(guest)
+
+
+def is_stored_folder(guest: Guest) -> bool:
+    """Whether a guest has a disk that is a folder on a store."""
+    return guest.disk is not None and guest.disk.medium == SERVICE and _has_folder(guest)
+
+
+def _has_folder(guest: Guest) -> bool:
     platform = PLATFORMS.get(guest.platform)
-    return guest.disk is not None and platform is not None and platform.disk_is_folder
+    return platform is not None and platform.disk_is_folder
 
 
 def counted(plan: Plan) -> list[str]:
@@ -43,7 +52,7 @@ def counted(plan: Plan) -> list[str]:
 def disk_mistakes(path: str, name: str, disk: Disk, platform: Platform, plan: Plan) -> Iterator[Refusal]:
     """Every one of a guest's disk, at `path`."""
     said = [key for own, key in _KEYS.items() if getattr(disk, own) != type(disk).model_fields[own].default]
-    of_platform = list(disk_faults(platform, said, disk.size_bytes))
+    of_platform = list(disk_faults(platform, said, disk.size_bytes, disk.medium))
     of_store = store_faults(said, disk.block_bytes, on_store=disk.medium == SERVICE)
     for fault in of_platform or of_store:
         yield Refusal(f"{path}.{_OWN[fault.key]}" if fault.key else path, fault.what, fault.cure)

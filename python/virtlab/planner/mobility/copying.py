@@ -163,7 +163,8 @@ def _address(around: list[Vnic], taken: set[object]) -> str | None:
     return None
 
 
-def _rate(plan: Plan, vswitch: str) -> int:
-    """Of the slowest wire of a virtual switch, bit/s."""
+def _rate(plan: Plan, vswitch: str) -> int | None:
+    """Of the slowest wire of a virtual switch, bit/s; None of one without a wire."""
     ends = set(plan.world.vswitches[vswitch].uplinks)
-    return min(link.rate_bit_per_s for link in plan.world.links.values() if ends & set(link.ends))
+    rates = (link.rate_bit_per_s for link in plan.world.links.values() if ends & set(link.ends))
+    return min(rates, default=None)

@@ -1,7 +1,7 @@
-"""Disks that are folders in memory: of namespaces, in a mount namespace of the guest, and of containers, which have one.
+"""Disks that are folders: of namespaces, in a mount namespace of the guest, and of containers, which have one.
 
 Where programs keep files across restarts, every process of the guest sees the same folder. The bytes are the machine's
-memory, and the guest's where that is bounded.
+memory, and the guest's where that is bounded; or they are on a store.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from virtlab.planner.guests.disks import is_folder
 from virtlab.planner.guests.stores import guests_of
 from virtlab.planner.mobility.copying import crossing, stored_disks
 from virtlab.planner.mobility.moves import OVER, source_of
+from virtlab.testbed.build.stored_disks import folder_refusals, folders_on_stores
 
 SIMULATED = "run with '--backend simulator'"
 
@@ -32,28 +33,39 @@ def folders(plan: Plan) -> dict[str, int]:
     }
 
 
-def read_back(path: str, guest: Guest, seen: Mapping[str, Any]) -> dict[str, Any]:
-    """The disk of a guest as its kernel has it. MachineError where it is not as planned."""
+def read_back(
+    path: str, guest: Guest, seen: Mapping[str, Any], mounted: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The disk of a guest as its kernel has it. MachineError where it is not as planned.
+
+    `mounted`: of one on a store, as the leader serves it.
+    """
     assert guest.disk is not None, path
     has_bytes = seen["disk_bytes"]
     if has_bytes != guest.disk.size_bytes:
         has = "nothing" if has_bytes is None else f"{has_bytes} B"
         what = f"{FOLDER} holds {has} in the kernel, not {guest.disk.size_bytes} B as planned"
-        raise MachineError(f"{path}.disk", what, "see whether this kernel mounts tmpfs with a size")
+        raise MachineError(
+            f"{path}.disk", what, "see whether this kernel mounts such a file system with a size"
+        )
+    if mounted is not None:
+        of_store = {key: mounted[key] for key in ("service", "block_bytes")}
+        return {"folder": FOLDER, "file_system": "fuse", "size_bytes": has_bytes, **of_store}
     return {"folder": FOLDER, "file_system": "tmpfs", "size_bytes": has_bytes}
 
 
-def disk_refusals(plan: Plan) -> Iterator[Refusal]:
+def disk_refusals(plan: Plan, *, inside: bool = False) -> Iterator[Refusal]:
     """Disks that cannot be here, or that the memory of their guest or pool cannot hold."""
     found = folders(plan)
+    yield from folder_refusals(plan, inside=inside)
     for name, disk in stored_disks(plan).items():
         yield from _out_of_reach(plan, name, str(disk.service))
+    for name in (*found, *folders_on_stores(plan)):
+        if PLATFORMS[plan.world.guests[name].platform].shares_files and not Path(FOLDER).is_dir():
+            path = f"guests.{name}.disk"
+            yield Refusal(path, f"this machine has no folder {FOLDER}", f"make it, or remove {path}")
     for name, size_bytes in found.items():
         guest, path = plan.world.guests[name], f"guests.{name}.disk.size_bytes"
-        if PLATFORMS[guest.platform].shares_files and not Path(FOLDER).is_dir():
-            yield Refusal(
-                f"guests.{name}.disk", f"this machine has no folder {FOLDER}", f"make it, or remove {path}"
-            )
         if guest.memory_bytes is not None and size_bytes > guest.memory_bytes:
             reason = (
                 f"a folder in memory of {_mib(size_bytes)} is part of its guest's {_mib(guest.memory_bytes)}"

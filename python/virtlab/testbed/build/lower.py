@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Plan, Vnic
+from virtlab.planner.guests.disks import is_folder
 from virtlab.planner.mobility.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
 from virtlab.planner.queues.ports import port_at
 from virtlab.planner.queues.pushback import shared_queues, sharing
@@ -177,8 +178,9 @@ def _namespaces(plan: Plan, machine: Machine, out: Lowered) -> None:
             namespace = guest_namespace(name)
             out.guests[name] = namespace
             wanted = _has_ipv6(plan, [name])
-            # A container's runtime makes its disk.
-            disk = guest.disk if PLATFORMS[guest.platform].shares_files else None
+            # A container's runtime makes its disk; one on a store is mounted once the store can be reached.
+            in_memory = PLATFORMS[guest.platform].shares_files and is_folder(guest)
+            disk = guest.disk if in_memory else None
             disk_bytes = disk.size_bytes if disk is not None else None
             out.add(f"guests.{name}", NamespaceAdd(namespace, users.get(name), disk_bytes))
             out.add(f"guests.{name}", *_ipv6(namespace, wanted, plan, machine))

@@ -22,6 +22,7 @@ from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.plan.blocks import BEGIN, END, STOPPED
 from virtlab.testbed.build import idle
+from virtlab.testbed.build.stored_disks import folders_on_stores, lost
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.moved import LostGuestError
@@ -111,7 +112,7 @@ class Pass:
             if self.lowered.soft_switch is not None:
                 self.control.call("reset", {}, channel=SWITCH)
             rates.renew(self.control, self.plan, self.lowered)
-            self._standstills_of_disks()
+            self._disks()
             self._sample(
                 [{"source": each.source, "every_ns": each.every_ns} for each in sampling.wanted(self.plan)]
             )
@@ -218,10 +219,12 @@ class Pass:
         tainted, failed = switch_taints(self.counting.switch_at_end)
         self.taints += tainted
         self.reasons += failed
-        self.taints += disk_taints(self._standstills_of_disks())
+        disks = self._disks()
+        self.taints += disk_taints(disks)
+        self.reasons += lost(folders_on_stores(self.plan), disks)
 
-    def _standstills_of_disks(self) -> list[dict[str, Any]]:
-        """How often what serves the disks stood still since this was asked last."""
+    def _disks(self) -> list[dict[str, Any]]:
+        """The disks as they are served, and how often what serves them stood still since this was asked last."""
         any_disk = any(guest.disk is not None for guest in self.plan.world.guests.values())
         return list(self.control.call("disks")["disks"]) if any_disk else []
 

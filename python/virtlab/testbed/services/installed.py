@@ -78,11 +78,9 @@ def without_disk(path: str, plan: Plan, guests: Iterable[str], what_for: str) ->
     """Guests that lack the disk that it needs."""
     for guest in guests:
         made = plan.world.guests.get(guest)
-        if (
-            made is not None
-            and PLATFORMS[made.platform].shares_files
-            and (made.disk is None or not is_folder(made))
-        ):
+        if made is not None and PLATFORMS[made.platform].shares_files and not is_folder(made):
             yield Refusal(
-                path, f"{guest} has no disk, {what_for}", "give it one, e.g. 'disk: {size: 256 MiB}'"
+                path,
+                f"{guest} has no disk in memory, {what_for}",
+                "give it one, e.g. 'disk: {size: 256 MiB}'",
             )

@@ -26,7 +26,7 @@ from virtlab.planner.guests.stores import (
     refusals_of_store,
 )
 from virtlab.planner.topology.ends import ends_between, interfaces, role_ends
-from virtlab.testbed.platforms.qemu.disks import asking_group
+from virtlab.testbed.build.stored_disks import asking_group
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk

@@ -37,6 +37,7 @@ from virtlab.planner.mobility.moves import (
 )
 from virtlab.testbed.build import networks
 from virtlab.testbed.build import world as build
+from virtlab.testbed.build.stored_disks import disk_entity
 from virtlab.testbed.image import Image, boot_image, find, firmware
 from virtlab.testbed.image.disk import Disk, look
 from virtlab.testbed.kinds.clock import GuestClock, Reading, read
@@ -54,7 +55,6 @@ from virtlab.testbed.platforms.qemu.balloons import Balloons
 from virtlab.testbed.platforms.qemu.cold import ColdMove
 from virtlab.testbed.platforms.qemu.dirtying import Dirtying, method_of, ring_of
 from virtlab.testbed.platforms.qemu.disks import (
-    disk_entity,
     intended_disk,
     joined_disk,
     mirrored_disk,

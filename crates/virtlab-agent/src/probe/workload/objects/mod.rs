@@ -5,8 +5,10 @@
 //! what the store holds in the end is asked when the role's samples are collected, after all traffic. A store that speaks
 //! another protocol is asked by threads (`swift`).
 
+mod blocks;
 mod codec;
 pub mod disk;
+pub mod folder;
 pub mod fuzzing;
 mod lines;
 pub mod service;

@@ -45,8 +45,8 @@ def disk_faults(
         return
     folders = f"disks of platform {platform.name} are folders in memory"
     lacking = platform.lacks_of_disk(said)
-    if medium == FILE and platform.disk_is_folder:
-        lacking = [*lacking, "medium"] if "medium" not in lacking else lacking
+    if medium == FILE and platform.disk_is_folder and "medium" not in lacking:
+        lacking = ["medium", *lacking]
     for key in lacking:
         if key in OF_STORE and "medium" in lacking:
             continue  # its medium says it

@@ -367,8 +367,8 @@ fn is_mounted(table: &File) -> bool {
 
 /// The last of the mounts at the folder covers the others.
 fn at_folder(table: &str) -> bool {
-    let places = table.lines().filter(|line| line.split(' ').nth(4) == Some(FOLDER));
-    let kind = places.last().and_then(|line| line.split_once(" - "));
+    let mut places = table.lines().filter(|line| line.split(' ').nth(4) == Some(FOLDER));
+    let kind = places.next_back().and_then(|line| line.split_once(" - "));
     kind.is_some_and(|(_, kind)| kind.starts_with(&format!("fuse {MOUNTED} ")))
 }
 

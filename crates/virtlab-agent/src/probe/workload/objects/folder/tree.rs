@@ -87,6 +87,9 @@ pub struct Piece<T> {
     pub octets: T,
 }
 
+/// How many octets of a file, and their pieces.
+pub type Pieces<T> = (usize, Vec<Piece<T>>);
+
 /// A page of the disk that a file has.
 #[derive(Clone, Copy, Debug)]
 struct Page {
@@ -546,7 +549,7 @@ impl Tree {
     }
 
     /// How much there is to read, and the pieces of it that are on the disk; zeros are all others.
-    pub fn read(&mut self, id: u64, offset: u64, bytes: u64) -> Answer<(usize, Vec<Piece<(usize, u64)>>)> {
+    pub fn read(&mut self, id: u64, offset: u64, bytes: u64) -> Answer<Pieces<(usize, u64)>> {
         let size = self.node(id)?.look.size;
         let pages = self.pages(id)?;
         let end = size.min(offset.saturating_add(bytes)).max(offset);
@@ -574,13 +577,7 @@ impl Tree {
     }
 
     /// How many octets there is room for, and where they are written.
-    pub fn write(
-        &mut self,
-        id: u64,
-        offset: u64,
-        octets: &[u8],
-        now: Nanos,
-    ) -> Answer<(usize, Vec<Piece<Vec<u8>>>)> {
+    pub fn write(&mut self, id: u64, offset: u64, octets: &[u8], now: Nanos) -> Answer<Pieces<Vec<u8>>> {
         let wanted = offset.checked_add(octets.len() as u64).filter(|end| *end <= SIZE_MOST_BYTES);
         let end = self.reserved(id, offset, wanted.ok_or(Errno::EFBIG)?)?;
         if end == offset {

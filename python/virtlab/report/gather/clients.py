@@ -33,8 +33,8 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
         small = [ratio for run, ratio in by_run.items() if ratio < 1 and (run, role) in through_cache]
         if small:
             told.append(
-                f"The files of {role} are at most {100 * max(small):.2g}% of the memory that their guest has free. Its reads may "
-                "come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."
+                f"The files of {role} are at most {100 * max(small):.2g}% of the memory that their guest has free. Its "
+                "reads may come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."
             )
     return told
 

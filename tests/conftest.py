@@ -2,7 +2,8 @@
 loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own (machines,
 containers, switches, other hosts) are a second such group, machines that move or carry a world (moves, the laboratory) a
 third, and pages of the documentation, whose commands hold the lock of the machine, a fourth. The closing lines say how long
-each took: the longest bounds how long all tests take. What is required is not skipped (`required.py`).
+each took: the longest bounds how long all tests take. What is required is not skipped (`required.py`). Tests of what takes
+long to make, or of files of the studies, which take long to read, stay in one process.
 
 A test that starts processes or worlds depends on the time that a shared machine gives them. If it fails, it is repeated once
 before it is judged; the closing lines count and list the tests that needed it. Other tests are judged at once, and so is one
@@ -47,7 +48,7 @@ GROUPS = {  # of real worlds, by words in the names of files; a file takes the f
         "xen",
     ),
 }
-OTHERS, PAGES = "machine", "pages"
+OTHERS, PAGES, STUDIES = "machine", "pages", "studies"
 # Who begins first: pages after machines and moves, as commands of a page and runs of others' worlds wait for each other.
 ORDER = (OTHERS, "programs", "moves", PAGES)
 LONGEST_NAME = 200  # of a value in the name of a test
@@ -70,9 +71,12 @@ def place(item: pytest.Item) -> tuple[int, bool]:
 
 
 @cache
-def makes_once(path: Path) -> bool:
-    """Whether tests of a file share what takes long to make: they stay in one process, so that it is made once."""
-    return 'scope="module"' in path.read_text(encoding="utf-8")
+def made_once(path: Path) -> str | None:
+    """The group of a file whose tests share what takes long to make: in one process it is made once."""
+    source = path.read_text(encoding="utf-8")
+    if "from tests.shipped import" in source:
+        return STUDIES
+    return path.relative_to(Path(__file__).parent).as_posix() if 'scope="module"' in source else None
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -98,8 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             grouped.append(item)
         elif folder == "docs":
             item.add_marker(pytest.mark.xdist_group(PAGES))
-        elif folder and makes_once(item.path):
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(here).as_posix()))
+        elif folder and (group := made_once(item.path)) is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
     if getattr(config.option, "loadscopereorder", True) is False:
         items.sort(key=place)
     yield

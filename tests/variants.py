@@ -100,6 +100,26 @@ VARIANTS: dict[str, dict[str, str]] = {
         "test_a_machine_moves_there_and_on_to_a_third_host_and_back[static]":
             "test_a_machine_moves_there_and_on_to_a_third_host_and_back[live]",
     },
+    "testbed/test_migration_disks.py": {
+        "test_what_a_machine_writes_to_its_disk_while_it_moves_is_on_it[mirrored-memory]":
+            "test_what_a_machine_writes_to_its_disk_while_it_moves_is_on_it[mirrored-file]",
+        "test_what_a_machine_writes_to_its_disk_while_it_moves_is_on_it[shared-file]":
+            "test_what_a_machine_writes_to_its_disk_while_it_moves_is_on_it[shared-memory]",
+        "test_a_disk_goes_there_and_back[shared]":
+            "test_a_disk_goes_there_and_back[mirrored]",
+        "test_a_disk_that_is_full_at_the_destination_is_a_failed_move_and_the_machine_runs_on[set-up]":
+            "test_a_disk_that_is_full_at_the_destination_is_a_failed_move_and_the_machine_runs_on[rounds]",
+    },
+    "testbed/test_migration_network.py": {
+        "test_what_a_move_says_it_sent_crossed_both_links_and_no_faster_than_they_are[linux_bridge-live-None]":
+            "test_what_a_move_says_it_sent_crossed_both_links_and_no_faster_than_they_are[linux_bridge-static-4]",
+        "test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays[go.started-2.0-None]":
+            "test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays[go.started-2.0-4]",
+        "test_a_guest_cannot_connect_in_the_place_of_the_machine_that_is_copied[static]":
+            "test_a_guest_cannot_connect_in_the_place_of_the_machine_that_is_copied[live]",
+        "test_two_machines_move_together_and_a_third_host_has_both":
+            "test_two_machines_that_move_to_one_host_at_a_time_listen_beside_each_other",
+    },
     "testbed/test_open_vswitch_in_the_kernel.py": {
         "test_each_flows_first_packet_goes_up_where_flows_have_entries_of_their_own[shared-static]":
             "test_each_flows_first_packet_goes_up_where_flows_have_entries_of_their_own[own-live]",
@@ -110,9 +130,40 @@ VARIANTS: dict[str, dict[str, str]] = {
         "test_a_daemon_killed_at_any_moment_fails_its_run_by_name_and_leaves_nothing[ovsdb-server]":
             "test_a_daemon_killed_at_any_moment_fails_its_run_by_name_and_leaves_nothing[ovs-vswitchd]",
     },
+    "testbed/test_polls_inside.py": {
+        "test_polls_inside_that_find_nothing_fail_the_run_with_one_line[qemu]":
+            "test_polls_inside_that_find_nothing_fail_the_run_with_one_line[container]",
+    },
     "testbed/test_search_kill.py": {
         "test_kills_lose_and_repeat_no_trial_and_leave_nothing[simulator]":
             "test_kills_lose_and_repeat_no_trial_and_leave_nothing[testbed]",
+    },
+    "testbed/test_services_bounded_inside.py": {
+        "test_a_service_without_room_is_one_line_with_the_cause[qemu]":
+            "test_a_service_without_room_is_one_line_with_the_cause[container]",
+        "test_a_bounded_service_begins_where_it_would_and_finds_its_input_at_an_end[qemu]":
+            "test_a_bounded_service_begins_where_it_would_and_finds_its_input_at_an_end[container]",
+    },
+    "testbed/test_services_inside.py": {
+        "test_a_service_inside_is_another_user_where_it_asks_to_be[qemu]":
+            "test_a_service_inside_is_another_user_where_it_asks_to_be[container]",
+        "test_a_service_that_dies_inside_is_told_with_its_output[qemu]":
+            "test_a_service_that_dies_inside_is_told_with_its_output[container]",
+    },
+    "testbed/test_slowed_links.py": {
+        # Of each two of rate, realisation and who queues, all pairs are played by the others.
+        f"test_a_slowed_link_holds_frames_longer_and_the_next_trial_begins_with_its_rate[{which}]":
+            f"test_a_slowed_link_holds_frames_longer_and_the_next_trial_begins_with_its_rate[{instead}]"
+        for which, instead in (
+            ("1000000-soft_switch-none", "1000000-soft_switch-uplink"),
+            ("100000-soft_switch-uplink", "100000-soft_switch-none"),
+            ("1000000-shaping-uplink", "1000000-shaping-none"),
+            ("100000-shaping-none", "100000-shaping-uplink"),
+        )
+    },
+    "unit/house/test_study_over_allocation.py": {
+        "test_the_best_of_the_sources_cases_is_the_one_that_the_page_names[4500 request/s-2x20]":
+            "test_the_best_of_the_sources_cases_is_the_one_that_the_page_names[5600 request/s-2x10]",
     },
 }  # fmt: skip
 

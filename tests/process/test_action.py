@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests import plain
 from tests.required import CAPABILITIES
 
 from virtlab.documents import yaml_values
@@ -53,7 +54,7 @@ def run(folder: Path, settings: dict[str, str] | None = None, **given: str) -> t
     environment = {
         **os.environ, **{name: str(file) for name, file in files.items()},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    } | (settings or {})  # fmt: skip
+    } | plain.without_pictures(folder / "plain") | (settings or {})  # fmt: skip
     code = 0
     for step in values["runs"]["steps"]:
         assert step["shell"] == "bash"

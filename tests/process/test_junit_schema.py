@@ -50,7 +50,7 @@ def test_what_every_command_writes_as_junit_is_valid_by_the_schema(tmp_path: Pat
             (["check", "bad.yaml"], 2),
             (simulated, 1),
             ([*simulated, "--dataset", "other.results"], 1),
-            (["report", "demo.results"], 0),
+            (["report", "demo.results", "--figures", "none"], 0),
             (["compare", "demo.results", "other.results"], 0),
         ]
     ):

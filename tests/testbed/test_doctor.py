@@ -27,6 +27,7 @@ def examination() -> Examination:
 
 
 def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command; an empty `PATH` has it try no program, of which machines that boot take seconds."""
     return subprocess.run(
         [str(VIRTLAB), "doctor", *arguments],
         capture_output=True,
@@ -126,15 +127,15 @@ def test_an_agent_of_another_architecture_is_refused(tmp_path: Path) -> None:
     foreign = tmp_path / "virtlab-agent"
     foreign.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, 0x1234) + bytes(64))
     foreign.chmod(0o755)
-    done = doctor("--json", "--no-self-test", VIRTLAB_AGENT=str(foreign))
+    done = doctor("--json", "--no-self-test", VIRTLAB_AGENT=str(foreign), PATH=str(tmp_path))
     assert done.returncode == 3
     agent = next(one for one in json.loads(done.stdout)["findings"] if one["name"] == "agent")
     assert agent["state"] == "no"
     assert "architecture" in agent["cure"]
 
 
-def test_a_missing_agent_ends_with_3_and_the_cure() -> None:
-    done = doctor("--no-self-test", VIRTLAB_AGENT="/nonexistent/agent")
+def test_a_missing_agent_ends_with_3_and_the_cure(tmp_path: Path) -> None:
+    done = doctor("--no-self-test", VIRTLAB_AGENT="/nonexistent/agent", PATH=str(tmp_path))
     assert done.returncode == 3
     assert "make agent" in done.stdout
     assert "does not work" in done.stdout

@@ -1,4 +1,4 @@
-"""A guest whose move is broken by a fault runs in one place at most, and twenty moves leave nothing behind.
+"""A guest whose move is broken by a fault runs in one place at most, and moves leave nothing behind, however many.
 
 Each request of the client has a number, which the guest's answer repeats: two guests that ran at once would answer one
 number twice, and a guest that is lost answers none.
@@ -37,7 +37,6 @@ pytestmark = [
     pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
     pytest.mark.timeout(600),
 ]
-MOVES = 20
 GROWN_BYTES = 16 << 20  # of this process: what Python keeps of twenty runs' samples
 
 
@@ -86,7 +85,7 @@ def slow(**more: Any) -> Plan:
     return moving_plan(world=three_hosts(memory_bytes=128 << 20), rate_byte_per_s=5_000_000, **more)
 
 
-@pytest.mark.parametrize(("when", "later_s"), [("set-up", 0.0), ("rounds", 2.0)])
+@pytest.mark.parametrize(("when", "later_s"), [pytest.param("set-up", 0.0, marks=on_demand), ("rounds", 2.0)])
 def test_a_destination_that_dies_before_the_switch_over_leaves_one_guest(when: str, later_s: float) -> None:
     del when
     sink, failed, marks = broken(
@@ -101,7 +100,8 @@ def test_a_destination_that_dies_before_the_switch_over_leaves_one_guest(when: s
     assert len(numbers) > 0.9 * (numbers.max() + 1), "it never stood still"
 
 
-@pytest.mark.parametrize(("when", "later_s"), [pytest.param("set-up", 0.0, marks=on_demand), ("rounds", 2.0)])
+@on_demand
+@pytest.mark.parametrize(("when", "later_s"), [("set-up", 0.0), ("rounds", 2.0)])
 def test_a_source_that_dies_before_the_switch_over_takes_the_only_guest_along(
     when: str, later_s: float
 ) -> None:
@@ -119,7 +119,7 @@ def test_a_source_that_dies_before_the_switch_over_takes_the_only_guest_along(
     assert not [event for event in sink.events if event.what == "go.resumed"], "it runs at no other host"
 
 
-@pytest.mark.parametrize("which", ["destination", "source"])
+@pytest.mark.parametrize("which", ["destination", pytest.param("source", marks=on_demand)])
 def test_a_guest_whose_memory_is_in_two_places_is_lost_with_either(
     which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,10 +235,11 @@ def test_who_arrives_at_once_is_not_moved_again() -> None:
 
 
 @pytest.mark.slow
-def test_twenty_moves_leave_no_descriptor_no_process_and_no_memory() -> None:
+@pytest.mark.parametrize("moves", [4, pytest.param(20, marks=on_demand)])
+def test_moves_one_after_the_other_leave_no_descriptor_no_process_and_no_memory(moves: int) -> None:
     plan = moving_plan(rate_byte_per_s=80_000_000)
     seen: list[tuple[int, int, int]] = []
-    for number in range(MOVES):
+    for number in range(moves):
         with Testbed().open(plan, worlds.Patient()) as session:
             leader = session.leader.process.pid  # type: ignore[attr-defined]
             before = descriptors(leader)

@@ -207,9 +207,8 @@ def test_a_daemon_that_hangs_at_its_start_is_given_up_by_name_with_its_words(
     daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instead_of(daemon, "echo waiting for a lock >&2; exec sleep 600", tmp_path, monkeypatch)
-    bound_s = (
-        15 if daemon == ovs.SWITCH else 4
-    )  # the database serves for real before the switch is waited for
+    # Before the switch is waited for, the database serves for real.
+    bound_s = 8 if daemon == ovs.SWITCH else 4
     monkeypatch.setattr(ovs, "START_TIMEOUT_S", float(bound_s))
     before = worlds.own_processes()
     with pytest.raises(MachineError) as error:

@@ -163,7 +163,7 @@ def test_the_same_dataset_gives_the_same_page(hostile: Dataset, tmp_path: Path) 
 
 
 def test_pictures_of_an_earlier_report_go(tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path / "specimen.results", runs=4, samples=40)
+    dataset = write_dataset(tmp_path / "specimen.results", runs=4, samples=40, streams=False)
     folder = dataset.report_folder / "figures"
     write_report(dataset, formats=["png"])
     (folder / "notes.txt").write_text("mine")

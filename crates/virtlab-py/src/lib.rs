@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod arrays;
 mod migration;
 mod rt;
 mod sim;

@@ -1,6 +1,6 @@
 //! The simulator: a world from JSON, played in slices without the interpreter's lock, samples as numpy columns.
 
-use numpy::IntoPyArray;
+use crate::arrays::array;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -56,9 +56,15 @@ impl Simulation {
             let columns = PyDict::new(py);
             for (name, column) in table.columns {
                 match column {
-                    Column::Numbers(I64(values)) => columns.set_item(name, values.into_pyarray(py))?,
-                    Column::Numbers(I32(values)) => columns.set_item(name, values.into_pyarray(py))?,
-                    Column::Numbers(F64(values)) => columns.set_item(name, values.into_pyarray(py))?,
+                    Column::Numbers(I64(values)) => {
+                        columns.set_item(name, array(py, &values, &[values.len()])?)?;
+                    }
+                    Column::Numbers(I32(values)) => {
+                        columns.set_item(name, array(py, &values, &[values.len()])?)?;
+                    }
+                    Column::Numbers(F64(values)) => {
+                        columns.set_item(name, array(py, &values, &[values.len()])?)?;
+                    }
                     Column::Names(values) => columns.set_item(name, values)?,
                 }
             }

@@ -1,6 +1,6 @@
 //! Frames and blocks of the agent protocol.
 
-use numpy::PyReadonlyArray1;
+use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -139,27 +139,53 @@ fn decode_block(body: &[u8]) -> PyResult<(String, Vec<Place>)> {
 /// A column of a small Parquet file.
 #[derive(FromPyObject)]
 enum Given<'py> {
-    I64(PyReadonlyArray1<'py, i64>),
-    I32(PyReadonlyArray1<'py, i32>),
-    F64(PyReadonlyArray1<'py, f64>),
+    I64(PyBuffer<i64>),
+    I32(PyBuffer<i32>),
+    F64(PyBuffer<f64>),
     Names(Vec<Bound<'py, PyString>>),
 }
 
-/// Columns as the bytes of a small Parquet file: `(name, values)` in order, values one-dimensional contiguous arrays of
-/// int64, int32 or float64, or lists of str, all equally long. ValueError when they are not.
+/// The numbers of one column, and texts by reference.
+enum Held<'a> {
+    I64(Vec<i64>),
+    I32(Vec<i32>),
+    F64(Vec<f64>),
+    Names(Vec<&'a str>),
+}
+
+impl Given<'_> {
+    fn held(&self, py: Python<'_>) -> PyResult<Held<'_>> {
+        Ok(match self {
+            Given::I64(values) => Held::I64(numbers(py, values)?),
+            Given::I32(values) => Held::I32(numbers(py, values)?),
+            Given::F64(values) => Held::F64(numbers(py, values)?),
+            Given::Names(texts) => {
+                Held::Names(texts.iter().map(|text| text.to_str()).collect::<PyResult<_>>()?)
+            }
+        })
+    }
+}
+
+fn numbers<T: Element>(py: Python<'_>, values: &PyBuffer<T>) -> PyResult<Vec<T>> {
+    if values.dimensions() != 1 {
+        return Err(PyValueError::new_err("a column is an array of one dimension"));
+    }
+    values.to_vec(py)
+}
+
+/// Columns as the bytes of a small Parquet file: `(name, values)` in order, values one-dimensional arrays of int64, int32
+/// or float64, or lists of str, all equally long. ValueError when they are not.
 #[pyfunction]
 fn small_parquet<'py>(py: Python<'py>, columns: Vec<(String, Given<'py>)>) -> PyResult<Bound<'py, PyBytes>> {
-    let broken = |error: numpy::AsSliceError| PyValueError::new_err(error.to_string());
+    let held = columns.iter().map(|(_, given)| given.held(py)).collect::<PyResult<Vec<_>>>()?;
     let mut rows = Vec::new();
     let mut encoded = Vec::new();
-    for (name, given) in &columns {
-        let column = match given {
-            Given::I64(values) => parquet::Column::I64(values.as_slice().map_err(broken)?),
-            Given::I32(values) => parquet::Column::I32(values.as_slice().map_err(broken)?),
-            Given::F64(values) => parquet::Column::F64(values.as_slice().map_err(broken)?),
-            Given::Names(texts) => {
-                parquet::Column::Name(texts.iter().map(|text| text.to_str()).collect::<PyResult<_>>()?)
-            }
+    for ((name, _), held) in columns.iter().zip(&held) {
+        let column = match held {
+            Held::I64(values) => parquet::Column::I64(values),
+            Held::I32(values) => parquet::Column::I32(values),
+            Held::F64(values) => parquet::Column::F64(values),
+            Held::Names(texts) => parquet::Column::Name(texts.clone()),
         };
         rows.push(column.rows());
         encoded.push((name.as_str(), column));

@@ -8,6 +8,7 @@
 
 use crate::error::RtError;
 use crate::fixed;
+use crate::parallel;
 use crate::supply::{Server, Supply};
 use crate::task::{Task, TaskSet};
 
@@ -119,14 +120,13 @@ pub fn response_times(
     if threads == 1 {
         return rows(sets, supply, server, limit_ratio, out);
     }
-    crate::study::on_threads(threads, || {
-        use rayon::prelude::*;
-        let chunk = 4096;
-        out.par_chunks_mut(chunk * sets.tasks).enumerate().try_for_each(|(number, out)| {
-            let from = number * chunk;
-            rows(sets.rows(from, from + out.len() / sets.tasks), supply, server, limit_ratio, out)
-        })
-    })
+    let chunk = 4096;
+    let parts = out.chunks_mut(chunk * sets.tasks).enumerate();
+    let one = |(number, out): (usize, &mut [i64]), (): &mut ()| {
+        let from = number * chunk;
+        rows(sets.rows(from, from + out.len() / sets.tasks), supply, server, limit_ratio, out)
+    };
+    parallel::each(threads, parts, one).map(|_| ())
 }
 
 fn rows(

@@ -17,6 +17,7 @@ pub mod generate;
 pub mod host;
 pub mod interval;
 pub mod largest;
+mod parallel;
 pub mod period;
 pub mod priority;
 pub mod rational;

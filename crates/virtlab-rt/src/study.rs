@@ -4,19 +4,11 @@ use crate::batch;
 use crate::error::RtError;
 use crate::generate::{Draw, Family};
 use crate::largest::{Workspace, largest_period};
+use crate::parallel;
 use crate::period::{self, Question};
 use crate::rational::Rational;
 use crate::supply::{Server, Supply};
 use crate::task::{Task, TaskSet};
-use rayon::prelude::*;
-
-/// Runs `work` on a pool of `threads` (0: all cores).
-pub fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
-    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-        Ok(pool) => pool.install(work),
-        Err(_) => work(),
-    }
-}
 
 /// Largest exact period over the shortest task period, per utilisation, share and set (that order); 0 where no period
 /// is enough. X = 0.
@@ -46,17 +38,7 @@ pub fn largest_ratios(
         }
         Ok(out)
     };
-    let rows: Vec<Vec<f64>> = if threads == 1 {
-        let mut room = Default::default();
-        (0..sets).map(|number| one(number, &mut room)).collect::<Result<_, _>>()?
-    } else {
-        on_threads(threads, || {
-            (0..sets)
-                .into_par_iter()
-                .map_init(Default::default, |room, number| one(number, room))
-                .collect::<Result<_, _>>()
-        })?
-    };
+    let rows: Vec<Vec<f64>> = parallel::each(threads, 0..sets, one)?;
     let mut out = vec![0.0; cells * sets];
     for (number, row) in rows.iter().enumerate() {
         for (cell, value) in row.iter().enumerate() {
@@ -91,10 +73,10 @@ pub fn response_curve(
         period.extend_from_slice(&draw.period);
         wcet.extend_from_slice(&one);
     }
-    let curve = |vm: i64| -> Result<Vec<f64>, RtError> {
-        let budget = Rational::whole(i128::from(vm)).times(share)?;
+    let curve = |vm: &i64, (): &mut ()| -> Result<Vec<f64>, RtError> {
+        let budget = Rational::whole(i128::from(*vm)).times(share)?;
         // A budget of whole ticks, rounded down: never more than the share.
-        let Ok(supply) = Supply::new(i128::from(vm), budget.floor(), i128::from(overhead), Server::Periodic)
+        let Ok(supply) = Supply::new(i128::from(*vm), budget.floor(), i128::from(overhead), Server::Periodic)
         else {
             return Ok(vec![f64::INFINITY; sets]);
         };
@@ -112,12 +94,7 @@ pub fn response_curve(
             })
             .collect())
     };
-    let rows: Vec<Vec<f64>> = if threads == 1 {
-        periods.iter().map(|vm| curve(*vm)).collect::<Result<_, _>>()?
-    } else {
-        on_threads(threads, || periods.par_iter().map(|vm| curve(*vm)).collect::<Result<_, _>>())?
-    };
-    Ok(rows.concat())
+    Ok(parallel::each(threads, periods.iter(), curve)?.concat())
 }
 
 /// One set's exact periods (intervals in ticks, ascending), its shortest period and that task's execution time.
@@ -144,7 +121,7 @@ pub fn exact_periods(
     seed: u64,
     threads: usize,
 ) -> Result<Vec<ExactPeriods>, RtError> {
-    let one = |number: usize| -> Result<ExactPeriods, RtError> {
+    let one = |number: usize, (): &mut ()| -> Result<ExactPeriods, RtError> {
         let (mut draw, mut wcets) = (Draw::default(), Vec::new());
         draw.fill(family, seed, number as u64);
         draw.wcets(utilisation, &mut wcets);
@@ -155,8 +132,5 @@ pub fn exact_periods(
         let intervals = found.parts().iter().map(|part| (part.low.to_f64(), part.high.to_f64())).collect();
         Ok(ExactPeriods { first_period: draw.period[0], first_wcet: wcets[0], intervals })
     };
-    if threads == 1 {
-        return (0..sets).map(one).collect();
-    }
-    on_threads(threads, || (0..sets).into_par_iter().map(one).collect())
+    parallel::each(threads, 0..sets, one)
 }

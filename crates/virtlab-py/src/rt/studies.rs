@@ -1,7 +1,7 @@
 //! Families of random task sets, and what studies ask of them.
 
+use crate::arrays::array;
 use crate::rt::{Fraction, rational, refused};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use virtlab_rt::generate::{Draw, Family, Periods, Wcets};
@@ -44,7 +44,7 @@ fn rt_largest_ratios<'py>(
     sets: usize,
     seed: u64,
     threads: usize,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let family = family(row)?;
     let shares = shares.into_iter().map(rational).collect::<PyResult<Vec<_>>>()?;
     if shares.iter().any(|share| *share <= Rational::ZERO || *share >= Rational::ONE) {
@@ -53,7 +53,7 @@ fn rt_largest_ratios<'py>(
     let found = py
         .detach(|| study::largest_ratios(&family, &utilisations, &shares, sets, seed, threads))
         .map_err(refused)?;
-    Ok(found.into_pyarray(py))
+    array(py, &found, &[found.len()])
 }
 
 /// Greatest R/T of each set at each VM period, flat array in order (period, set); infinite beyond `cap`.
@@ -70,14 +70,14 @@ fn rt_response_curve<'py>(
     seed: u64,
     cap: f64,
     threads: usize,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let (family, share) = (family(row)?, rational(share)?);
     let found = py
         .detach(|| {
             study::response_curve(&family, utilisation, share, overhead, &periods, sets, seed, cap, threads)
         })
         .map_err(refused)?;
-    Ok(found.into_pyarray(py))
+    array(py, &found, &[found.len()])
 }
 
 /// Per set: (T_1, C_1, intervals of periods), ticks.
@@ -109,7 +109,7 @@ fn rt_generate<'py>(
     utilisation: f64,
     sets: usize,
     seed: u64,
-) -> PyResult<(Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<i64>>)> {
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let family = family(row)?;
     let (mut periods, mut wcets) = (Vec::new(), Vec::new());
     let (mut draw, mut one) = (Draw::default(), Vec::new());
@@ -120,7 +120,7 @@ fn rt_generate<'py>(
         wcets.extend_from_slice(&one);
     }
     let shape = [sets, family.tasks];
-    Ok((periods.into_pyarray(py).reshape(shape)?, wcets.into_pyarray(py).reshape(shape)?))
+    Ok((array(py, &periods, &shape)?, array(py, &wcets, &shape)?))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

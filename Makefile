@@ -23,8 +23,8 @@ help:  ## this list
 
 demo:  ## build what runs, then `virtlab demo --real`: simulated and real packets, verdicts, the report's path
 	@$(PYTHON) tools/check_tools.py --install --needed
-	@# at once: each ends with a crate that one processor compiles alone
-	@$(MAKE) --no-print-directory -j2 agent native
+	@# at once: both are compiled, each with crates that one processor compiles alone, while packages come
+	@$(MAKE) --no-print-directory -j3 agent native
 	@# a refuted (1) or undecided (4) claim is an answer of the experiment, not a failure of the demonstration
 	$(BIN)/virtlab demo --real || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
@@ -38,9 +38,9 @@ quick: $(VENV)/.installed native  ## before every commit: ruff, import rules, al
 test: setup rust-test unit  ## set up and run all tests
 
 setup: check-tools  ## environment, agent, extension module
-	@$(MAKE) --no-print-directory -j2 agent environment
+	@$(MAKE) --no-print-directory -j3 agent environment
 
-environment: $(VENV)/.installed
+environment: $(VENV)/.installed $(VENV)/.compiled
 	@# maturin calls pip, which is replaced before
 	@$(MAKE) --no-print-directory native
 
@@ -63,11 +63,15 @@ check-tools:
 check-needed:
 	@$(PYTHON) tools/check_tools.py --install --needed
 
-# What running virtlab needs, and maturin, which builds the extension module. Tests need more: `.installed`.
-$(VENV)/.needed: requirements.lock requirements-dev.lock
+# Alone, so that it can build the extension module while the rest comes.
+$(VENV)/.maturin: requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	cat requirements.lock <(awk '/^maturin==/, !/\\$$/' requirements-dev.lock) >$(VENV)/needed.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(VENV)/needed.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r <(awk '/^maturin==/, !/\\$$/' requirements-dev.lock)
+	touch $@
+
+# What running virtlab needs, and maturin. Tests need more: `.installed`.
+$(VENV)/.needed: requirements.lock $(VENV)/.maturin
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $@
 
 $(VENV)/.installed: requirements-dev.lock $(VENV)/.needed
@@ -87,8 +91,14 @@ $(AGENT): $(PY_SOURCES)
 
 native: $(VENV)/.native
 
-$(VENV)/.native: $(PY_SOURCES) pyproject.toml $(VENV)/.needed
-	VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --profile shipped --locked >$(VENV)/maturin.log
+DEVELOP := VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --profile shipped --locked
+
+$(VENV)/.compiled: $(PY_SOURCES) pyproject.toml $(VENV)/.maturin
+	$(DEVELOP) --skip-install
+	touch $@
+
+$(VENV)/.native: $(VENV)/.compiled $(VENV)/.needed
+	$(DEVELOP) >$(VENV)/maturin.log
 	touch $@
 
 rust-test:
@@ -99,7 +109,7 @@ xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests
 	$(BIN)/virtlab image build --kernel xen
 	VIRTLAB_TEST_XEN=1 $(BIN)/python -m pytest -v tests/testbed/test_xen_domains.py tests/testbed/test_xen_nothing_left.py
 
-faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (six to fifteen minutes)
+faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (ten to twenty minutes)
 	VIRTLAB_TEST_FAULTS=1 $(BIN)/python -m pytest -v tests/testbed/test_migration_faults.py tests/testbed/test_migration_network.py
 
 stores: setup  ## Swift and Gluster on demand: their packages, and the tests that run them in guests (root; four to ten minutes)
@@ -129,7 +139,7 @@ libfuzzer:  ## libFuzzer on frames, blocks, lines, requests of agents and messag
 unit:
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-variants: setup  ## tests that show by other means what a test of `make test` shows (some eight minutes)
+variants: setup  ## tests that show by other means what a test of `make test` shows (some eleven minutes)
 	VIRTLAB_TEST_VARIANTS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m variant
 
 lint: setup  ## ruff, mypy, import rules, clippy, rustfmt

@@ -94,11 +94,11 @@ native: $(VENV)/.native
 DEVELOP := VIRTUAL_ENV=$(abspath $(VENV)) PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin develop -q --profile shipped --locked
 
 $(VENV)/.compiled: $(PY_SOURCES) pyproject.toml $(VENV)/.maturin
-	$(DEVELOP) --skip-install
+	$(DEVELOP) --skip-install >$(VENV)/maturin.log
 	touch $@
 
 $(VENV)/.native: $(VENV)/.compiled $(VENV)/.needed
-	$(DEVELOP) >$(VENV)/maturin.log
+	$(DEVELOP) >>$(VENV)/maturin.log
 	touch $@
 
 rust-test:

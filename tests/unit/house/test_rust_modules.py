@@ -22,7 +22,6 @@ REVIEWED = {
             *("netem", "pfifo_fast", "pie", "prio", "sfq", "tbf"),
         }
     ],
-    "virtlab-rt": [{"batch", "study"}],
 }
 
 

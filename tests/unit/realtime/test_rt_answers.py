@@ -160,6 +160,17 @@ def test_a_faster_core_divides_execution_times():
     assert analyze(slow.faster(Fraction(2)), period_ns=6 * U, budget_ns=3 * U).tasks[1].wcrt_ns == 14 * U
 
 
+def test_arrays_of_another_shape_are_refused() -> None:
+    sets = np.array([[8, 15]]), np.array([[1, 3]])
+    for many in (1, 2):
+        found = response_times(*sets, vm_period=6, budget=3, threads=many)
+        assert (found.tolist(), found.dtype, found.flags.writeable) == ([[7, 14]], np.int64, True)
+    with pytest.raises(ValueError, match="periods need the shape"):
+        response_times(sets[0][0], sets[1], vm_period=6, budget=3)
+    with pytest.raises(ValueError, match="arrays need one shape"):
+        response_times(sets[0], sets[1][:, :1], vm_period=6, budget=3)
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())

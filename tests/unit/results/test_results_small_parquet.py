@@ -51,6 +51,18 @@ def test_more_columns_than_a_short_list_holds_are_read(tmp_path: Path) -> None:
     }
 
 
+def test_a_column_that_is_no_row_of_numbers_is_refused() -> None:
+    schema = BlockSchema("odd/1", {"a": "i64", "b": "i64"}, "two columns")
+    flat = np.arange(4, dtype=np.int64)
+    assert small_parquet.encoded(schema, {"a": flat, "b": np.arange(8, dtype=np.int64)[::2]})
+    with pytest.raises(ValueError, match="of one dimension"):
+        small_parquet.encoded(schema, {"a": flat, "b": flat.reshape(2, 2)})
+    with pytest.raises(ValueError, match=r"have \[4, 3\] rows"):
+        small_parquet.encoded(schema, {"a": flat, "b": flat[:3]})
+    with pytest.raises(TypeError, match="not compatible"):
+        small_parquet.encoded(schema, {"a": flat, "b": flat.astype(np.int16)})
+
+
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
     schema = BLOCKS["rtt/1"]
     for name in ("a", "b"):

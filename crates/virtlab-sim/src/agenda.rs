@@ -5,8 +5,13 @@
 //! any structure would give them out in the same order. An event that is taken mostly plans the next one of its
 //! kind: so its place stays open until then, and both together are one way to the root, without a branch to
 //! mispredict.
+//!
+//! Two kinds of events are apart, since they are most of all. Of landings each port has one at a time, so they have a
+//! tree of their own with a leaf for each port, which is much lower than that of everything else. What is planned for
+//! the very instant at which it is planned comes in the order of planning: a queue is enough.
 
 use core::hint::select_unpredictable;
+use std::collections::VecDeque;
 
 /// What is in the agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +59,93 @@ pub enum Due {
 }
 
 const PLACE_BITS: u32 = 24;
-const LATER: u64 = 1 << 63;
+const PLACES: usize = 1 << PLACE_BITS;
 const NEVER: Key = (u64::MAX, u64::MAX);
 
 /// Instant; order and place.
 type Key = (u64, u64);
 
+fn key(at_ns: u64, number: u64, place: usize) -> Key {
+    // 2^39 are more than fit into a day.
+    assert!(number < 1 << (63 - PLACE_BITS), "too many events");
+    (at_ns, number << PLACE_BITS | place as u64)
+}
+
+const fn at_ns(key: Key) -> u64 {
+    key.0
+}
+
+const fn place(key: Key) -> usize {
+    key.1 as usize & (PLACES - 1)
+}
+
+const fn number(key: Key) -> u64 {
+    key.1 >> PLACE_BITS
+}
+
 /// When an event was planned: the instant, and what had been planned before.
 pub type Planned = (u64, u64);
+
+/// A tree whose second half are the leaves: node 1 is the root, the children of n are 2n and 2n + 1.
+#[derive(Debug)]
+struct Tournament(Vec<Key>);
+
+impl Tournament {
+    #[inline]
+    fn first(&self) -> Key {
+        self.0[1]
+    }
+
+    fn leaves(&self) -> usize {
+        self.0.len() / 2
+    }
+
+    /// There are leaves for so many.
+    #[cold]
+    fn grow(&mut self, many: usize) {
+        let before = self.leaves();
+        let leaves = many.next_power_of_two();
+        let mut nodes = vec![NEVER; 2 * leaves];
+        nodes[leaves..leaves + before].copy_from_slice(&self.0[before..]);
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node].min(nodes[2 * node + 1]);
+        }
+        self.0 = nodes;
+    }
+
+    #[inline]
+    fn replay(&mut self, leaf: usize, key: Key) {
+        let nodes = &mut self.0[..];
+        let mut node = nodes.len() / 2 + leaf;
+        let (mut at, mut order) = key;
+        nodes[node] = key;
+        while node > 1 {
+            let (rival_at, rival_order) = nodes[node ^ 1];
+            let beaten = (rival_at < at) | ((rival_at == at) & (rival_order < order));
+            at = select_unpredictable(beaten, rival_at, at);
+            order = select_unpredictable(beaten, rival_order, order);
+            node >>= 1;
+            nodes[node] = (at, order);
+        }
+    }
+}
 
 /// Events to come.
 #[derive(Debug)]
 pub struct Agenda {
-    /// Node 1 is the root, the children of n are 2n and 2n + 1; the second half are the leaves, one per place.
-    nodes: Vec<Key>,
+    /// What is neither of the two below.
+    others: Tournament,
+    /// By place, the event, and when it was planned.
     places: Vec<(Due, u64)>,
     vacant: Vec<usize>,
     /// The place of the event taken last, whose leaf still holds it.
     open: Option<usize>,
+    /// By port.
+    landings: Tournament,
+    /// The port of the landing taken last, whose leaf still holds it.
+    landed: Option<usize>,
+    /// What was planned for this instant at this instant, each with its number.
+    soon: VecDeque<(u64, Due)>,
     planned: u64,
     /// The instant at which things are planned.
     pub now_ns: u64,
@@ -79,31 +153,44 @@ pub struct Agenda {
     happened: Planned,
     /// What waits for others of this instant, and as what it would have been planned.
     deferred: Vec<(Planned, Due)>,
-    /// The last of them that was taken.
-    resumed: Due,
+    /// The event that was taken last, if it has no place.
+    taken: Due,
 }
 
 impl Default for Agenda {
     fn default() -> Self {
         Self {
-            nodes: vec![NEVER; 2],
+            others: Tournament(vec![NEVER; 2]),
             places: Vec::new(),
             vacant: Vec::new(),
             open: None,
+            landings: Tournament(vec![NEVER; 2]),
+            landed: None,
+            soon: VecDeque::new(),
             planned: 0,
             now_ns: 0,
             happened: (0, 0),
             deferred: Vec::new(),
-            resumed: Due::Land(0),
+            taken: Due::Land(0),
         }
     }
 }
 
 impl Agenda {
-    /// Plans an event.
+    /// Plans an event that is no landing.
     pub fn plan(&mut self, at_ns: u64, due: Due) {
         let number = self.number();
-        self.plan_as(at_ns, due, number);
+        if at_ns == self.now_ns {
+            return self.soon.push_back((number, due));
+        }
+        let place = match self.open.take().or_else(|| self.vacant.pop()) {
+            Some(place) => {
+                self.places[place] = (due, self.now_ns);
+                place
+            }
+            None => self.grow(due),
+        };
+        self.others.replay(place, key(at_ns, number, place));
     }
 
     /// The number of an event that is planned now, to be used later: by it events of one instant have their order.
@@ -113,40 +200,25 @@ impl Agenda {
         self.planned
     }
 
-    /// Plans a landing that had its number before. Until it is planned nothing may depend on it.
+    /// Plans a landing that had its number before. Until it is planned nothing may depend on it, and none is planned of
+    /// that port.
     #[inline]
     pub fn plan_landing(&mut self, at_ns: u64, port: usize, number: u64) {
-        self.plan_as(at_ns, Due::Land(port), number);
-    }
-
-    #[inline]
-    fn plan_as(&mut self, at_ns: u64, due: Due, number: u64) {
-        let place = match self.open.take().or_else(|| self.vacant.pop()) {
-            Some(place) => {
-                self.places[place] = (due, self.now_ns);
-                place
-            }
-            None => self.grow(due),
-        };
-        // 2^39 are more than fit into a day.
-        assert!(number < 1 << (63 - PLACE_BITS), "too many events");
-        let class = if matches!(due, Due::Land(_)) { 0 } else { LATER };
-        self.replay(place, (at_ns, class | number << PLACE_BITS | place as u64));
+        self.landed.take_if(|landed| *landed == port);
+        if port >= self.landings.leaves() {
+            assert!(port < PLACES, "too many ports");
+            self.landings.grow(port + 1);
+        }
+        self.landings.replay(port, key(at_ns, number, port));
     }
 
     #[cold]
     fn grow(&mut self, due: Due) -> usize {
         let place = self.places.len();
-        assert!(place < 1 << PLACE_BITS, "too many events at once");
+        assert!(place < PLACES, "too many events at once");
         self.places.push((due, self.now_ns));
-        let leaves = self.nodes.len() / 2;
-        if place == leaves {
-            let mut nodes = vec![NEVER; 4 * leaves];
-            nodes[2 * leaves..3 * leaves].copy_from_slice(&self.nodes[leaves..]);
-            for node in (1..2 * leaves).rev() {
-                nodes[node] = nodes[2 * node].min(nodes[2 * node + 1]);
-            }
-            self.nodes = nodes;
+        if place == self.others.leaves() {
+            self.others.grow(place + 1);
         }
         place
     }
@@ -154,18 +226,17 @@ impl Agenda {
     /// The next instant.
     pub fn next_ns(&mut self) -> Option<u64> {
         self.close();
-        if !self.deferred.is_empty() {
+        if !self.deferred.is_empty() || !self.soon.is_empty() {
             return Some(self.now_ns);
         }
-        let first = self.nodes[1];
-        (first != NEVER).then_some(first.0)
+        let first = self.others.first().min(self.landings.first());
+        (first != NEVER).then_some(at_ns(first))
     }
 
     /// Whether the next event, of this instant, is a landing.
     #[inline]
     pub fn is_landing(&self) -> bool {
-        let (at_ns, order) = self.nodes[1];
-        at_ns == self.now_ns && order < LATER
+        at_ns(self.landings.first()) == self.now_ns
     }
 
     /// Of an event that was planned sooner than it would have been, had all others before it their events: those of this
@@ -174,8 +245,7 @@ impl Agenda {
         if planned <= self.happened {
             return false;
         }
-        self.close();
-        if self.nodes[1].0 == self.now_ns || !self.deferred.is_empty() {
+        if self.next_ns() == Some(self.now_ns) {
             self.deferred.push((planned, due));
             return true;
         }
@@ -188,20 +258,19 @@ impl Agenda {
     fn take_deferred(&mut self) -> bool {
         let places = 0..self.deferred.len();
         let Some(first) = places.min_by_key(|place| self.deferred[*place].0) else { return false };
-        let (at_ns, order) = self.nodes[1];
-        if at_ns == self.now_ns && self.planned_as(order) < self.deferred[first].0 {
+        let soon = self.soon.front().map(|(number, _)| (self.now_ns, *number));
+        let other = self.others.first();
+        let other = (at_ns(other) == self.now_ns).then(|| self.planned_as(other));
+        if self.is_landing() || soon.into_iter().chain(other).any(|next| next < self.deferred[first].0) {
             return false;
         }
-        (self.happened, self.resumed) = self.deferred.remove(first);
+        (self.happened, self.taken) = self.deferred.remove(first);
         true
     }
 
-    /// When an event of such an order was planned.
-    fn planned_as(&self, order: u64) -> Planned {
-        if order < LATER {
-            return (0, 0);
-        }
-        (self.places[order as usize & ((1 << PLACE_BITS) - 1)].1, (order & (LATER - 1)) >> PLACE_BITS)
+    /// When an event was planned that has a place.
+    fn planned_as(&self, key: Key) -> Planned {
+        (self.places[place(key)].1, number(key))
     }
 
     /// The next event. A reference, since every event passes here: a copy would go through the stack.
@@ -209,16 +278,30 @@ impl Agenda {
     pub fn take(&mut self) -> Option<&Due> {
         self.close();
         if !self.deferred.is_empty() && self.take_deferred() {
-            return Some(&self.resumed);
+            return Some(&self.taken);
         }
-        let first = self.nodes[1];
-        if first == NEVER {
+        let (other, landing) = (self.others.first(), self.landings.first());
+        let soon = self.soon.front().map(|(number, _)| key(self.now_ns, *number, 0));
+        let other_ns = at_ns(soon.unwrap_or(NEVER).min(other));
+        if landing != NEVER && at_ns(landing) <= other_ns {
+            self.happened = (0, 0);
+            self.landed = Some(place(landing));
+            self.taken = Due::Land(place(landing));
+            return Some(&self.taken);
+        }
+        if soon.is_some_and(|soon| soon < other)
+            && let Some((number, due)) = self.soon.pop_front()
+        {
+            self.happened = (self.now_ns, number);
+            self.taken = due;
+            return Some(&self.taken);
+        }
+        if other == NEVER {
             return None;
         }
-        let place = first.1 as usize & ((1 << PLACE_BITS) - 1);
-        self.happened = self.planned_as(first.1);
-        self.open = Some(place);
-        Some(&self.places[place].0)
+        self.happened = self.planned_as(other);
+        self.open = Some(place(other));
+        Some(&self.places[place(other)].0)
     }
 
     /// What an event would have been planned as that was planned at an instant, after all that has been until now, and
@@ -243,30 +326,12 @@ impl Agenda {
     /// The place of the event taken last is vacant where nothing has been planned since. Mostly something has.
     #[inline]
     fn close(&mut self) {
-        if let Some(place) = self.open {
-            self.vacate(place);
+        if let Some(port) = self.landed.take() {
+            self.landings.replay(port, NEVER);
         }
-    }
-
-    fn vacate(&mut self, place: usize) {
-        self.open = None;
-        self.replay(place, NEVER);
-        self.vacant.push(place);
-    }
-
-    #[inline]
-    fn replay(&mut self, place: usize, key: Key) {
-        let nodes = &mut self.nodes[..];
-        let mut node = nodes.len() / 2 + place;
-        let (mut at, mut order) = key;
-        nodes[node] = key;
-        while node > 1 {
-            let (rival_at, rival_order) = nodes[node ^ 1];
-            let beaten = (rival_at < at) | ((rival_at == at) & (rival_order < order));
-            at = select_unpredictable(beaten, rival_at, at);
-            order = select_unpredictable(beaten, rival_order, order);
-            node >>= 1;
-            nodes[node] = (at, order);
+        if let Some(place) = self.open.take() {
+            self.others.replay(place, NEVER);
+            self.vacant.push(place);
         }
     }
 }
@@ -282,7 +347,8 @@ mod tests {
         agenda.plan(7, Due::Release(2));
         agenda.plan(7, Due::Release(1));
         agenda.plan(3, Due::Release(9));
-        agenda.plan(7, Due::Land(5));
+        let number = agenda.number();
+        agenda.plan_landing(7, 5, number);
         let order: Vec<_> = std::iter::from_fn(|| agenda.take().copied()).collect();
         assert_eq!(order, [Due::Release(9), Due::Land(5), Due::Release(2), Due::Release(1)]);
     }
@@ -306,14 +372,24 @@ mod tests {
             let mut sorted = std::collections::BTreeMap::new();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
-                    Some((at, lands)) => {
+                    // Many are for the very instant, and none for one that is over.
+                    Some((later, lands)) => {
+                        let at = agenda.now_ns + later / 3;
                         let due = if lands { Due::Land(number) } else { Due::Release(number) };
-                        agenda.plan(at, due);
+                        if lands {
+                            let planned = agenda.number();
+                            agenda.plan_landing(at, number, planned);
+                        } else {
+                            agenda.plan(at, due);
+                        }
                         sorted.insert((at, !lands, number), due);
                     }
                     None => {
                         prop_assert_eq!(agenda.next_ns(), sorted.keys().next().map(|key| key.0));
-                        prop_assert_eq!(agenda.take().copied(), sorted.pop_first().map(|(_, due)| due));
+                        agenda.now_ns = agenda.next_ns().unwrap_or(agenda.now_ns);
+                        let next = sorted.pop_first().map(|(_, due)| due);
+                        prop_assert_eq!(agenda.is_landing(), matches!(next, Some(Due::Land(_))));
+                        prop_assert_eq!(agenda.take().copied(), next);
                     }
                 }
             }

@@ -31,7 +31,11 @@ pub const fn wire_bytes(captured_bytes: u32) -> u32 {
 pub const fn serialisation(wire_bytes: u32, rate_bit_per_s: u64) -> Nanos {
     let bits = wire_bytes as u128 * 8 * 1_000_000_000;
     let rate = rate_bit_per_s as u128;
-    Nanos(((bits + rate / 2) / rate) as u64)
+    let sum = bits + rate / 2;
+    if sum <= u64::MAX as u128 {
+        return Nanos(sum as u64 / rate_bit_per_s); // the same, and several times as fast
+    }
+    Nanos((sum / rate) as u64)
 }
 
 #[cfg(test)]

@@ -34,6 +34,15 @@ impl Ahead {
         }
     }
 
+    /// All of them have started.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        if !self.starts.is_empty() {
+            self.starts.clear();
+            self.bytes = 0;
+        }
+    }
+
     /// All of them.
     #[inline]
     pub(crate) fn backlog(&self) -> Backlog {

@@ -1,5 +1,6 @@
 //! Frames of a FIFO in closed form that were offered before they come: counted when their instants do.
 
+use super::ahead::Ahead;
 use super::counters::LineCounters;
 use super::waits::Waits;
 use crate::train::Train;
@@ -60,6 +61,24 @@ pub(crate) struct Booked {
 }
 
 impl Booked {
+    /// Behind frames that wait and have been counted.
+    pub(crate) fn behind(ahead: &Ahead, now: Nanos) -> Self {
+        let held = Backlog::default();
+        let entry = |start: Nanos, bytes: u32| Entry {
+            at: now,
+            start,
+            occupied: Nanos::ZERO,
+            bytes,
+            marked: false,
+            refused: None,
+            held,
+        };
+        let waits = ahead.starts.iter().filter(|(start, _)| *start > now);
+        let entries: VecDeque<_> =
+            waits.map(|&(start, bytes)| Booking::of_one(entry(start, bytes))).collect();
+        Self { counted: entries.len(), entries }
+    }
+
     pub(crate) fn settle(&mut self, now: Nanos, counters: &mut LineCounters, waits: &mut Waits) {
         while let Some(booking) = self.entries.get(self.counted) {
             let there = booking.come().by(now);

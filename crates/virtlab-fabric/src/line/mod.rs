@@ -103,7 +103,9 @@ impl Line {
     /// From now on frames may be offered before they come, at instants ahead: what is counted waits for them.
     pub(crate) fn book(&mut self) {
         debug_assert!(matches!(self.queueing, Queueing::Fifo { .. }));
-        self.booked = Some(Booked::default());
+        if self.booked.is_none() {
+            self.booked = Some(Booked::behind(&self.ahead, self.transmitter.clock));
+        }
     }
 
     /// Counts the frames that have come by `now`.

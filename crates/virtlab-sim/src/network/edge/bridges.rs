@@ -97,6 +97,21 @@ impl Bridges {
         }
     }
 
+    /// The port of the fabric to which alone a switch leads what comes from a vNIC, where that is all it has.
+    pub fn only_way_out(&self, bridge: usize, from: usize) -> Option<PortId> {
+        match self.all[bridge].ports[..] {
+            [Place::Nic(nic), Place::Port(port)] | [Place::Port(port), Place::Nic(nic)] if nic == from => {
+                Some(port)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a switch sends what is for a group to all, and learns nothing.
+    pub fn floods(&self, bridge: usize) -> bool {
+        self.all[bridge].floods && !self.all[bridge].learns
+    }
+
     /// All ports of a switch.
     pub fn ports(&self, bridge: usize) -> &[Place] {
         &self.all[bridge].ports

@@ -23,6 +23,8 @@ pub struct Edge {
     pub outages: bool,
     /// What guests that stand still would have sent, by vNIC.
     pub held: Vec<(usize, Outgoing)>,
+    /// When the last frame leaves its host of those that were in the fabric before.
+    pub last_early_ns: u64,
 }
 
 impl Edge {
@@ -48,7 +50,7 @@ impl Edge {
             .iter()
             .any(|action| matches!(action.act, Act::Reset | Act::Migrate) || action.slows().is_some())
             || input.stores.iter().any(|store| store.fluid.is_some());
-        Ok(Self { nics, bridges, shared, outages, held: Vec::new() })
+        Ok(Self { nics, bridges, shared, outages, held: Vec::new(), last_early_ns: 0 })
     }
 
     /// vNICs of a guest.
@@ -80,6 +82,22 @@ impl Edge {
                 Place::Nic(_) => None,
             },
             None => own.port,
+        }
+    }
+
+    /// Where frames from a vNIC to a group enter the fabric, whatever happens, if they go nowhere else.
+    pub fn exit_of_groups(&self, nic: usize) -> Option<PortId> {
+        match self.nics[nic].bridge {
+            Some(bridge) => self.bridges.only_way_out(bridge, nic).filter(|_| self.bridges.floods(bridge)),
+            None => self.nics[nic].port,
+        }
+    }
+
+    /// Whether whatever enters the fabric at a port comes through this vNIC.
+    pub fn is_alone(&self, nic: usize, at: PortId) -> bool {
+        match self.nics[nic].bridge {
+            Some(bridge) => self.bridges.only_way_out(bridge, nic) == Some(at),
+            None => self.nics[nic].port == Some(at),
         }
     }
 

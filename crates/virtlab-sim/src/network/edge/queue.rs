@@ -1,7 +1,7 @@
 //! A vNIC's queue: frames that have to wait until they start, and when the next of them needs an event.
 //!
 //! All but the last two fragments of a message that goes a certain way are alike and start at even intervals, by the
-//! vNIC's bucket. They are in the queue as one.
+//! vNIC's bucket. They are in the queue as one. Frames that are in the fabric already stand before all others.
 
 use crate::agenda::Planned;
 use crate::network::frames::Outgoing;
@@ -21,10 +21,24 @@ pub struct Waiting {
     pub out: Outgoing,
 }
 
+/// A frame that waits, and is in the fabric already.
+#[derive(Clone, Copy, Debug)]
+pub struct Early {
+    /// When it comes into the queue, and when it starts.
+    pub came_ns: u64,
+    pub at_ns: u64,
+    pub bytes: u32,
+    /// Whose room it takes until it starts.
+    pub socket: Option<usize>,
+    /// The queue behind this one, if it passes that as it starts.
+    pub through: Option<usize>,
+}
+
 /// Frames that wait, in order. What frames touch that pass it without waiting comes first.
 #[repr(C, align(64))]
 pub struct Queue {
     frames: VecDeque<Waiting>,
+    early: VecDeque<Early>,
     /// Ports for which frames have waited in it.
     ports: Vec<PortId>,
     /// How many frames they are, and how many they may be.
@@ -46,6 +60,7 @@ impl Default for Queue {
     fn default() -> Self {
         Self {
             frames: VecDeque::new(),
+            early: VecDeque::new(),
             ports: Vec::new(),
             waiting: 0,
             most_waiting: u32::MAX,
@@ -59,6 +74,7 @@ impl Default for Queue {
 }
 
 impl Queue {
+    /// Whether no frame waits that has yet to come into the fabric.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
@@ -74,15 +90,16 @@ impl Queue {
         self.frames.len()
     }
 
-    /// Frames in it.
-    pub fn waiting(&self) -> u32 {
-        self.waiting
+    /// Frames in it by now.
+    pub fn waiting(&self, now_ns: u64) -> u32 {
+        let early = self.early.iter().filter(|early| early.came_ns <= now_ns).count();
+        self.waiting + early as u32
     }
 
-    /// Whether so many more frames may wait.
+    /// Whether so many more frames may wait, behind all that are certain to come.
     #[inline]
     pub fn has_place(&self, more: u32) -> bool {
-        self.waiting.saturating_add(more) <= self.most_waiting
+        (self.waiting + self.early.len() as u32).saturating_add(more) <= self.most_waiting
     }
 
     /// So many frames may wait.
@@ -95,16 +112,48 @@ impl Queue {
         self.frames.front()
     }
 
+    /// When its first frame starts.
+    #[inline]
+    pub fn first_ns(&self) -> Option<u64> {
+        let early = self.early.front().map(|early| early.at_ns);
+        early.or(self.frames.front().map(|waiting| waiting.at_ns))
+    }
+
     /// As what the start of its first frame would have been planned.
     #[inline]
     pub fn first_planned(&self) -> Planned {
         self.first
     }
 
+    /// The first of those that are in the fabric already.
+    #[inline]
+    pub fn first_early(&self) -> Option<&Early> {
+        self.early.front()
+    }
+
+    /// Puts a frame behind others that are in the fabric as it is. Planned when it comes, it is `planned`, where it is
+    /// the first.
+    #[inline]
+    pub fn push_early(&mut self, early: Early, planned: Planned) {
+        if self.early.is_empty() {
+            self.first = planned;
+        }
+        self.early.push_back(early);
+    }
+
+    /// The first of them leaves. The next frame, where it waits by then, is planned now; else when it comes.
+    #[inline]
+    pub fn pop_early(&mut self, planned_at: impl FnOnce(u64) -> Planned) -> Option<Early> {
+        let early = self.early.pop_front()?;
+        let next_ns = self.early.front().map_or(0, |next| next.came_ns);
+        self.first = planned_at(next_ns.max(early.at_ns));
+        Some(early)
+    }
+
     /// Puts frames behind the others. Planned now, they are `planned`, where they are the first.
     #[inline]
     pub fn push(&mut self, waiting: Waiting, planned: Planned) {
-        if self.frames.is_empty() {
+        if self.frames.is_empty() && self.early.is_empty() {
             self.first = planned;
         }
         self.waiting += waiting.count;
@@ -200,7 +249,7 @@ impl Queue {
     /// When the queue needs its next event, where that is not planned yet; `every`: each frame has one.
     #[inline]
     pub fn arm(&mut self, every: bool, now_ns: u64) -> Option<u64> {
-        let first = self.frames.front().map_or(NEVER_NS, |waiting| waiting.at_ns);
+        let first = self.first_ns().unwrap_or(NEVER_NS);
         let every = every || self.blocked > 0;
         let next = if every { first } else { self.stops.front().copied().unwrap_or(NEVER_NS) };
         let next = next.max(now_ns);

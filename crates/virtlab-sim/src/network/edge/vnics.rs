@@ -191,13 +191,18 @@ impl Nic {
         self.queue.is_empty() && self.queue.has_place(1) && self.bucket.as_deref().is_none_or(lets)
     }
 
+    /// When a frame leaves it that comes at an instant, behind all that came before.
+    #[inline]
+    pub fn start_ns(&mut self, bytes: u32, came_ns: u64) -> u64 {
+        let Some(bucket) = &mut self.bucket else { return came_ns };
+        let cost_ns = bucket.cost_ns(bytes);
+        bucket.start_ns(came_ns, cost_ns)
+    }
+
     /// A frame leaves it as it comes.
     #[inline]
     pub fn let_through(&mut self, bytes: u32, now_ns: u64) {
-        if let Some(bucket) = &mut self.bucket {
-            let cost_ns = bucket.cost_ns(bytes);
-            bucket.start_ns(now_ns, cost_ns);
-        }
+        self.start_ns(bytes, now_ns);
         self.traffic.send(1, bytes);
     }
 

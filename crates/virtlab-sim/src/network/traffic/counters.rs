@@ -49,7 +49,7 @@ impl Network {
         }
         if wanted("links") {
             for nic in self.edge.nics.iter().filter(|nic| mark == ENDED && !nic.is_shared()) {
-                let waiting = u64::from(nic.queue.waiting());
+                let waiting = u64::from(nic.queue.waiting(self.now_ns));
                 readings.note(self.now_ns, mark, &nic.given.name, &[("backlog_packets", waiting)]);
             }
             for Nic { given, traffic, queue, .. } in self.edge.nics.iter().filter(|nic| nic.is_shared()) {
@@ -61,7 +61,7 @@ impl Network {
                         ("packets", traffic.sent_packets),
                         ("bytes", traffic.sent_bytes),
                         ("drops", traffic.refused),
-                        ("backlog_packets", u64::from(queue.waiting())),
+                        ("backlog_packets", u64::from(queue.waiting(self.now_ns))),
                     ],
                 );
             }

@@ -91,6 +91,7 @@ impl Network {
     /// The instant ahead at which the last frame comes that has no event where it comes.
     pub fn last_coming_ns(&self) -> Option<u64> {
         let coming = self.wire.fabric.last_coming().map(|at| at.0);
-        coming.into_iter().chain(self.wire.ports.last_quiet_ns()).max().filter(|at| *at > self.now_ns)
+        let last = coming.into_iter().chain(self.wire.ports.last_quiet_ns()).chain([self.edge.last_early_ns]);
+        last.max().filter(|at| *at > self.now_ns)
     }
 }

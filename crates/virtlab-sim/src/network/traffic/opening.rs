@@ -98,8 +98,11 @@ impl Network {
         let flow = self.labels.flow_of(&head(from, group, 17, [SERVER_PORT; 2], false));
         let source = self.edge.nics[nic].given.mac;
         let socket = Socket::new(nic, source, (destination, Some(number)), [flow; 2], SOCKET_BYTES);
-        self.sockets.push(Socket { way: Way::Changing, ..socket });
-        self.sockets.len() - 1
+        self.sockets.push(socket);
+        let place = self.sockets.len() - 1;
+        let road = self.road(nic, destination);
+        self.sockets[place].way = road.map_or(Way::Changing, |road| self.keep_road(place, road));
+        place
     }
 
     /// Both sockets of a TCP connection; what they send holds the TCP header in its payload.

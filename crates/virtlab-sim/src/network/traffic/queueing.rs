@@ -12,14 +12,15 @@ impl Network {
     /// A vNIC's frames that may go by now.
     pub fn release(&mut self, nic: usize) {
         self.catch_up(nic);
-        if let Some(front) = self.edge.nics[nic].queue.front()
-            && front.at_ns == self.now_ns
-        {
+        if self.edge.nics[nic].queue.first_ns() == Some(self.now_ns) {
             let planned = self.edge.nics[nic].queue.first_planned();
             if self.agenda.defers(Due::Release(nic), planned) {
                 return;
             }
             self.catch_up(nic);
+        }
+        while self.edge.nics[nic].queue.first_early().is_some_and(|early| early.at_ns <= self.now_ns) {
+            self.let_early_go(nic);
         }
         while let Some(&Waiting { at_ns, out, .. }) =
             self.edge.nics[nic].queue.front().filter(|waiting| waiting.at_ns <= self.now_ns)
@@ -137,6 +138,7 @@ impl Network {
         if let Some(socket) = out.socket {
             self.sockets[socket].room.hold(count, out.bytes);
         }
+        self.pass_early(nic);
         let queue = &mut self.edge.nics[nic].queue;
         queue.push(waiting, self.agenda.planned_at(came_ns));
         if let Some(at) = self.certain_port(&out) {

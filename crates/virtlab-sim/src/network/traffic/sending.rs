@@ -31,7 +31,9 @@ impl Network {
 
     fn takes(&mut self, socket: usize) -> bool {
         self.sockets[socket].room.is_free() || {
-            self.catch_up(self.sockets[socket].nic);
+            let Socket { nic, queue, .. } = self.sockets[socket];
+            self.catch_up(nic);
+            self.pass_early(queue);
             self.sockets[socket].room.is_free()
         }
     }
@@ -43,10 +45,13 @@ impl Network {
     /// Sends now; the instant at which the first frame leaves the vNIC.
     pub fn send(&mut self, socket: usize, message: Message) -> u64 {
         self.find_way(socket);
-        if self.send_straight(socket, &message) || self.send_along(socket, &message) {
+        if self.send_straight(socket, &message) {
             return self.now_ns;
         }
-        self.send_asking(socket, message)
+        match self.send_along(socket, &message) {
+            Some(left_ns) => left_ns,
+            None => self.send_asking(socket, message),
+        }
     }
 
     /// The same, asking what may be in the way of each frame.
@@ -117,9 +122,16 @@ impl Network {
 
     /// A frame has left its vNIC: its socket has room for as much.
     pub(super) fn give_room(&mut self, out: &Outgoing) {
-        let Some(socket) = out.socket else { return };
+        if let Some(socket) = out.socket {
+            self.give(socket, out.bytes);
+        }
+    }
+
+    /// A socket has room for so many bytes more.
+    #[inline]
+    pub(super) fn give(&mut self, socket: usize, bytes: u32) {
         let room = &mut self.sockets[socket].room;
-        room.give(1, out.bytes);
+        room.give(1, bytes);
         if room.is_blocked() {
             self.refill(socket);
         }

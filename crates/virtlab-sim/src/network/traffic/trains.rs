@@ -41,7 +41,7 @@ impl Network {
         match self.meeting(nic, source, (destination, ip)) {
             Some(way) => self.wire.ways.keep_meeting(way),
             None => match self.road(nic, destination) {
-                Some(road) => self.wire.ways.keep_road(road),
+                Some(road) => self.keep_road(socket, road),
                 None => Way::Played,
             },
         }
@@ -92,6 +92,7 @@ impl Network {
     /// Passes on what has left a vNIC by now without an event, and what has left others for the same ports.
     #[inline]
     pub(super) fn catch_up(&mut self, nic: usize) {
+        self.pass_early(nic);
         for place in 0..self.edge.nics[nic].queue.port_count() {
             self.catch_up_before(self.edge.nics[nic].queue.port(place));
         }
@@ -102,8 +103,9 @@ impl Network {
         for port in 0..self.ports() {
             self.catch_up_before(PortId(port));
         }
-        for nic in &mut self.edge.nics {
-            nic.count_parts(self.now_ns);
+        for place in 0..self.edge.nics.len() {
+            self.pass_early(place);
+            self.edge.nics[place].count_parts(self.now_ns);
         }
     }
 

@@ -45,6 +45,9 @@ pub struct Road {
     pub at: PortId,
     /// The queue that guests share before it.
     pub queue: Option<usize>,
+    /// Whether nothing else enters the fabric there, so that a frame may be in it before it leaves its host; then,
+    /// whether it takes its socket's room until it has left that queue.
+    pub early: Option<bool>,
 }
 
 /// Ways of sockets.

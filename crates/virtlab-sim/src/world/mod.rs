@@ -222,7 +222,7 @@ impl World {
     pub fn play(&mut self, events: u64) -> bool {
         let until = self.events.saturating_add(events);
         while !self.over && self.events < until {
-            self.step();
+            self.step(until);
         }
         self.over
     }
@@ -233,7 +233,8 @@ impl World {
         self.network.now_ns
     }
 
-    fn step(&mut self) {
+    /// Plays an event; of the fabric's all that follow each other, up to so many.
+    fn step(&mut self, until: u64) {
         self.events += 1;
         if let Some(incoming) = self.network.inbox.pop_front() {
             self.still += 1;
@@ -275,9 +276,10 @@ impl World {
         self.network.agenda.now_ns = at;
         self.refuse_standstill();
         if fabric == at {
-            self.network.agenda.stand(false);
-            self.network.advance_fabric();
-            self.thin();
+            self.advance_fabric();
+            while self.events < until && self.is_fabric_next() {
+                self.advance_fabric();
+            }
         } else if own == at {
             if self.network.has_quiet() && !self.network.agenda.is_landing() {
                 self.hear_quiet();
@@ -321,6 +323,27 @@ impl World {
             self.network.agenda.stand(true);
             self.settle();
         }
+    }
+
+    fn advance_fabric(&mut self) {
+        self.network.agenda.stand(false);
+        self.network.advance_fabric();
+        self.thin();
+    }
+
+    /// Whether the fabric's next event comes before anything else; then it is as late.
+    #[inline]
+    fn is_fabric_next(&mut self) -> bool {
+        let Some(at) = self.network.fabric_ns() else { return false };
+        let own = self.network.agenda.next_ns().unwrap_or(NEVER_NS);
+        let others = own.min(self.next_timeline.unwrap_or(NEVER_NS)).min(self.input.limit_ns);
+        if at > others || self.unsettled || !self.network.inbox.is_empty() {
+            return false;
+        }
+        self.events += 1;
+        self.still = if at > self.network.now_ns { 0 } else { self.still + 1 };
+        (self.network.now_ns, self.network.agenda.now_ns) = (at, at);
+        true
     }
 
     /// Servers whose work in a pool of processors is done by now.

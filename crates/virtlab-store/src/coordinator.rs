@@ -163,6 +163,9 @@ impl Coordinator {
             end: now + self.policy.give_up,
             noted: None,
         };
+        if led.all && self.policy.lookup == Lookup::Multicast {
+            led.heard = Heard::of(self.policy.nodes); // nearly all of them will answer
+        }
         match self.policy.places(key).filter(|_| led.is_write()) {
             Some(places) => {
                 let object = led.object(places);

@@ -13,6 +13,11 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
+    /// None yet, of so many nodes.
+    pub(crate) fn of(nodes: u32) -> Self {
+        Self { all: Vec::with_capacity(nodes as usize), ..Self::default() }
+    }
+
     /// A node answers; what it answered before.
     pub(crate) fn insert(&mut self, peer: Peer, found: Found) -> Option<Found> {
         self.whole += usize::from(found.whole);
@@ -63,7 +68,8 @@ impl Heard {
 
     /// All answers are forgotten.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        (self.whole, self.objects) = (0, 0);
+        self.all.clear();
     }
 }
 

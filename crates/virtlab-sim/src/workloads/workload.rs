@@ -63,6 +63,10 @@ pub trait Workload: Send {
     }
     /// A whole message has come.
     fn take(&mut self, message: Message, network: &mut Network);
+    /// The same of one from which nothing follows, as far as that was foreseen.
+    fn take_quiet(&mut self, message: Message, network: &mut Network) {
+        self.take(message, network);
+    }
     /// Counts a message that came at `at_ns`, which may lie before now: called instead of `take` where the message's socket
     /// is only counted (`Network::only_counted`). It can neither send nor finish the workload.
     fn count(&mut self, message: Message, at_ns: u64) {

@@ -410,8 +410,9 @@ impl World {
     fn land(&mut self, port: usize) {
         while let Some(landed) = self.network.land(port) {
             match landed {
-                Landed::Now(message) => {
-                    self.take(message);
+                Landed::Now(message) => self.take(message),
+                Landed::Quiet(message) => {
+                    self.roles[message.role as usize].workload.take_quiet(message, &mut self.network)
                 }
                 Landed::At(message, at_ns) => {
                     self.roles[message.role as usize].workload.count(message, at_ns)

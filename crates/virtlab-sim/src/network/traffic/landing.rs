@@ -19,6 +19,8 @@ use virtlab_wire::Nanos;
 pub enum Landed {
     /// To be taken now.
     Now(Message),
+    /// To be taken without anything that might follow.
+    Quiet(Message),
     /// To be counted, with its instant.
     At(Message, u64),
 }
@@ -82,12 +84,13 @@ impl Network {
         let meaning = match (self.completes(nic as usize, &cargo, at_ns), counted) {
             (false, _) => Meaning::Part,
             (true, true) => Meaning::Counted(message),
+            (true, false) if self.is_quiet(&message) => Meaning::Quiet(message),
             (true, false) => Meaning::Whole(message),
         };
         self.wire.fabric.forget(&foretold);
         self.wire.ports.land(port, Landing { at_ns, nic, bytes, meaning });
         match meaning {
-            Meaning::Whole(message) if self.is_quiet(&message) => self.wire.ports.note_quiet(port, at_ns),
+            Meaning::Quiet(_) => self.wire.ports.note_quiet(port, at_ns),
             Meaning::Whole(_) => self.plan_landing(port, at_ns),
             _ => self.wire.ports.note_crowd(port, self.now_ns),
         }
@@ -222,6 +225,7 @@ impl Network {
             self.stamp_ns = at_ns;
             match meaning {
                 Meaning::Whole(message) => return Some(Landed::Now(message)),
+                Meaning::Quiet(message) => return Some(Landed::Quiet(message)),
                 Meaning::Counted(message) => return Some(Landed::At(message, at_ns)),
                 Meaning::Part | Meaning::Onward(_) => {}
             }

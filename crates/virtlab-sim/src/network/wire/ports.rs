@@ -19,6 +19,8 @@ pub enum Meaning {
     Counted(Message),
     /// A message is whole with it; an event stands for it.
     Whole(Message),
+    /// A message is whole with it from which nothing follows.
+    Quiet(Message),
 }
 
 /// A frame that leaves the fabric at `at_ns`.

@@ -13,6 +13,7 @@ use crate::workloads::workload::{Counters, Workload};
 use std::collections::VecDeque;
 use virtlab_load::Transport;
 use virtlab_store::Message;
+use virtlab_wire::Nanos;
 
 /// What goes in bulk between two peers.
 #[derive(Default)]
@@ -255,6 +256,18 @@ impl Workload for Line {
         }
         self.called(network);
         self.flow.pump(side, network);
+    }
+
+    fn take_quiet(&mut self, packet: Packet, network: &mut Network) {
+        let (place, now) = (self.place.0, Nanos(network.now_ns));
+        if !self.is_there(network) {
+            return;
+        }
+        let side = 1 - usize::from(packet.origin);
+        let store = network.servers.stores.at(place);
+        if let Some(message) = store.caught(packet.seq) {
+            store.hear(now, self.peers[side], self.peers[1 - side], message);
+        }
     }
 
     fn path_changed(&mut self, side: usize, network: &mut Network) {

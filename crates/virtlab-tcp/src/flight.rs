@@ -91,6 +91,10 @@ impl Flight {
     }
 
     fn find(&self, seq: u64) -> Option<usize> {
+        let first = self.segments.front()?.seq;
+        if seq <= first {
+            return (seq == first).then_some(0); // mostly it is that, or gone
+        }
         let at = self.segments.partition_point(|sent| sent.seq < seq);
         self.segments.get(at).filter(|sent| sent.seq == seq).map(|_| at)
     }

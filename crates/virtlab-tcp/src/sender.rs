@@ -280,6 +280,10 @@ impl Sender {
         if segment.ack > self.next {
             return;
         }
+        let idle = self.flight.outstanding() == 0 && self.state == State::Open;
+        if idle && segment.ack == self.first && !segment.echo_congestion {
+            return self.open(segment.ack, segment.window); // it says nothing else to an end that has sent nothing
+        }
         let moved_edge = segment.ack + segment.window > self.edge;
         let mut told = Told::default();
         self.flight.acknowledge(segment.ack, now_ns, &mut told);

@@ -47,44 +47,62 @@ pub struct Shares {
 /// The shares of transfers that are under way at once.
 #[must_use]
 pub fn shares(lines: &[Capacity], transfers: &[Transfer]) -> Shares {
-    let crossing = Crossing::of(lines.len(), transfers);
-    let average = filled(lines, transfers, &crossing, |line| line.asked_octets_per_s);
-    let instant = filled(lines, transfers, &crossing, |_| f64::INFINITY);
-    let packets = lines.iter().enumerate().map(|(place, line)| {
-        let taken: f64 = crossing.on(place).iter().map(|who| instant[*who]).sum();
-        (line.octets_per_s - taken).max(0.0)
-    });
-    Shares { packets: packets.collect(), transfers: average }
+    Sharing::default().of(lines, transfers)
+}
+
+/// Works shares out, again and again in the same places of memory.
+#[derive(Debug, Default)]
+pub struct Sharing {
+    crossing: Crossing,
+    filling: Filling,
+}
+
+impl Sharing {
+    /// As [`shares`].
+    pub fn of(&mut self, lines: &[Capacity], transfers: &[Transfer]) -> Shares {
+        self.crossing.cross(lines.len(), transfers);
+        let (crossing, filling) = (&self.crossing, &mut self.filling);
+        let average = filling.fill(lines, transfers, crossing, |line| line.asked_octets_per_s).to_vec();
+        let instant = filling.fill(lines, transfers, crossing, |_| f64::INFINITY);
+        let packets = lines.iter().enumerate().map(|(place, line)| {
+            let taken: f64 = crossing.on(place).iter().map(|who| instant[*who]).sum();
+            (line.octets_per_s - taken).max(0.0)
+        });
+        Shares { packets: packets.collect(), transfers: average }
+    }
 }
 
 /// Which transfers cross each line, in their order.
+#[derive(Debug, Default)]
 struct Crossing {
     transfers: Vec<usize>,
     /// Where those of a line end; they begin where those of the line before it do.
     ends: Vec<usize>,
+    next: Vec<usize>,
 }
 
 impl Crossing {
-    fn of(lines: usize, transfers: &[Transfer]) -> Self {
-        let mut ends = vec![0; lines];
+    fn cross(&mut self, lines: usize, transfers: &[Transfer]) {
+        self.ends.clear();
+        self.ends.resize(lines, 0);
         for line in transfers.iter().flat_map(|transfer| &transfer.lines) {
-            ends[*line] += 1;
+            self.ends[*line] += 1;
         }
         let mut before = 0;
-        let mut next: Vec<usize> = Vec::with_capacity(lines);
-        for end in &mut ends {
-            next.push(before);
+        self.next.clear();
+        for end in &mut self.ends {
+            self.next.push(before);
             before += *end;
             *end = before;
         }
-        let mut own = Self { transfers: vec![0; before], ends };
+        self.transfers.clear();
+        self.transfers.resize(before, 0);
         for (who, transfer) in transfers.iter().enumerate() {
             for line in &transfer.lines {
-                own.transfers[next[*line]] = who;
-                next[*line] += 1;
+                self.transfers[self.next[*line]] = who;
+                self.next[*line] += 1;
             }
         }
-        own
     }
 
     fn on(&self, line: usize) -> &[usize] {
@@ -94,97 +112,143 @@ impl Crossing {
 }
 
 /// A line that transfers cross, while all grow.
-struct Filling {
+#[derive(Debug)]
+struct Crossed {
     line: usize,
-    /// Packets of it are a participant on it alone, with what they ask for; what they have, once they do not grow.
-    asked: f64,
+    /// Packets of it are a participant on it alone; what they have, once they do not grow.
     packets: Option<f64>,
-    /// Who grows, packets included, and where they all are when the line is full.
+    /// Who grows, packets included.
     growing: usize,
-    level: f64,
-}
-
-impl Filling {
-    fn look(&mut self, lines: &[Capacity], crossing: &Crossing, found: &[Option<f64>]) {
-        let held = crossing.on(self.line).iter().filter_map(|who| found[*who]);
-        let taken: f64 = held.chain(self.packets).sum();
-        self.level = (lines[self.line].octets_per_s - taken).max(0.0) / self.growing as f64;
-    }
+    /// Whether someone on it has stopped growing since its level was worked out.
+    changed: bool,
 }
 
 /// Progressive filling: all grow alike until one has what it asks for, or a line is full.
-fn filled(
-    lines: &[Capacity],
-    transfers: &[Transfer],
-    crossing: &Crossing,
-    asked: impl Fn(&Capacity) -> f64,
-) -> Vec<f64> {
-    let most = |transfer: &Transfer| transfer.most_octets_per_s.unwrap_or(f64::INFINITY);
-    let mut found: Vec<Option<f64>> = vec![None; transfers.len()];
-    let crossed = (0..lines.len()).filter(|line| !crossing.on(*line).is_empty());
-    let mut fillings: Vec<Filling> = crossed
-        .map(|line| Filling {
-            line,
-            asked: asked(&lines[line]),
-            packets: None,
-            growing: crossing.on(line).len() + 1,
-            level: 0.0,
-        })
-        .collect();
-    let mut places = vec![usize::MAX; lines.len()];
-    for (place, filling) in fillings.iter_mut().enumerate() {
-        places[filling.line] = place;
-        filling.look(lines, crossing, &found);
+#[derive(Debug, Default)]
+struct Filling {
+    crossed: Vec<Crossed>,
+    /// Of each of them, where all that grow are when it is full; without end where none does.
+    levels: Vec<f64>,
+    /// Where a line is among them.
+    places: Vec<usize>,
+    /// What packets of each ask for, the least first.
+    asked: Vec<(f64, usize)>,
+    /// Of each transfer its share, once it does not grow.
+    found: Vec<Option<f64>>,
+    shares: Vec<f64>,
+}
+
+impl Filling {
+    fn begin(&mut self, lines: &[Capacity], crossing: &Crossing, asked: impl Fn(&Capacity) -> f64) {
+        self.crossed.clear();
+        self.asked.clear();
+        self.places.clear();
+        self.places.resize(lines.len(), usize::MAX);
+        for (line, capacity) in lines.iter().enumerate() {
+            let growing = crossing.on(line).len() + 1;
+            if growing > 1 {
+                self.places[line] = self.crossed.len();
+                self.asked.push((asked(capacity), self.crossed.len()));
+                self.crossed.push(Crossed { line, packets: None, growing, changed: true });
+            }
+        }
+        self.asked.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        self.levels.clear();
+        self.levels.resize(self.crossed.len(), f64::INFINITY);
     }
-    let mut open: Vec<usize> = (0..transfers.len()).collect();
-    let mut changed = Vec::new();
-    while !open.is_empty() {
-        let full = fillings
-            .iter()
-            .enumerate()
-            .filter(|(_, filling)| filling.growing > 0)
-            .map(|(place, filling)| (filling.level, place))
-            .min_by(|one, other| one.0.total_cmp(&other.0));
-        let growing =
-            fillings.iter().filter(|filling| filling.packets.is_none()).map(|filling| filling.asked);
-        let content = open.iter().map(|who| most(&transfers[*who])).chain(growing);
-        let content = content.min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
-        let mut settled = |filling: &mut Filling, share: f64| {
-            filling.packets = Some(share);
-            filling.growing -= 1;
-            changed.push(places[filling.line]);
-        };
-        let (share, line) = match full {
-            Some((level, place)) if level < content => {
-                if fillings[place].packets.is_none() {
-                    settled(&mut fillings[place], level);
+
+    /// Works the levels of lines out on which someone has stopped growing.
+    fn look(&mut self, lines: &[Capacity], crossing: &Crossing) {
+        for (crossed, level) in self.crossed.iter_mut().zip(&mut self.levels).filter(|(one, _)| one.changed) {
+            crossed.changed = false;
+            let held = crossing.on(crossed.line).iter().filter_map(|who| self.found[*who]);
+            let taken: f64 = held.chain(crossed.packets).sum();
+            *level = match crossed.growing {
+                0 => f64::INFINITY,
+                growing => (lines[crossed.line].octets_per_s - taken).max(0.0) / growing as f64,
+            };
+        }
+    }
+
+    /// Packets of a line have so much, and grow no more.
+    fn settle(&mut self, place: usize, share: f64) {
+        let crossed = &mut self.crossed[place];
+        (crossed.packets, crossed.changed) = (Some(share), true);
+        crossed.growing -= 1;
+    }
+
+    /// The shares of transfers, where packets of lines ask for so much.
+    fn fill(
+        &mut self,
+        lines: &[Capacity],
+        transfers: &[Transfer],
+        crossing: &Crossing,
+        asked: impl Fn(&Capacity) -> f64,
+    ) -> &[f64] {
+        self.begin(lines, crossing, asked);
+        self.found.clear();
+        self.found.resize(transfers.len(), None);
+        let most = |who: usize| transfers[who].most_octets_per_s.unwrap_or(f64::INFINITY);
+        let least_most = (0..transfers.len()).map(most).fold(f64::INFINITY, f64::min);
+        let (mut open, mut next_asked) = (transfers.len(), 0);
+        while open > 0 {
+            self.look(lines, crossing);
+            let first = |full: (usize, f64), (place, level): (usize, &f64)| {
+                if *level < full.1 { (place, *level) } else { full }
+            };
+            let (place, level) = self.levels.iter().enumerate().fold((0, f64::INFINITY), first);
+            while self.asked.get(next_asked).is_some_and(|(_, place)| self.crossed[*place].packets.is_some())
+            {
+                next_asked += 1;
+            }
+            let mut content = self.asked.get(next_asked).map_or(f64::INFINITY, |(asked, _)| *asked);
+            if least_most < content && least_most <= level {
+                let grow = (0..transfers.len()).filter(|who| self.found[*who].is_none());
+                content = grow.map(most).fold(content, f64::min);
+            }
+            if level < content {
+                if self.crossed[place].packets.is_none() {
+                    self.settle(place, level);
                 }
-                (level, Some(fillings[place].line))
+                let line = self.crossed[place].line;
+                for who in crossing.on(line) {
+                    open -= self.stop(*who, level, transfers);
+                }
+                continue;
             }
-            _ => {
-                let grow = |filling: &&mut Filling| filling.packets.is_none() && filling.asked <= content;
-                fillings.iter_mut().filter(grow).for_each(|filling| settled(filling, content));
-                (content, None)
+            while let Some(&(asked, place)) =
+                self.asked.get(next_asked).filter(|(asked, _)| *asked <= content)
+            {
+                next_asked += 1;
+                if self.crossed[place].packets.is_none() {
+                    debug_assert!(asked <= content);
+                    self.settle(place, content);
+                }
             }
-        };
-        let ends = |who: &usize| match line {
-            Some(line) => transfers[*who].lines.contains(&line),
-            None => most(&transfers[*who]) <= content,
-        };
-        for who in open.extract_if(.., |who| ends(who)) {
-            found[who] = Some(share);
-            for line in &transfers[who].lines {
-                fillings[places[*line]].growing -= 1;
-                changed.push(places[*line]);
+            if least_most <= content {
+                for who in (0..transfers.len()).filter(|who| most(*who) <= content) {
+                    open -= self.stop(who, content, transfers);
+                }
             }
         }
-        changed.sort_unstable();
-        changed.dedup();
-        for place in changed.drain(..) {
-            fillings[place].look(lines, crossing, &found);
-        }
+        self.shares.clear();
+        self.shares.extend(self.found.iter().map(|share| share.unwrap_or_default()));
+        &self.shares
     }
-    found.into_iter().map(Option::unwrap_or_default).collect()
+
+    /// A transfer has its share, if it has none yet, and grows no more: how many do so.
+    fn stop(&mut self, who: usize, share: f64, transfers: &[Transfer]) -> usize {
+        if self.found[who].is_some() {
+            return 0;
+        }
+        self.found[who] = Some(share);
+        for line in &transfers[who].lines {
+            let crossed = &mut self.crossed[self.places[*line]];
+            crossed.growing -= 1;
+            crossed.changed = true;
+        }
+        1
+    }
 }
 
 #[cfg(test)]
@@ -220,7 +284,81 @@ mod tests {
         assert_eq!(shares(&lines, &[over(&[], Some(7.0))]).transfers, [7.0]);
     }
 
+    /// The same, looking at everything at each step: where all that grow are when a line is full, and what each asks
+    /// for.
+    fn plainly(lines: &[Capacity], transfers: &[Transfer], asked: impl Fn(&Capacity) -> f64) -> Vec<f64> {
+        let most = |who: usize| transfers[who].most_octets_per_s.unwrap_or(f64::INFINITY);
+        let on = |line: usize| (0..transfers.len()).filter(move |who| transfers[*who].lines.contains(&line));
+        let crossed: Vec<usize> = (0..lines.len()).filter(|line| on(*line).count() > 0).collect();
+        let (mut found, mut packets) = (vec![None; transfers.len()], vec![None; lines.len()]);
+        while found.contains(&None) {
+            let level = |line: usize| {
+                let has = on(line).map(|who| found[who]).chain([packets[line]]);
+                let growing = has.clone().filter(Option::is_none).count();
+                let taken: f64 = has.flatten().sum();
+                (growing > 0).then(|| ((lines[line].octets_per_s - taken).max(0.0) / growing as f64, line))
+            };
+            let full = crossed.iter().filter_map(|line| level(*line)).min_by(|a, b| a.0.total_cmp(&b.0));
+            let grow = (0..transfers.len()).filter(|who| found[*who].is_none()).map(most);
+            let ask =
+                crossed.iter().filter(|line| packets[**line].is_none()).map(|line| asked(&lines[*line]));
+            let content = grow.chain(ask).fold(f64::INFINITY, f64::min);
+            match full {
+                Some((level, line)) if level < content => {
+                    packets[line].get_or_insert(level);
+                    for who in on(line) {
+                        found[who].get_or_insert(level);
+                    }
+                }
+                _ => {
+                    for line in crossed.iter().filter(|line| asked(&lines[**line]) <= content) {
+                        packets[*line].get_or_insert(content);
+                    }
+                    for who in (0..transfers.len()).filter(|who| most(*who) <= content) {
+                        found[who].get_or_insert(content);
+                    }
+                }
+            }
+        }
+        found.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    fn some() -> impl Strategy<Value = (Vec<Capacity>, Vec<Transfer>)> {
+        let octets = prop::sample::select(vec![100.0, 125.0, 1e3 / 3.0, 1000.0]);
+        let asked = prop_oneof![Just(0.0), 0.0f64..1000.0, prop::sample::select(vec![7.0, 20.0])];
+        let lines = prop::collection::vec((octets, asked), 1..7);
+        let way = prop::collection::btree_set(0usize..7, 0..4);
+        let most = prop::option::of(prop::sample::select(vec![5.0, 50.0, 1000.0]));
+        (lines, prop::collection::vec((way, most), 0..9)).prop_map(|(lines, ways)| {
+            let lines: Vec<Capacity> = lines.into_iter().map(|(octets, asked)| line(octets, asked)).collect();
+            let transfer = |(way, most): (std::collections::BTreeSet<usize>, _)| {
+                let way: std::collections::BTreeSet<usize> =
+                    way.iter().map(|place| place % lines.len()).collect();
+                over(&way.into_iter().collect::<Vec<_>>(), most)
+            };
+            let transfers = ways.into_iter().map(transfer).collect();
+            (lines, transfers)
+        })
+    }
+
     proptest! {
+        #[test]
+        fn shares_are_those_of_a_look_at_everything_to_the_bit(worlds in prop::collection::vec(some(), 1..4)) {
+            let mut sharing = Sharing::default();
+            for (lines, transfers) in worlds {
+                let found = sharing.of(&lines, &transfers);
+                let average = plainly(&lines, &transfers, |line| line.asked_octets_per_s);
+                let instant = plainly(&lines, &transfers, |_| f64::INFINITY);
+                let bits = |all: &[f64]| all.iter().map(|share| share.to_bits()).collect::<Vec<_>>();
+                prop_assert_eq!(bits(&found.transfers), bits(&average));
+                for (place, line) in lines.iter().enumerate() {
+                    let on = transfers.iter().zip(&instant).filter(|(one, _)| one.lines.contains(&place));
+                    let packets = (line.octets_per_s - on.map(|(_, share)| share).sum::<f64>()).max(0.0);
+                    prop_assert_eq!(found.packets[place].to_bits(), packets.to_bits());
+                }
+            }
+        }
+
         /// No line carries more than it can; each transfer has its limit, or a full line on which no other has more.
         #[test]
         fn shares_are_max_min(

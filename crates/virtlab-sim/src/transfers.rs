@@ -5,7 +5,7 @@
 //! end of a connection sends goes one message after another, each whole when its last octet has crossed the last line: behind
 //! the first line it waits on each for one frame to be whole, and for the propagation.
 
-use crate::bulk::{Capacity, Shares, Transfer, shares};
+use crate::bulk::{Capacity, Shares, Sharing, Transfer, shares};
 use std::collections::VecDeque;
 use virtlab_fabric::LineId;
 use virtlab_wire::ethernet::{FCS_BYTES, PREAMBLE_AND_GAP_BYTES};
@@ -100,6 +100,7 @@ pub struct Transfers {
     sending: Vec<Sending>,
     /// What each of them is to the lines.
     wishes: Vec<Transfer>,
+    sharing: Sharing,
     /// Roles and sides at which something has come or will, and when.
     coming: VecDeque<(usize, usize, u64)>,
     passed_ns: u64,
@@ -271,11 +272,13 @@ impl Transfers {
         }
     }
 
-    /// The shares of all, those of some others first.
+    /// The shares of all.
+    pub fn share(&mut self) -> Shares {
+        self.sharing.of(&self.capacities, &self.wishes)
+    }
+
+    /// The same, those of some others first.
     pub fn shares(&self, others: &[Transfer]) -> Shares {
-        if others.is_empty() {
-            return shares(&self.capacities, &self.wishes);
-        }
         let all: Vec<Transfer> = others.iter().chain(&self.wishes).cloned().collect();
         shares(&self.capacities, &all)
     }
@@ -336,7 +339,7 @@ mod tests {
         let mut found = Vec::new();
         loop {
             if own.changed {
-                let shares = own.shares(&[]).transfers;
+                let shares = own.share().transfers;
                 own.go_at(own.passed_ns, &shares);
             }
             let Some(next_ns) = own.sending.iter().map(|one| one.ends_ns).min() else { return found };

@@ -128,7 +128,10 @@ impl Network {
 
     /// All send at their shares from now on, and packets find the rest; the shares of some others.
     pub fn share_out(&mut self, others: &[Transfer]) -> Vec<f64> {
-        let mut found = self.wire.transfers.shares(others);
+        let mut found = match others {
+            [] => self.wire.transfers.share(),
+            _ => self.wire.transfers.shares(others),
+        };
         self.wire.transfers.go_at(self.now_ns, &found.transfers[others.len()..]);
         for (line, octets_per_s) in self.wire.transfers.lines().iter_mut().zip(found.packets) {
             let rate_bit_per_s = ((octets_per_s * BITS).round() as u64).max(1);

@@ -246,8 +246,14 @@ impl Store {
         let concerns = |loss: &&mut Loss| !loss.is_over() && (watches || loss.nodes.contains(&peer));
         let Some(loss) = self.loss.as_mut().filter(concerns) else { return };
         let mut all = Standing { known: false, whole: true, ..Standing::default() };
-        let (mut suspected, mut spreading) = (true, false);
-        for (place, peer) in self.peers.iter().enumerate() {
+        // Nodes that do not watch suspect none, and make no copies for others: of those it is enough to look at the
+        // lost.
+        let many = self.policy.nodes as usize;
+        let (mut suspected, mut spreading) = (watches || loss.nodes.len() == many, false);
+        let watching = if watches { 0..many } else { 0..0 };
+        let looked_at = watching.chain(loss.nodes.iter().copied().filter(|_| !watches));
+        for place in looked_at {
+            let peer = &self.peers[place];
             let Machine::Node(node) = &peer.machine else { break };
             let lost = loss.nodes.contains(&place);
             let own = lost.then(|| node.own_progress()).filter(|_| !peer.down);

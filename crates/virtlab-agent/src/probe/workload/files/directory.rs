@@ -45,6 +45,8 @@ pub struct Directory {
     above: OwnedFd,
     name: String,
     own: OwnedFd,
+    /// Whether its files are nowhere but in the page cache.
+    pub is_in_memory: bool,
 }
 
 impl Directory {
@@ -69,7 +71,8 @@ impl Directory {
             found.st_uid == geteuid().as_raw(),
             "somebody else replaced the folder in {path}; write another"
         );
-        Ok(Self { path: path.to_owned(), above, name, own })
+        let is_in_memory = fstatfs(&own).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
+        Ok(Self { path: path.to_owned(), above, name, own, is_in_memory })
     }
 
     /// Whether files can be opened in that way.
@@ -77,7 +80,7 @@ impl Directory {
     /// # Errors
     /// When its file system takes nothing past the page cache, or is itself no more than that.
     pub fn check(&self, way: Way) -> anyhow::Result<()> {
-        if way.cache == Cache::Drop && self.is_in_memory()? {
+        if way.cache == Cache::Drop && self.is_in_memory {
             bail!("files of {} are in memory alone, and cannot leave it; remove 'cache: drop'", self.path);
         }
         if !way.direct {
@@ -91,14 +94,6 @@ impl Directory {
             Err(Errno::EINVAL) => bail!("the file system of {} has no O_DIRECT; remove 'direct'", self.path),
             Err(errno) => Err(refused(&self.path, errno)),
         }
-    }
-
-    /// Whether its files are nowhere but in the page cache.
-    ///
-    /// # Errors
-    /// When its file system does not answer.
-    pub fn is_in_memory(&self) -> anyhow::Result<bool> {
-        Ok(fstatfs(&self.own).context("fstatfs")?.filesystem_type() == TMPFS_MAGIC)
     }
 
     /// Removes the files and the folder; how many it had no time for.

@@ -135,7 +135,7 @@ impl Shared {
             }
         }
         let mut counters: Audited = audit.of_objects().into();
-        if !self.directory.is_in_memory()? {
+        if !self.directory.is_in_memory {
             counters.extend([("files_bytes", bytes), ("memory_bytes", available_bytes())]);
         }
         counters.push(("left_files", self.directory.remove()?));

@@ -51,7 +51,7 @@ pub struct Files {
     pub cache: Cache,
 }
 
-/// What becomes of the page cache.
+/// How the page cache is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {

@@ -118,7 +118,7 @@ def _counted(context: RoleContext) -> None:
 
 
 def client(out: Collector, counters: Mapping[str, int]) -> None:
-    """What the operations took of the processors of the guest that asked for them."""
+    """What the operations took of the processors of their guest."""
     usable_ns = counters.get("client_usable_ns", 0)
     if usable_ns > 0:
         out.add("client_cpu", "ratio", counters["client_worked_ns"] / usable_ns, counters["operations"])

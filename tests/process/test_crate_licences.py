@@ -39,7 +39,7 @@ def test_the_notice_is_that_of_the_locked_crates() -> None:
 def test_every_linked_crate_has_its_licence_and_the_notices_of_its_authors() -> None:
     found = inside.crates()
     names = {crate.name for crate in found}
-    assert {"nix", "libc", "pyo3", "rayon", "serde_json"} <= names
+    assert {"nix", "libc", "pyo3", "clap", "serde_json"} <= names
     assert (
         not {"proptest", "syn", "serde_derive", "pyo3-build-config"} & names
     )  # these build, and are not inside

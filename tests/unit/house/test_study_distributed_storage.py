@@ -16,14 +16,7 @@ from virtlab.planner import plan_run
 
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "distributed-storage"
-AT_FULL_SIZE = (
-    "published.yaml",
-    "processors.yaml",
-    "mix.yaml",
-    "recovery.yaml",
-    "lookup.yaml",
-    "ladder.yaml",
-)
+AT_FULL_SIZE = ("published.yaml", "processors.yaml", "mix.yaml", "recovery.yaml", "lookup.yaml")
 GBIT = 10**9
 SCALE = 1000  # the source's data over those of recovery.yaml
 
@@ -54,26 +47,6 @@ def test_the_world_at_full_size_is_that_of_the_source(name: str) -> None:
     assert len(plan.world.switches) == stated("switches")
     (disk,) = {guest.disk.rate_byte_per_s for guest in plan.world.guests.values() if guest.disk}
     assert disk == 100_000_000 * stated("disks per node")
-
-
-@pytest.mark.slow
-def test_the_ladder_has_the_numbers_of_clients_and_the_sizes_that_the_figures_of_the_source_have() -> None:
-    with (ROOT / "published" / "figures.csv").open(newline="") as table:
-        (figure,) = (
-            row
-            for row in csv.DictReader(table)
-            if row["source"] == "distributed-storage" and row["number"] == "Fig 2.4 a"
-        )
-    experiment = shipped(STUDY / "ladder.yaml")
-    loads = {
-        (plan.roles["left"].parameters["threads"], plan.roles["right"].parameters["threads"])
-        for plan in plans(experiment)
-    }
-    assert sorted(2 * threads for threads, _ in loads) == sorted(
-        map(int, figure["x"].split(": ")[1].split(", "))
-    )
-    sizes = {str(level) for level in experiment.factors["size"]}
-    assert sizes == {"0 kB", *figure["series"].replace("KB", "kB").removeprefix("file size ").split(", ")}
 
 
 @pytest.mark.slow

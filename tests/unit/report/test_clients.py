@@ -22,7 +22,7 @@ def table(metric: str, *values: float | None) -> RunTable:
 
 
 def records(**parameters: Any) -> list[RunRecord]:
-    role = SimpleNamespace(parameters={"operations": {"read": 1.0}, "cache": "keep", **parameters})
+    role = SimpleNamespace(parameters={"operations": {"read": 1.0}, **parameters})
     plan = SimpleNamespace(roles={"load": role})
     return [cast(RunRecord, SimpleNamespace(name=f"run-{number}", plan=plan)) for number in range(3)]
 

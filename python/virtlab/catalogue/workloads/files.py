@@ -111,7 +111,7 @@ FILES = Workload(
         Parameter("direct", FLAG, "direct", "true: reads and writes go past the page cache (O_DIRECT)"),
         Parameter(
             "cache", choice("keep", "drop"), "cache",
-            "drop: a file leaves the page cache before each read of it, outside of the time that is measured", "keep",
+            "drop: a file leaves the page cache before each read of it, outside of the time that is measured; absent: keep",
         ),
     ),
     streams={"operation/1": "from"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from virtlab.analysis.table import RunTable
-from virtlab.report.words import plural
 from virtlab.results import RunRecord
 
 BUSY = 0.8  # of the processor time that a client could have had
@@ -18,7 +17,7 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
         if busy := [share for share in by_run.values() if share > BUSY]:
             told.append(
                 f"The client of {role} took more than {BUSY:.0%} of the processor time that its threads could have, in "
-                f"{len(busy)} of {plural(len(by_run), 'run')} (at most {max(busy):.0%}). It may limit the rates of {role}, "
+                f"{len(busy)} of {len(by_run)} runs (at most {max(busy):.0%}). It may limit the rates of {role}, "
                 "instead of what it asks."
             )
     through_cache = {
@@ -27,7 +26,7 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
         for name, role in record.plan.roles.items()
         if "read" in role.parameters.get("operations", ())
         and not role.parameters.get("direct")
-        and role.parameters.get("cache") == "keep"
+        and role.parameters.get("cache") != "drop"
     }
     for role, by_run in _ratios(table, "working_set").items():
         small = [ratio for run, ratio in by_run.items() if ratio < 1 and (run, role) in through_cache]

@@ -145,7 +145,7 @@ def copies(device: Path) -> dict[str, dict[str, tuple[str, bool]]]:
     """
     diskfile = import_module("swift.obj.diskfile")
     found: dict[str, dict[str, tuple[str, bool]]] = {}
-    for folder in (device / "objects").glob("*/*/*"):
+    for folder in device.glob("objects/*/*/*"):
         newest = max(folder.iterdir(), default=None)
         if newest is None:
             continue

@@ -1,6 +1,6 @@
 """Swift and Gluster themselves, in real guests: every answer is right, and what is lost comes back.
 
-`make stores` runs all of it. `make test` has a small form of Swift where its packages are installed.
+`make stores` runs all of it. `make test` has a small form of each where its packages are installed.
 """
 
 from __future__ import annotations
@@ -159,7 +159,6 @@ def test_a_small_swift_makes_again_what_a_node_lost() -> None:
     assert (own["missing_copies"], own["object_copies"]) == (0, 40)
 
 
-@on_demand  # right after a reset a client of Gluster may not find a folder for a moment, and the role fails with that
 @of_gluster
 def test_a_small_gluster_heals_what_a_node_lost() -> None:
     own = wiped(planned(GLUSTER, roles_of(FILES, 20).partition("\n")[0], SMALL), "fill")

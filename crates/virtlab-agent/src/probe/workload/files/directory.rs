@@ -16,6 +16,8 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread::sleep;
+use std::time::Duration;
 use virtlab_load::parameters::files::{BLOCK_BYTES, Cache, Sync};
 use virtlab_store::{Deed, Ending, Key, Pick};
 use virtlab_system::clock;
@@ -27,6 +29,8 @@ const PREFIX: &str = "virtlab-files-";
 const ALIGNED_BYTES: usize = BLOCK_BYTES as usize;
 /// For removing what is there: less than those who collect samples wait.
 const REMOVAL_PATIENCE: Nanos = Nanos(40_000_000_000);
+/// Between two looks for a folder that is not found.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 const OURS: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_CLOEXEC);
 
@@ -55,15 +59,18 @@ impl Directory {
     /// # Errors
     /// When there is no such directory, or nothing can be made in it, with the cure.
     pub fn make(path: &str) -> anyhow::Result<Self> {
-        let above = walk(path)?;
+        let above = entered(path)?;
         let mut random = [0; 8];
         File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut random))
             .context("/dev/urandom")?;
         let name = format!("{PREFIX}{:016x}", u64::from_ne_bytes(random));
-        let at = openat(&above, c".", OFlag::O_RDONLY | FOLDER, Mode::empty());
-        let above = at.map_err(|errno| refused(path, errno))?;
         mkdirat(&above, &*name, Mode::S_IRWXU).map_err(|errno| refused(path, errno))?;
+        Self::of(path, above, name)
+    }
+
+    /// The folder of that name, which was made in the directory that is open.
+    fn of(path: &str, above: OwnedFd, name: String) -> anyhow::Result<Self> {
         let own = openat(&above, &*name, OFlag::O_RDONLY | FOLDER, Mode::empty())
             .with_context(|| format!("cannot open the folder that was made in {path}"))?;
         let found = fstat(&own).context("cannot look at the folder that was made")?;
@@ -73,6 +80,21 @@ impl Directory {
         );
         let is_in_memory = fstatfs(&own).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
         Ok(Self { path: path.to_owned(), above, name, own, is_in_memory })
+    }
+
+    /// The same folder, opened anew. A file system of the network may have given up what was opened before one of its servers
+    /// was replaced, and does not find the folder for a moment after that: so it is looked for until then.
+    ///
+    /// # Errors
+    /// When it is not there any more, or another is in its place.
+    pub fn opened_again(&self, until: Nanos) -> anyhow::Result<Self> {
+        loop {
+            let again = entered(&self.path).and_then(|above| Self::of(&self.path, above, self.name.clone()));
+            if again.is_ok() || clock::raw() > until {
+                return again;
+            }
+            sleep(LOOK_EVERY);
+        }
     }
 
     /// Whether files can be opened in that way.
@@ -126,6 +148,12 @@ impl Directory {
         }
         Ok(kept)
     }
+}
+
+/// The directory of a path, open for what is made in it.
+fn entered(path: &str) -> anyhow::Result<OwnedFd> {
+    let at = openat(walk(path)?, c".", OFlag::O_RDONLY | FOLDER, Mode::empty());
+    at.map_err(|errno| refused(path, errno))
 }
 
 /// Opens a path folder by folder, none of which may be a link.

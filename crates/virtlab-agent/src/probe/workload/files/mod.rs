@@ -121,8 +121,9 @@ impl Shared {
 
     fn look(&self) -> anyhow::Result<Audited> {
         let folder = lock(&self.folder);
-        let mut reader = Files::new(&self.directory, Way::default());
         let late = clock::raw() + AUDIT_PATIENCE;
+        let directory = self.directory.opened_again(late)?;
+        let mut reader = Files::new(&directory, Way::default());
         let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
         let mut bytes = 0;
         for pick in folder.reads().take_while(|_| clock::raw() < late) {
@@ -135,10 +136,10 @@ impl Shared {
             }
         }
         let mut counters: Audited = audit.of_objects().into();
-        if !self.directory.is_in_memory {
+        if !directory.is_in_memory {
             counters.extend([("files_bytes", bytes), ("memory_bytes", available_bytes())]);
         }
-        counters.push(("left_files", self.directory.remove()?));
+        counters.push(("left_files", directory.remove()?));
         Ok(counters)
     }
 }

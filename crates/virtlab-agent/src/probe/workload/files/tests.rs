@@ -217,6 +217,30 @@ fn what_is_there_in_the_end_is_read_and_then_all_is_removed() {
 }
 
 #[test]
+fn a_folder_that_is_not_found_for_a_moment_is_looked_for_until_then_and_another_is_not_taken_for_it() {
+    let place = Place::new("again");
+    let directory = Directory::make(&place.text()).unwrap();
+    let (made, away) = (place.inside(), place.0.with_extension("away"));
+    fs::rename(&made, &away).unwrap();
+    let soon = || clock::raw() + Nanos(300_000_000);
+    let none = format!("{:#}", directory.opened_again(soon()).unwrap_err());
+    assert!(
+        none.starts_with("cannot open the folder that was made in ") && none.contains("ENOENT"),
+        "{none}"
+    );
+    symlink(&away, &made).unwrap();
+    assert!(directory.opened_again(soon()).is_err(), "a link is not followed");
+    fs::remove_file(&made).unwrap();
+    let back = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        fs::rename(&away, &made).unwrap();
+    });
+    directory.opened_again(clock::raw() + Nanos(60_000_000_000)).unwrap().remove().unwrap();
+    back.join().unwrap();
+    assert_eq!(fs::read_dir(&place.0).unwrap().count(), 0);
+}
+
+#[test]
 fn what_a_role_made_that_was_never_collected_goes_with_it() {
     let place = Place::new("dropped");
     let own = format!(r#"{{"directory": "{}", "operations": {{"read": 1}}, "threads": 1}}"#, place.text());

@@ -82,7 +82,7 @@ impl Directory {
         Ok(Self { path: path.to_owned(), above, name, own, is_in_memory })
     }
 
-    /// The same folder, opened anew. A file system of the network may have given up what was opened before one of its servers
+    /// The same folder, opened again. A file system of the network may have given up what was opened before one of its servers
     /// was replaced, and does not find the folder for a moment after that: so it is looked for until then.
     ///
     /// # Errors

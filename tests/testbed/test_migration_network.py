@@ -193,10 +193,10 @@ def cut(state: str = "down") -> None:
     ("phase", "realise"),
     [
         ("rounds", "soft_switch"),
+        ("switch-over", "shaping"),
         *(
             pytest.param(phase, realise, marks=on_demand)
             for phase, realise in (
-                ("switch-over", "shaping"),
                 ("set-up", "soft_switch"),
                 ("set-up", "shaping"),
                 ("rounds", "shaping"),

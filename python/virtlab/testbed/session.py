@@ -114,9 +114,7 @@ class TestbedSession:
                 },
             )
             priorities = Priorities.of(plan, machine=not self.leader.rootless)
-            mounted = {
-                name: stored_disks.served(control, name) for name in stored_disks.folders_on_stores(plan)
-            }
+            mounted = stored_disks.served(control, plan)
             held = {**site.conditions(self.leader.hello), "probe_priority": priorities.condition()}
             self.realised = readback.realise(
                 plan,

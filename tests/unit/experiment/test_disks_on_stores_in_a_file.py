@@ -143,10 +143,10 @@ def test_the_testbed_refuses_what_a_folder_on_a_store_would_not_do(monkeypatch: 
 
 def test_a_folder_that_is_not_mounted_any_more_is_named() -> None:
     told = [{"name": "together:guests.h2.a.disk", "mounted": True}, {"name": "together:guests.h2.b.disk"}]
-    assert list(stored_disks.lost({"h2.a": None}, told)) == []
+    assert list(stored_disks.unmounted(["h2.a"], told)) == []
     for disks in ([], [told[0] | {"mounted": False}]):
-        [line] = stored_disks.lost({"h2.a": None}, disks)
-        assert line.startswith("guests.h2.a.disk: it is mounted no more at /var/tmp")
+        [error] = stored_disks.unmounted(["h2.a"], disks)
+        assert str(error).startswith("guests.h2.a.disk: it is mounted no more at /var/tmp")
 
 
 def changed(**disk: object) -> Plan:

@@ -38,7 +38,7 @@ def test_a_client_that_took_more_than_four_fifths_is_told_and_another_is_not() -
 
 def test_files_that_fit_into_memory_are_told_where_they_are_read_through_the_page_cache() -> None:
     (note,) = client_notes(table("working_set", 0.002, 0.004, 1.5), records())
-    assert note.startswith("The files of load are at most 0.4% of the memory that their guest has free.")
+    assert note.startswith("The files of load are less than 1% of the memory that their guest has free.")
     assert client_notes(table("working_set", 1.0, 3.0), records()) == []
 
 

@@ -154,10 +154,11 @@ def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
 
 def calls_of(plan: Plan, name: str) -> list[tuple[str, Action, ServiceOperation]]:
     """Calls of a store's operations, with their paths."""
+    operations = SERVICES[plan.world.services[name].kind].operations
     return [
-        (f"timeline[{position}]", action, STORE.operations[str(action.op)])
+        (f"timeline[{position}]", action, operations[str(action.op)])
         for position, action in enumerate(plan.timeline)
-        if action.service == name and action.op in STORE.operations
+        if action.service == name and action.op in operations
     ]
 
 

@@ -8,6 +8,7 @@ from virtlab.analysis.table import RunTable
 from virtlab.results import RunRecord
 
 BUSY = 0.8  # of the processor time that a client could have had
+LEAST_SHOWN = 0.01
 
 
 def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
@@ -32,10 +33,14 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
         small = [ratio for run, ratio in by_run.items() if ratio < 1 and (run, role) in through_cache]
         if small:
             told.append(
-                f"The files of {role} are at most {100 * max(small):.2g}% of the memory that their guest has free. Its "
-                "reads may come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."
+                f"The files of {role} are {_percent(max(small))} of the memory that their guest has free. Its reads may "
+                "come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."
             )
     return told
+
+
+def _percent(ratio: float) -> str:
+    return f"at most {ratio:.0%}" if ratio >= LEAST_SHOWN else f"less than {LEAST_SHOWN:.0%}"
 
 
 def _ratios(table: RunTable, metric: str) -> Mapping[str, dict[str, float]]:

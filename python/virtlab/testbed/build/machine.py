@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,11 @@ from virtlab.testbed.steps.operations import NamespaceAdd, SysctlSet
 OTHERS = ("fq", "ingress", "cls_u32", "cls_flower")  # of which the doctor tells, too
 # `fifo` is the kernel's pfifo and bfifo.
 KERNEL_QDISCS = (*(name for name, entry in QDISCS.items() if not entry.kernel.needs), *OTHERS)
+
+
+def kernel() -> tuple[int, ...]:
+    """Version of the running one: its first two numbers."""
+    return tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 
 
 @cache

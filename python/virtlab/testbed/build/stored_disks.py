@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_interface
 from typing import Any
 
@@ -24,6 +24,7 @@ from virtlab.planner.guests.disks import is_stored_folder
 from virtlab.planner.guests.stored_disks import as_roles
 from virtlab.planner.guests.stores import clients, guests_of, peer_parameters, reached
 from virtlab.planner.mobility.copying import stored_disks
+from virtlab.testbed.build.machine import kernel
 from virtlab.testbed.build.pools import TOGETHER
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import Control, RefusedError
@@ -59,24 +60,27 @@ def mount(control: Control, plan: Plan, lowered: Lowered, observe: Observer) -> 
             raise MachineError(f"guests.{name}.disk", error.what, cure) from error
 
 
-def served(control: Control, name: str) -> dict[str, Any]:
-    """A folder on a store as it is served now. MachineError where it is so no more."""
-    wanted = disk_entity(name)
-    found = next((dict(each) for each in control.call("disks", {})["disks"] if each["name"] == wanted), {})
-    for why in lost({name: None}, [found] if found else []):
-        where, _, what = why.partition(": ")
-        raise MachineError(where, *what.split("; "))
-    return found
-
-
-def lost(folders: Mapping[str, object], disks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Of these guests' folders those that are mounted no more, by what the leader says of all disks."""
+def served(control: Control, plan: Plan) -> dict[str, dict[str, Any]]:
+    """Guest -> its folder on a store as it is served now. MachineError where one is so no more."""
+    folders = folders_on_stores(plan)
+    if not folders:
+        return {}
+    disks = control.call("disks", {})["disks"]
+    for error in unmounted(folders, disks):
+        raise error
     told = {each["name"]: each for each in disks}
+    return {name: dict(told[disk_entity(name)]) for name in folders}
+
+
+def unmounted(folders: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> Iterator[MachineError]:
+    """One for each of these guests whose folder is mounted no more, by what the leader says of all disks."""
+    mounted = {each["name"] for each in disks if each.get("mounted")}
     for name in folders:
-        if not told.get(disk_entity(name), {}).get("mounted"):
-            yield (
-                f"guests.{name}.disk: it is mounted no more at {FOLDER}, and what was written there since is not on it; "
-                "see what in the guest, or on this machine, unmounts it"
+        if disk_entity(name) not in mounted:
+            yield MachineError(
+                f"guests.{name}.disk",
+                f"it is mounted no more at {FOLDER}, and what was written there since is not on it",
+                "see what in the guest, or on this machine, unmounts it",
             )
 
 
@@ -106,11 +110,9 @@ def folder_refusals(plan: Plan, *, inside: bool) -> Iterator[Refusal]:
 
 def _no_device() -> tuple[str, str] | None:
     """Why this machine mounts nothing by FUSE, and the cure."""
-    kernel = platform.release()
-    numbers = tuple(int(part) for part in kernel.split("-")[0].split(".")[:2] if part.isdigit())
-    if numbers < LEAST_KERNEL:
+    if kernel() < LEAST_KERNEL:
         least = ".".join(map(str, LEAST_KERNEL))
-        return f"a folder on a store needs Linux {least} or later, and this is {kernel}", INSTEAD
+        return f"a folder on a store needs Linux {least} or later, and this is {platform.release()}", INSTEAD
     try:
         os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:

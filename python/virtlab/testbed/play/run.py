@@ -22,7 +22,7 @@ from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.plan.blocks import BEGIN, END, STOPPED
 from virtlab.testbed.build import idle
-from virtlab.testbed.build.stored_disks import folders_on_stores, lost
+from virtlab.testbed.build.stored_disks import folders_on_stores, unmounted
 from virtlab.testbed.kinds.clock import Clock
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.moved import LostGuestError
@@ -221,7 +221,7 @@ class Pass:
         self.reasons += failed
         disks = self._disks()
         self.taints += disk_taints(disks)
-        self.reasons += lost(folders_on_stores(self.plan), disks)
+        self.reasons += map(str, unmounted(folders_on_stores(self.plan), disks))
 
     def _disks(self) -> list[dict[str, Any]]:
         """The disks as they are served, and how often what serves them stood still since this was asked last."""

@@ -20,6 +20,7 @@ from virtlab.testbed.services.files import Files
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
+    beside,
     brought,
     losses,
     refused,
@@ -43,7 +44,7 @@ def told(name: str, service: Service) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _invocation(name: str, service: Service, _: Guest) -> Invocation:
+def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocation:
     words = json.dumps(told(name, service), separators=(",", ":"))
     return Invocation(
         (),
@@ -54,24 +55,12 @@ def _invocation(name: str, service: Service, _: Guest) -> Invocation:
     )
 
 
-def _beside(name: str, service: Service, what: str) -> Invocation:
-    """The same program as a command beside the daemon of a node."""
-    words = json.dumps(told(name, service), separators=(",", ":"))
-    return Invocation(
-        (),
-        before=(PYTHON, PROGRAM, words, what),
-        files=Files(DISK.format(f"{name}{what}"), brought(PROGRAM, gluster_program.__file__)),
-        peers=guests_of(service),
-        trusted=True,
-    )
-
-
 def _listing(name: str, service: Service) -> Invocation:
-    return _beside(name, service, gluster_program.LIST)
+    return beside(_invocation(name, service), gluster_program.LIST)
 
 
 def _wipe(name: str, service: Service) -> Invocation:
-    return _beside(name, service, gluster_program.WIPE)
+    return beside(_invocation(name, service), gluster_program.WIPE)
 
 
 def _roles(plan: Plan, name: str) -> dict[str, str]:
@@ -112,9 +101,9 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps files")
     yield from losses(plan, name)
     if GLUSTER.complete(service.parameters)["copies"] == 1:
-        for position, _ in wipes(plan, name):
+        for call in wipes(plan, name):
             reason = "no other node has a copy, so nothing would come back"
-            yield Refusal(f"timeline[{position}].op", reason, f"write 'copies: 2' in 'services.{name}'")
+            yield Refusal(f"{call}.op", reason, f"write 'copies: 2' in 'services.{name}'")
     clients = service.parameters.get(CLIENTS, ())
     yield from without_disk(f"{path}.{CLIENTS}", plan, clients, "beside which the volume is mounted")
 

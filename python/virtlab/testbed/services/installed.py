@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from virtlab.catalogue import PLATFORMS, SERVICES
-from virtlab.plan import Action, Guest, Plan, Refusal
+from virtlab.catalogue import PLATFORMS
+from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
-from virtlab.planner.guests.stores import idle_waits
+from virtlab.planner.guests.stores import calls_of, idle_waits
 from virtlab.testbed.services import recovery_program
+from virtlab.testbed.services.service import Invocation
 
 PYTHON = "/usr/bin/python3"  # the system's own, which has the modules of packages
 DISK = "/var/tmp/{}"  # noqa: S108 - of a service of this name, on the guest's own disk
@@ -37,22 +39,23 @@ def brought(name: str, program: str) -> dict[str, str]:
     return {name: text_of(program), Path(counting).name: text_of(counting)}
 
 
-def wipes(plan: Plan, name: str) -> list[tuple[int, Action]]:
-    """Calls that wipe a node of a service, with their places in the timeline."""
-    operations = SERVICES[plan.world.services[name].kind].operations
-    emptying = [op for op, each in operations.items() if each.empties]
-    return [
-        (position, action)
-        for position, action in enumerate(plan.timeline)
-        if action.service == name and action.op in emptying
-    ]
+def beside(server: Invocation, what: str) -> Invocation:
+    """The program of a service once more, as a command beside its server that does one thing."""
+    assert server.files is not None
+    files = replace(server.files, folder=f"{server.files.folder}{what}")
+    return replace(server, before=(*server.before, what), files=files)
+
+
+def wipes(plan: Plan, name: str) -> list[str]:
+    """Paths of the calls that wipe a node of a service."""
+    return [path for path, _, operation in calls_of(plan, name) if operation.empties]
 
 
 def losses(plan: Plan, name: str) -> Iterator[Refusal]:
     """What of losses is not counted: a second one, and waits that end at once."""
-    for position, _ in wipes(plan, name)[1:]:
+    for call in wipes(plan, name)[1:]:
         reason = f"a run wipes one node of '{name}', once"
-        yield Refusal(f"timeline[{position}].op", reason, "remove this call")
+        yield Refusal(f"{call}.op", reason, "remove this call")
     yield from idle_waits(plan, name)
 
 

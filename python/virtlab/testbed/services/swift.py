@@ -7,8 +7,6 @@ any capability. Nodes keep objects on their guests' disks, whose file system, in
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -17,11 +15,13 @@ from virtlab.catalogue.services.swift import PROXIES, SWIFT
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.guests.stores import asking, guests_of, reached
+from virtlab.testbed.build.machine import kernel
 from virtlab.testbed.services import recovery_program, swift_program
 from virtlab.testbed.services.files import FOLDER, Files
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
+    beside,
     brought,
     losses,
     refused,
@@ -45,11 +45,6 @@ PACKAGES = {  # by the program that each brings
 }
 
 
-def kernel() -> tuple[int, ...]:
-    """Version of the running one."""
-    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
-
-
 def told(name: str, service: Service) -> dict[str, Any]:
     """What the program of each guest has to know of the store."""
     assert service.ready is not None, name
@@ -66,7 +61,7 @@ def told(name: str, service: Service) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _invocation(name: str, service: Service, _: Guest) -> Invocation:
+def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocation:
     words = json.dumps(told(name, service), separators=(",", ":"))
     return Invocation(
         (),
@@ -97,24 +92,12 @@ def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _beside(name: str, service: Service, what: str) -> Invocation:
-    """The same program as a command beside the servers of a node."""
-    words = json.dumps(told(name, service), separators=(",", ":"))
-    return Invocation(
-        (),
-        before=(PYTHON, PROGRAM, words, what),
-        files=Files(FOLDER.format(f"{name}{what}"), brought(PROGRAM, swift_program.__file__)),
-        user=SWIFT.name,
-        peers=guests_of(service),
-    )
-
-
 def _listing(name: str, service: Service) -> Invocation:
-    return _beside(name, service, swift_program.LIST)
+    return beside(_invocation(name, service), swift_program.LIST)
 
 
 def _wipe(name: str, service: Service) -> Invocation:
-    return _beside(name, service, swift_program.WIPE)
+    return beside(_invocation(name, service), swift_program.WIPE)
 
 
 def _roles(plan: Plan, name: str) -> dict[str, str]:
@@ -153,9 +136,9 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         yield Refusal(f"{path}.kind", reason, "boot a later kernel, or write 'kind: store'")
     yield from losses(plan, name)
     if service.parameters.get("concurrency") is None:
-        for position, _ in wipes(plan, name):
+        for call in wipes(plan, name):
             reason = "no replicator runs, so nothing would come back"
-            yield Refusal(f"timeline[{position}].op", reason, f"write 'concurrency: 1' in 'services.{name}'")
+            yield Refusal(f"{call}.op", reason, f"write 'concurrency: 1' in 'services.{name}'")
     for each, role in plan.roles.items():
         if role.parameters.get("service") == name and role.from_ in guests_of(service):
             reason = f"{role.from_} is both a client and part of the store '{name}'"

@@ -3,17 +3,17 @@
 //! Which operations a request needs, `virtlab_store::Volume` knows, as in the simulator; here are the octets. A write is
 //! done once the store has answered for each of its blocks.
 
+use super::Asked;
 use super::codec::{Content, Word};
-use super::lines::{Lines, Places};
-use super::{Asked, codec};
+use super::lines::Lines;
 use anyhow::Context;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use virtlab_disk::{Kind, Request, Tally};
-use virtlab_store::{Client, Message, Operation, Outcome, Output, Peer, Policy, Task, To, Volume};
+use virtlab_store::{Client, Message, Operation, Outcome, Output, Peer, Task, To, Volume};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -50,27 +50,8 @@ impl Words {
         let store = words.get("asked").cloned().context("asked is missing")?;
         let store = serde_json::from_value(store).context("asked")?;
         let words = Self { number, size_bytes, block_bytes, local, port, store };
-        words.policy()?;
+        words.store.policy().context("asked")?;
         Ok(words)
-    }
-
-    fn policy(&self) -> anyhow::Result<Policy> {
-        let asked = &self.store;
-        let proxies =
-            asked.peers.len().checked_sub(asked.nodes).context("asked.nodes: more than its peers")?;
-        let policy = asked.parameters.policy(asked.nodes, proxies).context("asked")?;
-        codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("asked")?;
-        Ok(policy)
-    }
-
-    fn places(&self) -> Places {
-        let at = |address: IpAddr| SocketAddr::new(address, self.port);
-        Places {
-            me: Peer(self.store.me),
-            local: self.local,
-            peers: self.store.peers.iter().copied().map(at).collect(),
-            group: self.store.group.map(|group| (at(group), false)),
-        }
     }
 }
 
@@ -122,11 +103,11 @@ impl Blocks {
     pub fn new(words: &Words, tally: Arc<Mutex<Tally>>) -> anyhow::Result<Self> {
         // SAFETY: the call sets how late this thread may be woken, and touches no memory.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let mut lines = Lines::new(words.places(), None)?;
+        let mut lines = Lines::new(words.store.places(words.local, words.port), None)?;
         lines.leave_signals()?; // the leader's own thread hears of children
         Ok(Self {
             lines,
-            client: Client::new(Peer(words.store.me), words.policy()?),
+            client: Client::new(Peer(words.store.me), words.store.policy()?),
             volume: Volume::new(words.number, words.size_bytes, words.block_bytes),
             block_bytes: words.block_bytes,
             tally,
@@ -152,22 +133,17 @@ impl Blocks {
         self.volume.submit(number, request);
     }
 
-    /// The first request that is not complete, of numbers that ascend as they are submitted.
-    pub fn first(&self) -> Option<u64> {
-        self.under.keys().next().copied()
-    }
-
     /// A request that is complete; to be asked until there is no other.
     pub fn take_done(&mut self) -> Option<Done> {
         self.done.pop_front()
     }
 
-    /// Waits until something comes or is due, and takes it; whether something came at `other`.
+    /// Waits until something comes or is due, and takes it; whether something came at the other descriptor, if there is one.
     ///
     /// # Errors
     /// As poll(2).
-    pub fn wait(&mut self, other: BorrowedFd<'_>) -> anyhow::Result<bool> {
-        let ready = self.lines.wait(self.client.next_event(), &[other])?;
+    pub fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> anyhow::Result<bool> {
+        let ready = self.lines.wait(self.client.next_event(), other.as_slice())?;
         while let Some((from, word)) = self.lines.heard() {
             if let Word::Said(message, content) = word {
                 if let (Message::Content(attempt, ..) | Message::Led(attempt, ..), Some(content)) =

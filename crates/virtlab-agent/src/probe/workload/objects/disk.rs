@@ -64,7 +64,7 @@ impl Serving {
 
     /// Waits until something comes, and takes it; false at the end of the connection.
     fn go_on(&mut self) -> bool {
-        match self.blocks.wait(self.fd.as_fd()) {
+        match self.blocks.wait(Some(self.fd.as_fd())) {
             Ok(ready) => !ready || self.hear(),
             Err(_) => false,
         }

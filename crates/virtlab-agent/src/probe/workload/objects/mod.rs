@@ -60,6 +60,30 @@ struct Asked {
     parameters: Given,
 }
 
+impl Asked {
+    /// What its parameters ask of a client.
+    ///
+    /// # Errors
+    /// When they, or so many peers, cannot be.
+    fn policy(&self) -> anyhow::Result<Policy> {
+        let proxies = self.peers.len().checked_sub(self.nodes).context("nodes: more than its peers")?;
+        let policy = self.parameters.policy(self.nodes, proxies)?;
+        codec::check(self.peers.len().max(self.me as usize + 1), policy.copies)?;
+        Ok(policy)
+    }
+
+    /// Where its peers are, for a client at that address.
+    fn places(&self, local: IpAddr, port: u16) -> Places {
+        let at = |address: IpAddr| SocketAddr::new(address, port);
+        Places {
+            me: Peer(self.me),
+            local,
+            peers: self.peers.iter().copied().map(at).collect(),
+            group: self.group.map(|group| (at(group), false)),
+        }
+    }
+}
+
 /// Folders of this process, by store and name.
 type Folders = BTreeMap<(String, String), Arc<Mutex<Folder>>>;
 static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
@@ -87,9 +111,7 @@ fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
         return Ok(Prepared::fixed(swift::Client::new(own, choice, asked, &arming)?));
     }
     let asked: Asked = serde_json::from_value(asked.context("store is missing")?).context("store")?;
-    let proxies = asked.peers.len().checked_sub(asked.nodes).context("store.nodes: more than its peers")?;
-    let policy = asked.parameters.policy(asked.nodes, proxies).context("store")?;
-    codec::check(asked.peers.len().max(asked.me as usize + 1), policy.copies).context("store")?;
+    let policy = asked.policy().context("store")?;
     let folder = folder(asked.folder);
     let (port, local) = (arming.peer_port()?, arming.local.ip("local")?);
     let choice = Choice { mix, folder, seed: arming.seed };
@@ -106,21 +128,15 @@ struct Client {
 }
 
 impl Client {
-    fn places(&self) -> Places {
-        let at = |address: IpAddr| SocketAddr::new(address, self.port);
-        Places {
-            me: Peer(self.asked.me),
-            local: self.local,
-            peers: self.asked.peers.iter().copied().map(at).collect(),
-            group: self.asked.group.map(|group| (at(group), false)),
-        }
+    fn lines(&self) -> anyhow::Result<Lines> {
+        Lines::new(self.asked.places(self.local, self.port), None)
     }
 }
 
 impl Workload for Client {
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
-        let opened = Lines::new(self.places(), None).and_then(|lines| Ok((lines, woken_by(run)?)));
+        let opened = self.lines().and_then(|lines| Ok((lines, woken_by(run)?)));
         let (lines, woken) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -293,7 +309,7 @@ fn verified(pick: &Pick, outcome: Outcome, came: Option<&Content>) -> Outcome {
 impl Client {
     /// What the store holds of the folder, and what was said for this client, by all.
     fn audit(&self, own: [u64; 4]) -> anyhow::Result<Vec<(&'static str, u64)>> {
-        let mut lines = Lines::new(self.places(), None)?;
+        let mut lines = self.lines()?;
         let me = Peer(self.asked.me);
         let mut left: Vec<Peer> = (0..self.asked.peers.len() as u32).map(Peer).collect();
         left.iter().for_each(|&peer| lines.send(peer, codec::audit(me), None));

@@ -9,7 +9,6 @@ use nix::errno::Errno;
 use virtlab_wire::Nanos;
 
 const VERSION: (u32, u32) = (7, 31);
-const HEAD_BYTES: usize = 40;
 /// The most that one request writes or reads, where the kernel can ask for so many pages.
 const MOST_BYTES: u32 = 1 << 20;
 const MOST_PAGES: u32 = MOST_BYTES / 4096;
@@ -159,10 +158,11 @@ pub fn request(octets: &[u8]) -> Option<Request> {
     let operation = rest.number32()?;
     let (unique, node) = (rest.number()?, rest.number()?);
     let (user, group, thread) = (rest.number32()?, rest.number32()?, rest.number32()?);
+    rest.skip(4)?;
     if length != octets.len() {
         return None;
     }
-    let asked = asked(operation, node, Rest(&octets[HEAD_BYTES..]))?;
+    let asked = asked(operation, node, rest)?;
     Some(Request { unique, node, user, group, thread, asked })
 }
 
@@ -462,6 +462,12 @@ mod tests {
         fn no_request_makes_it_panic(operation in 0u32..60, rest in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = request(&asking(operation, &rest));
             let _ = request(&rest);
+            // A head that is cut, and says so.
+            let mut cut = asking(operation, &rest);
+            cut.truncate(rest.len().min(39));
+            let length = (cut.len() as u32).to_ne_bytes();
+            cut.iter_mut().zip(length).for_each(|(octet, own)| *octet = own);
+            prop_assert_eq!(request(&cut), None);
         }
     }
 }

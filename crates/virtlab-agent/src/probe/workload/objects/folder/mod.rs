@@ -35,6 +35,10 @@ use virtlab_wire::Nanos;
 const DEVICE: &str = "/dev/fuse";
 /// Of requests that are read before others have their turn.
 const AT_ONCE: usize = 64;
+/// Requests of the disk under way, beyond which the kernel keeps those that come: each has octets in this process.
+const PARTS_MOST: usize = 32;
+/// How often it is looked who was killed.
+const LOOK_EVERY: Nanos = Nanos(100_000_000);
 
 /// Mounts such a disk and serves it, on a thread of its own.
 ///
@@ -124,7 +128,6 @@ struct Call {
 
 /// A flush, and the last request of the disk that it waits for.
 struct Flush {
-    unique: u64,
     thread: u32,
     last: u64,
     came: Nanos,
@@ -139,17 +142,19 @@ struct Serving {
     calls: BTreeMap<u64, Call>,
     /// By request of the disk: for which call it is, and where in its answer what is read goes.
     parts: BTreeMap<u64, (u64, usize)>,
-    flushes: Vec<Flush>,
-    /// Calls whose process got a signal.
+    flushes: BTreeMap<u64, Flush>,
+    /// Calls and flushes whose process got a signal.
     interrupted: BTreeSet<u64>,
+    /// When it is looked again who was killed.
+    look_at: Nanos,
 }
 
-/// Whether a thread will end as soon as it no longer waits, as far as the kernel tells.
+/// Whether a thread will end as soon as it no longer waits, as far as this process can see it.
 fn dies(thread: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{thread}/status")) else { return false };
     let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
     let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    pending.is_none_or(|mask| mask & 1 << (libc::SIGKILL - 1) != 0)
+    pending.is_some_and(|mask| mask & 1 << (libc::SIGKILL - 1) != 0)
 }
 
 impl Serving {
@@ -163,8 +168,9 @@ impl Serving {
             requests: 0,
             calls: BTreeMap::new(),
             parts: BTreeMap::new(),
-            flushes: Vec::new(),
+            flushes: BTreeMap::new(),
             interrupted: BTreeSet::new(),
+            look_at: Nanos(0),
         })
     }
 
@@ -178,9 +184,10 @@ impl Serving {
     }
 
     fn go_on(&mut self) -> anyhow::Result<()> {
-        if self.blocks.wait(self.device.as_fd())? {
+        let is_full = self.is_full();
+        if self.blocks.wait((!is_full).then(|| self.device.as_fd()))? {
             for _ in 0..AT_ONCE {
-                if !self.hear()? {
+                if self.is_full() || !self.hear()? {
                     break;
                 }
             }
@@ -192,6 +199,10 @@ impl Serving {
         self.end_flushes();
         self.let_go();
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.parts.len() >= PARTS_MOST
     }
 
     /// Reads a request and begins it; whether there may be another.
@@ -213,9 +224,14 @@ impl Serving {
         Ok(true)
     }
 
-    /// Who asked may be gone: then the kernel takes no answer.
     fn answer(&self, unique: u64, body: Result<&[u8], Errno>) {
-        let _ = unistd::write(&self.device, &fuse::answer(unique, body));
+        match unistd::write(&self.device, &fuse::answer(unique, body)) {
+            // Who asked is gone, or all of the file system.
+            Ok(_) | Err(Errno::ENOENT | Errno::ENODEV) => {}
+            Err(error) => {
+                eprintln!("virtlab-agent: a disk on a store: the kernel does not take an answer: {error}");
+            }
+        }
     }
 
     /// The answer, where it is known at once and there is one.
@@ -246,8 +262,9 @@ impl Serving {
             Asked::Rename { name, to, new, replaces } => {
                 tree.rename((id, name), (*to, new), *replaces, by.now).map(nothing)
             }
-            Asked::Open { folder: true } | Asked::CloseFolder => Ok(Body::default().open()),
+            Asked::Open { folder: true } => Ok(Body::default().open()),
             Asked::Open { folder: false } => tree.open(id).map(|()| Body::default().open()),
+            Asked::CloseFolder => Ok(Body::default()),
             Asked::Close => {
                 tree.close(id);
                 Ok(Body::default())
@@ -267,8 +284,8 @@ impl Serving {
             Asked::Flush => {
                 let came = clock::raw();
                 self.blocks.tally().begin(came, Kind::Flush);
-                let (unique, thread) = (request.unique, request.thread);
-                self.flushes.push(Flush { unique, thread, last: self.requests, came });
+                self.flushes
+                    .insert(request.unique, Flush { thread: request.thread, last: self.requests, came });
                 return None;
             }
             Asked::Reserve { offset, bytes, grows } => {
@@ -348,10 +365,11 @@ impl Serving {
     }
 
     fn end_flushes(&mut self) {
-        let first = self.blocks.first().unwrap_or(u64::MAX);
-        let (done, waiting) = std::mem::take(&mut self.flushes).into_iter().partition(|one| one.last < first);
-        self.flushes = waiting;
-        for Flush { unique, came, .. } in done {
+        let first = self.parts.keys().next().copied().unwrap_or(u64::MAX);
+        while let Some((&unique, &Flush { came, .. })) =
+            self.flushes.iter().find(|(_, flush)| flush.last < first)
+        {
+            self.flushes.remove(&unique);
             self.interrupted.remove(&unique);
             self.blocks.tally().end(clock::raw(), came, Request::flush());
             self.answer(unique, Ok(&[]));
@@ -360,23 +378,28 @@ impl Serving {
 
     /// Answers those who are killed: what they requested of the disk continues without them.
     fn let_go(&mut self) {
-        if self.interrupted.is_empty() {
+        let now = clock::raw();
+        if now < self.look_at {
             return;
         }
+        self.look_at = now + LOOK_EVERY;
+        if self.is_full() {
+            // Of a signal the kernel tells as of a request, and none is read now.
+            self.interrupted.extend(self.calls.keys().chain(self.flushes.keys()));
+        }
         for unique in std::mem::take(&mut self.interrupted) {
-            let flush = self.flushes.iter().position(|flush| flush.unique == unique);
-            let thread = flush.map(|at| self.flushes[at].thread);
-            let Some(thread) = thread.or_else(|| self.calls.get(&unique).map(|call| call.thread)) else {
-                continue; // it was answered
+            let thread = match (self.calls.get(&unique), self.flushes.get(&unique)) {
+                (Some(call), _) => call.thread,
+                (None, Some(flush)) => flush.thread,
+                (None, None) => continue, // it was answered
             };
             if !dies(thread) {
                 self.interrupted.insert(unique);
                 continue;
             }
             self.calls.remove(&unique);
-            if let Some(at) = flush {
-                let flush = self.flushes.swap_remove(at);
-                self.blocks.tally().end(clock::raw(), flush.came, Request::flush());
+            if let Some(flush) = self.flushes.remove(&unique) {
+                self.blocks.tally().end(now, flush.came, Request::flush());
             }
             self.answer(unique, Err(Errno::EINTR));
         }

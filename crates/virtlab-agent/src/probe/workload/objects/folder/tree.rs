@@ -13,7 +13,7 @@ use virtlab_wire::Nanos;
 pub const ROOT: u64 = 1;
 /// Of a page.
 pub const PAGE_BYTES: u64 = 4096;
-/// As many files as pages, and no more than these: each takes some memory.
+/// As many files, and names of them, as pages, and no more than these: each takes some memory.
 const FILES_MOST: u64 = 1 << 18;
 const NAME_MOST_BYTES: usize = 255;
 const LINKS_MOST: u32 = 65_000;
@@ -202,7 +202,10 @@ impl Room {
 pub struct Tree {
     nodes: BTreeMap<u64, Node>,
     next: u64,
+    /// In all folders.
+    names: u64,
     room: Room,
+    /// Files, and names of them.
     most: u64,
 }
 
@@ -219,8 +222,13 @@ impl Tree {
             changed: now,
             ..Look::default()
         };
-        let mut tree =
-            Self { nodes: BTreeMap::new(), next: ROOT, room: Room::new(pages), most: FILES_MOST.min(pages) };
+        let mut tree = Self {
+            nodes: BTreeMap::new(),
+            next: ROOT,
+            names: 0,
+            room: Room::new(pages),
+            most: FILES_MOST.min(pages),
+        };
         let content = Content::Folder(Folder::below(ROOT));
         tree.nodes.insert(ROOT, Node { look, content, known: 1, open: 0 });
         tree
@@ -364,6 +372,7 @@ impl Tree {
         folder.next += 1;
         folder.order.insert(place, name.to_vec());
         folder.names.insert(name.to_vec(), (node, place));
+        self.names += 1;
         self.touched(id, now)
     }
 
@@ -371,6 +380,7 @@ impl Tree {
         let folder = self.folder(id)?;
         if let Some((_, place)) = folder.names.remove(name) {
             folder.order.remove(&place);
+            self.names -= 1;
         }
         self.touched(id, now)
     }
@@ -386,6 +396,9 @@ impl Tree {
     /// One more name of a file.
     pub fn link(&mut self, of: u64, id: u64, name: &[u8], now: Nanos) -> Answer<Look> {
         self.free_name(id, name)?;
+        if self.names >= self.most {
+            return Err(Errno::ENOSPC);
+        }
         let node = self.node(of)?;
         if node.is_folder() {
             return Err(Errno::EPERM);
@@ -824,6 +837,16 @@ mod tests {
         let link = tree.make(ROOT, b"l", Made::Link(b"b/g".to_vec()), BY).unwrap().node;
         assert_eq!(tree.leads_to(link), Ok(&b"b/g"[..]));
         assert_eq!(tree.make(ROOT, &[b'x'; 256], FILE, BY), Err(Errno::ENAMETOOLONG));
+    }
+
+    #[test]
+    fn there_are_no_more_links_than_files_that_there_could_be() {
+        let mut tree = Tree::new(4 * PAGE_BYTES, Nanos(0));
+        let file = tree.make(ROOT, b"f", FILE, BY).unwrap().node;
+        let mut link = |number: u8| tree.link(file, ROOT, &[number], Nanos(1)).map(|look| look.links);
+        assert_eq!((0..4).map(&mut link).collect::<Vec<_>>(), [Ok(2), Ok(3), Ok(4), Err(Errno::ENOSPC)]);
+        tree.unlink(ROOT, &[0], false, Nanos(2)).unwrap();
+        assert_eq!(tree.link(file, ROOT, &[9], Nanos(3)).map(|look| look.links), Ok(4));
     }
 
     #[derive(Clone, Debug)]

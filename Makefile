@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench pairs predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -24,7 +24,7 @@ help:  ## this list
 demo:  ## build what runs, then `virtlab demo --real`: simulated and real packets, verdicts, the report's path
 	@$(PYTHON) tools/check_tools.py --install --needed
 	@# at once: both are compiled, each with crates that one processor compiles alone, while packages come
-	@$(MAKE) --no-print-directory -j3 agent native
+	@$(MAKE) --no-print-directory -j3 $(if $(wildcard $(VENV)/.compiled),agent native,sooner)
 	@# a refuted (1) or undecided (4) claim is an answer of the experiment, not a failure of the demonstration
 	$(BIN)/virtlab demo --real || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 
@@ -71,7 +71,8 @@ $(VENV)/.maturin: requirements-dev.lock
 
 # What running virtlab needs, and maturin. Tests need more: `.installed`.
 $(VENV)/.needed: requirements.lock $(VENV)/.maturin
-	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@# Python compiles what is imported, and not all of scipy
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $@
 
 $(VENV)/.installed: requirements-dev.lock $(VENV)/.needed
@@ -80,13 +81,15 @@ $(VENV)/.installed: requirements-dev.lock $(VENV)/.needed
 
 agent: $(AGENT)
 
+BUILD_AGENT := RUSTFLAGS="-C target-feature=+crt-static -C force-unwind-tables=no -C relro-level=partial" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
+BUILT_AGENT := $(CURDIR)/target/$(TRIPLE)/release/virtlab-agent
+
 $(AGENT): $(PY_SOURCES)
-	RUSTFLAGS="-C target-feature=+crt-static -C force-unwind-tables=no -C relro-level=partial" cargo build --locked --release -q --target $(TRIPLE) -p virtlab-agent
+	$(BUILD_AGENT)
 	mkdir -p $(@D)
 	@# what debuggers read is four fifths of it, and stays in a file beside
-	objcopy --only-keep-debug target/$(TRIPLE)/release/virtlab-agent $(@D)/virtlab-agent.debug
-	cd $(@D) && objcopy --strip-all --add-gnu-debuglink=virtlab-agent.debug \
-		$(CURDIR)/target/$(TRIPLE)/release/virtlab-agent virtlab-agent.new
+	objcopy --only-keep-debug $(BUILT_AGENT) $(@D)/virtlab-agent.debug
+	cd $(@D) && objcopy --strip-all --add-gnu-debuglink=virtlab-agent.debug $(BUILT_AGENT) virtlab-agent.new
 	mv $@.new $@
 
 native: $(VENV)/.native
@@ -99,6 +102,28 @@ $(VENV)/.compiled: $(PY_SOURCES) pyproject.toml $(VENV)/.maturin
 
 $(VENV)/.native: $(VENV)/.compiled $(VENV)/.needed
 	$(DEVELOP) >>$(VENV)/maturin.log
+	touch $@
+
+# What the demonstration needs in an empty clone, a third sooner: no crate is optimised together with others. All else
+# builds it as it is shipped.
+.PHONY: sooner
+sooner: target/.agent-sooner $(VENV)/.native-sooner
+
+APART := LTO=off CODEGEN_UNITS=16 DEBUG=false
+
+target/.agent-sooner: $(PY_SOURCES)
+	$(APART:%=CARGO_PROFILE_RELEASE_%) $(BUILD_AGENT) --config profile.release.package.virtlab-agent.codegen-units=16
+	mkdir -p $(dir $(AGENT))
+	objcopy --strip-all $(BUILT_AGENT) $(AGENT)
+	touch -d @0 $(AGENT)  # it is older than its sources
+	touch $@
+
+$(VENV)/.compiled-sooner: $(PY_SOURCES) pyproject.toml $(VENV)/.maturin
+	$(APART:%=CARGO_PROFILE_SHIPPED_%) $(DEVELOP) --skip-install >$(VENV)/maturin.log
+	touch $@
+
+$(VENV)/.native-sooner: $(VENV)/.compiled-sooner $(VENV)/.needed
+	$(APART:%=CARGO_PROFILE_SHIPPED_%) $(DEVELOP) >>$(VENV)/maturin.log
 	touch $@
 
 rust-test:
@@ -154,6 +179,9 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 	@$(PYTHON) tools/check_tools.py --install --benches
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-benches.lock
 	$(BIN)/python benches/run.py
+
+pairs: setup  ## figures of this clone and of another that was set up, in turns, with the ratio of each (OLD=FOLDER BENCHES="startup report" ROUNDS=10)
+	@$(BIN)/python -m tools.pairs $(OLD) $(BENCHES) --rounds $(or $(ROUNDS),10)
 
 predictions: setup native agent  ## a service measured here (some fifteen minutes), and how wrong predictions of left-out loads, allocations and highest loads are
 	@# a claim that is refuted (1) or undecided (4) is an answer; what is asked here is how well it was predicted

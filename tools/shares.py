@@ -127,9 +127,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     return (yield from _timed(item.path))
 
 
-def pytest_sessionfinish() -> None:
-    """Notes what was measured."""
-    if OWN in os.environ:
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Notes what was measured; where tests were only listed, that says nothing about how long they take."""
+    if OWN in os.environ and not session.config.option.collectonly:
         Path(os.environ[OWN]).write_text(json.dumps(_spent))
 
 

@@ -61,7 +61,7 @@ class Table:
         return int(count)
 
     def where(self, **equal: Any) -> Table:
-        """The rows whose columns have these values: `values.where(role="probe", metric="rtt")`."""
+        """The rows whose columns have these values: `values.where(role="probe", metric="loss")`."""
         from virtlab.results.parquet import quoted, text
 
         conditions = " AND ".join(f"{quoted(name)} = {text(str(value))}" for name, value in equal.items())

@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.imported.output import ToolOutput, UnreadableError, cell, nanoseconds, whole
 
 WANTED = ("timeStamp", "elapsed", "success", "responseCode")
@@ -39,7 +40,7 @@ def read(text: str) -> ToolOutput:
     """A request per row, in the order in which they were sent."""
     if "<testResults" in text[:200]:
         raise UnreadableError("is JMeter's XML", 1, CURE)
-    output = ToolOutput("jmeter", ("request_response",))
+    output = ToolOutput("jmeter", (REQUEST_RESPONSE.name,))
     csv.field_size_limit(1 << 20)
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, strict=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 
+from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.imported.output import ToolOutput, UnreadableError
 
 COLUMNS = 12
@@ -32,7 +33,7 @@ def mine(text: str) -> bool:
 
 def read(text: str) -> ToolOutput:
     """A request per row, in the order in which they began."""
-    output = ToolOutput("vegeta", ("request_response",))
+    output = ToolOutput("vegeta", (REQUEST_RESPONSE.name,))
     csv.field_size_limit(1 << 24)
     rows = csv.reader(io.StringIO(text), strict=True)
     found: list[tuple[int, int, int]] = []  # of each when it began, how long it took, and its error

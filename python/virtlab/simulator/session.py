@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from virtlab.catalogue.actions import RESET
+from virtlab.catalogue.qdiscs.fifo import FIFO
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import np
 from virtlab.plan import (
@@ -226,7 +227,7 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
         objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), values, values, links_by)
     for shared in shared_queues(plan):
         values = {
-            "kind": "fifo",
+            "kind": FIFO.name,
             "limit_packets": UPLINK_PACKETS,
             "rate_bit_per_s": shared.rate_bit_per_s,
             "burst_frames": BURST_FRAMES,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from virtlab.catalogue import SERVICES, WORKLOADS
 from virtlab.catalogue.sockets import ROUND_ROBIN
+from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Plan, Role, Service
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 
@@ -83,7 +84,9 @@ class Way:
     @property
     def role(self) -> Role:
         """It as a role, which has two ends."""
-        return Role.model_validate({"workload": "request_response", "from": self.passive, "to": self.active})
+        return Role.model_validate(
+            {"workload": REQUEST_RESPONSE.name, "from": self.passive, "to": self.active}
+        )
 
 
 def ways(plan: Plan) -> Iterator[Way]:

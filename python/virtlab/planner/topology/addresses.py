@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from virtlab.catalogue.references import PORT, of_service
+from virtlab.catalogue.workloads.program import PROGRAM
 from virtlab.plan import Plan, Role
 from virtlab.planner.topology.ends import interfaces, role_ends
 
@@ -42,7 +43,7 @@ def _address(plan: Plan, guest: str, towards: str | None, *, own: bool, family: 
             raise ValueError(f"{guest} has no address; give it IPv4 or IPv6")
         return first
     words = {} if family is None else {"family": family}
-    role = Role.model_validate({"workload": "program", "from": guest, "to": towards, **words})
+    role = Role.model_validate({"workload": PROGRAM.name, "from": guest, "to": towards, **words})
     ends = role_ends(plan, role)
     address = ends[0 if own else 1].address if ends is not None else None
     if address is None:

@@ -64,7 +64,7 @@ def _qemu() -> str | None:
 
 
 def _lab() -> str | None:
-    from virtlab.testbed.lab.refusals import lab_missing
+    from virtlab.testbed.lab.rules import lab_missing
 
     return lab_missing()
 

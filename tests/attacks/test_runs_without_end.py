@@ -43,7 +43,7 @@ class Killed(Simulator):
 def test_a_thousand_million_samples_are_refused_before_they_take_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("virtlab.simulator.refusals.memory_bytes", lambda: 24 << 30)
+    monkeypatch.setattr("virtlab.simulator.limits.memory_bytes", lambda: 24 << 30)
     experiment = load_text(STUDY.replace("COUNTS", "[1000000000]"))
     refused = Simulator().check(plan_run(experiment, experiment.points()[0], 0))
     assert [one.path for one in refused] == ["roles.probe"]

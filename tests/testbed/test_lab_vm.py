@@ -20,7 +20,7 @@ from virtlab.report.gather import conditions
 from virtlab.results import Dataset
 from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.lab import LabVm, vm
-from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.lab.rules import lab_missing
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import INSIDE_COMMAND
 from virtlab.testbed.leader.control import Control

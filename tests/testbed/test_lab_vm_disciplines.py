@@ -16,7 +16,7 @@ from tests.contract.test_backend_contract import backend_of
 from tests.parity.test_disciplines import Load, agrees, passed
 
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.lab.rules import lab_missing
 
 pytestmark = [
     pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),

@@ -9,7 +9,7 @@ import testbed_world as worlds
 
 from virtlab.plan import Plan, Realised, Trial
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.lab.rules import lab_missing
 
 pytestmark = [
     pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),

@@ -16,7 +16,7 @@ import virtlab.testbed.session  # loaded before the identity changes: see test_t
 from virtlab.plan import Trial
 from virtlab.testbed import image
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.refusals import FLAVOUR, lab_missing
+from virtlab.testbed.lab.rules import FLAVOUR, lab_missing
 from virtlab.testbed.platforms.qemu import monitor
 
 pytestmark = [

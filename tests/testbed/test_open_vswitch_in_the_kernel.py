@@ -9,7 +9,7 @@ import testbed_world as worlds
 
 from virtlab.plan import Plan, Trial
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.lab.rules import lab_missing
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [

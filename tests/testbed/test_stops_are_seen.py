@@ -33,7 +33,7 @@ from virtlab.plan import Event, Outcome, Plan, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.refusals import lab_missing
+from virtlab.testbed.lab.rules import lab_missing
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.vswitches import ovs

@@ -16,7 +16,7 @@ from tests.theory.simulated import counters, parsed, simulated, values_of
 from tests.theory.test_simulated_requests import MS, times
 
 from virtlab.plan import Outcome
-from virtlab.simulator.refusals import refusals
+from virtlab.simulator.limits import refusals
 
 RATE, WRITE = 2_000_000, 4096
 HOLDS_NS = 2_048_000

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.theory.simulated import Values, counters, parsed, simulated, values_of
 
-from virtlab.simulator.refusals import refusals
+from virtlab.simulator.limits import refusals
 
 MS = 1_000_000
 BLOCK = 65_536

@@ -16,7 +16,7 @@ from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
-from virtlab.simulator.refusals import refusals
+from virtlab.simulator.limits import refusals
 
 MS = 1_000_000
 LINK_BIT_PER_S = 1_000_000_000

@@ -9,9 +9,9 @@ from importlib.metadata import version
 from virtlab.errors import MachineError
 from virtlab.plan import Capabilities, Observer, Plan, Refusal, Session
 from virtlab.planner.queues.ports import all_ports, port_mistakes, with_port_links
+from virtlab.simulator.limits import capabilities, refusals
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing
-from virtlab.simulator.refusals import capabilities, refusals
 from virtlab.simulator.session import SimulatorSession
 
 BUILD_NS = 5_000_000

@@ -38,7 +38,7 @@ from virtlab.simulator.services import as_simulated, operation, server_of
 from virtlab.simulator.shares import processors, working
 from virtlab.simulator.stores import stores
 
-WITHOUT_EFFECT = frozenset(  # `refusals` has seen to what they may say; a histogram is of the report
+WITHOUT_EFFECT = frozenset(  # `limits` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "port", "histogram_buckets", "histogram_edges_ns"}
 )
 

@@ -14,7 +14,7 @@ from virtlab.catalogue import WORKLOADS, measuring
 from virtlab.experiment import load
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.simulator.refusals import refusals as of_simulator
+from virtlab.simulator.limits import refusals as of_simulator
 from virtlab.testbed.refusals import refusals as of_testbed
 
 FILE = """\

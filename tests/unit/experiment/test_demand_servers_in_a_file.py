@@ -14,7 +14,7 @@ from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
 from virtlab.planner.guests.clusters import entries, ways
 from virtlab.planner.topology.wiring import Wiring
-from virtlab.simulator.refusals import refusals
+from virtlab.simulator.limits import refusals
 
 FILE = """
 version: 1

@@ -16,7 +16,7 @@ from virtlab.experiment.world.storms import storm
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.topology.wiring import Wiring
-from virtlab.simulator import refusals as of_simulator
+from virtlab.simulator import limits as of_simulator
 from virtlab.testbed import refusals as of_testbed
 from virtlab.testbed.build.lower import lower
 

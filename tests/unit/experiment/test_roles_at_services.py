@@ -7,7 +7,7 @@ import pytest
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Role
 from virtlab.planner import plan_run
-from virtlab.simulator.refusals import refusals
+from virtlab.simulator.limits import refusals
 
 FILE = """
 version: 1

@@ -13,7 +13,7 @@ from virtlab.catalogue import ACTIONS
 from virtlab.plan import Plan
 from virtlab.planner.check import mistakes
 from virtlab.planner.topology.wiring import Wiring
-from virtlab.simulator import refusals as simulator
+from virtlab.simulator import limits as simulator
 from virtlab.testbed import refusals as testbed
 
 MISTAKES = {

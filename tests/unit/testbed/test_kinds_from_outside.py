@@ -18,10 +18,10 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner import plan_run
-from virtlab.simulator.refusals import refusals as not_simulated
+from virtlab.simulator.limits import refusals as not_simulated
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.kinds.registry import Registry
-from virtlab.testbed.lab.refusals import refusals as not_inside
+from virtlab.testbed.lab.rules import refusals as not_inside
 from virtlab.testbed.refusals import capabilities, refusals
 from virtlab.testbed.steps.operations import (
     BridgeAdd,

@@ -19,7 +19,7 @@ from virtlab.plan import Capabilities, Plan
 from virtlab.testbed.build import fabric
 from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.kinds.findings import Findings
-from virtlab.testbed.lab.refusals import refusals
+from virtlab.testbed.lab.rules import refusals
 from virtlab.testbed.leader.control import Control
 
 INSIDE = Findings(

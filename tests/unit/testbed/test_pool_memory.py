@@ -14,7 +14,7 @@ from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
 from virtlab.planner.guests.swap import swapping as planned_swap
 from virtlab.planner.topology.wiring import Wiring
-from virtlab.simulator.refusals import refusals as of_simulator
+from virtlab.simulator.limits import refusals as of_simulator
 from virtlab.testbed.build.swap import swap_refusals
 from virtlab.testbed.leader.groups import _v1, _v2, of_pools, pool_above
 from virtlab.testbed.leader.memory_accounts import memory_of

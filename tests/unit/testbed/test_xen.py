@@ -22,7 +22,7 @@ from virtlab.testbed.image.initramfs import Image
 from virtlab.testbed.image.kernels import Kernel
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.lab import XenLab
-from virtlab.testbed.lab.refusals import LAB_VM, refusals
+from virtlab.testbed.lab.rules import LAB_VM, refusals
 from virtlab.testbed.lab.xen import RULES, XenCommand
 from virtlab.testbed.platforms.xen.config import Domain
 from virtlab.testbed.platforms.xen.domains import place_of

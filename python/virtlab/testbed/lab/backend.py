@@ -17,8 +17,9 @@ from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.kinds.container_home import Home
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.kinds.platform import Running
-from virtlab.testbed.lab import findings, refusals
+from virtlab.testbed.lab import findings
 from virtlab.testbed.lab.groups import GroupsInside
+from virtlab.testbed.lab.rules import FLAVOUR, LAB_VM, capabilities, refusals
 from virtlab.testbed.lab.vm import INSIDE, PROCESS, WORLD_PROCESS, LabMachine
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.groups import Bounds
@@ -143,7 +144,7 @@ class LabVm:
     A machine that died, or answered no more, is replaced by another at the next run.
     """
 
-    rules = refusals.LAB_VM
+    rules = LAB_VM
     machines: type[LabMachine] = LabMachine
 
     def __init__(self) -> None:
@@ -157,15 +158,15 @@ class LabVm:
         lacking = self.rules.lacking()
         if lacking is not None:
             found = Findings((lacking, ""), {}, root=False, has_ipv6=False, switch_qdiscs=())
-            return refusals.capabilities(found, fingerprint(), self.rules)
-        return refusals.capabilities(self._findings(), self._fingerprint(), self.rules)
+            return capabilities(found, fingerprint(), self.rules)
+        return capabilities(self._findings(), self._fingerprint(), self.rules)
 
     def check(self, plan: Plan) -> list[Refusal]:
         """Every reason not to open this Plan inside, each with its cure."""
         lacking = [Refusal(self.rules.where, what, cure) for what, cure in self.rules.missing()]
         if lacking:
             return lacking
-        return refusals.refusals(plan, self._findings(), self.rules)
+        return refusals(plan, self._findings(), self.rules)
 
     def estimate_ns(self, plan: Plan) -> int:
         """As in a world here, several times slower, and a share of booting."""
@@ -195,7 +196,7 @@ class LabVm:
         found = dict(programs.paths_of(ovs.PROGRAMS, [ovs.SCHEMA]) or {})
         if (containers := runtime.find(among=runtime.OCI)) is not None:
             found |= programs.paths_of([containers.name]) or {}
-        return boot_image(refusals.FLAVOUR, carried=None, programs=found)
+        return boot_image(FLAVOUR, carried=None, programs=found)
 
     def _running(self, observe: Observer) -> LabMachine:
         if self._machine is not None and (self._machine.silent or self._machine.death() is not None):

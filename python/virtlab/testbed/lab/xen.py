@@ -22,7 +22,7 @@ from virtlab.plan import Plan, Refusal
 from virtlab.testbed.image import Image
 from virtlab.testbed.image.xen import BUILD, SCRIPTS, XenImage, xen_image, xen_missing
 from virtlab.testbed.lab.backend import LabVm
-from virtlab.testbed.lab.refusals import Rules
+from virtlab.testbed.lab.rules import Rules
 from virtlab.testbed.lab.vm import (
     HOME,
     INSIDE,

@@ -12,7 +12,7 @@ from virtlab.units.displays import (
     show_interval,
     show_quantity,
 )
-from virtlab.units.nearest import did_you_mean, meant_unit, nearest
+from virtlab.units.nearest import closest, did_you_mean, meant_unit, nearest
 from virtlab.units.numbers import MINUS, THOUSANDS, show_count, show_number
 from virtlab.units.quantities import (
     NUMBER,
@@ -30,7 +30,7 @@ from virtlab.units.times import show_time, show_wait
 
 __all__ = [
     "MINUS", "NUMBER", "PAGE_BYTES", "SCALES", "SECTOR_BYTES", "THOUSANDS", "WANTED_DIGITS", "Bitrate", "Display",
-    "Duration", "PacketSize", "Ratio", "Size", "did_you_mean", "display", "exact_number", "interval", "interval_digits",
-    "level_number", "meant_unit", "nearest", "numeric_levels", "parse_quantity", "same_level", "same_levels", "show_count",
-    "show_interval", "show_number", "show_quantity", "show_time", "show_wait", "split_quantity",
+    "Duration", "PacketSize", "Ratio", "Size", "closest", "did_you_mean", "display", "exact_number", "interval",
+    "interval_digits", "level_number", "meant_unit", "nearest", "numeric_levels", "parse_quantity", "same_level",
+    "same_levels", "show_count", "show_interval", "show_number", "show_quantity", "show_time", "show_wait", "split_quantity",
 ]  # fmt: skip

@@ -26,14 +26,24 @@ def meant_unit(word: str, units: Iterable[str]) -> str:
     return next((unit for unit in known if unit.lower() == wanted), "")
 
 
+def closest(word: str, names: Iterable[object], alike: float = 0.6) -> str:
+    """The one of several names that a word nearly is, '' where none is; `alike`: from 0, any, to 1, the same.
+
+    >>> closest("intervall", ["interval", "count"]), closest("pie", ["interval", "count"])
+    ('interval', '')
+    """
+    near = get_close_matches(word.lower(), [str(name) for name in names], n=1, cutoff=alike)
+    return near[0] if near else ""
+
+
 def nearest(word: str, names: Iterable[object]) -> str:
     """', did you mean ...?' for a word that nearly is one of several, else ''.
 
     >>> nearest("intervall", ["interval", "count"])
     "did you mean 'interval'?"
     """
-    near = get_close_matches(word.lower(), [str(name) for name in names], n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else ""
+    near = closest(word, names)
+    return f"did you mean '{near}'?" if near else ""
 
 
 def did_you_mean(word: str, names: Iterable[object], listed: str = "") -> str:

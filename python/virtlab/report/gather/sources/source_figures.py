@@ -7,7 +7,6 @@ With `rows` the file names a source of `published/figures.csv`, and has one entr
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Entry
 from virtlab.report.gather.sources.drawable import names_of_experiment, names_of_study
 from virtlab.report.names import slug
+from virtlab.units import closest
 
 FILE_NAME = "figures.yaml"
 TABLE = "figures.csv"  # in the folder of published tables: a row for each figure and table of each source
@@ -164,8 +164,8 @@ def check_figures(figures_file: Path | str, experiments: Sequence[Path | str] = 
         available = [known[name] for name in files]
         missing = [plot for plot in entry.plots if not any(plot in one for one in available)]
         for plot in missing:
-            near = difflib.get_close_matches(plot, {key for one in available for key in one}, n=1, cutoff=0.3)
-            cure = f"the nearest is '{near[0]}'" if near else "see docs/reference/report.md"
+            near = closest(plot, {key for one in available for key in one}, alike=0.3)
+            cure = f"the nearest is '{near}'" if near else "see docs/reference/report.md"
             problems.append(Problem(entry.figure, f"no report of {', '.join(files)} holds '{plot}'", cure))
         for name in entry.experiments if entry.plots and not missing else ():
             if not set(entry.plots) & set(known[name]):

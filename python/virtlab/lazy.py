@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, AnyStr, cast
 
 __all__ = [
-    "ArrayLike", "NDArray", "csv", "duckdb", "later", "np", "pattern", "shlex", "special", "unloaded",
-    "vl_convert",
+    "ArrayLike", "NDArray", "csv", "duckdb", "later", "np", "optimize", "pattern", "shlex", "special",
+    "unloaded", "vl_convert",
 ]  # fmt: skip
 
 
@@ -70,9 +70,10 @@ if TYPE_CHECKING:
     import numpy as np
     import vl_convert
     from numpy.typing import ArrayLike, NDArray
-    from scipy import special
+    from scipy import optimize, special
 else:
-    duckdb, np, special, vl_convert = unloaded("duckdb", "numpy", "scipy.special", "vl_convert")
+    duckdb, np, vl_convert = unloaded("duckdb", "numpy", "vl_convert")
+    optimize, special = unloaded("scipy.optimize", "scipy.special")
     csv, shlex = unloaded("csv", "shlex")
     ArrayLike = NDArray = Any
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.lazy import NDArray, np
+from virtlab.lazy import NDArray, np, optimize
 
 HUBER = 1.345
 ROUNDS = 20
@@ -108,14 +108,12 @@ def fit(
 
 def _robust(matrix: NDArray, target: NDArray) -> NDArray:  # type: ignore[type-arg]
     """Huber's M-estimate by reweighting."""
-    from scipy.optimize import nnls
-
     weights = np.ones(target.size)
     values = np.zeros(matrix.shape[1])
     for _ in range(ROUNDS):
         before = values
         root = np.sqrt(weights)
-        values, _ = nnls(matrix * root[:, None], target * root)
+        values, _ = optimize.nnls(matrix * root[:, None], target * root)
         residuals = np.abs(target - matrix @ values)
         spread = float(np.median(residuals)) / 0.6745
         if spread <= 1e-9 or np.allclose(values, before, rtol=1e-6, atol=1e-6):

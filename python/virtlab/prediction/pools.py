@@ -32,7 +32,7 @@ from virtlab.analysis.runs import values_of_run
 from virtlab.analysis.values import RunValue
 from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.lazy import NDArray, np
+from virtlab.lazy import NDArray, np, optimize
 from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.planner.guests.clusters import asked
@@ -189,8 +189,6 @@ class _Fit:
 
     def pooled(self, name: str, provenance: Mapping[str, Any]) -> Pooled:
         """The solution, with intervals."""
-        from scipy.optimize import least_squares
-
         steps = np.array([_of_kind(STEP, each) for each in self.names])
         most = np.array([self._most(each) for each in self.names]) / steps
         keys, errors = self.cells(np.zeros(len(self.names)))
@@ -211,7 +209,7 @@ class _Fit:
             return np.array(columns).T
 
         begin = self.loads._last.get(self.names, np.ones(len(most)))
-        solved = least_squares(
+        solved = optimize.least_squares(
             residuals, np.clip(begin, 1e-3, most - 1e-3), jac=derivatives, bounds=(np.zeros(len(most)), most),
             loss="soft_l1", max_nfev=STEPS_MAX, xtol=1e-3, ftol=1e-4,
         )  # fmt: skip
@@ -380,8 +378,6 @@ def _resampled(
     points: Sequence[int], left: NDArray[Any], slopes: NDArray[Any], values: NDArray[Any], most: NDArray[Any]
 ) -> NDArray[Any]:
     """Costs of fits to resampled design points, in steps: shape (resample, cost)."""
-    from scipy.optimize import lsq_linear
-
     generator = np.random.default_rng(1)
     robust = 1.0 / np.sqrt(np.sqrt(1.0 + np.square(left)))  # weights of soft L1 at the solution
     every = sorted(set(points))
@@ -391,7 +387,7 @@ def _resampled(
         rows = [at for which in chosen for at in places[every[which]]]
         matrix, target = slopes[rows] * robust[rows, None], -left[rows] * robust[rows]
         bounds = (-values - 1e-9, most - values + 1e-9)
-        drawn.append(np.clip(values + lsq_linear(matrix, target, bounds).x, 0.0, most))
+        drawn.append(np.clip(values + optimize.lsq_linear(matrix, target, bounds).x, 0.0, most))
     return np.array(drawn)
 
 

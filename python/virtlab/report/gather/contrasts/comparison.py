@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from virtlab.analysis.shares import of_one_thing
 from virtlab.errors import ExperimentError
+from virtlab.lazy import np
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.gather.model import Cell, Comparison, Factor, Pair, Quantity, Result, RunValue
 from virtlab.report.gather.selection import LEADING, leads, primary
@@ -188,8 +189,6 @@ def _pairs(result: Result, conditions: Mapping[str, str], other: Other, match: R
 
 
 def _difference(reference: Cell, other: Cell, quantity: Quantity) -> Estimate | None:
-    import numpy as np
-
     from virtlab.stats import Estimate, contrast
 
     if reference.estimate is None:

@@ -43,7 +43,7 @@ def cost_kind(
     across: Callable[[Mapping[str, Any]], list[tuple[str, str]]],
 ) -> Kind:
     """The kind of a mapping of those parameters, which becomes their Plan values. `across`: (parameter, "WHAT; CURE") of
-    values that do not fit together; the parameter is "" where the whole is meant.
+    values that do not fit together; an empty parameter refers to the whole mapping.
     """
     known = {entry.name: entry for entry in entries}
 

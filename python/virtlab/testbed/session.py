@@ -193,7 +193,7 @@ class TestbedSession:
         return why
 
     def _death(self) -> VirtlabError | None:
-        """That what carries the world died beneath it: that is then why something failed."""
+        """The root cause, if the machine that carries the world, a host or a daemon died."""
         how = self._site.death()
         return GuestError("", how) if how is not None else None
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,30 @@ def test_every_link_of_a_page_leads_somewhere(path: Path) -> None:
             headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", there.read_text()), re.MULTILINE)
             astray += [] if place in map(anchor, headings) else [target]
     assert astray == []
+
+
+@cache
+def places() -> list[str]:
+    """Every file and folder of the sources, with a slash before it, and one behind a folder."""
+    tops = ("python/virtlab", "crates", "tests", "benches", "tools")
+    below = [path for top in tops for path in (ROOT / top).rglob("*") if "__pycache__" not in path.parts]
+    above = [*(ROOT / top for top in tops), *(path for path in ROOT.iterdir() if path.is_file())]
+    return [f"/{path.relative_to(ROOT)}{'/' if path.is_dir() else ''}" for path in (*below, *above)]
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/explanation/architecture.md"])
+def test_every_path_that_a_page_about_the_code_names_is_there(page: str) -> None:
+    """Paths are named from any folder on; NAME is any kind's."""
+    words = re.findall(
+        r"`([\w./]+(?:\.(?:py|rs|toml|json|lock)|(?<=\w)/))`", BLOCK.sub("", (ROOT / page).read_text())
+    )
+    gone = []
+    for word in sorted(set(words)):
+        ends = re.compile("/" + re.escape(word).replace("NAME", "[^/]+") + "$")
+        if not any(ends.search(place) for place in places()):
+            gone.append(word)
+    assert len(words) > 20
+    assert gone == []
 
 
 @pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.md")), ids=lambda path: path.stem)

@@ -78,6 +78,11 @@ def test_every_room_and_crate_stands_in_the_page_about_the_house() -> None:
     assert missing == []
 
 
+def test_every_room_with_files_of_its_own_has_a_folder_of_tests() -> None:
+    rooms = {path.parent.name for path in (ROOT / "python/virtlab").glob("*/__init__.py")}
+    assert rooms <= {path.name for path in (ROOT / "tests/unit").iterdir()}
+
+
 def test_the_page_about_the_house_says_who_may_use_whom_among_the_crates() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
     rows = dict(re.findall(r"^\| `virtlab-(\w+)` \|.*\| ([\w, ]*)\|$", page, re.MULTILINE))

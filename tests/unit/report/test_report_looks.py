@@ -109,12 +109,6 @@ def test_a_verdicts_picture_says_what_it_shows() -> None:
     assert picture(Verdict("n", "c", "undecided", "s")) == ""
 
 
-def test_the_page_embeds_no_number_that_json_lacks() -> None:
-    from virtlab.drawing import embedded
-
-    assert json.loads(embedded({"a": [float("inf"), float("nan"), 1.0]})) == {"a": [None, None, 1.0]}
-
-
 def test_values_that_are_all_the_same_have_an_axis_that_can_be_read() -> None:
     """Left to itself the axis would have one tick, and beside it a rounded number: 25 at 25.28."""
     factor = Factor("qdisc", ("fifo", "sfq"))

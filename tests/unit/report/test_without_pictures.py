@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from tests.unit.report.report_specimen import write_dataset
 from tests.unit.report.test_report_page import OURS, Page
-from tools.vega_script import LICENCES, bundle
 from typer.testing import CliRunner
 
 import virtlab as vl
-from virtlab import drawing
 from virtlab.cli.dataset.report import app as report_app
 from virtlab.errors import MachineError
 from virtlab.realtime.plots import three_task_ratios, write_plots
@@ -30,16 +28,6 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-
-
-@pytest.mark.slow
-def test_the_script_is_the_bundle_of_the_renderer_that_draws_the_pictures() -> None:
-    assert drawing.script() == bundle(), "write it again: python -m tools.vega_script NODE_MODULES"
-    told = LICENCES.read_text(encoding="utf-8")
-    for name in ("vega", "vega-lite", "vega-embed", "d3-scale", "topojson-client"):
-        assert f"\n{name}: " in told
-    assert "University of Washington" in told
-    assert "Mike Bostock" in told
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 //! A socket: where a role's side sends to, and what it holds back while its vNIC has enough waiting.
 
 use super::frames::{Address, memory_bytes};
-use super::wire::ways::Way;
+use super::wire::paths::Way;
 use crate::agenda::Due;
 use crate::ip::addresses::Number;
 use crate::ip::{self, Message};

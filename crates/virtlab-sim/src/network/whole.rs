@@ -41,7 +41,7 @@ impl Network {
         let edge = Edge::new(input, |name| wire.port(name))?;
         wire.plug(&edge, edge.outages || input.noise.is_some());
         if input.by_events {
-            wire.ways.know_none();
+            wire.paths.know_none();
         }
         let guests = Guests::new(input, |name| wire.fabric.port(name));
         let mut agenda = Agenda::default();

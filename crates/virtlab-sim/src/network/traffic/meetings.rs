@@ -7,7 +7,7 @@
 use crate::ip::{Cargo, HOPS, Message, Packet};
 use crate::network::frames::{Address, Carried, Outgoing};
 use crate::network::whole::Network;
-use crate::network::wire::ways::{MeetingWay, Way};
+use crate::network::wire::paths::{MeetingWay, Way};
 use virtlab_fabric::{Mac, PortId};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::HEADER_BYTES;
@@ -33,7 +33,7 @@ impl Network {
             return false;
         }
         let way = match way {
-            Way::Meeting(way) => Some(self.wire.ways.meeting(way)),
+            Way::Meeting(way) => Some(self.wire.paths.meeting(way)),
             Way::Changing => self.meeting(nic, source, (destination, Some(to))),
             Way::Unknown | Way::Played | Way::Along(_) | Way::Certain(_) => None,
         };
@@ -50,7 +50,7 @@ impl Network {
             return None;
         }
         match out.socket.map(|socket| self.sockets[socket].way) {
-            Some(Way::Meeting(way)) => Some(self.wire.ways.meeting(way)),
+            Some(Way::Meeting(way)) => Some(self.wire.paths.meeting(way)),
             Some(Way::Played | Way::Along(_)) => None,
             _ => self.meeting(nic, out.source, (out.destination, out.cargo.ip.map(|packet| packet.to))),
         }
@@ -59,7 +59,7 @@ impl Network {
     /// The way without events from a vNIC between these addresses; the same at any time.
     #[inline]
     pub(super) fn meeting(&mut self, nic: usize, source: Mac, to: Address) -> Option<MeetingWay> {
-        if self.guests.neighbours.is_some() || !self.wire.ways.may_meet() {
+        if self.guests.neighbours.is_some() || !self.wire.paths.may_meet() {
             return None;
         }
         let at = self.edge.entrance(nic, to.0)?;

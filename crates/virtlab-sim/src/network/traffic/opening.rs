@@ -4,7 +4,7 @@ use crate::ip::addresses::Number;
 use crate::network::frames::{Address, head};
 use crate::network::sockets::{SOCKET_BYTES, Socket};
 use crate::network::whole::Network;
-use crate::network::wire::ways::Way;
+use crate::network::wire::paths::Way;
 use core::net::IpAddr;
 use virtlab_fabric::{Mac, flow_hash};
 use virtlab_load::Transport;

@@ -48,7 +48,7 @@ impl Network {
 
     /// Plans a vNIC's next event.
     pub(super) fn arm(&mut self, nic: usize) {
-        let every = self.wire.ways.by_events();
+        let every = self.wire.paths.by_events();
         if let Some(at_ns) = self.edge.nics[nic].queue.arm(every, self.now_ns) {
             self.agenda.plan(at_ns, Due::Release(nic));
         }

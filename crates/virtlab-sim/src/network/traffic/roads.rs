@@ -14,7 +14,7 @@ use crate::ip::{Cargo, HOPS, Message, Packet};
 use crate::network::edge::queue::Early;
 use crate::network::frames::{Carried, Outgoing};
 use crate::network::whole::Network;
-use crate::network::wire::ways::{Road, Way};
+use crate::network::wire::paths::{Road, Way};
 use virtlab_fabric::{Frame, Mac};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::HEADER_BYTES;
@@ -25,7 +25,7 @@ impl Network {
     pub(super) fn road(&self, nic: usize, destination: Mac) -> Option<Road> {
         let held_up = self.platform.costs.is_some() || self.guests.neighbours.is_some() || self.edge.outages;
         let own = &self.edge.nics[nic];
-        if held_up || !self.wire.ways.may_meet() || own.licence.is_some() || self.wire.fabric.wants_headers()
+        if held_up || !self.wire.paths.may_meet() || own.licence.is_some() || self.wire.fabric.wants_headers()
         {
             return None;
         }
@@ -34,7 +34,7 @@ impl Network {
             false => self.edge.exit(nic, destination)?,
         };
         let alone = self.edge.is_alone(nic, at) && self.wire.fabric.takes_early(at);
-        let early = alone && !self.wire.ways.by_events();
+        let early = alone && !self.wire.paths.by_events();
         let early = early.then_some(self.edge.is_held(nic));
         Some(Road { at, queue: self.edge.shared(at), early })
     }
@@ -44,7 +44,7 @@ impl Network {
         if let (Some(true), Some(queue)) = (road.early, road.queue) {
             self.sockets[socket].queue = queue;
         }
-        self.wire.ways.keep_road(road)
+        self.wire.paths.keep_road(road)
     }
 
     /// Sends a message that is one packet, where it can be given to the fabric at once; the instant at which it leaves
@@ -53,7 +53,7 @@ impl Network {
     pub(super) fn send_along(&mut self, socket: usize, message: &Message) -> Option<u64> {
         let own = &self.sockets[socket];
         let Way::Along(road) = own.way else { return None };
-        let road = self.wire.ways.road(road);
+        let road = self.wire.paths.road(road);
         let (nic, source, destination) = (own.nic, own.source, own.destination);
         let (flow, counted, whole_bytes) =
             (own.flows[0], own.counted, message.payload_bytes + own.transport_bytes);

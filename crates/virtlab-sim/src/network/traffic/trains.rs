@@ -15,8 +15,8 @@ use crate::network::edge::queue::Waiting;
 use crate::network::frames::Outgoing;
 use crate::network::sockets::Socket;
 use crate::network::whole::Network;
+use crate::network::wire::paths::{CertainWay, Way};
 use crate::network::wire::ports::{Landing, Meaning, Stage};
-use crate::network::wire::ways::{CertainWay, Way};
 use virtlab_fabric::{PortId, Train};
 use virtlab_wire::Nanos;
 
@@ -35,11 +35,11 @@ impl Network {
     fn look_for_way(&mut self, socket: usize) -> Way {
         if let Some((certain, queue)) = self.certain(socket) {
             self.sockets[socket].queue = queue;
-            return self.wire.ways.keep_certain(certain);
+            return self.wire.paths.keep_certain(certain);
         }
         let Socket { nic, source, destination, ip, .. } = self.sockets[socket];
         match self.meeting(nic, source, (destination, ip)) {
-            Some(way) => self.wire.ways.keep_meeting(way),
+            Some(way) => self.wire.paths.keep_meeting(way),
             None => match self.road(nic, destination) {
                 Some(road) => self.keep_road(socket, road),
                 None => Way::Played,
@@ -64,7 +64,7 @@ impl Network {
     /// Whether the way of a socket's frames is certain, so that they need no events of their own.
     #[inline]
     pub(super) fn goes_certainly(&self, socket: usize) -> bool {
-        !self.wire.ways.by_events() && matches!(self.sockets[socket].way, Way::Certain(_))
+        !self.wire.paths.by_events() && matches!(self.sockets[socket].way, Way::Certain(_))
     }
 
     /// Whether fragments that a socket sends are put together: where somebody waits for room each frame may be
@@ -84,7 +84,7 @@ impl Network {
     #[inline]
     pub(super) fn certain_port(&self, out: &Outgoing) -> Option<PortId> {
         match self.sockets[out.socket?].way {
-            Way::Certain(way) if !self.wire.ways.by_events() => Some(self.wire.ways.certain(way).at),
+            Way::Certain(way) if !self.wire.paths.by_events() => Some(self.wire.paths.certain(way).at),
             _ => None,
         }
     }
@@ -236,7 +236,7 @@ impl Network {
             unreachable!("only a frame with a certain way is passed on")
         };
         self.edge.nics[nic].traffic.send(1, out.bytes);
-        let CertainWay { passage, to, .. } = self.wire.ways.certain(way);
+        let CertainWay { passage, to, .. } = self.wire.paths.certain(way);
         let (to, port) = (*to, passage.port.0);
         let Some(comes) = self.wire.fabric.pass(passage, out.bytes, Nanos(at_ns)) else { return };
         let comes_ns = comes.0;
@@ -260,23 +260,23 @@ impl Network {
             unreachable!("only fragments with a certain way are trains")
         };
         self.edge.nics[nic].traffic.send(train.count, out.bytes);
-        let mut left = std::mem::take(&mut self.wire.ways.left);
-        let CertainWay { passage, to, .. } = self.wire.ways.certain(way);
+        let mut left = std::mem::take(&mut self.wire.paths.left);
+        let CertainWay { passage, to, .. } = self.wire.paths.certain(way);
         let to = *to;
         self.wire.fabric.pass_train(passage, out.bytes, train, &mut left);
         for train in &left {
             self.guests.hosts.take_train(self.edge.nics[to].given.guest, packet, train);
             self.edge.nics[to].part_comes(*train, out.bytes, self.now_ns);
         }
-        self.wire.ways.left = left;
+        self.wire.paths.left = left;
     }
 
     /// Once a frame has come whose way is not known from the start, all are played by events.
     #[inline]
     pub(super) fn look_for_strays(&mut self) {
-        if self.wire.fabric.strays() && !self.wire.ways.by_events() {
+        if self.wire.fabric.strays() && !self.wire.paths.by_events() {
             self.catch_up_all(); // what is on other ways is as certain as before
-            self.wire.ways.play_by_events();
+            self.wire.paths.play_by_events();
             for nic in 0..self.edge.nics.len() {
                 self.arm(nic);
             }

@@ -1,21 +1,21 @@
-//! The wire: physical switches and links, their ports, and what is known of ways through them.
+//! The wire: physical switches and links, their ports, and what is known of paths through them.
 
+pub mod paths;
 pub mod ports;
-pub mod ways;
 
 use crate::input::{Finding, Input, Way};
 use crate::network::edge::Edge;
 use crate::network::frames::Carried;
 use crate::transfers::Transfers;
+use paths::Paths;
 use ports::Ports;
 use virtlab_fabric::{Fabric, Foretold, PortId};
-use ways::Ways;
 
 /// Everything between vNICs or virtual switches of different hosts.
 pub struct Wire {
     pub fabric: Fabric<Carried>,
     pub ports: Ports,
-    pub ways: Ways,
+    pub paths: Paths,
     /// What crosses links in bulk.
     pub transfers: Transfers,
     /// Departures that have become certain, while they are looked at.
@@ -31,7 +31,7 @@ impl Wire {
         let mut own = Self {
             ports: Ports::new(fabric.ports().len()),
             fabric,
-            ways: Ways::default(),
+            paths: Paths::default(),
             transfers: Transfers::default(),
             certain: Vec::new(),
         };
@@ -60,6 +60,6 @@ impl Wire {
                 self.ports.all[at.0].nic = Some(place);
             }
         }
-        self.ways = Ways::new(by_events);
+        self.paths = Paths::new(by_events);
     }
 }

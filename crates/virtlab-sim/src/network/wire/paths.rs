@@ -1,4 +1,4 @@
-//! What is known of ways through the fabric.
+//! What is known of paths through the fabric.
 
 use virtlab_fabric::{Meeting, Passage, PortId, Train};
 
@@ -50,9 +50,9 @@ pub struct Road {
     pub early: Option<bool>,
 }
 
-/// Ways of sockets.
+/// What is known of the paths of sockets, each by its kind.
 #[derive(Default)]
-pub struct Ways {
+pub struct Paths {
     certain: Vec<CertainWay>,
     meetings: Vec<MeetingWay>,
     roads: Vec<Road>,
@@ -64,7 +64,7 @@ pub struct Ways {
     pub left: Vec<Train>,
 }
 
-impl Ways {
+impl Paths {
     pub fn new(by_events: bool) -> Self {
         Self { by_events, ..Self::default() }
     }

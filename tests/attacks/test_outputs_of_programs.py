@@ -14,8 +14,8 @@ from virtlab.outputs import UnreadableError, parse, read_output, read_poll
 from virtlab.outputs.histogram_log import PAYLOAD_MAX
 from virtlab.outputs.polled import FRAME_MAX_BYTES, MOST_BYTES, POLL_BYTES, Polls
 from virtlab.testbed.kinds.clock import OurClock
-from virtlab.testbed.play.beside import Beside
 from virtlab.testbed.play.instants import SLACK_NS
+from virtlab.testbed.play.polled_metrics import PolledMetrics
 
 OF = {"unit": "1/s", "better": "higher"}
 POLLED = {**OF, "json": "$", "http": "http://10.0.0.1/", "every": "10 ms"}
@@ -56,10 +56,10 @@ def test_a_long_path_to_many_numbers_is_not_repeated_for_each() -> None:
         tracemalloc.stop()
 
 
-def of_polls(count: int = 1) -> Beside:
-    beside = Beside.of({f"m{at}": {**POLLED, "every": f"{10 + at} ms"} for at in range(count)})
-    assert beside is not None
-    return beside
+def of_polls(count: int = 1) -> PolledMetrics:
+    polled = PolledMetrics.of({f"m{at}": {**POLLED, "every": f"{10 + at} ms"} for at in range(count)})
+    assert polled is not None
+    return polled
 
 
 @pytest.mark.parametrize(
@@ -74,40 +74,40 @@ def of_polls(count: int = 1) -> Beside:
 def test_an_agent_whose_frames_are_none_takes_no_memory_and_fails_the_run_at_once(
     frames: Callable[[], bytes],
 ) -> None:
-    beside = of_polls()
-    beside.polls.take(frames())
+    polled = of_polls()
+    polled.polls.take(frames())
     tracemalloc.start()
     try:
         for _ in range(64):
-            assert beside.polls.take(bytes(1 << 20)) == b""
+            assert polled.polls.take(bytes(1 << 20)) == b""
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-    why = beside.unusable()
+    why = polled.unusable()
     assert why is not None
     assert "no frame of an agent" in why.what
 
 
 def test_an_agent_that_polls_without_a_pause_fails_the_run_before_its_program_ends() -> None:
-    beside = of_polls()
+    polled = of_polls()
     long = b"found 0 1 1000000\n" + bytes(1_000_000)
     for frames in [long] * (MOST_BYTES // 1_000_000) + [b"found 0 1 0\n" * (1_000_000 // POLL_BYTES)]:
-        assert beside.unusable() is None
-        beside.polls.take(frames)
-    why = beside.unusable()
+        assert polled.unusable() is None
+        polled.polls.take(frames)
+    why = polled.unusable()
     assert why is not None
     assert "more than 32 MiB" in why.what
 
 
 def test_more_polls_than_were_asked_for_are_not_read() -> None:
-    beside = of_polls()
+    polled = of_polls()
     second = 1_000_000_000
     asked = (second + 2 * SLACK_NS) // 10_000_000 + 1
-    beside.polls.take(b"found 0 1000000 1\n7" * asked)
-    assert len(list(beside.samples(OurClock(), 0, second))) == asked
-    beside.polls.take(b"found 0 1000000 1\n7")
+    polled.polls.take(b"found 0 1000000 1\n7" * asked)
+    assert len(list(polled.samples(OurClock(), 0, second))) == asked
+    polled.polls.take(b"found 0 1000000 1\n7")
     with pytest.raises(UnreadableError, match="more often than asked"):
-        list(beside.samples(OurClock(), 0, second))
+        list(polled.samples(OurClock(), 0, second))
 
 
 def test_thousands_of_polls_are_matched_in_one_database() -> None:
@@ -121,4 +121,4 @@ def test_a_frame_cut_anywhere_is_whole_again() -> None:
     polls = Polls(1)
     whole = b"output 3\nabcfound 0 17 2\nup"
     assert b"".join(polls.take(whole[at : at + 1]) for at in range(len(whole))) == b"abc"
-    assert polls.found[0][0].text == b"up"
+    assert polls.by_source[0][0].text == b"up"

@@ -417,7 +417,7 @@ class ServiceKind:
     whole: str | None = (
         None  # the workload that asks it, at all of its guests; None: roles end at one of them
     )
-    beside: str | None = None  # parameter that names guests that it is on beside those of 'on'
+    more_guests: str | None = None  # parameter that names guests that it is on beside those of 'on'
     forms: tuple[StoreForm, ...] = ()  # of a store
     arms: Arms = field(default_factory=lambda: dict(ALL_ARMS))
 

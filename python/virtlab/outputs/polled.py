@@ -102,7 +102,7 @@ class Polls:
     """Takes the agent's frames apart: what the program printed, and what was polled, by source."""
 
     count: int  # of sources
-    found: dict[int, list[Poll]] = field(default_factory=dict)
+    by_source: dict[int, list[Poll]] = field(default_factory=dict)
     held_bytes: int = 0
     torn: bool = False  # what came is no frame: nothing after it can be read
     _rest: bytearray = field(default_factory=bytearray)
@@ -111,7 +111,7 @@ class Polls:
         """The program's own part of what came.
 
         >>> polls = Polls(1)
-        >>> polls.take(b"output 3\\nabcfound 0 17 2\\nu"), polls.take(b"poutput 1\\nd"), polls.found
+        >>> polls.take(b"output 3\\nabcfound 0 17 2\\nu"), polls.take(b"poutput 1\\nd"), polls.by_source
         (b'abc', b'd', {0: [Poll(at_ns=17, text=b'up', missed='')]})
         """
         if self.torn:
@@ -150,4 +150,4 @@ class Polls:
         if self.held_bytes <= MOST_BYTES and not self.torn:
             missed = octets.decode(errors="replace") if match["how"] == b"missed" else ""
             poll = Poll(int(match["at"]), b"" if missed else octets, missed)
-            self.found.setdefault(source, []).append(poll)
+            self.by_source.setdefault(source, []).append(poll)

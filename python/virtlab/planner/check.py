@@ -343,7 +343,9 @@ def _services(plan: Plan, arm: str) -> Iterator[Refusal]:
                 yield _refusal(f"{path}.{key}", text, "name one of its guests")
         yield from _share(path, service.parameters.get(LIMITS[0]))
         beside = (
-            service.parameters.get(declared.beside, ()) if declared is not None and declared.beside else ()
+            service.parameters.get(declared.more_guests, ())
+            if declared is not None and declared.more_guests
+            else ()
         )
         for guest in (*service.on, *beside):
             if guest not in plan.world.guests:

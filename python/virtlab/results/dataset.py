@@ -214,7 +214,7 @@ class Dataset:
         )
         return RunWriter(self.path / "runs", record, plan, memory_bytes=memory_bytes)
 
-    def kept(self, key: RunKey) -> RunRecord | None:
+    def salvage(self, key: RunKey) -> RunRecord | None:
         """The run of a lost writer: made durable if it is in the dataset, else what is left of it is swept."""
         folder = self.path / "runs" / key.name
         if not folder.is_dir():

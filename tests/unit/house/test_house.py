@@ -89,6 +89,22 @@ def test_the_page_about_the_house_says_who_may_use_whom_among_the_crates() -> No
     assert {crate: set(re.findall(r"\w+", used)) for crate, used in rows.items()} == MAY_USE
 
 
+NO_NOUNS = {"found", "told", "kept", "takes", "asking", "beside", "ways", "one", "what"}
+
+
+def test_a_folder_listing_is_a_catalogue() -> None:
+    """No module has a name that says nothing of what is in it, and no two of them are called refusals."""
+    found = [
+        path
+        for end in ("py", "rs")
+        for top in ("python", "crates")
+        for path in (ROOT / top).rglob(f"*.{end}")
+    ]
+    modules = [path.parent if path.stem in {"__init__", "mod"} else path for path in found]
+    assert [str(path.relative_to(ROOT)) for path in modules if path.stem.strip("_") in NO_NOUNS] == []
+    assert len([path for path in modules if path.stem == "refusals"]) == 1
+
+
 def test_every_decision_has_a_number_of_its_own_and_begins_with_it() -> None:
     pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
     numbers = [page.name[:4] for page in pages]

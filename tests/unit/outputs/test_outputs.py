@@ -393,7 +393,7 @@ def test_frames_are_taken_apart_however_they_are_cut(frames: list[tuple[bool, by
     own = b"".join(polls.take(stream[at : at + piece]) for at in range(0, len(stream), piece))
     assert own == b"".join(octets for mine, octets in frames if mine)
     wanted = [Poll(at, octets) for at, (mine, octets) in enumerate(frames) if not mine]
-    assert polls.found.get(0, []) == wanted
+    assert polls.by_source.get(0, []) == wanted
     assert not polls.torn
 
 
@@ -401,7 +401,7 @@ def test_frames_are_taken_apart_however_they_are_cut(frames: list[tuple[bool, by
 def test_no_octets_of_an_agent_break_what_takes_them(content: bytes) -> None:
     polls = Polls(1)
     polls.take(content)
-    assert polls.found.keys() <= {0}
+    assert polls.by_source.keys() <= {0}
 
 
 @pytest.mark.parametrize(

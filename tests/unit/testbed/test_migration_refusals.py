@@ -419,8 +419,8 @@ def test_rules_of_open_vswitch_change_when_the_guest_is_there() -> None:
     assert all(isinstance(each, OvsBridge) for each in before)
     leg = inside.legs["go"]
     tap = leg.there["eth0"].link
-    assert leg.told["h2.br"] == {mac: tap}
-    (towards,) = leg.told["h1.br"].values()
+    assert leg.interfaces["h2.br"] == {mac: tap}
+    (towards,) = leg.interfaces["h1.br"].values()
     source, destination = (each for each in before if isinstance(each, OvsBridge))
     assert destination.port(tap).isolated
     assert source.addresses[mac] == inside.taps["eth0"].link, "until it has moved"

@@ -19,7 +19,7 @@ from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.pools import Confinement, MachineThere, Shares, shares
 from virtlab.testbed.kinds.findings import Machine
 from virtlab.testbed.leader import groups, threads
-from virtlab.testbed.play.records import Entities, told
+from virtlab.testbed.play.records import Entities, without_shares
 
 
 def plan(hosts: dict[str, Any], own: dict[str, Any], guests: dict[str, str | None], **more: Any) -> Plan:
@@ -339,7 +339,7 @@ def test_a_guest_that_moves_between_unlike_hosts_has_no_share_of_a_host_and_its_
         "metric": np.array(["host_cpu_share", "cpu", "host_cpu_share", "host_cpu_share"], dtype=object),
         "value": np.array([0.1, 0.2, 0.3, 0.4]),
     }
-    kept = told(block, confined.shareless)
+    kept = without_shares(block, confined.shareless)
     assert list(kept["entity"]) == [v, f"{v}@k", w]
     assert list(kept["value"]) == [0.2, 0.3, 0.4]
     assert moving().shareless == set()

@@ -422,7 +422,7 @@ class Node:
 def told(nodes: list[Node]) -> dict[tuple[str, str], int]:
     control = SimpleNamespace(ended=lambda _: "code 0", await_news=lambda _: None)
     running = Services(SimpleNamespace(control=control), planned(SWIFT % ", copies: 2"), nodes)  # type: ignore[arg-type]
-    return {(entity, counter): value for entity, counter, value in running.told()}
+    return {(entity, counter): value for entity, counter, value in running.role_counts()}
 
 
 def test_a_role_is_told_of_copies_and_of_the_node_that_was_wiped() -> None:

@@ -286,25 +286,25 @@ def test_a_line_that_comes_in_pieces_is_found() -> None:
     output = Output(wanted="up and running")
     for piece in (b"starting\nup a", b"nd run"):
         output.take(piece)
-        assert not output.found
+        assert not output.arrived
     output.take(b"ning")
-    assert output.found
+    assert output.arrived
 
 
 def test_a_later_line_is_told_from_the_first() -> None:
     output = Output(wanted="ready", later="there again")
     output.take(b"ready\nnumbers: 1\nnumbers: 2\nnumbers: 3")
-    assert (output.found, output.recovered, output.last("numbers: ")) == (True, False, "2")
+    assert (output.arrived, output.recovered, output.last("numbers: ")) == (True, False, "2")
     output.take(b"\nall is there again\n")
     assert (output.recovered, output.last("numbers: ")) == (True, "3")
     output.begin()
-    assert (output.found, output.recovered) == (False, False)
+    assert (output.arrived, output.recovered) == (False, False)
 
 
 def test_a_text_is_not_found_across_two_lines() -> None:
     output = Output(wanted="up")
     output.take(b"u\np")
-    assert not output.found
+    assert not output.arrived
 
 
 def test_a_line_without_end_is_searched_at_its_beginning_only() -> None:
@@ -312,17 +312,17 @@ def test_a_line_without_end_is_searched_at_its_beginning_only() -> None:
     for _ in range(4):
         output.take(b"x" * LINE_MAX_BYTES)
     output.take(b"up")
-    assert not output.found
+    assert not output.arrived
     output.take(b"\nup")
-    assert output.found
+    assert output.arrived
 
 
 def test_output_is_kept_up_to_its_bound_and_what_is_more_floods() -> None:
     output = Output()
     output.take(b"x" * MOST_BYTES)
-    assert (len(output.kept), output.flooded) == (MOST_BYTES, False)
+    assert (len(output.content), output.flooded) == (MOST_BYTES, False)
     output.take(b"y")
-    assert (len(output.kept), output.flooded) == (MOST_BYTES, True)
+    assert (len(output.content), output.flooded) == (MOST_BYTES, True)
 
 
 def test_the_end_of_output_is_plain_text() -> None:

@@ -142,7 +142,7 @@ class Ahead:
     def _lost(self, key: RunKey, error: LostWorkerError) -> None:
         """A worker died that had this run before it. A run that takes worker after worker with it has failed."""
         self.pool.settle()
-        record = self.campaign.dataset.kept(key)  # it may have died behind the commit
+        record = self.campaign.dataset.salvage(key)  # it may have died behind the commit
         if record is not None:
             self._take(record)
             return

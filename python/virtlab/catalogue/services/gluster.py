@@ -50,7 +50,7 @@ GLUSTER = ServiceKind(
     },
     port=24007,
     placed=_placed,
-    beside=CLIENTS,
+    more_guests=CLIENTS,
     forms=(
         StoreForm(
             "10.x", "files of a mounted directory, by FUSE", "a hash of the name gives a group of mirrors",

@@ -225,6 +225,6 @@ STORE = ServiceKind(
     check=_check,
     placed=_placed,
     whole=OBJECTS.name,
-    beside=PROXIES,
+    more_guests=PROXIES,
     forms=FORMS,
 )  # fmt: skip

@@ -84,7 +84,7 @@ SWIFT = ServiceKind(
     check=_check,
     placed=_placed,
     whole=OBJECTS.name,
-    beside=PROXIES,
+    more_guests=PROXIES,
     forms=(
         StoreForm(
             "2.x", "whole objects by key over HTTP", "a hash gives one of 2^'part_power' partitions, a table its nodes",

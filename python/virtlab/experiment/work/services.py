@@ -142,7 +142,7 @@ def _service(
     ready = _ready((*at, "ready"), node.get("ready"), kind, findings)
     in_images = images is None or (bool(on) and images.keys() >= set(on))
     parameters = _parameters(at, node, kind, findings, in_images=in_images) if kind is not None else {}
-    beside = kind.beside if kind is not None else None
+    beside = kind.more_guests if kind is not None else None
     for guest in parameters.get(beside, ()) if beside is not None else ():
         if guests is not None and guest not in guests:
             cure = nearest(guest, guests) or f"name guests of the file, e.g. {', '.join(guests[:3])}"

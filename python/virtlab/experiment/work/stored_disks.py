@@ -26,7 +26,7 @@ def check_stored_disks(
 
     kinds = {name: service.kind for name, service in services.items()}
     parts = {
-        name: (*service.on, *service.parameters.get(service.declaration.beside or "", ()))
+        name: (*service.on, *service.parameters.get(service.declaration.more_guests or "", ()))
         for name, service in services.items()
         if service.declaration.whole is not None
     }

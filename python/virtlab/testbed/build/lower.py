@@ -508,7 +508,7 @@ def _entries_of_leg(
                 place = leg.there[name] if own else out.uplinks[port]
                 relocated = out.vswitches[switch].relocated(vnic.mac, place.link)
                 if relocated is None:
-                    leg.told.setdefault(switch, {})[vnic.mac] = place.link
+                    leg.interfaces.setdefault(switch, {})[vnic.mac] = place.link
                 else:
                     leg.moved.append(Step(relocated, f"timeline.{action.id}"))
 

@@ -55,14 +55,14 @@ class Leg:
     relocated: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # and of the soft switch: switch -> MAC -> port
-    told: dict[str, dict[str, str]] = field(
+    interfaces: dict[str, dict[str, str]] = field(
         default_factory=dict
     )  # and of virtual switches that are programs: switch -> MAC -> interface
 
     @property
     def changes(self) -> bool:
         """Whether fixed entries do."""
-        return bool(self.moved or self.relocated or self.told)
+        return bool(self.moved or self.relocated or self.interfaces)
 
 
 @dataclass(slots=True)

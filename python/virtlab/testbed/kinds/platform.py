@@ -156,7 +156,7 @@ class Running:
         """What only kernels of guests count of them, read by processes there: while no role runs."""
         return iter(())
 
-    def told(self) -> Iterator[Counted]:
+    def role_counts(self) -> Iterator[Counted]:
         """What is counted of roles elsewhere than at their ends, asked when none of them runs any more."""
         return iter(())
 

@@ -304,10 +304,10 @@ class Guests:
         for each in self.running:
             yield from each.counters_inside()
 
-    def told(self) -> Iterator[Counted]:
+    def role_counts(self) -> Iterator[Counted]:
         """What is counted of roles elsewhere than at their ends."""
         for each in self.running:
-            yield from each.told()
+            yield from each.role_counts()
 
     def caches(self) -> Iterator[Counted]:
         """How virtual switches that are programs found the flows of their packets: read by processes."""

@@ -29,9 +29,9 @@ from virtlab.testbed.leader.control import ending
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.play import instants
 from virtlab.testbed.play.actions.action import Playing
-from virtlab.testbed.play.beside import Beside, Sample
 from virtlab.testbed.play.commands import launch
 from virtlab.testbed.play.instants import Instants
+from virtlab.testbed.play.polled_metrics import PolledMetrics, Sample
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.services.files import Files
 
@@ -45,7 +45,7 @@ class _Running:
     command: Command
     over_ns: int
     instants: Instants
-    beside: Beside | None = None  # what is polled
+    polled: PolledMetrics | None = None  # what is polled
     asked: bool = False  # to end before it did by itself
     until_ns: int | None = None  # it has time to do so
 
@@ -63,9 +63,9 @@ class Programs:
         role = self.trial.plan.roles[name]
         own = self._started_by(role)
         argv = words(self.trial.plan, name, role) if own is None else list(own.argv)
-        beside = Beside.of(self._metrics(name))
-        if beside is not None:
-            argv = beside.before(pages(self.trial.plan, name, role, beside.sources)) + argv
+        polled = PolledMetrics.of(self._metrics(name))
+        if polled is not None:
+            argv = polled.before(pages(self.trial.plan, name, role, polled.sources)) + argv
         files = Files.of(name, role.parameters)
         if files is not None:
             argv = files.before() + argv
@@ -80,13 +80,13 @@ class Programs:
             user=role.parameters.get("user") or (own.user if own is not None else None),
             environment=dict(own.environment) if own is not None else {},
             folder=own.folder if own is not None else None,
-            own=beside.polls.take if beside is not None else None,
+            own=polled.polls.take if polled is not None else None,
             given=files.content() if files is not None else b"",
         )
         if channel is not None:
             now_ns = self.trial.site.now()
             command, over_ns = self.trial.commands[channel][1], now_ns + int(role.parameters["timeout_ns"])
-            self.running[channel] = each = _Running(name, command, over_ns, Instants(now_ns), beside)
+            self.running[channel] = each = _Running(name, command, over_ns, Instants(now_ns), polled)
             self.latest_of[name] = each
             self._compare(each)
 
@@ -118,7 +118,7 @@ class Programs:
                 self._fail(each, what, "let it end when it is asked to, or print less at its end")
             elif len(each.command.output) > MOST_BYTES:
                 self._fail(each, f"printed more than {MOST_BYTES >> 20} MiB", "let it print less")
-            elif each.beside is not None and (why := each.beside.unusable()) is not None:
+            elif each.polled is not None and (why := each.polled.unusable()) is not None:
                 self._fail(each, f"its output {why.what}", why.cure)
             elif now_ns > each.over_ns:
                 timeout_s = int(self.trial.plan.roles[each.role].parameters["timeout_ns"]) / 1e9
@@ -142,8 +142,8 @@ class Programs:
         each = self.latest_of.get(name)
         if each is None:
             return None
-        if each.beside is not None and key in each.beside.metrics:
-            return each.beside.latest(key)
+        if each.polled is not None and key in each.polled.metrics:
+            return each.polled.latest(key)
         output = each.command.output
         whole = bytes(output[: output.rfind(b"\n") + 1])
         entry = self._metrics(name)[key]
@@ -202,10 +202,10 @@ class Programs:
             whole = zip(self._when(each, key, samples), samples.values, samples.counts, strict=True)
             for t_ns, value, count in whole:
                 yield Sample(t_ns, key, value, count)
-        if each.beside is not None:
+        if each.polled is not None:
             guest = str(self.trial.plan.roles[each.role].from_)
             clock, now_ns = self.trial.guests.reach(guest).clock, self.trial.site.now()
-            yield from each.beside.samples(clock, each.instants.started_ns, now_ns)
+            yield from each.polled.samples(clock, each.instants.started_ns, now_ns)
 
     def _when(self, each: _Running, key: str, samples: Samples) -> list[int]:
         """When each sample was: as printed, else at the end."""

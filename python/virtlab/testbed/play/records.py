@@ -105,7 +105,7 @@ def sender_rows(
     ]
 
 
-def told(columns: Columns, shareless: Collection[str]) -> dict[str, Any]:
+def without_shares(columns: Columns, shareless: Collection[str]) -> dict[str, Any]:
     """A block of series without shares of a host in networks where these are of no one host's processors."""
     kept = np.array(
         [

@@ -44,7 +44,7 @@ from virtlab.testbed.play.polling import Polling
 from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
-from virtlab.testbed.play.records import Entities, counter_columns, told
+from virtlab.testbed.play.records import Entities, counter_columns, without_shares
 from virtlab.testbed.play.standstills import Standstills
 from virtlab.testbed.play.taints import clock_taint, disk_taints, switch_taints
 from virtlab.testbed.play.timeline import Timeline
@@ -461,7 +461,7 @@ class Pass:
             if samples.schema == "series/1":
                 self._waiting.take(columns)
                 if (confinement := self.guests.confinement) is not None and confinement.shareless:
-                    columns = told(columns, confinement.shareless)
+                    columns = without_shares(columns, confinement.shareless)
                 entities = Entities(self.lowered)
                 whose = self.guests.of_channel(message.channel)
                 columns["entity"] = _renamed(
@@ -542,12 +542,12 @@ class Pass:
         if self.reasons:
             return
         try:
-            told = [*self.guests.told()]
+            counts = [*self.guests.role_counts()]
         except GuestError as error:
             self.reasons.append(str(error))
             return
         t_ns = self.site.now()
-        self.counting.rows += [(t_ns, STOPPED, *row) for row in told]
+        self.counting.rows += [(t_ns, STOPPED, *row) for row in counts]
 
     def _collect(self) -> None:
         take = partial(self._take_messages, self._hear_late)

@@ -20,7 +20,7 @@ class Output:
     """Of one process, both of its streams in the order of their arrival.
 
     >>> output = Output(wanted="ready")
-    >>> output.take(b"starting\\nrea"), output.take(b"dy in 3 ms\\n"), output.found
+    >>> output.take(b"starting\\nrea"), output.take(b"dy in 3 ms\\n"), output.arrived
     (None, None, True)
     >>> output.end()
     'starting | ready in 3 ms'
@@ -28,23 +28,23 @@ class Output:
 
     wanted: str | None = None  # what a line is to hold
     later: str | None = None  # what another one is to hold, once what was lost is there again
-    kept: bytearray = field(default_factory=bytearray)
-    found: bool = False
+    content: bytearray = field(default_factory=bytearray)
+    arrived: bool = False  # the line that was wanted
     recovered: bool = False
     flooded: bool = False
     _line: bytearray = field(default_factory=bytearray)
 
     def begin(self) -> None:
         """What is written from now on is of another process, in which nothing was found yet."""
-        self.found = self.recovered = False
+        self.arrived = self.recovered = False
         self._line.clear()
 
     def take(self, content: bytes) -> None:
         """Keeps what was written, and looks for what is waited for."""
-        room = MOST_BYTES - len(self.kept)
-        self.kept += content[:room]
+        room = MOST_BYTES - len(self.content)
+        self.content += content[:room]
         self.flooded = self.flooded or len(content) > room
-        if (self.wanted is not None and not self.found) or (self.later is not None and not self.recovered):
+        if (self.wanted is not None and not self.arrived) or (self.later is not None and not self.recovered):
             *whole, rest = content.split(b"\n")
             for part in whole:
                 self._look(self._line + part)
@@ -53,16 +53,16 @@ class Output:
             self._look(self._line)
 
     def _look(self, line: bytes | bytearray) -> None:
-        self.found = self.found or (self.wanted is not None and self.wanted.encode() in line)
+        self.arrived = self.arrived or (self.wanted is not None and self.wanted.encode() in line)
         self.recovered = self.recovered or (self.later is not None and self.later.encode() in line)
 
     def last(self, prefix: str) -> str | None:
         """What was written behind a prefix, the last time that a line began with it and came to its end."""
-        for line in reversed(self.kept.split(b"\n")[:-1]):
+        for line in reversed(self.content.split(b"\n")[:-1]):
             if line.startswith(prefix.encode()):
                 return line[len(prefix) :].decode("utf-8", "replace")
         return None
 
     def end(self) -> str:
         """The last lines as one; '' where nothing was written."""
-        return " | ".join(plain.lines(self.kept[-TAIL_BYTES:])[-TAIL_LINES:])
+        return " | ".join(plain.lines(self.content[-TAIL_BYTES:])[-TAIL_LINES:])

@@ -244,7 +244,7 @@ class Process:
     def holds(self, ready: Ready, every_ns: int) -> bool:
         """Whether a check came to its end and held; begins the next where one is due."""
         if ready.line is not None or services.of(self.service.kind).ready_line is not None:
-            return self.output.found
+            return self.output.arrived
         channel, now_s = self.channel + 1, time.monotonic()
         control = self.all_guests.control
         if self.check is None:
@@ -255,7 +255,7 @@ class Process:
         how = control.ended(channel)
         if how is None:
             return False
-        said = Output(kept=self.check.output + self.check.errors).end()
+        said = Output(content=self.check.output + self.check.errors).end()
         self.check, self.said = None, f"{outcome(how)}: {said}" if said else str(outcome(how))
         control.listen(channel, None)
         control.forget_end(channel)
@@ -308,7 +308,7 @@ class Process:
         if outcome(how) == "code 0":
             with suppress(ValueError):  # it was cut, or is other than JSON
                 return json.loads(bytes(command.output))
-        raise self._failure("lists what the node has", how, Output(kept=command.errors))
+        raise self._failure("lists what the node has", how, Output(content=command.errors))
 
     def _hear_no_more(self) -> None:
         """The command on the channel of its check is over."""
@@ -331,9 +331,9 @@ class Process:
             self.ask(kind.wipe(self.name, self.service), lambda data: said.take(data.content))
             self.recovers = True
         how = self.all_guests.control.ended(self.channel + 1)
-        if not self.wiping.found and how is not None:
+        if not self.wiping.arrived and how is not None:
             raise self._failure("empties the node", how, self.wiping)
-        return self.wiping.found
+        return self.wiping.arrived
 
     @property
     def recovered(self) -> bool:

@@ -142,7 +142,7 @@ class Services(Running):
         for process in self.processes:
             yield from process.throttled_inside()
 
-    def told(self) -> Iterator[Counted]:
+    def role_counts(self) -> Iterator[Counted]:
         """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are there."""
         for name, service in self.plan.world.services.items():
             copies = services.of(service.kind).copies
@@ -170,10 +170,10 @@ class Services(Running):
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """What each wrote, where it wrote something."""
         for process in self.processes:
-            if process.output.kept:
-                yield f"service-{process.name}-{process.guest}.log", bytes(process.output.kept)
-            if process.wiping is not None and process.wiping.kept:
-                yield f"service-{process.name}-{process.guest}-wiped.log", bytes(process.wiping.kept)
+            if process.output.content:
+                yield f"service-{process.name}-{process.guest}.log", bytes(process.output.content)
+            if process.wiping is not None and process.wiping.content:
+                yield f"service-{process.name}-{process.guest}-wiped.log", bytes(process.wiping.content)
 
     def _end_excesses(self) -> None:
         away = self.all_guests.away()

@@ -700,7 +700,7 @@ class Machines(Running):
         if leg.moved:
             self.control.call("apply", {"batch": [step.op.json() for step in leg.moved]})
             changed += [(self.now(), f"{step.op.namespace} {step.op.link}") for step in leg.moved]  # type: ignore[attr-defined]
-        for switch, ports in leg.told.items():
+        for switch, ports in leg.interfaces.items():
             self.moving.switches[switch].relocate(switch, ports)
             at_ns, namespace = self.now(), self.lowered.vswitches[switch].namespace
             changed += [(at_ns, f"{namespace} {link}") for link in ports.values()]

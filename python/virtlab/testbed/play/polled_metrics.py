@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(slots=True)
-class Beside:
+class PolledMetrics:
     """Of one program: its metrics that are polled, where, and what was found so far."""
 
     metrics: Mapping[str, Mapping[str, Any]]
@@ -39,7 +39,7 @@ class Beside:
     polls: Polls
 
     @classmethod
-    def of(cls, metrics: Mapping[str, Mapping[str, Any]]) -> Beside | None:
+    def of(cls, metrics: Mapping[str, Mapping[str, Any]]) -> PolledMetrics | None:
         """Of a role's metrics; None where none is polled."""
         polled = {key: entry for key, entry in metrics.items() if is_polled(entry)}
         sources = sources_of(polled)
@@ -63,7 +63,7 @@ class Beside:
             return None
 
     def _polls(self, key: str) -> list[Any]:
-        return self.polls.found.get(self.sources.index(source_of(self.metrics[key])), [])
+        return self.polls.by_source.get(self.sources.index(source_of(self.metrics[key])), [])
 
     def unusable(self) -> UnreadableError | None:
         """Why nothing that still comes can be read; None as long as it can."""

@@ -1,7 +1,7 @@
 """Whether a figure meets its goal.
 
-A goal is about the figure's value, in its unit, or (`ratio ...`) about its ratio to the peer: `<= 0.3`, `98 .. 100.2` (both
-ends belong to it), `ratio >= 3`; ` or ` stands between two of which one is enough.
+A goal is about the figure's value, in its unit, or (`ratio ...`) about its ratio to the peer: `<= 0.3`, `98 .. 100.2`
+(both ends belong to it), `ratio >= 3`; ` or ` stands between two of which one is enough.
 """
 
 from __future__ import annotations

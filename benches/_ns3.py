@@ -1,7 +1,7 @@
 """ns-3 as a peer of the simulator: the same star, compiled against the wheel of PyPI, where there is one.
 
-`pip install ns3` in the environment that runs the bench, or VIRTLAB_NS3=FOLDER of an installed `ns3` package (the one that
-holds `include/` and `lib64/`). It is never a dependency.
+`pip install ns3` in the environment that runs the bench, or VIRTLAB_NS3=FOLDER of an installed `ns3` package (the one
+that holds `include/` and `lib64/`). It is never a dependency.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests through a pool in the simulator: five guests with 20 vCPUs each on 20 processors, 90 % of them busy.
 
-Each guest has a client of its own beside the pool, on the same virtual switch. Demands are exponential with a mean of 9 ms,
-three slices of 3 ms, and arrivals are Poisson. No row is kept, and times go into histograms.
+Each guest has a client of its own beside the pool, on the same virtual switch. Demands are exponential with a mean of 9
+ms, three slices of 3 ms, and arrivals are Poisson. No row is kept, and times go into histograms.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ roles:
 
 
 def requests(count: int, protocol: str = "udp", subtasks: int = 1, slice_ns: int = 0) -> dict[str, Any]:
-    """Plays about so many; CPU seconds of this thread, for each ten million that were answered. `slice_ns`: vCPUs take turns
-    of that length; 0: the minimal model.
+    """Plays about so many; CPU seconds of this thread, for each ten million that were answered. `slice_ns`: vCPUs take
+    turns of that length; 0: the minimal model.
     """
     from virtlab._native import Simulation
 

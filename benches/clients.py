@@ -1,7 +1,8 @@
 """What a request costs the client of `request_response`: beside plain loops of system calls in C, and beside wrk.
 
-Both take turns at the same server over loopback, on as many connections, several rounds of each, and medians are compared.
-Costs are requests per second of the client's own processor time, so that the server's share of the machine does not count.
+Both take turns at the same server over loopback, on as many connections, several rounds of each, and medians are
+compared. Costs are requests per second of the client's own processor time, so that the server's share of the machine
+does not count.
 """
 
 from __future__ import annotations

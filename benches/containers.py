@@ -1,4 +1,6 @@
-"""Containers: how much longer a world takes to be ready with a container guest than with a namespace, and what one holds."""
+"""Containers: how much longer a world takes to be ready with a container guest than with a namespace, and what one
+holds.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What the forwarding study needs: a generator and a receiver of twelve flows, and a quick form that is quick.
 
-Twelve flows of 64 B frames, each with number and time stamp, beside a single flow and beside what trafgen sends from one CPU
-without either; they take turns, and medians are compared: `ratio` is value over `peer`. Then the quick form: 12 guests x
-5 frame sizes x 4 values of k, three runs of each. A third of its runs is made, one round in the study's own order, by the
-command that a user gives; the time of all is three times that, its `ratio` the time over its goal.
+Twelve flows of 64 B frames, each with number and time stamp, beside a single flow and beside what trafgen sends from
+one CPU without either; they take turns, and medians are compared: `ratio` is value over `peer`. Then the quick form: 12
+guests x 5 frame sizes x 4 values of k, three runs of each. A third of its runs is made, one round in the study's own
+order, by the command that a user gives; the time of all is three times that, its `ratio` the time over its goal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual machines: how long four take to be ready beside one bare QEMU boot, what they hold, how fast they answer.
 
-The peer is QEMU alone with the same kernel and initial file system, until the agent's first word comes through its serial
-port: no world, no taps, no addresses. On two processors four emulated machines need at least twice its time.
+The peer is QEMU alone with the same kernel and initial file system, until the agent's first word comes through its
+serial port: no world, no taps, no addresses. On two processors four emulated machines need at least twice its time.
 """
 
 from __future__ import annotations

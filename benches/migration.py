@@ -1,22 +1,23 @@
 """Measured migrations beside their model: total, pause and blackout of guests of 256 MB that write to their memory.
 
-The parameters of the model come from separate runs: V and R from guests that write nothing, at each bandwidth; set-up and
-re-convergence from the same, medians. The pause is a line over the bytes that are sent in it, as QEMU counts them: state +
-bytes / rate. QEMU does not limit that rate, and reads once more which pages are dirty. Its two numbers come from guests that
-write at other rates than those that are judged, and from some that are paused early, with more left: the median of all
-slopes between two of them (Theil and Sen), and the median of what it leaves. Guests that write nothing are left out of it:
-what is sent in their pause comes to pages that the destination has never touched, and so later (`first_touch_s`). D is what
-the writer counted before its guest moved. Each migration has a world of its own. On a machine that does other things
-meanwhile the figures say nothing: the load is told beside them.
+The parameters of the model come from separate runs: V and R from guests that write nothing, at each bandwidth; set-up
+and re-convergence from the same, medians. The pause is a line over the bytes that are sent in it, as QEMU counts them:
+state + bytes / rate. QEMU does not limit that rate, and reads once more which pages are dirty. Its two numbers come
+from guests that write at other rates than those that are judged, and from some that are paused early, with more left:
+the median of all slopes between two of them (Theil and Sen), and the median of what it leaves. Guests that write
+nothing are left out of it: what is sent in their pause comes to pages that the destination has never touched, and so
+later (`first_touch_s`). D is what the writer counted before its guest moved. Each migration has a world of its own. On
+a machine that does other things meanwhile the figures say nothing: the load is told beside them.
 
-The blackout of a client every 1 ms is explained by the longer of two: set-up, in which QEMU holds an emulated guest up, and
-pause and re-convergence.
+The blackout of a client every 1 ms is explained by the longer of two: set-up, in which QEMU holds an emulated guest up,
+and pause and re-convergence.
 
 VIRTLAB_MOVES is how many guests move beside those of the parameters (24; the first 8 have every rate once). With
-VIRTLAB_MOVES_KEPT=FILE each move is a line of that file, and what is there is not moved again: an interrupted bench goes on.
+VIRTLAB_MOVES_KEPT=FILE each move is a line of that file, and what is there is not moved again: an interrupted bench
+goes on.
 
-Before them, and without a testbed, the CPU time in which the simulator plays a guest of 14 GB whose copy crosses links of
-1 Gbit/s as a fluid.
+Before them, and without a testbed, the CPU time in which the simulator plays a guest of 14 GB whose copy crosses links
+of 1 Gbit/s as a fluid.
 """
 
 from __future__ import annotations
@@ -144,7 +145,9 @@ def pairs(count: int) -> list[tuple[int, int]]:
 
 
 def bench() -> Iterator[dict[str, Any]]:
-    """The fluid, then a line per migration, and how far the model is from all of them; or the reason that there are none."""
+    """The fluid, then a line per migration, and how far the model is from all of them; or the reason that there are
+    none.
+    """
     yield _fluid()
     why = machines.missing()
     if why is not None:

@@ -1,9 +1,9 @@
 """Answers by simulation: how few runs a capacity takes, and how far predictions of known worlds are off.
 
-The capacity is of the switched-network study: the most load that keeps a 99th percentile, of 86 levels. Its peer is every
-level at the least number of runs. It is asked of guests that each wait for their host's wire, and of guests that share one
-queue there (`.uplink`): that queue spreads the percentile, so that more runs are needed before levels beside the limit are
-decided. The error is that of `virtlab validate` on a dataset simulated with a made-up profile that
+The capacity is of the switched-network study: the most load that keeps a 99th percentile, of 86 levels. Its peer is
+every level at the least number of runs. It is asked of guests that each wait for their host's wire, and of guests that
+share one queue there (`.uplink`): that queue spreads the percentile, so that more runs are needed before levels beside
+the limit are decided. The error is that of `virtlab validate` on a dataset simulated with a made-up profile that
 validation does not see: what is left of it is the refit's own. Errors against measurements depend on the measurements.
 """
 

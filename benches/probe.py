@@ -1,7 +1,7 @@
 """How much the probe sees, and how little it adds: packet rates beside iperf3, round trips beside sockperf.
 
-Two guests on one bridge, 64 B frames. Ours and the peer take turns, several rounds of each, and the medians are compared:
-`ratio` is value over `peer`, `goal` says what the project set itself. A missing peer is said, not guessed.
+Two guests on one bridge, 64 B frames. Ours and the peer take turns, several rounds of each, and the medians are
+compared: `ratio` is value over `peer`, `goal` says what the project set itself. A missing peer is said, not guessed.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ print(count)
 
 
 def requests(world: pw.World) -> Iterator[dict[str, Any]]:
-    """GET requests per second on one connection that is kept, of 1 KiB each; the peer is Python's http.client and server."""
+    """GET requests per second on one connection that is kept, of 1 KiB each; the peer is Python's http.client and
+    server.
+    """
     ends = world.probe(world.a), world.probe(world.b)
 
     def ours() -> float:

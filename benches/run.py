@@ -1,9 +1,9 @@
 """Every figure that virtlab promises, as JSON lines: name, value, unit, and the ratio to a peer run in the same call.
 
-A bench is a module beside this file with `bench()`, a generator of dicts. `python benches/run.py probe switch` runs some.
-Where a `goal` is stated (`_goal.py`), `met` says whether the figure is there: true, false, null where nothing was measured.
-A figure is never a test: these lines are for people and for trends, the ratio is what carries between machines, and a goal
-that was missed does not change the exit code.
+A bench is a module beside this file with `bench()`, a generator of dicts. `python benches/run.py probe switch` runs
+some. Where a `goal` is stated (`_goal.py`), `met` says whether the figure is there: true, false, null where nothing was
+measured. A figure is never a test: these lines are for people and for trends, the ratio is what carries between
+machines, and a goal that was missed does not change the exit code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """How far answers of independent searches differ, and what they cost in traffic, beside the authors' own MLRsearch.
 
-Thirty searches each of a device made of numbers (`tests/theory/test_searches_on_a_synthetic_device.py`: noise per trial, a
-buffer of 1000 packets, stalls): the coefficient of variation of what they find, and the mean of their traffic. `peer` is the
-authors' implementation at its own defaults (two preceding targets, where ours has one), `same_goal` the same with our goal,
-which must find the same. Bisection in trials of 60 s without loss stands beside. `make bench` installs the peer.
+Thirty searches each of a device made of numbers (`tests/theory/test_searches_on_a_synthetic_device.py`: noise per
+trial, a buffer of 1000 packets, stalls): the coefficient of variation of what they find, and the mean of their traffic.
+`peer` is the authors' implementation at its own defaults (two preceding targets, where ours has one), `same_goal` the
+same with our goal, which must find the same. Bisection in trials of 60 s without loss stands beside. `make bench`
+installs the peer.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The simulator's speed: hosts on one switch, each sending at half of its link, statistics on (`virtlab bench star`).
 
-Goals: 3.5 million delivered packets per CPU second for 32 hosts and 3 million for 128, Poisson arrivals; 17 MiB of memory.
-With constant arrivals every one-way delay must be exact: the bench fails when it is not. Each figure is the best of some
-tries, since other work on the processors only slows it. Where ns-3 is installed (`_ns3.py`) it plays the same star on its
-learning bridge in the same call: `peer_value` and `ratio` with the Ethernet devices of its own example, `simple_value` with
-its cheapest ones; else `peer` says why not.
+Goals: 3.5 million delivered packets per CPU second for 32 hosts and 3 million for 128, Poisson arrivals; 17 MiB of
+memory. With constant arrivals every one-way delay must be exact: the bench fails when it is not. Each figure is the
+best of some tries, since other work on the processors only slows it. Where ns-3 is installed (`_ns3.py`) it plays the
+same star on its learning bridge in the same call: `peer_value` and `ratio` with the Ethernet devices of its own
+example, `simple_value` with its cheapest ones; else `peer` says why not.
 
 Beside it requests through a pool (`_pool.py`): CPU seconds for 10 million through five guests with 20 vCPUs each on 20
-processors, one datagram each way; of two million with four subtasks over TCP, and of two million whose vCPUs take turns of
-3 ms. Goal: 20 s.
+processors, one datagram each way; of two million with four subtasks over TCP, and of two million whose vCPUs take turns
+of 3 ms. Goal: 20 s.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""A store at full size in the simulator: CPU seconds for a million operations, and for the recovery of a reformatted node.
+"""A store at full size in the simulator: CPU seconds for a million operations, and for the recovery of a reformatted
+node.
 
 The world is that of `experiments/distributed-storage`: 24 nodes with a disk each on links of 1 Gbit/s behind three edge
 switches, a generator on 10 Gbit/s, lookup by multicast, 3 copies. 64 threads create objects of 10 kB;
-`VIRTLAB_OPERATIONS` is how many (100,000), and the figure is scaled to a million. A reformatted node pulls the copies of
-1 GB of files from the others, in bulk (`transfers: fluid`) and packet by packet, and the figure is scaled to 125 GB, what
-the published node held if the store held 1 TB. How long the recovery takes in virtual time is printed of both. A million
-creations of 1 MB are computed from 2,000, both ways, too. Each figure is the best of some tries, since other work on the
-processors only slows it. Goals: 10 CPU seconds for each million, 5 for the recovery;
+`VIRTLAB_OPERATIONS` is how many (100,000), and the figure is scaled to a million. A reformatted node pulls the copies
+of 1 GB of files from the others, in bulk (`transfers: fluid`) and packet by packet, and the figure is scaled to 125 GB,
+what the published node held if the store held 1 TB. How long the recovery takes in virtual time is printed of both. A
+million creations of 1 MB are computed from 2,000, both ways, too. Each figure is the best of some tries, since other
+work on the processors only slows it. Goals: 10 CPU seconds for each million, 5 for the recovery;
 docs/reference/simulator.md says what was found and where the time goes.
 """
 

@@ -1,7 +1,8 @@
-"""How long whole studies take in virtual time: the switched network, 1000 probes a run, and over-allocation at full size.
+"""How long whole studies take in virtual time: the switched network, 1000 probes a run, and over-allocation at full
+size.
 
-The whole campaign is measured, from the first Plan to the last run on disk, with one worker per processor; the report is
-not. Goals, on two cores: 10 s, and two minutes.
+The whole campaign is measured, from the first Plan to the last run on disk, with one worker per processor; the report
+is not. Goals, on two cores: 10 s, and two minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tests of one room are alone: they start no process and connect to no other machine.
 
 So they run anywhere, in any order, and fast. A test that starts something is in `tests/process` or has the marker
-`process`; without either it fails at the very call. Python tells of such calls by audit events, but for `multiprocessing`,
-whose start is wrapped.
+`process`; without either it fails at the very call. Python tells of such calls by audit events, but for
+`multiprocessing`, whose start is wrapped.
 """
 
 from __future__ import annotations

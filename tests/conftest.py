@@ -1,13 +1,14 @@
-"""What every test may lean on. Tests that build real worlds do so one after the other in one process of several (`--dist
-loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own (machines,
-containers, switches, other hosts) are a second such group, machines that move or carry a world (moves, the laboratory) a
-third, and pages of the documentation, whose commands hold the lock of the machine, a fourth. The closing lines say how long
-each took: the longest bounds how long all tests take. What is required is not skipped (`required.py`). Tests of what takes
-long to make, or of files of the studies, which take long to read, stay in one process.
+"""What every test may lean on. Tests that build real worlds do so one after the other in one process of several
+(`--dist loadgroup`): beside each other they would measure each other. Those whose guests are programs of their own
+(machines, containers, switches, other hosts) are a second such group, machines that move or carry a world (moves, the
+laboratory) a third, and pages of the documentation, whose commands hold the lock of the machine, a fourth. The closing
+lines say how long each took: the longest bounds how long all tests take. What is required is not skipped
+(`required.py`). Tests of what takes long to make, or of files of the studies, which take long to read, stay in one
+process.
 
-A test that starts processes or worlds depends on the time that a shared machine gives them. If it fails, it is repeated once
-before it is judged; the closing lines count and list the tests that needed it. Other tests are judged at once, and so is one
-that ran into its time limit.
+A test that starts processes or worlds depends on the time that a shared machine gives them. If it fails, it is repeated
+once before it is judged; the closing lines count and list the tests that needed it. Other tests are judged at once, and
+so is one that ran into its time limit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tests import alone, required, turns, variants
 from virtlab.testbed.build import idle
 
 # How long an example takes, or is made in, is the machine's business: no test is timed. The examples are the same every
-# time, so what fails has a cause in what was changed; others are drawn with HYPOTHESIS_PROFILE=search, fewer with quick.
+# time, so what fails has a cause in what was changed; others are drawn with HYPOTHESIS_PROFILE=search, fewer with
+# quick.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("search"), derandomize=True)
 settings.register_profile("quick", settings.get_profile("same"), max_examples=20)
@@ -49,7 +51,8 @@ GROUPS = {  # of real worlds, by words in the names of files; a file takes the f
     ),
 }
 OTHERS, PAGES, STUDIES = "machine", "pages", "studies"
-# Who begins first: pages after machines and moves, as commands of a page and runs of others' worlds wait for each other.
+# Who begins first: pages after machines and moves, as commands of a page and runs of others' worlds wait for each
+# other.
 ORDER = (OTHERS, "programs", "moves", PAGES)
 LONGEST_NAME = 200  # of a value in the name of a test
 _seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where several processes test
@@ -88,7 +91,9 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """One group of each kind, one of a file that makes something once; tests that depend on the machine are repeated."""
+    """One group of each kind, one of a file that makes something once; tests that depend on the machine are
+    repeated.
+    """
     here = Path(__file__).parent
     grouped = []
     for item in items:

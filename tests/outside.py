@@ -1,7 +1,8 @@
 """Kinds that nothing in virtlab names: a declaration each, and a tiny implementation where this testbed can have one.
 
 - `pause`, a platform: guests that are namespaces; who starts them waits a moment first, and says how long.
-- `hub`, a virtual switch: the kernel's bridge that learns nothing and is told nothing, so every frame goes to every port.
+- `hub`, a virtual switch: the kernel's bridge that learns nothing and is told nothing, so every frame goes to every
+  port.
 - `morse`, a workload: no probe and no simulator has it, so that it can be declared and refused only.
 - `short`, a queue discipline: the kernel's FIFO, with room for two packets.
 - `nod`, an action: it tells that it began, and a moment later that it is done.

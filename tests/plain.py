@@ -15,7 +15,9 @@ sys.modules["vl_convert"] = None
 
 
 def without_pictures(folder: Path) -> dict[str, str]:
-    """Variables with which every Python lacks the extra; `folder`, made where it is not there, has what takes it away."""
+    """Variables with which every Python lacks the extra; `folder`, made where it is not there, has what takes it
+    away.
+    """
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(LACKING, encoding="utf-8")
     return {"PYTHONPATH": str(folder)}

@@ -1,8 +1,8 @@
 """Capabilities that the tests of a machine must not go without: $VIRTLAB_TEST_REQUIRE names them, between commas.
 
-A test that lacks something is skipped, with the reason, so that the tests run anywhere. Where everything was installed to be
-tested, a skip would hide that nothing was: there it is a failure with the same reason. What only another user could do, or
-was not asked for, stays a skip.
+A test that lacks something is skipped, with the reason, so that the tests run anywhere. Where everything was installed
+to be tested, a skip would hide that nothing was: there it is a failure with the same reason. What only another user
+could do, or was not asked for, stays a skip.
 """
 
 from __future__ import annotations

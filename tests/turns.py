@@ -1,8 +1,8 @@
 """Some tests measure what a machine costs: they run while no other test does, whatever number of processes tests.
 
 Each test takes a turn. Most share theirs with tests of other processes; one that is marked `undisturbed` has it to
-itself. While that one waits, no further test begins, so that it does not wait for ever. The turns are locks of two files
-of this folder, which end with the processes that hold them.
+itself. While that one waits, no further test begins, so that it does not wait for ever. The turns are locks of two
+files of this folder, which end with the processes that hold them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Tests that show by other means what a test beside them shows. They take long, so `make test` leaves them out and says so;
-`make variants` runs them. Each stands beside the test that runs in its place.
+"""Tests that show by other means what a test beside them shows. They take long, so `make test` leaves them out and says
+so; `make variants` runs them. Each stands beside the test that runs in its place.
 """
 
 from __future__ import annotations

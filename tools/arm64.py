@@ -88,7 +88,9 @@ def unpacked(place: Path) -> None:
 
 @contextmanager
 def packages(*architectures: str) -> Iterator[tuple[Apt, Path]]:
-    """An apt with lists of its own, on a system of these processors with nothing installed, and the folder it works in."""
+    """An apt with lists of its own, on a system of these processors with nothing installed, and the folder it works
+    in.
+    """
     with tempfile.TemporaryDirectory(prefix="virtlab-arm64-") as folder:
         own = Path(folder)
         for name in ("state/lists/partial", "cache/archives/partial", "debs"):

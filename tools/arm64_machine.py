@@ -1,10 +1,11 @@
-"""The wheel for aarch64 in a whole machine of that processor, which qemu emulates: `python -m tools.arm64_machine dist`.
+"""The wheel for aarch64 in a whole machine of that processor, which qemu emulates:
+`python -m tools.arm64_machine dist`.
 
 User emulation, by which `tools/arm64.py` tries programs, translates system calls into those of this machine. Here the
 kernel is that of aarch64, too: Debian's, with Debian's Python, the locked packages and the wheel in an initial file
-system. Inside, the agent's unit tests run as root, and `virtlab demo --real` as an ordinary user: the simulator's claims
-must hold, and on the testbed no run may fail. An emulated processor is slow and its runs are tainted, so the claims of
-the testbed may stay undecided.
+system. Inside, the agent's unit tests run as root, and `virtlab demo --real` as an ordinary user: the simulator's
+claims must hold, and on the testbed no run may fail. An emulated processor is slow and its runs are tainted, so the
+claims of the testbed may stay undecided.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The lowest and the newest versions that `pyproject.toml` allows: `python -m tools.bounds WHEEL`.
 
-Each set, the extras' among them, goes into an empty environment with the wheel. There `virtlab demo` has to answer, a worker
-of Dask to simulate a run, and a plot to be drawn.
+Each set, the extras' among them, goes into an empty environment with the wheel. There `virtlab demo` has to answer, a
+worker of Dask to simulate a run, and a plot to be drawn.
 """
 
 from __future__ import annotations

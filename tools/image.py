@@ -1,10 +1,10 @@
 """Builds the container image, and tries it: `python -m tools.image build`, `python -m tools.image test`.
 
-`build` makes `virtlab:VERSION` from the wheel in `dist/` by buildah, in the user's own storage. `test` needs no registry:
-its base is a Debian made by mmdebstrap, its storage a folder that is removed again. There `virtlab demo --real` must
-decide every claim, in one of three tries, with the one flag that podman needs, and must be refused in one line where
-system calls are filtered as docker filters them. `--save FILE` keeps that image as an archive that `podman load` and
-`docker load` read.
+`build` makes `virtlab:VERSION` from the wheel in `dist/` by buildah, in the user's own storage. `test` needs no
+registry: its base is a Debian made by mmdebstrap, its storage a folder that is removed again. There
+`virtlab demo --real` must decide every claim, in one of three tries, with the one flag that podman needs, and must be
+refused in one line where system calls are filtered as docker filters them. `--save FILE` keeps that image as an archive
+that `podman load` and `docker load` read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes requirements-dev.lock, requirements-oracles.lock and requirements-benches.lock: groups, pinned with hashes.
 
-The first has the project's dependencies and its `dev` group; the others have `oracles` and `benches`, in versions that go
-with it.
+The first has the project's dependencies and its `dev` group; the others have `oracles` and `benches`, in versions that
+go with it.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""The sections of an experiment file as types of Python: `python -m tools.sections` writes python/virtlab/api/sections.py.
+"""The sections of an experiment file as types of Python: `python -m tools.sections` writes
+python/virtlab/api/sections.py.
 
-They are made of the schema of experiment files, which is made of the types of the sections and of the catalogue. Where a
-value may be the level of a factor (`"${load}"`) it may be any text: `define` says what a text has to be, and a type
+They are made of the schema of experiment files, which is made of the types of the sections and of the catalogue. Where
+a value may be the level of a factor (`"${load}"`) it may be any text: `define` says what a text has to be, and a type
 checker says which keys there are, which have to be there, and what may not be a text.
 """
 

@@ -32,7 +32,9 @@ PROMPT = ">>>"
 
 
 def files_of(places: Iterable[Path]) -> list[Path]:
-    """The files that hold tests: those that pytest looks into by their names, and those with examples in their texts."""
+    """The files that hold tests: those that pytest looks into by their names, and those with examples in their
+    texts.
+    """
     return [
         path
         for place in places

@@ -1,8 +1,9 @@
 """The documentation as a site, of the same Markdown: `python -m tools.site [FOLDER]`, or `make site`.
 
-The pages are copied to a folder in which they lie as in the repository, with every file that they link to, so that a link
-leads to the same place on a forge and on the site. The navigation is read from the tables of docs/README.md and
-docs/decisions/README.md. Sphinx then builds with warnings as errors: a broken link, or a page that no table lists, ends it.
+The pages are copied to a folder in which they lie as in the repository, with every file that they link to, so that a
+link leads to the same place on a forge and on the site. The navigation is read from the tables of docs/README.md and
+docs/decisions/README.md. Sphinx then builds with warnings as errors: a broken link, or a page that no table lists, ends
+it.
 
 Each version has a folder of its own, FOLDER/VERSION, and FOLDER/index.html lists those that are there.
 """

@@ -90,7 +90,9 @@ def answers(
 
 
 def why_not_run(study: Study, file: str, arm: str) -> str:
-    """Why an arm has not run a file: the written reason, or how long it takes on the testbed; empty where neither is one."""
+    """Why an arm has not run a file: the written reason, or how long it takes on the testbed; empty where neither is
+    one.
+    """
     written = study.not_run.get(file, {}).get(arm, "")
     if written or arm == "simulated":
         return written

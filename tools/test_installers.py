@@ -1,9 +1,9 @@
 """Installs a wheel by pip, uv and pipx, each in an empty place, and asks it: `python -m tools.test_installers dist`.
 
 What the wheel needs comes from the index, in the versions of `requirements.lock`, as whoever installs it would get it.
-From the packages to the first simulated verdict it takes 15 s at most; how long the first real one takes is printed beside
-its goal. A machine that others use too may give its processors to them: what counts is the smaller of the time that passed
-and the time that processors worked.
+From the packages to the first simulated verdict it takes 15 s at most; how long the first real one takes is printed
+beside its goal. A machine that others use too may give its processors to them: what counts is the smaller of the time
+that passed and the time that processors worked.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def record(dataset_folder: Path) -> int:
 
 
 def compare_worlds(file: Path) -> int:
-    """The claims of a study's file that a simulated world cannot judge, whatever its runs would give: the platforms that
-    they compare or name are one world to it. Nothing is run; how many there are.
+    """The claims of a study's file that a simulated world cannot judge, whatever its runs would give: the platforms
+    that they compare or name are one world to it. Nothing is run; how many there are.
     """
     from virtlab.campaign.run import first_plan
     from virtlab.planner.queues.ports import all_ports, with_port_links
@@ -188,7 +188,9 @@ def share_of_runs(points: Iterable[Point], done: Mapping[Point, int], least: int
 
 
 def source_of(text: str) -> Path:
-    """The study file that a dataset is of, whatever it claims now. SystemExit where none makes the same runs any more."""
+    """The study file that a dataset is of, whatever it claims now. SystemExit where none makes the same runs any
+    more.
+    """
     for path in sorted((ROOT / "experiments").glob("*/*.yaml")):
         if path.name not in {STATEMENTS, FILE_NAME} and runs_of(path.read_text(encoding="utf-8")) == runs_of(
             text

@@ -1,6 +1,6 @@
-//! Names the build of the agent: its version, and a hash of all sources that it is made of, so that a run's record tells
-//! which agent measured. FNV-1a, 64 bit: it tells builds apart, and protects nothing. And has a static agent linked small:
-//! with packed relocations, and without tables for unwinding.
+//! Names the build of the agent: its version, and a hash of all sources that it is made of, so that a run's record
+//! tells which agent measured. FNV-1a, 64 bit: it tells builds apart, and protects nothing. And has a static agent
+//! linked small: with packed relocations, and without tables for unwinding.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 """Files of any bytes that an experiment file brings into guests: read beside it, kept by their digest.
 
 A Plan names such a file by its digest alone, so it says what ran however the file was called. The bytes are kept in the
-user's cache, where a backend finds them, also when a dataset is resumed without the file. What lies beside an experiment
-file may come from somebody else, so no name on the way is followed through a link, and nothing but a regular file is read.
+user's cache, where a backend finds them, also when a dataset is resumed without the file. What lies beside an
+experiment file may come from somebody else, so no name on the way is followed through a link, and nothing but a regular
+file is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Small files of others that are read whole: regular files of bounded size, tables of them, and YAML of bounded content.
+"""Small files of others that are read whole: regular files of bounded size, tables of them, and YAML of bounded
+content.
 
-A device or a pipe in the place of a file never ends. A few lines of YAML that refer to one another stand for more values
-than any memory holds, and a few thousand brackets for a depth that no program walks. So the size is bounded before
-reading, and nodes (an alias counts as all that it stands for) and depth before anything is made of them.
+A device or a pipe in the place of a file never ends. A few lines of YAML that refer to one another stand for more
+values than any memory holds, and a few thousand brackets for a depth that no program walks. So the size is bounded
+before reading, and nodes (an alias counts as all that it stands for) and depth before anything is made of them.
 """
 
 from __future__ import annotations

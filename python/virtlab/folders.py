@@ -1,9 +1,9 @@
 """Folders that may have come from somebody else: read and written by descriptor, never through a link.
 
-A folder from somebody else can contain a link in place of a file, which redirects a writer elsewhere. So a
-folder is opened component by component, none of which may be a link, and held by its descriptor; a file is written under
-a random name that did not exist, relative to that descriptor, and takes its place by one rename. What is read must be a
-regular file and is bounded. The way to the first folder is the user's own, who may have links there.
+A folder from somebody else can contain a link in place of a file, which redirects a writer elsewhere. So a folder is
+opened component by component, none of which may be a link, and held by its descriptor; a file is written under a random
+name that did not exist, relative to that descriptor, and takes its place by one rename. What is read must be a regular
+file and is bounded. The way to the first folder is the user's own, who may have links there.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ class Folder:
             return file.read(most_bytes)
 
     def secret(self, name: str, count: int) -> bytes | None:
-        """Random bytes that only this user reads, made once; None when the file is somebody else's, or open to others."""
+        """Random bytes that only this user reads, made once; None when the file is somebody else's, or open to
+        others.
+        """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(name, flags, dir_fd=self._descriptor)
@@ -203,7 +205,8 @@ def is_open_already(path: Path) -> bool:
 
 def put(path: Path, content: bytes) -> None:
     """Writes a file that the user named, whole or not at all, in its folder; what has its name is replaced, so no link
-    that somebody left there says where it goes. A pipe, a device or a descriptor that was named is written to. OSError."""
+    that somebody left there says where it goes. A pipe, a device or a descriptor that was named is written to. OSError.
+    """
     if is_open_already(path):
         path.write_bytes(content)
         return

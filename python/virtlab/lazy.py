@@ -1,9 +1,10 @@
 """Libraries, and names of packages, that take long to import, loaded when one is first used.
 
-`virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports a library at its top,
-by `from virtlab.lazy import np`; type checkers see the library itself. A regular expression is a `pattern(...)` in files
-that `check` imports and often has no use for. A package has `__getattr__ = later(...)`. A table that names the modules of
-its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations, which nothing evaluates.
+`virtlab --help` and `virtlab check` answer in 0.3 s because they use none of these. A file imports a library at its
+top, by `from virtlab.lazy import np`; type checkers see the library itself. A regular expression is a `pattern(...)` in
+files that `check` imports and often has no use for. A package has `__getattr__ = later(...)`. A table that names the
+modules of its entries has them by `unloaded(...)`. `NDArray` and `ArrayLike` are for annotations, which nothing
+evaluates.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ __all__ = [
 
 
 class _Unloaded(ModuleType):
-    """Imports the module at the first use of an attribute; from then on it is a plain module with all its public ones."""
+    """Imports the module at the first use of an attribute; from then on it is a plain module with all its public
+    ones.
+    """
 
     def __getattr__(self, name: str) -> Any:
         module, of = import_module(self.__name__), self.__name__
-        # Not what begins with _: DuckDB cleans up when the last reference to such a name goes, which must not outlive it.
+        # Not what begins with _: DuckDB cleans up when the last reference to such a name goes, which must not outlive
+        # it.
         vars(self).update((key, value) for key, value in vars(module).items() if key[:1] != "_")
         vars(self)["__getattr__"] = lambda missing: getattr(import_module(of), missing)
         self.__class__ = ModuleType  # type: ignore[assignment]  # Python finds attributes of no other class as fast

@@ -1,7 +1,7 @@
 """A pytest plug-in: the fixture `virtlab_run` runs an experiment file and fails the test unless every claim holds.
 
-It is off until it is named: `pytest -p virtlab.pytest`, or `pytest_plugins = ["virtlab.pytest"]` in a conftest.py at the
-root. `--virtlab-backend simulator` plays all files in virtual time.
+It is off until it is named: `pytest -p virtlab.pytest`, or `pytest_plugins = ["virtlab.pytest"]` in a conftest.py at
+the root. `--virtlab-backend simulator` plays all files in virtual time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def virtlab_run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """A function that runs an experiment and returns its results.
 
-    `virtlab_run("network.yaml")` looks for the file beside the test, keeps the dataset in the test's own folder, and fails
-    the test with the sentences of all claims that are refuted or undecided. `check=False` leaves judging to the test;
-    further options are those of `virtlab.run`.
+    `virtlab_run("network.yaml")` looks for the file beside the test, keeps the dataset in the test's own folder, and
+    fails the test with the sentences of all claims that are refuted or undecided. `check=False` leaves judging to the
+    test; further options are those of `virtlab.run`.
     """
 
     def run(file: str | Path, *, check: bool = True, **options: Any) -> Results:

@@ -82,7 +82,9 @@ def load_settings(environment: Mapping[str, str] = os.environ, **flags: Any) -> 
 
 
 def load_trusted(environment: Mapping[str, str] = os.environ) -> Trusted:
-    """What the user's own settings file trusts. ExperimentError when it is wrong, or somebody else could have written it."""
+    """What the user's own settings file trusts. ExperimentError when it is wrong, or somebody else could have written
+    it.
+    """
     path = settings_file(environment)
     values, state = _read(path)
     found = {name: value for name, value in values.items() if name in TRUSTING}

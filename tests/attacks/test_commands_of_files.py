@@ -1,4 +1,6 @@
-"""A file of a stranger runs nothing among this machine's files unless whoever runs it says so, having been shown what."""
+"""A file of a stranger runs nothing among this machine's files unless whoever runs it says so, having been shown
+what.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a container may ask of the kernel: a list of system calls, and never what makes namespaces, keys or file systems."""
+"""What a container may ask of the kernel: a list of system calls, and never what makes namespaces, keys or file
+systems.
+"""
 
 from __future__ import annotations
 

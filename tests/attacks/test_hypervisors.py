@@ -1,4 +1,6 @@
-"""Attacks by the `hypervisor` of a file: URIs of libvirt by which it runs programs, and settings that others could write."""
+"""Attacks by the `hypervisor` of a file: URIs of libvirt by which it runs programs, and settings that others could
+write.
+"""
 
 from __future__ import annotations
 

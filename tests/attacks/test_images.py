@@ -1,4 +1,6 @@
-"""Disk images of strangers: a header that names other files would have them read, and sent to whoever runs in the guest."""
+"""Disk images of strangers: a header that names other files would have them read, and sent to whoever runs in the
+guest.
+"""
 
 from __future__ import annotations
 

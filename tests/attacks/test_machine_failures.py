@@ -1,4 +1,6 @@
-"""What failed for a moment is not given up for ever: what the machine fails by is no attempt, and others can be forgiven."""
+"""What failed for a moment is not given up for ever: what the machine fails by is no attempt, and others can be
+forgiven.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What programs print and agents poll is hostile: small outputs that stand for more than any memory or patience holds."""
+"""What programs print and agents poll is hostile: small outputs that stand for more than any memory or patience
+holds.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ roles:
 
 
 class Killed(Simulator):
-    """A backend that takes its process with it where a role makes seven samples, as the kernel does when memory is short."""
+    """A backend that takes its process with it where a role makes seven samples, as the kernel does when memory is
+    short.
+    """
 
     def open(self, plan: Any, observe: Any) -> Any:
         with (Path(os.environ["KILLS"])).open("a") as kills:

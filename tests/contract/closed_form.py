@@ -140,8 +140,8 @@ def path_between(plan: Plan, source: str, target: str) -> list[tuple[int, int, i
 class ClosedForm:
     """The backend.
 
-    For tests: `disturb(plan, n)` is the status of the n-th opened world (or "raise", when its guest fails, or "machine");
-    `slow_s` makes a run take that long in real time, so that it can be killed or interrupted.
+    For tests: `disturb(plan, n)` is the status of the n-th opened world (or "raise", when its guest fails, or
+    "machine"); `slow_s` makes a run take that long in real time, so that it can be killed or interrupted.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
 """Every command in the documentation is run, in the order of its page, in an empty folder beside a copy of the studies.
 
 A block ```console holds lines `$ COMMAND`; other lines are what it prints, for people. A comment before the block says
-what is special: `<!-- exit: 2 -->` (the exit code, 0 unless said), `<!-- file: NAME -->` before a ```yaml block writes the
-block to that file. `make` targets are resolved (`make -n`), since CI runs them itself. A page whose claims stay undecided
-because other work tainted runs is followed again from its beginning, three times at most. What a page shows of an output,
-or as a picture, is compared too (`shown.py`). Pages that name no picture are followed as virtlab is installed without the
-extra that draws them, which would be half of the time that most of them take.
+what is special: `<!-- exit: 2 -->` (the exit code, 0 unless said), `<!-- file: NAME -->` before a
+```yaml block writes the block to that file. `make` targets are resolved (`make -n`), since CI runs them itself. A page
+whose claims stay undecided because other work tainted runs is followed again from its beginning, three times at most.
+What a page shows of an output, or as a picture, is compared too (`shown.py`). Pages that name no picture are followed
+as virtlab is installed without the extra that draws them, which would be half of the time that most of them take.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A cluster on both arms: the same requests enter at the passive server, the active one serves all, and the way is felt."""
+"""A cluster on both arms: the same requests enter at the passive server, the active one serves all, and the way is
+felt.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def rows(arm: str, server: str, role: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_roles_at_one_service_share_its_one_thread(arm: str) -> None:
-    """Each closed loop of two gets half of a server that does 100 requests per second; with one of its own, all of it."""
+    """Each closed loop of two gets half of a server that does 100 requests per second; with one of its own, all of
+    it.
+    """
     found = rows(arm, "demand: 10 ms", "connections: 1, duration: 1 s")
     counts = {name: len(each["error"]) for name, each in found.items()}
     assert all(not each["error"].any() for each in found.values())

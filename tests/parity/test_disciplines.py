@@ -1,9 +1,9 @@
 """Kernel and virtlab on the same traffic: a queue of each kind in front of a 20 Mbit/s line that is offered 30.
 
 The line is played three times: by the kernel (its own discipline behind its shaper), by the soft switch with virtlab's
-state machine on the same packets, and in virtual time. Three things must agree, within tolerances that hold what the kernel
-does otherwise: its shaper lets bursts go and holds no frame for its own serialisation (0.6 ms of 1518 B here), and its
-limits are counted behind the frame that waits for tokens.
+state machine on the same packets, and in virtual time. Three things must agree, within tolerances that hold what the
+kernel does otherwise: its shaper lets bursts go and holds no frame for its own serialisation (0.6 ms of 1518 B here),
+and its limits are counted behind the frame that waits for tokens.
 
 | | tolerance |
 |---|---|

@@ -124,7 +124,9 @@ def test_what_a_kernel_holds_comes_to_the_disk_when_it_is_much_and_all_of_it_in_
 
 @machines
 def test_little_stays_in_the_kernel_until_the_server_ends() -> None:
-    """Each of 200 writes of 4 KiB fills a page; those of 512 B fill the same two, which are read first, over and over."""
+    """Each of 200 writes of 4 KiB fills a page; those of 512 B fill the same two, which are read first, over and
+    over.
+    """
     for arm, kept in both("size: 16 MiB", "rate: 100 request/s, write: 4 KiB").items():
         found = of_disk(kept)
         assert found["disk_written_bytes"] == 200 * WRITE, arm

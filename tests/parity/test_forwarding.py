@@ -1,8 +1,9 @@
-"""One file on both arms: the forwarding study's world, flows by way of their guests with a split load, and a search in it.
+"""One file on both arms: the forwarding study's world, flows by way of their guests with a split load, and a search in
+it.
 
-What links decide is the same: a frame of b bytes takes (b + 20) octet times, the egress link lets so many through, and a
-queue of so many frames fills before one is lost. Guests of the simulator cost nothing here (ideal profile), so the kernel
-can only be slower. Tolerances, with what is compared:
+What links decide is the same: a frame of b bytes takes (b + 20) octet times, the egress link lets so many through, and
+a queue of so many frames fills before one is lost. Guests of the simulator cost nothing here (ideal profile), so the
+kernel can only be slower. Tolerances, with what is compared:
 
 - frames of each flow that are sent below capacity, and come through: equal, to the frame;
 - delay of the fastest frame: at least the simulator's, at most 3 ms more (the fastest, as other work delays the rest);

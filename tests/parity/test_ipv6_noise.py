@@ -1,8 +1,8 @@
 """What kernels say of themselves over IPv6, on both arms: as many frames of each interface, less those before a run.
 
-Ten seconds hold all that an interface says when it comes up, and two solicitations. On the testbed it came up before the run
-began, maybe by seconds on a busy machine: so some frames of the first two seconds may be missing, and one more solicitation
-may come.
+Ten seconds hold all that an interface says when it comes up, and two solicitations. On the testbed it came up before
+the run began, maybe by seconds on a busy machine: so some frames of the first two seconds may be missing, and one more
+solicitation may come.
 """
 
 from __future__ import annotations

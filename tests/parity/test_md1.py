@@ -1,13 +1,15 @@
-"""Random arrivals at one port wait as long as the closed form says, on both arms: experiments/queueing/md1.yaml in short.
+"""Random arrivals at one port wait as long as the closed form says, on both arms: experiments/queueing/md1.yaml in
+short.
 
 A single run's mean scatters by chance, since few busy periods make most of it. So each run is held against Lindley's
-recursion on its own sending times first, which leaves no chance: every packet's delay is the way without a wait, the wait
-behind those before it, and what the platform adds. Then the mean wait of all runs together is held against Pollaczek's and
-Khinchine's formula.
+recursion on its own sending times first, which leaves no chance: every packet's delay is the way without a wait, the
+wait behind those before it, and what the platform adds. Then the mean wait of all runs together is held against
+Pollaczek's and Khinchine's formula.
 
-A machine with other work spoils runs and never mends them. Packets that came later than the recursion lets them by more than
-half a millisecond were held by a stall, which is nothing of the queue's: they are left out, and a run with many is no run.
-Nor is one whose sender stalled and caught up: its arrivals are not random, and the formula does not speak of them.
+A machine with other work spoils runs and never mends them. Packets that came later than the recursion lets them by more
+than half a millisecond were held by a stall, which is nothing of the queue's: they are left out, and a run with many is
+no run. Nor is one whose sender stalled and caught up: its arrivals are not random, and the formula does not speak of
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def short() -> Experiment:
 
 
 def passed(arm: str, repetition: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Measured delays less what there is without a wait, the waits of Lindley's recursion, and gaps between sends, in ns."""
+    """Measured delays less what there is without a wait, the waits of Lindley's recursion, and gaps between sends, in
+    ns.
+    """
     experiment = short()
     (point,) = [each for each in experiment.points() if each.levels == {"rate": "5 Mbit/s"}]
     plan = plan_run(experiment, point, repetition)
@@ -64,7 +68,9 @@ def passed(arm: str, repetition: int) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def are_random(gaps: NDArray[np.float64]) -> bool:
-    """Exponential gaps: one in a hundred is below a hundredth of the mean, and one in 20,000 above ten times the mean."""
+    """Exponential gaps: one in a hundred is below a hundredth of the mean, and one in 20,000 above ten times the
+    mean.
+    """
     mean = PACKET_BITS / RATE_BIT_PER_S * 1e9
     return float((gaps < mean / 100).mean()) < 0.03 and float(gaps.max()) < 12 * mean
 

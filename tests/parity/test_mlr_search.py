@@ -1,5 +1,5 @@
-"""MLRsearch against its authors' own implementation: what that said of random histories and searches is recorded, and where
-it is installed (pip install MLRsearch) it is asked anew. `python tests/parity/test_mlr_search.py` records.
+"""MLRsearch against its authors' own implementation: what that said of random histories and searches is recorded, and
+where it is installed (pip install MLRsearch) it is asked anew. `python tests/parity/test_mlr_search.py` records.
 """
 
 from __future__ import annotations

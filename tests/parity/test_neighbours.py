@@ -1,7 +1,7 @@
 """Guests that ask for hardware addresses, on both arms: as many frames, and the first echo alone waits for the answer.
 
-How long a machine's first echo takes says nothing, so what is compared are counts of frames, which a busy machine does not
-change, and which echo waited before it left: the wait is the round trip without the path's part.
+How long a machine's first echo takes says nothing, so what is compared are counts of frames, which a busy machine does
+not change, and which echo waited before it left: the wait is the round trip without the path's part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Our statistics and our Parquet files, beside what others make of the same numbers: statsmodels, pingouin, pyarrow, polars.
+"""Our statistics and our Parquet files, beside what others make of the same numbers: statsmodels, pingouin, pyarrow,
+polars.
 
 They are 500 MB, so nothing installs them but `make oracles`; without them these tests are skipped.
 """

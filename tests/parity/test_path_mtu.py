@@ -1,8 +1,8 @@
 """A link with a smaller MTU between two routers, on both arms: as many packets are lost until their sender knows.
 
-What a machine adds to times says nothing here, so counts are compared, which other work does not change: which echoes were
-answered, and how many segments had to go again. On the testbed the check that all is up has told the guests of the path
-before a run begins, so there they are made to forget it.
+What a machine adds to times says nothing here, so counts are compared, which other work does not change: which echoes
+were answered, and how many segments had to go again. On the testbed the check that all is up has told the guests of the
+path before a run begins, so there they are made to forget it.
 """
 
 from __future__ import annotations

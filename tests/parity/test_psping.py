@@ -1,9 +1,9 @@
 """One Plan on both arms: psping, TCP and UDP through a licensed router come out the same in simulator and kernel.
 
 What the licence decides is the same to a few percent: both arms have the same token bucket in front of the same port. A
-small request takes less than the machine's own pauses, in which the bucket fills, so of those the time of all is compared,
-which no arm can shorten beyond the licence. Other work on the machine delays the real arm and never speeds it up, so of a
-few runs each figure's best is compared.
+small request takes less than the machine's own pauses, in which the bucket fills, so of those the time of all is
+compared, which no arm can shorten beyond the licence. Other work on the machine delays the real arm and never speeds it
+up, so of a few runs each figure's best is compared.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def plan() -> Plan:
 
 
 def values(arm: str) -> dict[str, float] | None:
-    """Time of a request in ns (of small ones the mean, else the median), bandwidth in byte/s, goodput in bit/s; None when
-    nothing was played to its end.
+    """Time of a request in ns (of small ones the mean, else the median), bandwidth in byte/s, goodput in bit/s; None
+    when nothing was played to its end.
     """
     kept = Kept()
     with backend_of(arm).open(plan(), Watcher()) as session:

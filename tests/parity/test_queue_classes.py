@@ -1,4 +1,5 @@
-"""A class of HTB on the kernel, in the soft switch and in virtual time: the same overload leaves the same rate and loss.
+"""A class of HTB on the kernel, in the soft switch and in virtual time: the same overload leaves the same rate and
+loss.
 
 Tolerances: 3 % of the bytes through the class and of its drops. A paced sender offers 60 Mbit/s to a class of 20.
 """

@@ -1,8 +1,8 @@
 """A CPU quota and segments that go together, on both arms: what they look like, not how fast a machine is.
 
-A guest with a share q of a processor that sends as fast as it can pauses once each period of 100 ms, for about 1 - q of it,
-wherever its sending costs a process its time. A TCP stream over a virtual switch with offloads goes in frames of many
-segments, up to 45 of 1448 B; without them in frames that fit the MTU.
+A guest with a share q of a processor that sends as fast as it can pauses once each period of 100 ms, for about 1 - q of
+it, wherever its sending costs a process its time. A TCP stream over a virtual switch with offloads goes in frames of
+many segments, up to 45 of 1448 B; without them in frames that fit the MTU.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def test_a_guest_that_sends_as_fast_as_it_can_pauses_once_each_period() -> None:
             pauses = np.diff(sent)
             throttled = pauses[pauses > (1 - QUOTA) * PERIOD_NS / 3]
             begins = sent[:-1][pauses > (1 - QUOTA) * PERIOD_NS / 3]
-            # What else runs on the machine breaks a run of the guest into pieces, or makes it miss a period: seldom all.
+            # What else runs on the machine breaks a run of the guest into pieces, or makes it miss a period: seldom
+            # all.
             if 8 <= len(throttled) <= 13 and abs(np.median(np.diff(begins)) - PERIOD_NS) < 0.15 * PERIOD_NS:
                 assert np.median(throttled) <= PERIOD_NS, arm
                 break

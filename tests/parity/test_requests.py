@@ -63,7 +63,9 @@ def test_both_arms_have_the_same_requests_due_and_answer_them_all(arrivals: str)
 
 
 def test_both_arms_draw_the_same_stages_from_the_same_seed() -> None:
-    """On a machine a request takes what its own stages take, or longer: never less, as one of other draws often would."""
+    """On a machine a request takes what its own stages take, or longer: never less, as one of other draws often
+    would.
+    """
     role = (
         "connections: 1, serial_demand: 1 ms, demand: 4 ms, subtasks: 2, demand_distribution: exponential, threads: 2, "
         "think: 1 ms, duration: 1 s"

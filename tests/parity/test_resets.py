@@ -1,8 +1,8 @@
 """A router that is reset, on both arms: one gap, about as long as it was away, in a stream that it forwards.
 
-A datagram a millisecond; the router's vNICs are down for 200 ms. The simulator loses exactly those of that time. A machine
-needs a while to take links down and up, carrier included, and may stall, router or sender: so of a few runs one has to lose
-as many, or up to 150 more.
+A datagram a millisecond; the router's vNICs are down for 200 ms. The simulator loses exactly those of that time. A
+machine needs a while to take links down and up, carrier included, and may stall, router or sender: so of a few runs one
+has to lose as many, or up to 150 more.
 """
 
 from __future__ import annotations

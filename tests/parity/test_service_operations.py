@@ -1,6 +1,8 @@
-"""A service that fails and is healed, on both arms: clients count the same of requests before, while it is down, and after.
+"""A service that fails and is healed, on both arms: clients count the same of requests before, while it is down, and
+after.
 
-Each part has a role of its own that begins once the operation before is done, so no count depends on how long that took.
+Each part has a role of its own that begins once the operation before is done, so no count depends on how long that
+took.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One Plan on both arms: a TCP flow over a 100 Mbit/s soft switch has one goodput and queue in simulator and kernel.
 
 A machine with other work slows the real arm down and never speeds it up, so the best of a few runs is compared. Of the
-smoothed round trip the least of a run's 100 ms rows is compared: the window is held by the small queue at the vNIC, not by
-loss, so it never falls, and every stall of the machine widens it (and with it the small queue) for good.
+smoothed round trip the least of a run's 100 ms rows is compared: the window is held by the small queue at the vNIC, not
+by loss, so it never falls, and every stall of the machine widens it (and with it the small queue) for good.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def plan(congestion_control: str) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the receiver read from its first interval's beginning to its last one's end, and how the sender saw the path."""
+    """What the receiver read from its first interval's beginning to its last one's end, and how the sender saw the
+    path.
+    """
 
     goodput_bit_per_s: float
     least_srtt_ns: int

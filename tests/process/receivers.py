@@ -1,4 +1,6 @@
-"""Programs that receive numbers, each private to a test: on a port of the loopback interface, with a folder of its own."""
+"""Programs that receive numbers, each private to a test: on a port of the loopback interface, with a folder of its
+own.
+"""
 
 from __future__ import annotations
 

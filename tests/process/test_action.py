@@ -47,7 +47,9 @@ def wanted(step: dict[str, Any], inputs: dict[str, str]) -> bool:
 
 
 def run(folder: Path, settings: dict[str, str] | None = None, **given: str) -> tuple[int, str]:
-    """Runs the steps until one fails; its exit code, and the summary. `settings` are the job's, before those of a step."""
+    """Runs the steps until one fails; its exit code, and the summary. `settings` are the job's, before those of a
+    step.
+    """
     values = action()
     inputs = {name: str(each.get("default", "")) for name, each in values["inputs"].items()} | given
     files = {name: folder / name for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_PATH")}
@@ -101,7 +103,9 @@ def test_claims_and_baseline_decide(folder: Path) -> None:
 
 @pytest.fixture
 def runner(folder: Path) -> dict[str, str]:
-    """A machine without virtlab, on which the kernel refuses user namespaces, and whose `make` and `sudo` are recorded."""
+    """A machine without virtlab, on which the kernel refuses user namespaces, and whose `make` and `sudo` are
+    recorded.
+    """
     home, programs = folder / "home", folder / "programs"
     programs.mkdir()
     virtlab = Path(sys.executable).with_name("virtlab")

@@ -1,4 +1,6 @@
-"""Root file systems of strangers: unpacked below their own folder, whatever they are called, where nobody else can enter."""
+"""Root file systems of strangers: unpacked below their own folder, whatever they are called, where nobody else can
+enter.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ print(json.dumps(told))
 
 
 def on_a_small_disk(folder: Path, free_bytes: int) -> dict[str, object]:
-    """Runs of a campaign whose disk, of a mount namespace of its own, is filled up to so many bytes before the third run."""
+    """Runs of a campaign whose disk, of a mount namespace of its own, is filled up to so many bytes before the third
+    run.
+    """
     if shutil.which("unshare") is None:
         pytest.skip("unshare is missing (util-linux)")
     (folder / "disk").mkdir()

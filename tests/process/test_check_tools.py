@@ -1,7 +1,7 @@
 """What `make` installs: named before it happens, and not at all with NO_INSTALL=1.
 
-`apt-get` is a program that keeps what it was asked and what had been said by then: a test that installs would change the
-machine.
+`apt-get` is a program that keeps what it was asked and what had been said by then: a test that installs would change
+the machine.
 """
 
 from __future__ import annotations

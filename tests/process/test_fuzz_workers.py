@@ -1,4 +1,6 @@
-"""Workers of the mutation fuzz: what hangs, spins or dies is a finding, and a worker that a busy machine holds up is not."""
+"""Workers of the mutation fuzz: what hangs, spins or dies is a finding, and a worker that a busy machine holds up is
+not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The notebooks of the documentation, run cell by cell as a notebook does: in one namespace, inside a running event loop."""
+"""The notebooks of the documentation, run cell by cell as a notebook does: in one namespace, inside a running event
+loop.
+"""
 
 from __future__ import annotations
 

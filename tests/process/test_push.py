@@ -366,7 +366,9 @@ def test_options_that_choose_rows_do_not_go_with_a_receiver(
 
 
 def test_every_panel_of_the_dashboard_shows_numbers(dataset: Path, tmp_path: Path) -> None:
-    """Grafana itself is not here; its queries are asked of Prometheus, with its variables filled in as it fills them."""
+    """Grafana itself is not here; its queries are asked of Prometheus, with its variables filled in as it fills
+    them.
+    """
     board = json.loads((ROOT / "docs" / "grafana" / "virtlab.json").read_text())
     chosen = {"experiment": "demo", "metric": "rtt", "role": "probe", "statistic": "median", "__range": "1h"}
     names = {one["name"] for one in board["templating"]["list"]}

@@ -1,4 +1,6 @@
-"""The part of `make quick` in Python begins: its processes load no pytest-xdist, of whose groups `conftest.py` speaks."""
+"""The part of `make quick` in Python begins: its processes load no pytest-xdist, of whose groups `conftest.py`
+speaks.
+"""
 
 from __future__ import annotations
 

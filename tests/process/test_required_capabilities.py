@@ -1,4 +1,6 @@
-"""Where a machine is said to have a capability, a test that is skipped for want of it has failed, with the same reason."""
+"""Where a machine is said to have a capability, a test that is skipped for want of it has failed, with the same
+reason.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Appliances for tests: a router like OpenWrt, busybox behind a login on the serial console, without anything of ours.
 
-Its kernel is the guests' own from the cache, its initial file system is made here. It knows nothing of the Plan but what is
-typed on its console, or lies on the disc in its drive. Another one boots a disk with a system of its own.
+Its kernel is the guests' own from the cache, its initial file system is made here. It knows nothing of the Plan but
+what is typed on its console, or lies on the disc in its drive. Another one boots a disk with a system of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A disk of somebody's own system for tests: partitioned, with a boot loader, a kernel, and busybox as its init.
 
-It knows of virtlab what `virtlab image agent` wrote, unpacked at its root, and the line of an inittab that it says. Its own
-start is like a distribution's: it names its vNIC by itself, brings it up with an address, and writes on its disk.
+It knows of virtlab what `virtlab image agent` wrote, unpacked at its root, and the line of an inittab that it says. Its
+own start is like a distribution's: it names its vNIC by itself, brings it up with an address, and writes on its disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Existing hosts for tests: an sshd each, as a plain process in network and mount namespaces of its own.
 
-They hang on a bridge in a third namespace, where the ssh client runs too: nothing of it touches the machine's own network,
-keys or configuration. Everything ends with the processes that hold the namespaces.
+They hang on a bridge in a third namespace, where the ssh client runs too: nothing of it touches the machine's own
+network, keys or configuration. Everything ends with the processes that hold the namespaces.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class FarHosts:
                 os.kill(pid, signal.SIGKILL)
 
     def silence(self, name: str) -> None:
-        """From now on no frame of the host crosses the network between, either way; its link stays up and nobody is told."""
+        """From now on no frame of the host crosses the network between, either way; its link stays up and nobody is
+        told.
+        """
         self._pass_on(name, "0")
 
     def restore(self, name: str) -> None:

@@ -1,5 +1,6 @@
-"""Guests that forward from a generator to a receiver, which are namespaces of one kernel: frames are counted by flow, and
-their delay is by one clock. Flow i goes by way of the i-th guest."""
+"""Guests that forward from a generator to a receiver, which are namespaces of one kernel: frames are counted by flow,
+and their delay is by one clock. Flow i goes by way of the i-th guest.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A program that plays runs, killed together with one of its helpers at some moment, and what of it lives on.
 
-What belongs to a run is found by descent, not by name or environment, which virtlab gives to nothing that it starts: while
-the program plays, this process is the reaper of orphans, so all that is left of a killed one descends from it.
+What belongs to a run is found by descent, not by name or environment, which virtlab gives to nothing that it starts:
+while the program plays, this process is the reaper of orphans, so all that is left of a killed one descends from it.
 """
 
 from __future__ import annotations
@@ -218,7 +218,9 @@ def still_held(namespaces: set[str]) -> set[str]:
 
 
 def beside() -> set[int]:
-    """Processes of tests that run beside this one, below the same parent: none of them is left of what was killed here."""
+    """Processes of tests that run beside this one, below the same parent: none of them is left of what was killed
+    here.
+    """
     return descendants(os.getppid()) - descendants(os.getpid()) - {os.getpid()}
 
 
@@ -243,7 +245,9 @@ def surroundings() -> tuple[set[str], list[str]]:
 
 
 def abandoned_groups(before: set[str]) -> set[str]:
-    """Control groups of testbeds that were not there before and that nobody is in: other tests may have some meanwhile."""
+    """Control groups of testbeds that were not there before and that nobody is in: other tests may have some
+    meanwhile.
+    """
     deadline = time.monotonic() + WAIT_S
     left = own_groups() - before
     while left and time.monotonic() < deadline:

@@ -76,8 +76,8 @@ def moving_plan(
 
 
 def over_links(*, kind: str = "linux_bridge", counted: bool = False, **more: Any) -> Plan:
-    """The machine moves over links of a rate between two hosts, whose virtual switches are of a kind; `counted`: frames on
-    them as it begins and as it is there.
+    """The machine moves over links of a rate between two hosts, whose virtual switches are of a kind; `counted`: frames
+    on them as it begins and as it is there.
     """
     world = more.pop("world", None) or three_hosts(memory_bytes=128 << 20)
     for link in world["links"].values():
@@ -157,7 +157,8 @@ def of_migration(sink: worlds.MemorySink, metric: str) -> list[float]:
 
 
 def on_and_on(*hosts: str, stays_ns: int = S, modes: Mapping[int, str] | None = None, **more: Any) -> Plan:
-    """The machine moves to h2, and so long after each arrival to the next of these hosts: by `go`, `go1`, `go2`, and so on.
+    """The machine moves to h2, and so long after each arrival to the next of these hosts: by `go`, `go1`, `go2`, and so
+    on.
 
     `modes`: by the number of the move, where that is no `pre_copy`.
     """

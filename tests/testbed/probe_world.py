@@ -1,5 +1,5 @@
-"""Two guests on one bridge and a probe in each, for the tests and the bench of the probe: no leader in between. Offloads and
-the bridge's packet filter are off, as in every world that virtlab builds.
+"""Two guests on one bridge and a probe in each, for the tests and the bench of the probe: no leader in between.
+Offloads and the bridge's packet filter are off, as in every world that virtlab builds.
 
 Namespaces live as long as their holder processes, which read a pipe of this process and so end with it; the kernel then
 removes all else. As an ordinary user everything stands in a private user namespace.
@@ -251,7 +251,9 @@ def _hold(stack: ExitStack, argv: Sequence[str]) -> int:
 
 @contextmanager
 def two_guests(offloads: str = "off") -> Iterator[World]:
-    """Guests a (10.0.0.1, fd00::1) and b (10.0.0.2, fd00::2); neighbours permanent, IPv6 without duplicate detection."""
+    """Guests a (10.0.0.1, fd00::1) and b (10.0.0.2, fd00::2); neighbours permanent, IPv6 without duplicate
+    detection.
+    """
     with ExitStack() as stack:
         user = os.geteuid() != 0
         outer = _hold(stack, ["unshare", *(["--user", "--map-root-user"] if user else []), "--net"])

@@ -21,7 +21,9 @@ def process_of(session: TestbedSession, word: bytes) -> int:
 
 
 def agents_of(session: TestbedSession, role: str) -> list[int]:
-    """Agents of the session in a role, in the order in which they were started: of probes, each role's far end first."""
+    """Agents of the session in a role, in the order in which they were started: of probes, each role's far end
+    first.
+    """
     found = [
         pid
         for pid in _with(f"virtlab-agent\0{role}".encode())

@@ -1,4 +1,5 @@
-"""Records what a soft switch does with real packets, for `tests/golden/switch`: `python -m tests.testbed.record_switch pie`.
+"""Records what a soft switch does with real packets, for `tests/golden/switch`:
+`python -m tests.testbed.record_switch pie`.
 
 Host h1 sends datagrams of two sizes and several classes to h2, twice as many as the line takes, and h2 answers that
 nothing listens there. A recording is kept by hand, once it holds what it is for: waits, drops, marks.

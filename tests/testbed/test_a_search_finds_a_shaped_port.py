@@ -1,13 +1,13 @@
 """A device whose throughput is known: a switch port that HTB holds to a rate, found by a search for each frame size.
 
-A frame of b bytes (header to checksum) takes b + 20 octet times, preamble and gap counted, so R lets R / (8 (b + 20)) of
-them through a second, whatever HTB's burst. Over that, a trial of T loses nothing while its excess fits into the port's
-queue Q and burst, so the answer lies between the rate and (Q + burst) / T above it. The search's width comes on top. Where
-a share l may be lost, all that is 1 / (1 - l) as much.
+A frame of b bytes (header to checksum) takes b + 20 octet times, preamble and gap counted, so R lets R / (8 (b + 20))
+of them through a second, whatever HTB's burst. Over that, a trial of T loses nothing while its excess fits into the
+port's queue Q and burst, so the answer lies between the rate and (Q + burst) / T above it. The search's width comes on
+top. Where a share l may be lost, all that is 1 / (1 - l) as much.
 
-A machine that stalls loses frames at any load, in its sender or at the port, whose tokens are not kept beyond the burst: so
-an answer that is too low is made again, with a longer queue and a share that may be lost, and one that is too high never
-passes.
+A machine that stalls loses frames at any load, in its sender or at the port, whose tokens are not kept beyond the
+burst: so an answer that is too low is made again, with a longer queue and a share that may be lost, and one that is too
+high never passes.
 """
 
 from __future__ import annotations

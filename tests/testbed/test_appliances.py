@@ -1,4 +1,6 @@
-"""Appliances: configured through their console, forwarding between guests, and told of with its words when they do not."""
+"""Appliances: configured through their console, forwarding between guests, and told of with its words when they do
+not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What appliances have beside a kernel: a disk of their own, which stays as it was, or a disc with their configuration."""
+"""What appliances have beside a kernel: a disk of their own, which stays as it was, or a disc with their
+configuration.
+"""
 
 from __future__ import annotations
 

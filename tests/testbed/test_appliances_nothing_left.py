@@ -1,5 +1,6 @@
-"""However a run through an appliance dies, nothing of it stays: no QEMU, tap, namespace, mount, control group, and of a disc
-with its configuration only what whoever makes the next one removes first."""
+"""However a run through an appliance dies, nothing of it stays: no QEMU, tap, namespace, mount, control group, and of a
+disc with its configuration only what whoever makes the next one removes first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Appliances whose machine ends, at boot or in mid-run: one clear error with the console's end, and the rest goes on."""
+"""Appliances whose machine ends, at boot or in mid-run: one clear error with the console's end, and the rest goes
+on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whoever has a container of root's tries what no guest needs: it is refused, and neither the guest nor its meters mind."""
+"""Whoever has a container of root's tries what no guest needs: it is refused, and neither the guest nor its meters
+mind.
+"""
 
 from __future__ import annotations
 

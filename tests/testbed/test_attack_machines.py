@@ -1,4 +1,6 @@
-"""Whoever breaks out of a virtual machine's emulation: it has no file of this machine, and no way back to a privilege."""
+"""Whoever breaks out of a virtual machine's emulation: it has no file of this machine, and no way back to a
+privilege.
+"""
 
 from __future__ import annotations
 

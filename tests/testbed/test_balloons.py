@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="control groups are root's"),
 ]
 MIB = 1 << 20
-# Two machines of 384 MiB in a pool of 704: 1.09 times what it has. Their balloons leave 384 of it, and QEMU needs its own.
+# Two machines of 384 MiB in a pool of 704: 1.09 times what it has. Their balloons leave 384 of it, and QEMU needs its
+# own.
 FILE = """\
 version: 1
 name: ballooned

@@ -1,8 +1,9 @@
 """A calibration in its shortest form on the real thing: the bridge alone, and a flood over it.
 
-What a machine costs is its own, so only bounds hold: costs are there and none is absurd, what is known as a sum is called
-so, and the profile explains the very runs that it comes from, each by its own Plan. A busy machine's runs are tainted and
-serve here all the same. A machine that was busy during some of them only can spoil that: then all are played once more.
+What a machine costs is its own, so only bounds hold: costs are there and none is absurd, what is known as a sum is
+called so, and the profile explains the very runs that it comes from, each by its own Plan. A busy machine's runs are
+tainted and serve here all the same. A machine that was busy during some of them only can spoil that: then all are
+played once more.
 """
 
 from __future__ import annotations
@@ -67,12 +68,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Calibrated, list
 
 
 def fitted_to(records: list[RunRecord]) -> list[RunRecord]:
-    """Runs whose echoes the costs were fitted to. Those of pinned routers tell what steering costs, and no other cost."""
+    """Runs whose echoes the costs were fitted to. Those of pinned routers tell what steering costs, and no other
+    cost.
+    """
     return [record for record in records if PROBE in record.plan.roles and BESIDE not in record.plan.point]
 
 
 def predicted_to_measured(calibrated: Calibrated, records: list[RunRecord]) -> NDArray[np.float64]:
-    """Of each run that the costs were fitted to, the median of its echoes: as its own Plan is simulated, to as measured."""
+    """Of each run that the costs were fitted to, the median of its echoes: as its own Plan is simulated, to as
+    measured.
+    """
     runs = fitted_to(records)
     played = play_records([Job(run.plan, calibrated.profile) for run in runs])
     predicted, seen = (

@@ -1,4 +1,6 @@
-"""virtlab's own server as a service of a real world: it is asked, fails, heals, and says in one line what is in its way."""
+"""virtlab's own server as a service of a real world: it is asked, fails, heals, and says in one line what is in its
+way.
+"""
 
 from __future__ import annotations
 

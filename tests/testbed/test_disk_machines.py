@@ -1,4 +1,6 @@
-"""Virtual machines that boot a disk of somebody's own: measured like any guest, the disk as it was, its silence told."""
+"""Virtual machines that boot a disk of somebody's own: measured like any guest, the disk as it was, its silence
+told.
+"""
 
 from __future__ import annotations
 

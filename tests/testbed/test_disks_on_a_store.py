@@ -1,4 +1,6 @@
-"""Disks of virtual machines on a store: what is written is read again, also once a node was wiped, and it is counted."""
+"""Disks of virtual machines on a store: what is written is read again, also once a node was wiped, and it is
+counted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What serves the disks of machines is the leader: stopped for a while, it held their guests up, which the run tells."""
+"""What serves the disks of machines is the leader: stopped for a while, it held their guests up, which the run
+tells.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hosts that exist already, played by sshd in namespaces: measured, left as they were, and one clear error each when not."""
+"""Hosts that exist already, played by sshd in namespaces: measured, left as they were, and one clear error each when
+not.
+"""
 
 from __future__ import annotations
 

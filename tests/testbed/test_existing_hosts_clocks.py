@@ -1,8 +1,8 @@
 """One-way delays between existing hosts are told only where the comparison of their clocks is good enough for them.
 
-The far hosts share one kernel's clock, so the true offset is 0 and the true delay is known to be what was measured. How far
-the product knows that is up to its questions over ssh: a way that holds every answer up makes it know little, and a queue
-on the measured way makes the delay long.
+The far hosts share one kernel's clock, so the true offset is 0 and the true delay is known to be what was measured. How
+far the product knows that is up to its questions over ssh: a way that holds every answer up makes it know little, and a
+queue on the measured way makes the delay long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Connections to existing hosts that are cut in mid-run, and come back: nothing is lost by it and nothing comes twice."""
+"""Connections to existing hosts that are cut in mid-run, and come back: nothing is lost by it and nothing comes
+twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A host that is rebooted in mid-campaign uses up no attempt: the campaign stops and says so, and the command resumes."""
+"""A host that is rebooted in mid-campaign uses up no attempt: the campaign stops and says so, and the command
+resumes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Series of existing hosts: by their own kernels, sent after the traffic; this machine's are not passed off as theirs."""
+"""Series of existing hosts: by their own kernels, sent after the traffic; this machine's are not passed off as
+theirs.
+"""
 
 from __future__ import annotations
 

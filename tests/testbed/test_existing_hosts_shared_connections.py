@@ -1,4 +1,6 @@
-"""Users whose ssh shares connections: our line is one of its own, whatever the shared one does, and none is begun by us."""
+"""Users whose ssh shares connections: our line is one of its own, whatever the shared one does, and none is begun by
+us.
+"""
 
 from __future__ import annotations
 

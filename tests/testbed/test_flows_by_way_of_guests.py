@@ -1,5 +1,5 @@
-"""Flows of `raw_stream` by way of guests that forward, on the real kernel: each has its share to the frame, goes through its
-own guest, and what was sent arrives once or is lost.
+"""Flows of `raw_stream` by way of guests that forward, on the real kernel: each has its share to the frame, goes
+through its own guest, and what was sent arrives once or is lost.
 
 A share's count is exact: flow f of F has a frame at every (k + f/F) / (share * rate) before the end. A stall of
 the machine at the very end may leave frames unsent, which the sender counts.

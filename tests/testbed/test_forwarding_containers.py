@@ -35,7 +35,9 @@ def lost_of_flows(sink: worlds.MemorySink) -> list[int]:
 @pytest.mark.parametrize("layer", ["layer3", "layer2"])
 @pytest.mark.parametrize("vswitch", VSWITCHES)
 def test_every_flow_goes_through_its_own_container_also_after_a_reset(vswitch: str, layer: str) -> None:
-    """All vNICs of the first go down and up while it forwards: what was sent meanwhile is lost, and of its flow only."""
+    """All vNICs of the first go down and up while it forwards: what was sent meanwhile is lost, and of its flow
+    only.
+    """
     guests = dict.fromkeys(GUESTS, f"platform: container, forwarding: {layer}")
     plan = forwarding.plan(guests, rate_pps=FRAMES, duration_s=1, vswitch=vswitch)
     gone = Action(

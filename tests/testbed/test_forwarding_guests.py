@@ -1,5 +1,5 @@
-"""Twelve guests between two virtual switches, on the real kernel: what is sent to one goes through it, through no other,
-and comes out once.
+"""Twelve guests between two virtual switches, on the real kernel: what is sent to one goes through it, through no
+other, and comes out once.
 
 Frames are counted by the kernel, at every vNIC; they are sent by a program in a guest, so nothing here depends on a
 workload.

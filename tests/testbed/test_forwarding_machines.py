@@ -1,4 +1,6 @@
-"""Virtual machines that forward between namespaces: with para-virtual and emulated devices, at layer 3 and at layer 2."""
+"""Virtual machines that forward between namespaces: with para-virtual and emulated devices, at layer 3 and at layer
+2.
+"""
 
 from __future__ import annotations
 

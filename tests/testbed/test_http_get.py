@@ -1,5 +1,6 @@
-"""`http_get` between two probes on one bridge: every request is counted once, and a hostile server ends the role with one
-reason."""
+"""`http_get` between two probes on one bridge: every request is counted once, and a hostile server ends the role with
+one reason.
+"""
 
 from __future__ import annotations
 

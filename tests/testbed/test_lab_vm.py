@@ -79,7 +79,8 @@ TOLD = {
 
 
 # A kernel takes network namespaces down when it finds the time to, and gives the last ones free when the next ends: so
-# one is made here first, and is still counted beside the machine's own. Spare ones are counted until the cache is shrunk.
+# one is made here first, and is still counted beside the machine's own. Spare ones are counted until the cache is
+# shrunk.
 LOOK = """
 unshare -n true
 for place in /proc/[0-9]*; do
@@ -96,7 +97,9 @@ SETTLE_S = 60.0
 
 
 def inside(lab: LabVm) -> dict[str, list[str]]:
-    """What is in the machine, by kind: processes, mounts, how many network namespaces, and files of its first process."""
+    """What is in the machine, by kind: processes, mounts, how many network namespaces, and files of its first
+    process.
+    """
     assert lab._machine is not None
     said = queries.output_of(
         lab._machine.control,
@@ -218,7 +221,8 @@ def test_marks_and_flows_that_the_kernels_fq_codel_counts_are_among_the_samples(
     assert end[line, "packets"] - begin[line, "packets"] > 100
 
 
-# What frames carry (the priority of their tag, the code point of their IP header), which class that is, and how many come.
+# What frames carry (the priority of their tag, the code point of their IP header), which class that is, and how many
+# come.
 TAGGED: dict[str, tuple[dict[str, Any], str, int]] = {
     "golden": ({"priority": 5, "dscp": 46, "via": ["b"]}, "gold", 200),
     "other": ({"priority": 5, "dscp": 10, "via": ["b"]}, "voice", 300),

@@ -71,7 +71,9 @@ def changes(sink: worlds.MemorySink, line: str) -> dict[str, int]:
 def test_more_frames_are_in_a_long_cable_than_may_wait_and_none_of_them_is_told_as_waiting(
     lab: LabVm,
 ) -> None:
-    """125 frames at a time in each of two cables: if they took the room of 50 that may wait, three of five would be lost."""
+    """125 frames at a time in each of two cables: if they took the room of 50 that may wait, three of five would be
+    lost.
+    """
     for _ in range(
         3
     ):  # an emulated processor that stands still sends what is due at once, which may not wait

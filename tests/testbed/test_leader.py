@@ -1,4 +1,6 @@
-"""The leader as its protocol says: batches are whole or nothing, children report their ends, unknown words are errors."""
+"""The leader as its protocol says: batches are whole or nothing, children report their ends, unknown words are
+errors.
+"""
 
 from __future__ import annotations
 

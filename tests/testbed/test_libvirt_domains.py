@@ -1,4 +1,6 @@
-"""The life of a libvirt domain, on libvirt's own test driver behind a daemon that runs as a plain process for this file."""
+"""The life of a libvirt domain, on libvirt's own test driver behind a daemon that runs as a plain process for this
+file.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""However the owner of a domain dies, whoever uses libvirt next clears what it started, and nothing that it did not start.
+"""However the owner of a domain dies, whoever uses libvirt next clears what it started, and nothing that it did not
+start.
 
-A domain is its daemon's, so it outlives its owner; here it is one of `qemu:///session` with QEMU under it, and in a whole
-session one of libvirt's test driver, whose guest is played by an sshd in namespaces.
+A domain is its daemon's, so it outlives its owner; here it is one of `qemu:///session` with QEMU under it, and in a
+whole session one of libvirt's test driver, whose guest is played by an sshd in namespaces.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Virtual machines that do not become what was asked for: each one clear error with the console's end, the whole console
-kept where the failed run is, and the rest of the experiment measured."""
+"""Virtual machines that do not become what was asked for: each one clear error with the console's end, the whole
+console kept where the failed run is, and the rest of the experiment measured.
+"""
 
 from __future__ import annotations
 

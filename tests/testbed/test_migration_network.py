@@ -1,4 +1,6 @@
-"""A machine is copied over the links of its clients: what crosses them is what was sent, and a link that is cut ends it."""
+"""A machine is copied over the links of its clients: what crosses them is what was sent, and a link that is cut ends
+it.
+"""
 
 from __future__ import annotations
 
@@ -406,8 +408,8 @@ for own in (None, *others):  # by its own address, and then by each of those tha
 
 
 def attacked(plan: Plan, *takes: str) -> None:
-    """A guest connects where the memory is awaited, before the copy begins; `takes`: also with each of these addresses, or
-    with that of a host.
+    """A guest connects where the memory is awaited, before the copy begins; `takes`: also with each of these addresses,
+    or with that of a host.
     """
     there = plan.world.hosts["h2"].vnic
     assert there is not None

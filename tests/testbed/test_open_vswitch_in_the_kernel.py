@@ -1,4 +1,6 @@
-"""Open vSwitch's kernel datapath in the laboratory machine: queues by OpenFlow, netem by its database, entries by flow."""
+"""Open vSwitch's kernel datapath in the laboratory machine: queues by OpenFlow, netem by its database, entries by
+flow.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""However a run with Open vSwitch dies, nothing of it stays: no daemon, tap, namespace, mount, control group, file or row.
+"""However a run with Open vSwitch dies, nothing of it stays: no daemon, tap, namespace, mount, control group, file or
+row.
 
-A daemon that dies alone leaves its owner alive: there the run has failed by the daemon's name, and the next one is whole.
+A daemon that dies alone leaves its owner alive: there the run has failed by the daemon's name, and the next one is
+whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Behind an Open vSwitch in user space, what the queue that guests share has no room for is dropped there and counted."""
+"""Behind an Open vSwitch in user space, what the queue that guests share has no room for is dropped there and
+counted.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Guests that share processors of a pool: whatever they compute, together they get no more, by their own counters and by
-the kernel's; and what was applied is read back."""
+"""Guests that share processors of a pool: whatever they compute, together they get no more, by their own counters and
+by the kernel's; and what was applied is read back.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ def test_two_busy_guests_of_a_pool_of_one_processor_get_one_together() -> None:
 
 @pytest.mark.skipif(PROCESSORS < 2, reason="two pools of a processor each need two")
 def test_a_pool_that_is_asked_for_more_than_it_has_is_full() -> None:
-    """Of four processes that always compute, each computes or waits for a processor at every moment, and no processor idles.
+    """Of four processes that always compute, each computes or waits for a processor at every moment, and no processor
+    idles.
 
     What others of this machine take of the pool's processor is theirs, and no bound of this test: it is computing, too.
     """

@@ -1,5 +1,6 @@
-"""Programs of the user's own as roles: what they print is judged and searched like any metric, and what they do wrong is
-one line."""
+"""Programs of the user's own as roles: what they print is judged and searched like any metric, and what they do wrong
+is one line.
+"""
 
 from __future__ import annotations
 

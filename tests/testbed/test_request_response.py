@@ -1,5 +1,6 @@
-"""`request_response` between two probes on one bridge: every request ends in one way, and hostile ends end the role with
-one reason."""
+"""`request_response` between two probes on one bridge: every request ends in one way, and hostile ends end the role
+with one reason.
+"""
 
 from __future__ import annotations
 

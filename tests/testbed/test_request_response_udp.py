@@ -1,4 +1,6 @@
-"""`request_response` over UDP between two probes: each request ends in one way, and each answer is somebody's or counted."""
+"""`request_response` over UDP between two probes: each request ends in one way, and each answer is somebody's or
+counted.
+"""
 
 from __future__ import annotations
 

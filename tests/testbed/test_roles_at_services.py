@@ -1,4 +1,6 @@
-"""Clients of virtlab's against a server that is not: each request is counted by how it ended, over HTTP/1.1 as it comes."""
+"""Clients of virtlab's against a server that is not: each request is counted by how it ended, over HTTP/1.1 as it
+comes.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A search as a process of its own, killed with SIGKILL at random moments: no trial that was on disk is lost or
 made again, and of the worlds nothing stays.
 
-The trials of a run under way are lines of its journal, each on disk before the next trial begins. So after a kill
-all whole lines that were seen must stand, unchanged and in their order, in front of what later sessions add, up to the run's
-`trials.jsonl`; and numbers of trials must go on without a gap or a repetition.
+The trials of a run under way are lines of its journal, each on disk before the next trial begins. So after a kill all
+whole lines that were seen must stand, unchanged and in their order, in front of what later sessions add, up to the
+run's `trials.jsonl`; and numbers of trials must go on without a gap or a repetition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ value = 0
 __all__ = ["reaper"]  # a fixture
 
 
-# What `virtlab run` does once the machine is its own; a search that is killed measures nothing, and need not wait for that.
+# What `virtlab run` does once the machine is its own; a search that is killed measures nothing, and need not wait for
+# that.
 CAMPAIGN = """
 from pathlib import Path
 from virtlab.campaign import open_dataset, run_campaign

@@ -1,4 +1,6 @@
-"""An ordinary user searches a throughput without root: forwarding guests, many trials in one private world, all kept."""
+"""An ordinary user searches a throughput without root: forwarding guests, many trials in one private world, all
+kept.
+"""
 
 from __future__ import annotations
 

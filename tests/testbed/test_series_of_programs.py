@@ -1,4 +1,6 @@
-"""Series that programs print: each number with the time beside it, put on the run's clock, judged and drawn like others."""
+"""Series that programs print: each number with the time beside it, put on the run's clock, judged and drawn like
+others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Services on guests: started in order, ready by a check, watched; those that misbehave are one line, and end the run."""
+"""Services on guests: started in order, ready by a check, watched; those that misbehave are one line, and end the
+run.
+"""
 
 from __future__ import annotations
 

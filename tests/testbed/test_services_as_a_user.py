@@ -1,4 +1,6 @@
-"""Services in the world of an ordinary user: they serve, end, are started again, and are the users that they ask to be."""
+"""Services in the world of an ordinary user: they serve, end, are started again, and are the users that they ask to
+be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Services with limits of their own in containers, below the container's group, and in machines, by their own kernel."""
+"""Services with limits of their own in containers, below the container's group, and in machines, by their own
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ def test_a_process_beneath_a_service_that_ends_for_want_of_memory_ends_the_run(
 def test_a_bounded_service_begins_where_it_would_and_finds_its_input_at_an_end(
     beside: Callable[[], dict[str, Any]],
 ) -> None:
-    """Also one that brings files, which it finds where it begins; and one that is started again joins its group again."""
+    """Also one that brings files, which it finds where it begins; and one that is started again joins its group
+    again.
+    """
     script = "pwd; cat page; cat; echo up; exec sleep 1000"
     plan = plan_of(beside, ["sh", "-c", script], files={"page": "brought\n"}, memory_bytes=MEMORY_BYTES)
     again = {"id": "again", "do": "call", "service": "web", "op": "restart"}

@@ -1,4 +1,6 @@
-"""Services in guests with files of their own, started by the leader inside: the same requests, and all that they start."""
+"""Services in guests with files of their own, started by the leader inside: the same requests, and all that they
+start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A service that is what the image of its container starts: its words, variables, folder and user, as an engine has them."""
+"""A service that is what the image of its container starts: its words, variables, folder and user, as an engine has
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Services on hosts that exist already, as root and as an ordinary user there: they serve, and nothing of them stays."""
+"""Services on hosts that exist already, as root and as an ordinary user there: they serve, and nothing of them
+stays.
+"""
 
 from __future__ import annotations
 

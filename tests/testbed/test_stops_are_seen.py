@@ -1,8 +1,9 @@
 """Stopped at any moment, a process that measures, answers or switches never stands still for 20 ms unseen.
 
-What is stopped are processes of this machine: probes at both ends, the soft switch, Open vSwitch, and whole virtual machines
-by their QEMU: guests, routers, the laboratory. A process inside a virtual machine cannot be stopped from here. The QEMU of a
-domain of libvirt is its daemon's child, of which nothing here hears: its probe tells, stopped where a host plays it.
+What is stopped are processes of this machine: probes at both ends, the soft switch, Open vSwitch, and whole virtual
+machines by their QEMU: guests, routers, the laboratory. A process inside a virtual machine cannot be stopped from here.
+The QEMU of a domain of libvirt is its daemon's child, of which nothing here hears: its probe tells, stopped where a
+host plays it.
 """
 
 from __future__ import annotations

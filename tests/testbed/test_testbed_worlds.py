@@ -82,7 +82,9 @@ def test_guests_that_cannot_reach_each_other_are_named() -> None:
 
 
 def test_an_echo_takes_the_time_of_its_serialisations() -> None:
-    """1,000 B of IP are 1,038 octets, 83,040 ns on each link: two links out and two back with one switch, else three."""
+    """1,000 B of IP are 1,038 octets, 83,040 ns on each link: two links out and two back with one switch, else
+    three.
+    """
     times = {}
     for switches in (1, 2):
         plan = worlds.echo_plan(worlds.bridged(switches=switches))

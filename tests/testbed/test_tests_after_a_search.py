@@ -1,8 +1,8 @@
-"""Tests after a search on the real kernel: a guest that is reset forwards again by itself, delays are told per guest, and
-the load changes within a trial.
+"""Tests after a search on the real kernel: a guest that is reset forwards again by itself, delays are told per guest,
+and the load changes within a trial.
 
-How long a reset takes is the kernel's affair; that it takes at least as long as the guest was down, that only its own flow
-suffers, and that everything is forwarded afterwards is not.
+How long a reset takes is the kernel's affair; that it takes at least as long as the guest was down, that only its own
+flow suffers, and that everything is forwarded afterwards is not.
 """
 
 from __future__ import annotations

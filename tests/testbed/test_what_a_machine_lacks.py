@@ -1,4 +1,6 @@
-"""A missing program, /dev/net/tun that cannot be opened, a daemon that dies: one clear error each, and nothing is left."""
+"""A missing program, /dev/net/tun that cannot be opened, a daemon that dies: one clear error each, and nothing is
+left.
+"""
 
 from __future__ import annotations
 

@@ -175,9 +175,11 @@ def check_rates(
     begin: dict[tuple[str, str], int],
     end: dict[tuple[str, str], int],
 ) -> None:
-    """xentop's rates are those of a domain's own port: `a` sent a stream to `b`, so one sent much and the other received it.
+    """xentop's rates are those of a domain's own port: `a` sent a stream to `b`, so one sent much and the other
+    received it.
 
-    Between the first and the last of them passed no more than the kernel counted at the back end, which is the other side.
+    Between the first and the last of them passed no more than the kernel counted at the back end, which is the other
+    side.
     """
     for guest, metric, counter in (
         ("guests.h.a", "network_sent", "received_bytes"),

@@ -1,4 +1,5 @@
-"""However a run on Xen dies, nothing of it stays: no QEMU, and with it no hypervisor, domain or bridge; no namespace, mount.
+"""However a run on Xen dies, nothing of it stays: no QEMU, and with it no hypervisor, domain or bridge; no namespace,
+mount.
 
 On demand, as everything that boots Xen: `make xen` plays four rounds, `make kill` twenty where the image is there.
 """

@@ -1,4 +1,6 @@
-"""The file that tests of prediction ask about: two hosts on a line of switches, an echo, a stream, and a load beside."""
+"""The file that tests of prediction ask about: two hosts on a line of switches, an echo, a stream, and a load
+beside.
+"""
 
 from __future__ import annotations
 

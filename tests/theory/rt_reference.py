@@ -13,8 +13,8 @@ def worst_windows(
     period: Fraction, budget: Fraction, overhead: Fraction, until: Fraction, polling: bool = False
 ) -> list[tuple[Fraction, Fraction]]:
     """Windows of supply after the worst instant, which is 0: just after the first budget (or its refusal) ended."""
-    # Periodic: the budget of the period in progress came first, so P - B of that period is left; polling: the budget was
-    # dropped as the period began, so all P is left.
+    # Periodic: the budget of the period in progress came first, so P - B of that period is left; polling: the budget
+    # was dropped as the period began, so all P is left.
     left = period if polling else period - budget
     windows = []
     begin = left
@@ -28,7 +28,9 @@ def worst_windows(
 def play(
     tasks: list[tuple[Fraction, Fraction]], windows: list[tuple[Fraction, Fraction]], until: Fraction
 ) -> list[Fraction | None]:
-    """Longest response time of each task (priority order), all released at 0, preemptive; None: a job did not finish."""
+    """Longest response time of each task (priority order), all released at 0, preemptive; None: a job did not
+    finish.
+    """
     pending: list[list[list[Fraction]]] = [[] for _ in tasks]  # per task: [release, work left]
     released = [Fraction(0)] * len(tasks)
     worst: list[Fraction | None] = [Fraction(0)] * len(tasks)

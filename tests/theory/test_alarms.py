@@ -1,4 +1,6 @@
-"""What `python -m tools.alarms` counts over recorded runs, on runs whose truth is known: drawn at random, with drift."""
+"""What `python -m tools.alarms` counts over recorded runs, on runs whose truth is known: drawn at random, with
+drift.
+"""
 
 from __future__ import annotations
 

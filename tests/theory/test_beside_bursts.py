@@ -4,22 +4,23 @@ One side sends a datagram of n fragments every T, the far end answers it with an
 what a full fragment holds a link, p what the probe's frame does, D what all fragments do, h the switches in line, all
 links alike. Let a probe come u after a burst has begun.
 
-- Towards the far end it waits D - u for the burst, if u < D. A burst of full fragments leaves every switch O later than it
-  would without storing, the probe behind it only p later, so it waits O - p more at each.
+- Towards the far end it waits D - u for the burst, if u < D. A burst of full fragments leaves every switch O later than
+  it would without storing, the probe behind it only p later, so it waits O - p more at each.
 - It reaches the far end p behind the burst's end: the answer has begun p before, so it waits D - p; and again O - p
   more at each switch on the way back. If D < u it gains u - D on the answer, to the nanosecond.
 
 Hence the wait is max(0, M - u), M = 2 D - p + 2 h (O - p), a triangle: for M <= T its mean is M^2 / 2 T, else M - T/2.
-The fluid form, base + [3/2 D^2 + D a - a^2/2] / T with a = min(D, T - D), is the same triangle with M = 2 D. So the sign of
-its error is that of 2 h (O - p) - p, that is:
+The fluid form, base + [3/2 D^2 + D a - a^2/2] / T with a = min(D, T - D), is the same triangle with M = 2 D. So the
+sign of its error is that of 2 h (O - p) - p, that is:
 
-- for a probe as long as the fragments (p = O: the 1500 B echo) the fluid form lies above every simulated mean, by 1 to 4 %
-  from a tenth of the period on, and no wait is longer than 2 D. A mean above the form and no wait beyond 2 D cannot both
-  be: the mean grows with M.
+- for a probe as long as the fragments (p = O: the 1500 B echo) the fluid form lies above every simulated mean, by 1 to
+  4 % from a tenth of the period on, and no wait is longer than 2 D. A mean above the form and no wait beyond 2 D cannot
+  both be: the mean grows with M.
 - for a short probe (p < 2 h O / (2 h + 1)) it lies below the mean by as much, and the longest wait is beyond 2 D by
   2 h O at most.
 
-A burst of several datagrams is answered in parts and overlaps with its own answer: then the form is an upper bound only.
+A burst of several datagrams is answered in parts and overlaps with its own answer: then the form is an upper bound
+only.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ def burst(request: pytest.FixtureRequest) -> tuple[int, int]:
 def test_every_probe_waits_as_long_as_its_phase_says(
     burst: tuple[int, int], switches: int, probe_bytes: int
 ) -> None:
-    """Those that come while the first frame is on the link, or as the last one leaves it, may miss or meet a frame more."""
+    """Those that come while the first frame is on the link, or as the last one leaves it, may miss or meet a frame
+    more.
+    """
     found = beside_a_burst(*burst, switches, probe_bytes)
     held_up = np.maximum(
         found.phase - STEP_NS + found.probe - PERIOD_NS, 0

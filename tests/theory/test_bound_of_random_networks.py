@@ -1,4 +1,6 @@
-"""No simulated echo exceeds its bound: networks drawn at random, every discipline that has a curve, costly platforms."""
+"""No simulated echo exceeds its bound: networks drawn at random, every discipline that has a curve, costly
+platforms.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,9 @@ def test_frames_below_ip_at_a_rate_are_a_bounded_load(queue: str) -> None:
 
 
 def urgent(rt: str, probe: str = "EF") -> tuple[float, float]:
-    """The longest echo, and its bound, of a class with a curve beside one that has far more to send than the line takes."""
+    """The longest echo, and its bound, of a class with a curve beside one that has far more to send than the line
+    takes.
+    """
     experiment = load_text(
         f"""
 version: 1

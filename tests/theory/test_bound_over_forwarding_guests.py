@@ -196,7 +196,9 @@ def test_a_router_that_cuts_packets_has_no_bound_and_that_is_said() -> None:
 
 
 def with_long_packets(host: str, roles: dict[str, dict[str, Any]]) -> Plan:
-    """One of two hosts behind a router, and the router's end towards it, take packets of 9000 B; the other host 1500 B."""
+    """One of two hosts behind a router, and the router's end towards it, take packets of 9000 B; the other host 1500
+    B.
+    """
     plan = routed(roles)
     changed = dict(plan.world.guests)
     side = plan.world.guests[f"{host}.g1"]

@@ -131,7 +131,8 @@ def test_guests_that_carry_a_load_each_fill_the_line_that_they_share() -> None:
         open_end=open_end,
         carrying=["load"],
     ).answer()
-    # 10 kB per 10 ms and guest are 8.3 Mbit/s of wire: 12 guests carry 100 Mbit/s, so 13 guests are one too few to fill it.
+    # 10 kB per 10 ms and guest are 8.3 Mbit/s of wire: 12 guests carry 100 Mbit/s, so 13 guests are one too few to fill
+    # it.
     assert found.largest is not None
     assert 9 <= int(found.largest) <= 13
     assert found.saturated

@@ -3,11 +3,12 @@
 The device serves at most `CAPACITY` packets per second, less or more by 1 % from trial to trial, behind a buffer of
 1000 packets; it stalls 5 times a second for an exponential time of 0.4 ms, 5 % of the stalls for 4 ms in the mean.
 
-Its buffer is 3.3 ms of 300 thousand packets/s, and 1 ms of a million. A stall longer than the buffer loses packets whatever
-the load, so of trials of 1 s at 97 % of a million 44 % are bad, and at 70 % still 28 %. A goal that lets half of them be bad
-lies within one standard deviation of 21 tosses, 11 %, of the first, and luck has its part: searches differ by 2.3 to 2.9 %.
-With a second preceding target, as the authors' implementation has by default, they differ by 3.0 to 4.5 %: it decides by
-few trials, and what it takes for bad sends the search down. In trials of half a second a quarter is bad, and searches agree.
+Its buffer is 3.3 ms of 300 thousand packets/s, and 1 ms of a million. A stall longer than the buffer loses packets
+whatever the load, so of trials of 1 s at 97 % of a million 44 % are bad, and at 70 % still 28 %. A goal that lets half
+of them be bad lies within one standard deviation of 21 tosses, 11 %, of the first, and luck has its part: searches
+differ by 2.3 to 2.9 %. With a second preceding target, as the authors' implementation has by default, they differ by
+3.0 to 4.5 %: it decides by few trials, and what it takes for bad sends the search down. In trials of half a second a
+quarter is bad, and searches agree.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def echoes(values: Values) -> np.ndarray:
 def test_a_probe_waits_behind_the_burst_of_its_neighbour() -> None:
     """A burst of n frames occupies the wire for n serialisations; a probe that comes u after it waits for the rest.
 
-    So the longest of many that sweep over the period waits nearly as long as the whole burst takes, where with a queue of
-    its own it meets ten frames at the most.
+    So the longest of many that sweep over the period waits nearly as long as the whole burst takes, where with a queue
+    of its own it meets ten frames at the most.
     """
     idle_ns = 4 * (FRAME_NS - 960)  # the gap behind it belongs to the next
     found = {
@@ -118,7 +118,9 @@ def test_a_sender_without_an_end_is_held_back_and_loses_nothing() -> None:
 
 
 def test_what_does_not_fit_is_counted_where_it_is_dropped() -> None:
-    """Thirty streams of 65 kB at once are 1320 frames: ten go at once, a thousand wait, the rest is its senders' own."""
+    """Thirty streams of 65 kB at once are 1320 frames: ten go at once, a thousand wait, the rest is its senders'
+    own.
+    """
     values = loaded(
         shared(values_of(pushback=True, count=1)), burst_bytes=30 * BURST, streams=30, period_ns=10**9
     )

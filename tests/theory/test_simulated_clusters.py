@@ -63,7 +63,9 @@ def test_what_enters_at_a_passive_server_crosses_four_links_more() -> None:
 
 
 def test_a_passive_server_works_for_nothing_itself() -> None:
-    """One thread of 10 ms, asked by 4 clients all of whom enter elsewhere: 100 requests per second, as without a cluster."""
+    """One thread of 10 ms, asked by 4 clients all of whom enter elsewhere: 100 requests per second, as without a
+    cluster.
+    """
     rows = played("demand: 10 ms", "passive_share: 100 %, connections: 4, duration: 2 s")
     took = rows["finished_ns"] - rows["intended_ns"]
     assert not rows["error"].any()

@@ -1,8 +1,8 @@
 """Disks of guests on a store in the simulator, against closed forms, and while nodes are lost.
 
-With as many nodes as copies every node holds every block. A write of a whole block is done when the W-th fastest node has
-it, so it takes the W-th smallest of the nodes' disk times; a write of a part of a block reads the block first. The network
-of 10 Gbit/s takes less than a millisecond of either.
+With as many nodes as copies every node holds every block. A write of a whole block is done when the W-th fastest node
+has it, so it takes the W-th smallest of the nodes' disk times; a write of a part of a block reads the block first. The
+network of 10 Gbit/s takes less than a millisecond of either.
 """
 
 from __future__ import annotations

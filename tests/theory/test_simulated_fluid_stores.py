@@ -1,7 +1,7 @@
 """What a store sends in bulk, as a fluid against packets: the same recovery and the same operations, within 5 %.
 
-Also what has to hold of a fluid by itself: what enters the switch leaves it, a slow link takes as long as its rate says, and
-nothing is sent by or to a node that is lost.
+Also what has to hold of a fluid by itself: what enters the switch leaves it, a slow link takes as long as its rate
+says, and nothing is sent by or to a node that is lost.
 """
 
 from __future__ import annotations

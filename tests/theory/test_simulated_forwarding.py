@@ -1,8 +1,9 @@
-"""Forwarding guests in the simulator against what can be computed: every frame is accounted for flow by flow, a guest's cost
-makes its capacity, and a search finds it.
+"""Forwarding guests in the simulator against what can be computed: every frame is accounted for flow by flow, a guest's
+cost makes its capacity, and a search finds it.
 
 With c the time that a frame takes its guest, k strong guests that carry 1 - q of the load together, and P processors,
-the guests keep up with a load of 1 / (c s), s the share of the busiest guest or of a processor, 1 / P, whichever is more.
+the guests keep up with a load of 1 / (c s), s the share of the busiest guest or of a processor, 1 / P, whichever is
+more.
 """
 
 from __future__ import annotations

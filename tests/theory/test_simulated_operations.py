@@ -1,7 +1,7 @@
 """Servers that fail and serve again in virtual time: what comes of each request is computed by hand.
 
-A way takes 2 ms: two links of 1 ms, and below 10 us of serialisation. Requests are due every 10 ms from 0, an answer takes
-5 ms, and nothing happens within 1 ms of an instant at which another count would be right.
+A way takes 2 ms: two links of 1 ms, and below 10 us of serialisation. Requests are due every 10 ms from 0, an answer
+takes 5 ms, and nothing happens within 1 ms of an instant at which another count would be right.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def spans(errors: np.ndarray) -> list[tuple[int, int]]:
     ],
 )
 def test_requests_due_while_a_server_is_down_are_refused_at_once(service: str, role: str) -> None:
-    """The one due after 1000 ms has its answer at 1005 ms; the SYN of the one due after 2000 ms comes before the server."""
+    """The one due after 1000 ms has its answer at 1005 ms; the SYN of the one due after 2000 ms comes before the
+    server.
+    """
     rows, counters = went(service, role, DOWN)
     assert spans(rows["error"]) == [(ANSWERED, 101), (BROKEN, 100), (ANSWERED, 99)]
     down = rows["error"] == BROKEN
@@ -170,7 +172,8 @@ def test_where_the_active_server_is_down_what_enters_at_the_passive_one_is_a_bad
     """One way more there and back, and the reset between the servers."""
     calls = DOWN.replace("op: fail", "op: fail, args: {guest: h3.g1}").replace("1005 ms", "1009 ms")
     rows, counters = went(CLUSTER, f"{FEW}, passive_share: 100 %", calls)
-    # The one due after 1000 ms has its answer at the passive server after 1007 ms, which has the next connection refused.
+    # The one due after 1000 ms has its answer at the passive server after 1007 ms, which has the next connection
+    # refused.
     assert spans(rows["error"]) == [(ANSWERED, 101), (BAD_GATEWAY, 100), (ANSWERED, 99)]
     assert counters["bad_gateway_requests"] == 100
     took = (rows["finished_ns"] - rows["intended_ns"])[rows["error"] == BAD_GATEWAY]

@@ -1,4 +1,6 @@
-"""Path MTU discovery in virtual time: who sends too long packets is told, and sends shorter ones (RFC 1191, RFC 8201)."""
+"""Path MTU discovery in virtual time: who sends too long packets is told, and sends shorter ones (RFC 1191, RFC
+8201).
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_equal_seeds_learn_at_equal_instants() -> None:
 def test_no_path_of_tcp_is_believed_to_be_narrower_than_linux_does(
     narrow: int, frames: tuple[int, ...]
 ) -> None:
-    """Segments of 500 B in packets of 552 B, which a router cuts where even those are too long: 376 and 156 B of 532."""
+    """Segments of 500 B in packets of 552 B, which a router cuts where even those are too long: 376 and 156 B of
+    532.
+    """
     _, kept = played(narrowed(STREAM, narrow=narrow))
     received = kept.column("probe", "interval/1", "received_bytes")
     rate = received[received > 0].max() * 8 / 0.1

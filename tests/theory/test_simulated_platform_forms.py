@@ -1,8 +1,8 @@
 """What processors and devices make of a profile's costs: quotas, pinned guests, entries of flows, segments together.
 
-Closed forms: a guest with a share q of a processor sends at most q / c packets a second, c its cost of a call. Guests that
-share a processor forward 1 / c packets a second together, on processors of their own as much each. The first frame of an
-entry of a datapath takes one upcall longer. Segments of TCP that cross a vNIC together pay for a packet once.
+Closed forms: a guest with a share q of a processor sends at most q / c packets a second, c its cost of a call. Guests
+that share a processor forward 1 / c packets a second together, on processors of their own as much each. The first frame
+of an entry of a datapath takes one upcall longer. Segments of TCP that cross a vNIC together pay for a packet once.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 With vCPUs enough, guests on P processors are one M/M/P queue under processor sharing, whose mean is that of M/M/P: at
 rate 80/s, service rate 10/s and P = 10 the probability of waiting is C = 0.40918 (Erlang's C formula) and the mean
-response 1 / mu + C / (P mu - lambda) = 120.459 ms. Threads of one server that each have a processor wait in one line, as
-M/G/c. Sources: L. Kleinrock, 'Queueing Systems', volume 1 (1975), 3.5, and volume 2 (1976), 4.4; A. O. Allen,
+response 1 / mu + C / (P mu - lambda) = 120.459 ms. Threads of one server that each have a processor wait in one line,
+as M/G/c. Sources: L. Kleinrock, 'Queueing Systems', volume 1 (1975), 3.5, and volume 2 (1976), 4.4; A. O. Allen,
 'Probability, Statistics, and Queueing Theory' (1990), 5.3.4, for the formula of Allen and Cunneen.
 """
 
@@ -83,8 +83,9 @@ def played(values: Any, profile: Profile = IDEAL_PROFILE) -> tuple[list[Rows], d
 
 
 def follow_littles_law(rows: Rows, role: dict[str, Any]) -> None:
-    """From the first request to the last answer as many are under way, counted at regular instants, as came in the time that
-    one takes; when they came, the file says and not the rows. In a closed loop the number is known: each connection has one.
+    """From the first request to the last answer as many are under way, counted at regular instants, as came in the time
+    that one takes; when they came, the file says and not the rows. In a closed loop the number is known: each
+    connection has one.
     """
     come, gone = np.sort(rows["intended_ns"]), np.sort(rows["finished_ns"])
     if come.size < FEW:

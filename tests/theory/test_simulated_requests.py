@@ -1,9 +1,9 @@
 """Requests in the simulator against closed forms of queueing theory, and a pause that no client can hide.
 
-A server of one thread is M/G/1 when arrivals are a Poisson process: the mean wait is rho (1 + c^2) / (2 mu (1 - rho)) of
-demands of mean 1 / mu and variation c, which is 1 for M/M/1 and 0 for M/D/1. Means of long batches of a run are nearly
-independent; their spread gives the interval, four standard errors wide, and seeds are fixed. Source: Kleinrock 1975, 3.2
-and 5.6.
+A server of one thread is M/G/1 when arrivals are a Poisson process: the mean wait is rho (1 + c^2) / (2 mu (1 - rho))
+of demands of mean 1 / mu and variation c, which is 1 for M/M/1 and 0 for M/D/1. Means of long batches of a run are
+nearly independent; their spread gives the interval, four standard errors wide, and seeds are fixed. Source: Kleinrock
+1975, 3.2 and 5.6.
 """
 
 from __future__ import annotations

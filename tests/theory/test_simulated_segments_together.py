@@ -1,7 +1,7 @@
 """Segments of TCP that go together through a router, a token bucket, a vNIC that takes none, a link that is too narrow.
 
-Closed forms: a bucket counts what the segments will be cut into, with each one's headers. A vNIC without offloads is crossed
-by frames that fit alone. A packet that is too long is one packet, however many segments it holds.
+Closed forms: a bucket counts what the segments will be cut into, with each one's headers. A vNIC without offloads is
+crossed by frames that fit alone. A packet that is too long is one packet, however many segments it holds.
 """
 
 from __future__ import annotations

@@ -162,7 +162,9 @@ def test_with_vcpus_that_always_spin_or_hold_a_server_does_p_of_n(
 
 
 def test_who_spins_for_less_than_the_lock_is_held_sleeps_for_the_rest() -> None:
-    """Four processors for four threads: three wait, each spins 4 ms of the 30 that its turn takes; none slows the holder."""
+    """Four processors for four threads: three wait, each spins 4 ms of the 30 that its turn takes; none slows the
+    holder.
+    """
     spinning, used = rate_of(4, 4, spin_ns=4 * MS, slice_ns=MS)
     assert spinning == pytest.approx(100, abs=1)
     assert used == pytest.approx(1 + 4 * MS / (10 * MS), rel=0.03), "each request spins once, for 4 ms"
@@ -187,7 +189,9 @@ HOLDS_NS, WRITE_NS = 0.5 * MS, 2 * MS
 
 
 def writes_beside(busy: bool, **of_pool: float) -> tuple[float, float]:
-    """How long a server's write and its disk's take in the mean, on one processor beside a guest that is busy or not."""
+    """How long a server's write and its disk's take in the mean, on one processor beside a guest that is busy or
+    not.
+    """
     closed = {"connections": 1, "threads": 1, "duration_ns": 2_000 * MS, "demand_distribution": "constant"}
     values = world(
         2, {}, cpus=1, host=16, platform="qemu", vcpus=1, disk={"size_bytes": 1 << 20, "latency_ns": WRITE_NS}

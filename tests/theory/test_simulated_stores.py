@@ -117,8 +117,8 @@ def test_a_write_of_one_copy_is_its_way_its_disk_and_the_confirmation() -> None:
 
 
 def test_a_message_waits_for_the_processor_of_its_node_and_then_takes_its_time_there() -> None:
-    """Each write is one message to the only node. From several threads they wait for each other: one takes its time, and
-    what it and the answer have in them.
+    """Each write is one message to the only node. From several threads they wait for each other: one takes its time,
+    and what it and the answer have in them.
     """
     byte_per_s = 10_000_000
     effort = {"node_ns": 100_000, "node_byte_per_s": byte_per_s, **LOOKUPS["elastic_hash"]}
@@ -136,8 +136,8 @@ def test_a_message_waits_for_the_processor_of_its_node_and_then_takes_its_time_t
 
 
 def test_with_multicast_each_node_hears_each_question_and_with_a_ring_only_its_own() -> None:
-    """The rate of questions about objects, of four nodes that take 1 ms for each message: 1,000 per second by multicast,
-    and by a ring with one copy up to four times as many.
+    """The rate of questions about objects, of four nodes that take 1 ms for each message: 1,000 per second by
+    multicast, and by a ring with one copy up to four times as many.
     """
     rates = {}
     for lookup, store in LOOKUPS.items():
@@ -252,7 +252,9 @@ def test_lost_packets_cost_time_and_no_object() -> None:
 
 
 def test_a_connection_that_nobody_answered_begins_again() -> None:
-    """The client's SYNs go to nobody for 200 s. The last goes after 127 s, is given up after 191 s, and others follow."""
+    """The client's SYNs go to nobody for 200 s. The last goes after 127 s, is given up after 191 s, and others
+    follow.
+    """
     values = world(1, LOOKUPS["elastic_hash"], rate_per_s=1, count=230, duration_ns=10**12)
     values["timeline"] = [
         {"id": "away", "do": "reset", "guest": "a", "for_ns": 200 * 10**9},
@@ -433,7 +435,9 @@ def test_what_a_plan_leaves_out_of_a_store_is_as_in_a_file() -> None:
 
 
 def lost(operation: str, store: Values, plus_ns: int = 0, **load: Any) -> Values:
-    """200 objects, then clients that read and overwrite, while the timeline does something to n1 and the store recovers."""
+    """200 objects, then clients that read and overwrite, while the timeline does something to n1 and the store
+    recovers.
+    """
     values = then(
         world(4, {"copies": 2, "timeout_ns": 400 * MS, **store}, threads=8, count=200),
         **{"operations": {"read": 100.0, "overwrite": 1.0}, "count": 10**6, "duration_ns": 3_000 * MS} | load,

@@ -1,8 +1,8 @@
 """IPv6, questions for hardware addresses, and several MTUs: what they take on the wire is known in closed form.
 
-A frame of f octets (header to FCS, 64 at least) has wholly come over 100 Mbit/s after (f + 8) * 80 ns, preamble with it. A
-packet of IPv6 has a header of 40 B, a fragment of it 8 B more (RFC 8200). ARP takes 64 octets of frame, a neighbour
-solicitation and its advertisement 90 each.
+A frame of f octets (header to FCS, 64 at least) has wholly come over 100 Mbit/s after (f + 8) * 80 ns, preamble with
+it. A packet of IPv6 has a header of 40 B, a fragment of it 8 B more (RFC 8200). ARP takes 64 octets of frame, a
+neighbour solicitation and its advertisement 90 each.
 """
 
 from __future__ import annotations
@@ -192,7 +192,9 @@ def test_whom_no_question_reaches_is_asked_three_times_and_given_up_after_three_
 
 
 def test_every_router_on_the_way_asks_for_the_next() -> None:
-    """Two links of 1 Gbit/s: the sender asks for the router, the router for the receiver; on the way back all are known."""
+    """Two links of 1 Gbit/s: the sender asks for the router, the router for the receiver; on the way back all are
+    known.
+    """
     plan = routed({"probe": {"workload": "rtt", "size": "1500 B ip_packet", "count": 5}})
     values = json.loads(plan.canonical())
     values["world"]["arp"] = "live"

@@ -1,4 +1,6 @@
-"""What disciplines do to marked flows, what random arrivals wait, and which frames a rule takes: known in closed form."""
+"""What disciplines do to marked flows, what random arrivals wait, and which frames a rule takes: known in closed
+form.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """psping and a router's licence in the simulator against what can be computed by hand.
 
-A licence lets B bytes of frames through in 8 B / R; a request that waits for its answer leaves the bucket no time to fill,
-so each takes as long as its own frames: n segments of TCP carry 66 B of headers each (14 Ethernet, 20 IP, 32 TCP), a
-datagram 42 B. What lies beyond the licence, 1 Gbit/s, is hidden behind it.
+A licence lets B bytes of frames through in 8 B / R; a request that waits for its answer leaves the bucket no time to
+fill, so each takes as long as its own frames: n segments of TCP carry 66 B of headers each (14 Ethernet, 20 IP, 32
+TCP), a datagram 42 B. What lies beyond the licence, 1 Gbit/s, is hidden behind it.
 """
 
 from __future__ import annotations

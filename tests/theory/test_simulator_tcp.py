@@ -1,4 +1,5 @@
-"""What TCP does on a link is known: the simulator's flows must fill it, share it, queue in front of it, and answer in time.
+"""What TCP does on a link is known: the simulator's flows must fill it, share it, queue in front of it, and answer in
+time.
 
 A full segment carries 1448 B of payload in 1538 octet times: 94.148 of 100 Mbit/s.
 """

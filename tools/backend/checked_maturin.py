@@ -1,7 +1,7 @@
 """How pip builds virtlab from its sources: maturin, where the packages that virtlab needs can be installed at all.
 
-DuckDB has no wheel for musl, the C library of Alpine. pip would get far into compiling it before anything failed, so a build
-for musl ends at once with one line. Nothing but Python's own library is imported here before that.
+DuckDB has no wheel for musl, the C library of Alpine. pip would get far into compiling it before anything failed, so a
+build for musl ends at once with one line. Nothing but Python's own library is imported here before that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Agents in a thread at the other end of a socket: a small world whose guests answer as real ones do, or are spoiled.
 
-Guest `a` has a leader of its own with a range of channels, as virtual machines, containers and existing hosts have; guest
-`b` is a namespace of the world. `spoil` is given each message before it is sent, with its number, and returns the bytes
-that are sent in its place.
+Guest `a` has a leader of its own with a range of channels, as virtual machines, containers and existing hosts have;
+guest `b` is a namespace of the world. `spoil` is given each message before it is sent, with its number, and returns the
+bytes that are sent in its place.
 """
 
 from __future__ import annotations
@@ -154,7 +154,9 @@ def answers(channel: int, request: Mapping[str, Any]) -> Iterator[Said]:
 
 
 class Agents(threading.Thread):
-    """Everybody at the other end. After a spoiled message it ends `after_s` later, so that nobody waits for the rest."""
+    """Everybody at the other end. After a spoiled message it ends `after_s` later, so that nobody waits for the
+    rest.
+    """
 
     def __init__(self, stream: socket.socket, spoil: Spoil, after_s: float | None = None) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,6 @@
-"""Baseline files of `compare` and `trend`, compared with themselves and with a sound one, to the forms that are written."""
+"""Baseline files of `compare` and `trend`, compared with themselves and with a sound one, to the forms that are
+written.
+"""
 
 from __future__ import annotations
 

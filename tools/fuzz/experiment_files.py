@@ -1,5 +1,5 @@
-"""Experiment files: as `check` reads them and lists what they execute; those that are accepted become a Plan, of the last
-design point, and that a simulated world, if the simulator plays it.
+"""Experiment files: as `check` reads them and lists what they execute; those that are accepted become a Plan, of the
+last design point, and that a simulated world, if the simulator plays it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def cases(seed: int, count: int) -> Iterator[bytes]:
 
 
 def run_case(case: bytes) -> None:
-    """An accepted file must also become a Plan, whose moves the testbed judges, and a world where nothing is said against
-    one.
+    """An accepted file must also become a Plan, whose moves the testbed judges, and a world where nothing is said
+    against one.
     """
     experiment = load_bytes(case)
     points = experiment.points()

@@ -93,7 +93,9 @@ def fuzz(kind: str, *, seed: int, count: int, workers: int, folder: Path) -> Out
 
 @dataclass(slots=True)
 class _Watch:
-    """How long a worker has done nothing for its case: `since` on the clock; its CPU time then, and when the case began."""
+    """How long a worker has done nothing for its case: `since` on the clock; its CPU time then, and when the case
+    began.
+    """
 
     case_ns: int = 0
     since: float = 0.0

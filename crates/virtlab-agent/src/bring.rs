@@ -1,8 +1,9 @@
-//! A program with files of its own: what comes over the standard input is written to a folder, where the program begins.
+//! A program with files of its own: what comes over the standard input is written to a folder, where the program
+//! begins.
 //!
 //! The files follow one another there, each as long as the command line says. The program takes the place of this
-//! process, and finds its input at an end. One that is to be held waits before all that for an octet, so that it can be put
-//! into a control group before anything of it runs.
+//! process, and finds its input at an end. One that is to be held waits before all that for an octet, so that it can be
+//! put into a control group before anything of it runs.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -19,7 +20,8 @@ pub struct Options {
     /// Waits for an octet first.
     #[arg(long)]
     held: bool,
-    /// The folder (empty: none is entered); name, octets and mode (octal digits) of each file in it; `--`, the program and its arguments.
+    /// The folder (empty: none is entered); name, octets and mode (octal digits) of each file in it; `--`, the program
+    /// and its arguments.
     #[arg(last = true)]
     words: Vec<String>,
 }

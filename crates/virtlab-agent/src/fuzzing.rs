@@ -1,7 +1,7 @@
 //! What must hold for any bytes that reach an agent: called by the fuzz targets, and on the kept corpus by the tests.
 //!
-//! An agent does what it is asked, so who asks is trusted; but what was damaged on its way, or comes from another version,
-//! is refused and not stumbled over.
+//! An agent does what it is asked, so who asks is trusted; but what was damaged on its way, or comes from another
+//! version, is refused and not stumbled over.
 
 use crate::{probe, switch};
 use virtlab_leader as leader;

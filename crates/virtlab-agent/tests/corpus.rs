@@ -1,4 +1,5 @@
-//! The kept fuzzing corpora of requests and of messages of a store, as they are and damaged: what was found once stays mended.
+//! The kept fuzzing corpora of requests and of messages of a store, as they are and damaged: what was found once stays
+//! mended.
 
 use std::fs;
 use std::path::Path;

@@ -3,13 +3,13 @@
 //! A disk is a *medium* behind an optional *write cache*, with a queue in front that has no bound.
 //!
 //! - The medium takes one request at a time, in the order in which they came. A request of `n` bytes holds it for
-//!   `n / rate`, rounded up to whole nanoseconds; without a rate, for no time. What it has taken is done `latency` later:
-//!   the latency is a pipeline delay, so it lengthens every request and slows none behind it.
+//!   `n / rate`, rounded up to whole nanoseconds; without a rate, for no time. What it has taken is done `latency`
+//!   later: the latency is a pipeline delay, so it lengthens every request and slows none behind it.
 //! - A read is complete when the medium has done it.
 //! - A write without a cache, or of more than the whole cache, is complete when the medium has done it.
-//! - Any other write is complete as soon as the cache has room for it, in the order of such writes: at once, if there is
-//!   room. It goes to the medium in its turn, as the request that it is, and its room is free again once the medium has
-//!   taken it. Long bursts therefore run at the rate, as soon as the cache is full.
+//! - Any other write is complete as soon as the cache has room for it, in the order of such writes: at once, if there
+//!   is room. It goes to the medium in its turn, as the request that it is, and its room is free again once the medium
+//!   has taken it. Long bursts therefore run at the rate, as soon as the cache is full.
 //! - A flush is complete when the medium has done everything that writes before it have put into the cache; at once, if
 //!   there is nothing of the kind. It takes no time of the medium.
 //!

@@ -53,8 +53,9 @@ const WRITES: Names = Names {
 };
 
 impl Usage {
-    /// Values of metrics over the time since an earlier usage, of so many disks together: operations and bytes per second,
-    /// the mean time of an operation, which is absent without one, and the share of the time in which a disk had a request.
+    /// Values of metrics over the time since an earlier usage, of so many disks together: operations and bytes per
+    /// second, the mean time of an operation, which is absent without one, and the share of the time in which a disk
+    /// had a request.
     pub fn rates(&self, before: &Self, elapsed: Nanos, disks: usize) -> Vec<(&'static str, f64)> {
         let mut values = Vec::new();
         if elapsed == Nanos::ZERO {

@@ -99,8 +99,8 @@ impl<P> Frame<P> {
 }
 
 /// A hash that is equal for frames of one transport flow: addresses, protocol and ports, or the MAC addresses where the
-/// frame is no IP packet. VLAN tags are passed over; of a fragmented packet only the addresses and the protocol count, so
-/// that its fragments stay together. FNV-1a, so equal on every machine.
+/// frame is no IP packet. VLAN tags are passed over; of a fragmented packet only the addresses and the protocol count,
+/// so that its fragments stay together. FNV-1a, so equal on every machine.
 #[must_use]
 pub fn flow_hash(bytes: &[u8]) -> u64 {
     let (kind, at) = network_layer(bytes);

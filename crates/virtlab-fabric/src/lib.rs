@@ -2,8 +2,8 @@
 //!
 //! A [`Fabric`] is a loop-free graph of store-and-forward switches and full-duplex links. Frames come in at its ports
 //! with the time at which the port's owner handed them over; they come out of its ports with the time at which the last
-//! bit would have reached that port. Everything between is model time, so the same machine serves the soft switch, where
-//! times are those of the kernel's clock, and a simulator, where they are virtual.
+//! bit would have reached that port. Everything between is model time, so the same machine serves the soft switch,
+//! where times are those of the kernel's clock, and a simulator, where they are virtual.
 //!
 //! ```text
 //! port h1.up --line--> switch s1 --line--> switch s2 --line--> port h2.up      (and the same lines back)

@@ -1,9 +1,9 @@
 //! Which of many timers is due next: a tournament.
 //!
 //! Every timer is a leaf of a binary tree, every inner node holds the earlier of its two children; at equal times the
-//! timer of the lower number wins. Setting one timer replays its way to the root: a handful of loads that do not wait for
-//! each other and no branch to mispredict, where a heap compares along an unpredictable path. A timer stands once, so
-//! nothing stale is ever popped.
+//! timer of the lower number wins. Setting one timer replays its way to the root: a handful of loads that do not wait
+//! for each other and no branch to mispredict, where a heap compares along an unpredictable path. A timer stands once,
+//! so nothing stale is ever popped.
 
 use core::hint::select_unpredictable;
 use virtlab_wire::Nanos;

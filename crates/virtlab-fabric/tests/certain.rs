@@ -1,4 +1,5 @@
-//! Frames whose way is certain as they come in leave exactly as when every hop is an event, and are counted when they come.
+//! Frames whose way is certain as they come in leave exactly as when every hop is an event, and are counted when they
+//! come.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

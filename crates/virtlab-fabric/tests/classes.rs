@@ -1,4 +1,5 @@
-//! Classes in front of a line: frames leave by themselves, in the order of their classes, each counted where it belongs.
+//! Classes in front of a line: frames leave by themselves, in the order of their classes, each counted where it
+//! belongs.
 
 use virtlab_fabric::{Fabric, Frame, Layout, Mac};
 use virtlab_qdisc::{Ecn, Headers};

@@ -1,6 +1,6 @@
-//! Arrivals that a soft switch recorded on real packets give the departures that it computed then, to the nanosecond: for
-//! every discipline, with the classes, flows and marks that it read from the frames themselves, whether the machine is
-//! asked event by event, as a simulator does, or now and then, as a process that sleeps does.
+//! Arrivals that a soft switch recorded on real packets give the departures that it computed then, to the nanosecond:
+//! for every discipline, with the classes, flows and marks that it read from the frames themselves, whether the machine
+//! is asked event by event, as a simulator does, or now and then, as a process that sleeps does.
 
 use serde::Deserialize;
 use serde_json::Value;

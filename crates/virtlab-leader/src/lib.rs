@@ -1,8 +1,9 @@
 //! The leader: PID 1 of a testbed's private world.
 //!
 //! It applies kernel operations, keeps namespaces by descriptor, starts probes, the soft switch and commands, passes
-//! their frames on, and reads everything back. One `poll` loop in one thread: `setns` moves a thread, and a child must be
-//! forkable at any time. Beside it there are threads of `disk` alone, which do neither and hold no lock that a child needs. When it ends, however it ends, the kernel removes the world.
+//! their frames on, and reads everything back. One `poll` loop in one thread: `setns` moves a thread, and a child must
+//! be forkable at any time. Beside it there are threads of `disk` alone, which do neither and hold no lock that a child
+//! needs. When it ends, however it ends, the kernel removes the world.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod answer;

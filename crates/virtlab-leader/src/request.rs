@@ -81,7 +81,8 @@ pub enum Request {
         user: Option<String>,
         /// Where it begins; of a confined command always a folder of its own.
         folder: Option<String>,
-        /// The host at which it is a machine of a guest that moves: what it uses is a series of its own, `NAMESPACE@HOST`.
+        /// The host at which it is a machine of a guest that moves: what it uses is a series of its own,
+        /// `NAMESPACE@HOST`.
         host: Option<String>,
     },
     Resize {
@@ -89,8 +90,8 @@ pub enum Request {
         rows: u16,
         columns: u16,
     },
-    /// What is for the agent that begins at a channel waits at the leader (`held`), or goes to it again; absent: the agent
-    /// continues on the stream of the command that was born with its `heir`.
+    /// What is for the agent that begins at a channel waits at the leader (`held`), or goes to it again; absent: the
+    /// agent continues on the stream of the command that was born with its `heir`.
     HandOver {
         channel: u16,
         held: Option<bool>,

@@ -1,8 +1,8 @@
-//! At which server of a service each request enters: at its active one, or, for a share of them, at a passive one; or at all
-//! of them in turn.
+//! At which server of a service each request enters: at its active one, or, for a share of them, at a passive one; or
+//! at all of them in turn.
 //!
-//! Determined for each request in the order in which they are due, answered or not, so that equal seeds give equal entries
-//! on sockets and in virtual time.
+//! Determined for each request in the order in which they are due, answered or not, so that equal seeds give equal
+//! entries on sockets and in virtual time.
 
 use crate::random::Stream;
 

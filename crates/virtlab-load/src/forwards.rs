@@ -1,9 +1,9 @@
 //! What a passive server has forwarded to its active one, whatever its clock is: the probe's sockets ask it, and the
 //! simulator's.
 //!
-//! A request is forwarded once there is room among those under way, in the order in which requests came. Beyond that room it
-//! is refused, or waits, as at any server of ours. It leaves with its answer, with its time-out, or with all others when the
-//! connection to the active server has ended.
+//! A request is forwarded once there is room among those under way, in the order in which requests came. Beyond that
+//! room it is refused, or waits, as at any server of ours. It leaves with its answer, with its time-out, or with all
+//! others when the connection to the active server has ended.
 
 use crate::parameters::request_response::Full;
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! Quantiles of durations in constant memory: a log-linear histogram.
 //!
-//! Values below 64 ns have a bucket each; above, every power of two is cut in 64 equal buckets, so a quantile is at most
-//! 1/64 above the true value. Used for a probe's own pacing errors and stalls, never for measured delays: those are all
-//! kept.
+//! Values below 64 ns have a bucket each; above, every power of two is cut in 64 equal buckets, so a quantile is at
+//! most 1/64 above the true value. Used for a probe's own pacing errors and stalls, never for measured delays: those
+//! are all kept.
 
 use virtlab_wire::Nanos;
 

@@ -1,5 +1,5 @@
-//! Arrival schedules, bursts, payload sizes and meters. Pure: time and randomness are passed in, so the agent runs them on
-//! sockets and the simulator in virtual time.
+//! Arrival schedules, bursts, payload sizes and meters. Pure: time and randomness are passed in, so the agent runs them
+//! on sockets and the simulator in virtual time.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod burst;

@@ -1,7 +1,7 @@
 //! Pages of memory that are due to be written, and what they are filled with.
 //!
-//! A writer is woken now and then and writes what has become due. What it could not write for [`PATIENCE`], as it got no
-//! processor, it passes over and counts: a guest that was held back is not followed by a burst of writes.
+//! A writer is woken now and then and writes what has become due. What it could not write for [`PATIENCE`], as it got
+//! no processor, it passes over and counts: a guest that was held back is not followed by a burst of writes.
 
 use virtlab_wire::Nanos;
 

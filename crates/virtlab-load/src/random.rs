@@ -42,8 +42,8 @@ impl Stream {
         }
     }
 
-    /// As many exponential draws as there are places, the numbers that [`Self::exponential`] would give one by one: their
-    /// logarithms do not wait for each other.
+    /// As many exponential draws as there are places, the numbers that [`Self::exponential`] would give one by one:
+    /// their logarithms do not wait for each other.
     pub fn exponentials(&mut self, mean: f64, into: &mut [f64]) {
         for draw in into.iter_mut() {
             *draw = 1.0 - self.uniform();
@@ -53,8 +53,8 @@ impl Stream {
         }
     }
 
-    /// An exponential draw of the given mean: `-mean ln(1 - u)`. The logarithm is ours, not the system's, whose last bits
-    /// differ between platforms.
+    /// An exponential draw of the given mean: `-mean ln(1 - u)`. The logarithm is ours, not the system's, whose last
+    /// bits differ between platforms.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         mean * minus_ln(1.0 - self.uniform())
     }
@@ -81,7 +81,8 @@ const CELL_BITS: u32 = 6;
 const CELLS: usize = 1 << CELL_BITS;
 const MANTISSA_BITS: u32 = 52;
 
-/// By the first bits of a mantissa in [1, 2): the reciprocal of its cell's middle, and minus that reciprocal's logarithm.
+/// By the first bits of a mantissa in [1, 2): the reciprocal of its cell's middle, and minus that reciprocal's
+/// logarithm.
 const MIDDLES: [(f64, f64); CELLS] = {
     let mut cells = [(0.0, 0.0); CELLS];
     let mut cell = 0;
@@ -115,8 +116,8 @@ fn minus_ln(x: f64) -> f64 {
     (-ln).max(0.0)
 }
 
-/// e^x to 2e-13 of itself, within the range of normal numbers: x = k ln 2 + r with |r| <= ln 2 / 2, and the series of e^r.
-/// Additions and multiplications alone, so equal on every machine.
+/// e^x to 2e-13 of itself, within the range of normal numbers: x = k ln 2 + r with |r| <= ln 2 / 2, and the series of
+/// e^r. Additions and multiplications alone, so equal on every machine.
 fn exponential_function(x: f64) -> f64 {
     let power = (x.clamp(-700.0, 700.0) / core::f64::consts::LN_2).round();
     let rest = x.clamp(-700.0, 700.0) - power * core::f64::consts::LN_2;

@@ -87,8 +87,8 @@ impl Counted {
 
 /// Tries in datagrams, by numbers that tell on which place each was sent, and those that were given up.
 ///
-/// A request's tries have numbers that rise, and an answer to any of them answers it. What comes later is distinguished: an
-/// answer to a request that was given up is late, and a second one to a request is a duplicate.
+/// A request's tries have numbers that rise, and an answer to any of them answers it. What comes later is
+/// distinguished: an answer to a request that was given up is late, and a second one to a request is a duplicate.
 #[derive(Clone, Debug)]
 pub struct Tries {
     places: u64,

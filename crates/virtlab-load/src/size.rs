@@ -173,8 +173,8 @@ impl SizeRequest {
 }
 
 impl PacketSize {
-    /// Fragments that IP makes of it at `mtu_bytes`: each but the last carries a multiple of 8 bytes, and in IPv6 each has
-    /// a fragment header of 8 bytes.
+    /// Fragments that IP makes of it at `mtu_bytes`: each but the last carries a multiple of 8 bytes, and in IPv6 each
+    /// has a fragment header of 8 bytes.
     #[must_use]
     pub const fn fragments(&self, version: IpVersion, mtu_bytes: u32) -> u32 {
         if self.ip_packet_bytes <= mtu_bytes {

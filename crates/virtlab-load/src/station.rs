@@ -1,9 +1,9 @@
 //! What a server of requests does next, whatever its clock is: threads of the probe ask it, and the simulator's.
 //!
 //! A request waits until a thread begins it. Its serial stage comes first, then its demand in subtasks, each for one
-//! thread; with the last of them it is done. Subtasks of begun requests come before requests that no thread has begun, so that
-//! what waits longest for its answer is finished first. All its work is drawn when a request begins: requests begin in the
-//! order in which they came, so equal seeds give equal work, however long threads take.
+//! thread; with the last of them it is done. Subtasks of begun requests come before requests that no thread has begun,
+//! so that what waits longest for its answer is finished first. All its work is drawn when a request begins: requests
+//! begin in the order in which they came, so equal seeds give equal work, however long threads take.
 
 use crate::parameters::request_response::{Full, RequestResponse, Times};
 use std::collections::{BTreeMap, VecDeque};

@@ -21,7 +21,8 @@ pub enum End {
     Converged,
     /// By the limit of rounds.
     Forced,
-    /// It has no end: each round leaves at least as much as the one before, or there are more than any hypervisor makes.
+    /// It has no end: each round leaves at least as much as the one before, or there are more than any hypervisor
+    /// makes.
     Never,
 }
 

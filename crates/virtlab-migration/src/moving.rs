@@ -123,8 +123,8 @@ impl Moving {
         self.dirty(0.0, self.guest.working_set_bytes);
     }
 
-    /// It has written so much to a disk that is copied with it, which the copy is written, too: as part of what the disk has
-    /// still to send, and once both are alike, beside its memory.
+    /// It has written so much to a disk that is copied with it, which the copy is written, too: as part of what the
+    /// disk has still to send, and once both are alike, beside its memory.
     pub fn write_to_disk(&mut self, bytes: f64) {
         match self.stage {
             Stage::Disk => self.left_bytes += bytes,
@@ -178,7 +178,8 @@ impl Moving {
         }
     }
 
-    /// Goes to the next stage if this one is over; `now_s` since the request of the first, `share` its bandwidth from now on.
+    /// Goes to the next stage if this one is over; `now_s` since the request of the first, `share` its bandwidth from
+    /// now on.
     pub fn turn(&mut self, now_s: f64, share: f64) {
         let over = if self.sends() { self.left_bytes <= DUST_BYTES } else { self.left_s <= 0.0 };
         if !over {

@@ -22,8 +22,9 @@ pub enum Mode {
 pub enum Rule {
     /// After a whole round, if what was dirtied during it is at most R L.
     Textbook,
-    /// QEMU's: a round is left as soon as less than R L remains of it; then the bitmap of dirty pages is read again, and
-    /// the guest pauses if what remains together with what it says is less than R L. What was left belongs to the pause.
+    /// QEMU's: a round is left as soon as less than R L remains of it; then the bitmap of dirty pages is read again,
+    /// and the guest pauses if what remains together with what it says is less than R L. What was left belongs to the
+    /// pause.
     Qemu,
 }
 

@@ -1,9 +1,10 @@
 //! Auto-converge: QEMU slows a guest's processors, and its dirtying with them, while rounds do not get shorter.
 //!
-//! Source: QEMU 7.2, migration/ram.c `migration_bitmap_sync`, `migration_trigger_throttle` and `mig_throttle_guest_down`,
-//! with the defaults of its parameters. Each time the bitmap of dirty pages is read, more than a second after the last
-//! look, it is seen whether more than half as much was dirtied as was sent; every second time that it was, the share of
-//! time for which processors stand still becomes 20 %, and then 10 percentage points more, up to 99 %.
+//! Source: QEMU 7.2, migration/ram.c `migration_bitmap_sync`, `migration_trigger_throttle` and
+//! `mig_throttle_guest_down`, with the defaults of its parameters. Each time the bitmap of dirty pages is read, more
+//! than a second after the last look, it is seen whether more than half as much was dirtied as was sent; every second
+//! time that it was, the share of time for which processors stand still becomes 20 %, and then 10 percentage points
+//! more, up to 99 %.
 
 /// At least so long between two looks, in seconds.
 const LOOKS_EVERY_S: f64 = 1.0;

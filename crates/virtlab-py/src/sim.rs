@@ -41,7 +41,8 @@ impl Simulation {
         self.world().as_ref().map(World::now_ns).ok_or_else(gone)
     }
 
-    /// The delay, or time until an answer, below which a share of those lies of which no rows are kept; None without any.
+    /// The delay, or time until an answer, below which a share of those lies of which no rows are kept; None without
+    /// any.
     fn delay_ns(&self, ratio: f64) -> PyResult<Option<u64>> {
         self.world().as_ref().map(|world| world.delay_ns(ratio)).ok_or_else(gone)
     }

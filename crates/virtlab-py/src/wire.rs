@@ -173,8 +173,8 @@ fn numbers<T: Element>(py: Python<'_>, values: &PyBuffer<T>) -> PyResult<Vec<T>>
     values.to_vec(py)
 }
 
-/// Columns as the bytes of a small Parquet file: `(name, values)` in order, values one-dimensional arrays of int64, int32
-/// or float64, or lists of str, all equally long. ValueError when they are not.
+/// Columns as the bytes of a small Parquet file: `(name, values)` in order, values one-dimensional arrays of int64,
+/// int32 or float64, or lists of str, all equally long. ValueError when they are not.
 #[pyfunction]
 fn small_parquet<'py>(py: Python<'py>, columns: Vec<(String, Given<'py>)>) -> PyResult<Bound<'py, PyBytes>> {
     let held = columns.iter().map(|(_, given)| given.held(py)).collect::<PyResult<Vec<_>>>()?;

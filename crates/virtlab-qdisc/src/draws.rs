@@ -1,4 +1,5 @@
-//! The random stream of a discipline that draws: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), of a seed that is given.
+//! The random stream of a discipline that draws: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), of a seed that is
+//! given.
 
 /// Draws one after the other.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! Deficit round robin over classes: each round a class may send `quantum` bytes, what is left is carried over.
 //!
-//! Source: Shreedhar and Varghese 1996; Linux `net/sched/sch_drr.c`. A class that becomes busy joins the round at its end with one
-//! quantum. A head that does not fit the deficit waits for the next round, so over n rounds a busy class sends within
-//! one packet of `n * quantum` bytes.
+//! Source: Shreedhar and Varghese 1996; Linux `net/sched/sch_drr.c`. A class that becomes busy joins the round at its
+//! end with one quantum. A head that does not fit the deficit waits for the next round, so over n rounds a busy class
+//! sends within one packet of `n * quantum` bytes.
 
 use crate::build::Declaration;
 use crate::kernel::{Form, needed};

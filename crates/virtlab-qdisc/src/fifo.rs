@@ -82,7 +82,8 @@ impl Qdisc for Fifo {
     }
 }
 
-/// Where an interface says nothing else: `txqueuelen` of an Ethernet port, from which the kernel's FIFOs take their limit.
+/// Where an interface says nothing else: `txqueuelen` of an Ethernet port, from which the kernel's FIFOs take their
+/// limit.
 pub(crate) const QUEUE_PACKETS: u64 = 1000;
 /// Packets that wait at a port where the Plan says nothing.
 pub(crate) const PORT_PACKETS: u64 = 100;

@@ -1,9 +1,9 @@
 //! FQ-CoDel: flows hashed into queues, served by deficit round robin with new flows first, CoDel on each.
 //!
-//! Source: RFC 8290 and Linux `net/sched/sch_fq_codel.c`. A queue that becomes busy joins the new list with one quantum; when
-//! its deficit is spent it moves to the old list. A new queue that empties passes once through the old list, so that a
-//! flow cannot stay new by sending one packet at a time. Over the limit the fattest queue loses packets from its head,
-//! half its backlog or `drop_batch` packets, whichever is less.
+//! Source: RFC 8290 and Linux `net/sched/sch_fq_codel.c`. A queue that becomes busy joins the new list with one
+//! quantum; when its deficit is spent it moves to the old list. A new queue that empties passes once through the old
+//! list, so that a flow cannot stay new by sending one packet at a time. Over the limit the fattest queue loses packets
+//! from its head, half its backlog or `drop_batch` packets, whichever is less.
 
 use crate::build::Declaration;
 use crate::codel::{CodelOptions, Controller, Stamped};
@@ -207,7 +207,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         word("memory_limit_bytes", 9),
         word("drop_batch", 8),
     ]),
-    // struct tc_fq_codel_xstats of the discipline: how often a flow became new, and the flows on the new and the old list.
+    // struct tc_fq_codel_xstats of the discipline: how often a flow became new, and the flows on the new and the old
+    // list.
     statistics: (
         Some(0),
         &[("marked_packets", 3), ("new_flows", 4), ("new_flows_waiting", 5), ("old_flows_waiting", 6)],

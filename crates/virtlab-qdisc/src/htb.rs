@@ -1,10 +1,10 @@
 //! Hierarchical token bucket: a tree of classes, each sure of its `rate`, borrowing from its parent up to its `ceil`.
 //!
 //! Source: Linux `net/sched/sch_htb.c`. Every class has two buckets kept as time: `tokens` at rate (depth `burst`) and
-//! `ctokens` at ceil (depth `cburst`). With `ctokens` below zero it cannot send; with `tokens` at or above zero it can; in
-//! between it may borrow from its parent. The leaf whose lender stands lowest in the tree is served first, then the one of
-//! best priority, and equals take turns by `quantum`. A packet is charged to every class from its leaf up at ceil, and at
-//! rate only from the lender up, as in the kernel.
+//! `ctokens` at ceil (depth `cburst`). With `ctokens` below zero it cannot send; with `tokens` at or above zero it can;
+//! in between it may borrow from its parent. The leaf whose lender stands lowest in the tree is served first, then the
+//! one of best priority, and equals take turns by `quantum`. A packet is charged to every class from its leaf up at
+//! ceil, and at rate only from the lender up, as in the kernel.
 
 use crate::build::{BuildError, Declaration, Reader};
 use crate::classes::CLASS_PACKETS;
@@ -40,8 +40,8 @@ pub struct HtbClass {
 }
 
 impl HtbClass {
-    /// tc's defaults for a rate: no borrowing, buckets of 1600 B, the quantum a tenth of the rate's bytes per second within
-    /// 1000 to 200,000 B, priority 0.
+    /// tc's defaults for a rate: no borrowing, buckets of 1600 B, the quantum a tenth of the rate's bytes per second
+    /// within 1000 to 200,000 B, priority 0.
     #[must_use]
     pub fn of_rate(id: u32, parent: Option<usize>, rate_bit_per_s: u64) -> Self {
         Self {

@@ -1,8 +1,9 @@
-//! A distant network behind a port: every packet is held for a time, and some are lost at random, in the order in which they came.
+//! A distant network behind a port: every packet is held for a time, and some are lost at random, in the order in which
+//! they came.
 //!
-//! Source: Linux `net/sched/sch_netem.c`, of which this is `delay` and `loss random`: a packet is lost as it comes, with one
-//! chance in as many as a number of 32 bits says; what does not fit is dropped; the others leave when their time is over and
-//! the transmitter is free. The delay is one and the same for all, so none overtakes another.
+//! Source: Linux `net/sched/sch_netem.c`, of which this is `delay` and `loss random`: a packet is lost as it comes,
+//! with one chance in as many as a number of 32 bits says; what does not fit is dropped; the others leave when their
+//! time is over and the transmitter is free. The delay is one and the same for all, so none overtakes another.
 
 use crate::build::Declaration;
 use crate::draws::Draws;
@@ -89,7 +90,8 @@ pub(crate) const DECLARATION: Declaration = Declaration {
         })))
     }),
     is_far: true,
-    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter; TCA_NETEM_RATE, without cells; TCA_NETEM_LATENCY64.
+    // struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter; TCA_NETEM_RATE, without cells;
+    // TCA_NETEM_LATENCY64.
     kernel: Some(&[
         cell("delay_ns", 0, 0, Form::Ticks),
         needed("limit_packets", 0, 4, Form::Word(1)),

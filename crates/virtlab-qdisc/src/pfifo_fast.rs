@@ -1,9 +1,10 @@
 //! `pfifo_fast`: three bands in strict priority, chosen by the type of service; each band a FIFO of its own.
 //!
 //! Source: Linux `net/sched/sch_generic.c` (bands, and the fixed map of sixteen priorities onto them) and
-//! `net/ipv4/route.c` (`ip_tos2prio`, which gives an IPv4 packet its priority from four bits of its TOS octet). The limit
-//! is that of one band, as the kernel gives each band the interface's whole `txqueuelen`. Packets that are no IPv4 have
-//! priority 0. The kernel has these priorities only for packets of its own IP stack; here every frame is looked at.
+//! `net/ipv4/route.c` (`ip_tos2prio`, which gives an IPv4 packet its priority from four bits of its TOS octet). The
+//! limit is that of one band, as the kernel gives each band the interface's whole `txqueuelen`. Packets that are no
+//! IPv4 have priority 0. The kernel has these priorities only for packets of its own IP stack; here every frame is
+//! looked at.
 
 use crate::build::Declaration;
 use crate::fifo::{PORT_PACKETS, QUEUE_PACKETS};

@@ -1,19 +1,21 @@
 //! PIE: drops packets as they come, with a probability that follows how long packets wait (RFC 8033).
 //!
-//! Source: RFC 8033 with Linux's parameters and arithmetic (`net/sched/sch_pie.c`): the wait is that of the last packet that
-//! left, by its time of arrival; times are counted in ticks of 64 ns, probabilities in parts of 2^56. Every `tupdate` the
-//! probability changes by
+//! Source: RFC 8033 with Linux's parameters and arithmetic (`net/sched/sch_pie.c`): the wait is that of the last packet
+//! that left, by its time of arrival; times are counted in ticks of 64 ns, probabilities in parts of 2^56. Every
+//! `tupdate` the probability changes by
 //!
 //! ```text
 //! alpha (wait - target) + beta (wait - wait before),
 //! ```
 //!
-//! scaled down while it is small, by at most 2 % upwards once it is above a tenth. A packet is dropped by a draw against the
-//! probability, never before the probabilities since the last drop add up to 0.85, always once they add up to 8.5.
+//! scaled down while it is small, by at most 2 % upwards once it is above a tenth. A packet is dropped by a draw
+//! against the probability, never before the probabilities since the last drop add up to 0.85, always once they add up
+//! to 8.5.
 //!
-//! Three things differ from Linux, each where its own behaviour is an accident of timers: the first update is `tupdate` after
-//! the first packet, not after a timer that begins with the discipline; a probability ends at 1 (RFC 8033, section 4.2), where Linux's
-//! may grow beyond; and `tupdate` is kept as it is, where Linux rounds it up to whole timer ticks.
+//! Three things differ from Linux, each where its own behaviour is an accident of timers: the first update is `tupdate`
+//! after the first packet, not after a timer that begins with the discipline; a probability ends at 1 (RFC 8033,
+//! section 4.2), where Linux's may grow beyond; and `tupdate` is kept as it is, where Linux rounds it up to whole timer
+//! ticks.
 
 use crate::build::{BuildError, Declaration, Reader};
 use crate::draws::Draws;

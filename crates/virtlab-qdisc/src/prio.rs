@@ -1,7 +1,7 @@
 //! Strict priority over bands: a band is served only while all before it are empty.
 //!
-//! Source: Linux `net/sched/sch_prio.c`. `Packet::class` picks the band through `priomap`, as the kernel's does with the
-//! packet's priority; a class beyond the map goes to the last band.
+//! Source: Linux `net/sched/sch_prio.c`. `Packet::class` picks the band through `priomap`, as the kernel's does with
+//! the packet's priority; a class beyond the map goes to the last band.
 
 use crate::build::Declaration;
 use crate::kernel::{Form, cell, needed};

@@ -1,7 +1,7 @@
 //! Two-piece service curves, and the running minimum of their shifted copies.
 //!
-//! Source: Stoica, Zhang, Ng 1997; Linux `net/sched/sch_hfsc.c` (`rtsc_min`, `rtsc_x2y`, `rtsc_y2x`). Work is counted in
-//! bit/s times ns, so that `rate * time` is exact in integers; a byte is 8 * 10^9 of it.
+//! Source: Stoica, Zhang, Ng 1997; Linux `net/sched/sch_hfsc.c` (`rtsc_min`, `rtsc_x2y`, `rtsc_y2x`). Work is counted
+//! in bit/s times ns, so that `rate * time` is exact in integers; a byte is 8 * 10^9 of it.
 
 /// Work in bit/s times ns.
 pub(crate) type Work = u128;

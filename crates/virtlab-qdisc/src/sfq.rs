@@ -1,8 +1,8 @@
 //! Stochastic fairness queueing: flows hashed into slots that are served in turn, the hash changed now and then.
 //!
-//! Source: Linux `net/sched/sch_sfq.c` (P. McKenney 1990). A slot that becomes busy joins the ring at its end and may send
-//! `quantum` bytes a turn; its allotment may go below zero and is made up in later turns. Over the limit the longest slot
-//! loses its newest packet. Every `perturb` the hash key changes and waiting packets are hashed again.
+//! Source: Linux `net/sched/sch_sfq.c` (P. McKenney 1990). A slot that becomes busy joins the ring at its end and may
+//! send `quantum` bytes a turn; its allotment may go below zero and is made up in later turns. Over the limit the
+//! longest slot loses its newest packet. Every `perturb` the hash key changes and waiting packets are hashed again.
 
 use crate::build::Declaration;
 use crate::kernel::{Form, cell, fixed};

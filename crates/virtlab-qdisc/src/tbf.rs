@@ -1,8 +1,9 @@
 //! Token-bucket filter: a packet leaves once tokens for all its bytes are there.
 //!
-//! Source: Linux `net/sched/sch_tbf.c`. Tokens are kept as time: `burst` is the time its bytes take at `rate`, and a packet
-//! costs the time of its own bytes. A second bucket, `peakrate` with `mtu`, bounds how fast a burst may leave. Behind the
-//! buckets waits a FIFO of `limit` bytes; a packet longer than the bucket is deep can never pass and is dropped at once.
+//! Source: Linux `net/sched/sch_tbf.c`. Tokens are kept as time: `burst` is the time its bytes take at `rate`, and a
+//! packet costs the time of its own bytes. A second bucket, `peakrate` with `mtu`, bounds how fast a burst may leave.
+//! Behind the buckets waits a FIFO of `limit` bytes; a packet longer than the bucket is deep can never pass and is
+//! dropped at once.
 
 use crate::build::{BuildError, Declaration, Limited};
 use crate::kernel::{Form, LINK_LAYER_ETHERNET, cell, fixed, needed, word};

@@ -1,5 +1,5 @@
-//! What every discipline promises, whatever arrives: packets and bytes are conserved, flows stay in order, no time passes
-//! idle where packets could go, and no shaper lets more through than its rate and burst.
+//! What every discipline promises, whatever arrives: packets and bytes are conserved, flows stay in order, no time
+//! passes idle where packets could go, and no shaper lets more through than its rate and burst.
 //!
 //! Each discipline is built by its name as a Plan builds it, so that a new one is held to all of this at once.
 

@@ -99,8 +99,8 @@ impl Sets<'_> {
     }
 }
 
-/// Response times into `out` (same shape), [`BEYOND`] where above `limit_ratio` times the deadline. `threads`: 1 stays on
-/// this thread, 0 uses all cores.
+/// Response times into `out` (same shape), [`BEYOND`] where above `limit_ratio` times the deadline. `threads`: 1 stays
+/// on this thread, 0 uses all cores.
 ///
 /// # Errors
 /// Shapes that differ, a task that makes no sense, or overflow.

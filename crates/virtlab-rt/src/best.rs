@@ -2,8 +2,9 @@
 //!
 //! At a given budget every point (t, w) wants the fewest windows that hold it, `k = ceil(w/(B - X))`, and then allows
 //! `P <= B + (t - w - kX)/(k + 1)` (polling: `(t - w - kX + kB)/(k + 1)`). The longest period is the least over
-//! conditions of the greatest over alternatives, a step function in B whose steps lie at `B = w/k + X`; between steps the
-//! share B/P rises with B. So only those B are tried, by branch and bound: in `[B1, B2]` no share is below `B1 / P(B2)`.
+//! conditions of the greatest over alternatives, a step function in B whose steps lie at `B = w/k + X`; between steps
+//! the share B/P rises with B. So only those B are tried, by branch and bound: in `[B1, B2]` no share is below
+//! `B1 / P(B2)`.
 
 use crate::budget;
 use crate::edf::{self, Points};

@@ -2,10 +2,10 @@
 //!
 //! Each server asks for its budget B once per period P and must get it before the period ends. Preemptive scheduling
 //! starts a machine at most twice per job (its own start, and the return of the one it displaced), non-preemptive once;
-//! each start costs the core one switch, so B grows by 2s or s. Preemptive: EDF fits iff `sum B/P <= 1`; fixed priorities
-//! by response times (a deferrable server can run back to back, so it disturbs with jitter P - B). Non-preemptive: EDF
-//! fits iff `sum B/P <= 1` and `dbf(t) + max_{P_j > t} B_j <= t` (Jeffay); fixed priorities job by job over the busy
-//! period, as the first job need not be the worst.
+//! each start costs the core one switch, so B grows by 2s or s. Preemptive: EDF fits iff `sum B/P <= 1`; fixed
+//! priorities by response times (a deferrable server can run back to back, so it disturbs with jitter P - B).
+//! Non-preemptive: EDF fits iff `sum B/P <= 1` and `dbf(t) + max_{P_j > t} B_j <= t` (Jeffay); fixed priorities job by
+//! job over the busy period, as the first job need not be the worst.
 
 use crate::error::RtError;
 use crate::rational::Rational;
@@ -19,7 +19,8 @@ pub struct VmServer {
     pub budget: i64,
     /// Keeps its budget for later in the period.
     pub deferrable: bool,
-    /// Servers of one group (the virtual CPUs of one guest) never share a core; each its own group where it does not matter.
+    /// Servers of one group (the virtual CPUs of one guest) never share a core; each its own group where it does not
+    /// matter.
     pub group: usize,
 }
 
@@ -352,8 +353,8 @@ mod tests {
 
     #[test]
     fn without_preemption_a_later_job_can_be_the_one_that_misses() {
-        // The pattern of Davis, Burns, Bril, Lukkien (2007): the third server's first job ends at 30, its second, released
-        // at 34, waits for starts at 30, 40 and 50 and ends at 70.
+        // The pattern of Davis, Burns, Bril, Lukkien (2007): the third server's first job ends at 30, its second,
+        // released at 34, waits for starts at 30, 40 and 50 and ends at 70.
         let servers = [server(25, 10, 0), server(34, 10, 1), server(34, 10, 2)];
         assert!(!fits_core(&servers, &HostPolicy { preemptive: false, ..RM }).unwrap());
     }

@@ -1,10 +1,10 @@
 //! The largest period of many task sets, exact and fast: X = 0, D = T, rate-monotonic order, periodic server.
 //!
-//! Start at the largest period of the first task (its one point gives it in closed form) and go round the tasks: one that
-//! is unsafe lowers the period to the largest it allows below; when a whole round changes nothing, that is the answer, as
-//! each step only leaves out periods that some task forbids. Doubles decide wherever their error bound allows, twice:
-//! with every comparison pushed against the task (safe for sure) and for it (unsafe for sure); where the two differ,
-//! 128-bit integers decide. So the result is exact.
+//! Start at the largest period of the first task (its one point gives it in closed form) and go round the tasks: one
+//! that is unsafe lowers the period to the largest it allows below; when a whole round changes nothing, that is the
+//! answer, as each step only leaves out periods that some task forbids. Doubles decide wherever their error bound
+//! allows, twice: with every comparison pushed against the task (safe for sure) and for it (unsafe for sure); where the
+//! two differ, 128-bit integers decide. So the result is exact.
 
 use crate::error::RtError;
 use crate::fixed;
@@ -164,7 +164,8 @@ fn exactly_safe(
     Ok(fixed::window(&set, index, &supply, set.tasks()[index].window())?.is_some())
 }
 
-/// Largest end of an interval of (t, w), at most `cap`: `b (t - w)/((k + 1)(b - a))` for the fewest windows k that hold w.
+/// Largest end of an interval of (t, w), at most `cap`: `b (t - w)/((k + 1)(b - a))` for the fewest windows k that hold
+/// w.
 #[inline(always)]
 fn of_point(share: &Share, t: i128, w: i128, cap: Option<Rational>) -> Result<Option<Candidate>, RtError> {
     let c = share.b - share.a;

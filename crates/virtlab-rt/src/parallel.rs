@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// What `work` makes of each item, in their order, by so many threads (0: one for each processor). Each thread has room of
-/// its own, and takes the next item when it is done with one.
+/// What `work` makes of each item, in their order, by so many threads (0: one for each processor). Each thread has room
+/// of its own, and takes the next item when it is done with one.
 ///
 /// # Errors
 /// One of those that `work` has; no item is begun after it.

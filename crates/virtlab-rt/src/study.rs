@@ -48,7 +48,8 @@ pub fn largest_ratios(
     Ok(out)
 }
 
-/// Greatest R/T of each set at each VM period (ticks; order: period, set), infinite beyond `cap`. Fixed share, overhead X.
+/// Greatest R/T of each set at each VM period (ticks; order: period, set), infinite beyond `cap`. Fixed share, overhead
+/// X.
 ///
 /// # Errors
 /// On overflow.

@@ -1,9 +1,9 @@
 //! The least CPU time a virtual machine surely gets, and the longest wait for an amount of it.
 //!
-//! Worst case: the budget of one period came first thing, that of the next comes last. So nothing for `2(P-B) + X`, then
-//! windows of length E = B - X, one per period (Shin and Lee's periodic resource model, with X lost at each start). A
-//! deferrable server and a constant-bandwidth server supply alike. A polling server drops its budget when it finds no
-//! work, so a job that comes just after waits `2P - B + X`.
+//! Worst case: the budget of one period came first thing, that of the next comes last. So nothing for `2(P-B) + X`,
+//! then windows of length E = B - X, one per period (Shin and Lee's periodic resource model, with X lost at each
+//! start). A deferrable server and a constant-bandwidth server supply alike. A polling server drops its budget when it
+//! finds no work, so a job that comes just after waits `2P - B + X`.
 
 use crate::error::{RtError, fits};
 use crate::rational::Rational;

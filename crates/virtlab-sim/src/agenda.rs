@@ -239,8 +239,8 @@ impl Agenda {
         at_ns(self.landings.first()) == self.now_ns
     }
 
-    /// Of an event that was planned sooner than it would have been, had all others before it their events: those of this
-    /// instant that were planned before that come first. True where it is put off until then.
+    /// Of an event that was planned sooner than it would have been, had all others before it their events: those of
+    /// this instant that were planned before that come first. True where it is put off until then.
     pub fn defers(&mut self, due: Due, planned: Planned) -> bool {
         if planned <= self.happened {
             return false;

@@ -1,12 +1,12 @@
 //! Bulk transfers as a fluid: each goes over some lines, and has its max-min fair share of them.
 //!
-//! No transfer can have more without one that has no more than it having less. What packets ask for is on each line one more
-//! participant: on the average they have what they ask for, up to a fair share, and transfers have the rest. At any instant
-//! packets find a line as fast as their share would be if they wanted all of it: a fluid of fair queueing, which
-//! conserves work, so both hold at once.
+//! No transfer can have more without one that has no more than it having less. What packets ask for is on each line one
+//! more participant: on the average they have what they ask for, up to a fair share, and transfers have the rest. At
+//! any instant packets find a line as fast as their share would be if they wanted all of it: a fluid of fair queueing,
+//! which conserves work, so both hold at once.
 //!
-//! A TCP transfer of many segments arrives at such shares on its own (tests compare both). Deviation: packets do not wait behind
-//! what a real transfer has queued in front of a line, because fair queueing serves each at its share.
+//! A TCP transfer of many segments arrives at such shares on its own (tests compare both). Deviation: packets do not
+//! wait behind what a real transfer has queued in front of a line, because fair queueing serves each at its share.
 //!
 //! Source: D. Bertsekas and R. Gallager, "Data Networks", 2nd edition, section 6.5.2 (progressive filling).
 
@@ -35,7 +35,8 @@ pub struct Transfer {
     pub most_octets_per_s: Option<f64>,
 }
 
-/// Of each transfer its share, in octets a second, `f64::INFINITY` where nothing limits it; of each line what packets find.
+/// Of each transfer its share, in octets a second, `f64::INFINITY` where nothing limits it; of each line what packets
+/// find.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
     /// By transfer.

@@ -1,7 +1,7 @@
 //! Guests that move: their copies as bulk transfers, and their rounds.
 //!
-//! Copies are a fluid. Its shares change when one begins or ends to send, and every tenth of a second, when it is seen what
-//! packets ask for. Between two looks all of it is at a constant rate, so a look costs as much whatever is copied.
+//! Copies are a fluid. Its shares change when one begins or ends to send, and every tenth of a second, when it is seen
+//! what packets ask for. Between two looks all of it is at a constant rate, so a look costs as much whatever is copied.
 
 use crate::agenda::Due;
 use crate::bulk::{PAYLOAD_SHARE, Transfer};
@@ -91,8 +91,8 @@ impl Move {
         self.machine.is_paused()
     }
 
-    /// Looks whether what it does is over, at a share of so many bytes a second; what happens then, in order. What it has
-    /// written in rounds that are over becomes samples.
+    /// Looks whether what it does is over, at a share of so many bytes a second; what happens then, in order. What it
+    /// has written in rounds that are over becomes samples.
     fn turn(&mut self, now_ns: u64, share: f64, samples: &mut Vec<Sample>) -> Vec<Turn> {
         let now_s = (now_ns - self.begun_ns) as f64 / SECOND_NS;
         let mut found = Vec::new();

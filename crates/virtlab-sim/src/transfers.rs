@@ -1,8 +1,9 @@
 //! Bulk transfers of a world: who sends over which lines, how far it is, and what has arrived.
 //!
-//! Their shares are those of `bulk`. They change when a transfer begins or ends, and when it is seen what packets ask for:
-//! every tenth of a second where a guest moves, and every hundredth of one else, because others are shorter. Between two looks each goes at a constant rate, so a look costs as much whatever is sent. What one
-//! end of a connection sends goes one message after another, each whole when its last octet has crossed the last line: behind
+//! Their shares are those of `bulk`. They change when a transfer begins or ends, and when it is seen what packets ask
+//! for: every tenth of a second where a guest moves, and every hundredth of one else, because others are shorter.
+//! Between two looks each goes at a constant rate, so a look costs as much whatever is sent. What one end of a
+//! connection sends goes one message after another, each whole when its last octet has crossed the last line: behind
 //! the first line it waits on each for one frame to be whole, and for the propagation.
 
 use crate::bulk::{Capacity, Shares, Sharing, Transfer, shares};
@@ -258,8 +259,8 @@ impl Transfers {
         }
     }
 
-    /// Looks what packets ask for, from what they have brought to each line until now; `afresh`: what they brought before is
-    /// long ago.
+    /// Looks what packets ask for, from what they have brought to each line until now; `afresh`: what they brought
+    /// before is long ago.
     pub fn see(&mut self, now_ns: u64, offered: impl Fn(LineId) -> u64, afresh: bool) {
         let passed_ns = now_ns - self.seen_ns;
         self.seen_ns = now_ns;

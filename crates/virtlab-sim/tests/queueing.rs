@@ -1,7 +1,9 @@
-//! Mean waits at one FIFO line against Pollaczek and Khinchine: W = lambda E[S^2] / (2 (1 - rho)), exponential arrivals.
+//! Mean waits at one FIFO line against Pollaczek and Khinchine: W = lambda E[S^2] / (2 (1 - rho)), exponential
+//! arrivals.
 //!
 //! Service is what a frame occupies the line for. Means of long batches of one run are nearly independent; their spread
-//! gives the interval, four standard errors wide, so a right simulator fails once in ten thousand seeds, and seeds are fixed.
+//! gives the interval, four standard errors wide, so a right simulator fails once in ten thousand seeds, and seeds are
+//! fixed.
 
 use virtlab_fabric::{Fabric, Frame, Layout, Mac};
 use virtlab_load::random::Stream;

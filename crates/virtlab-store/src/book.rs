@@ -1,11 +1,12 @@
 //! What nodes have promised of keys, and which of them may keep an object of a key.
 //!
-//! Each question to all nodes that belongs to a write asks every node about a key, and mostly one that it has never met. A
-//! node has a book of its own, or, where one driver plays many nodes, a page of one that they share: what all of them promise
-//! of a key is then in one place and not in as many as there are nodes. What a node reads there is what it wrote.
+//! Each question to all nodes that belongs to a write asks every node about a key, and mostly one that it has never
+//! met. A node has a book of its own, or, where one driver plays many nodes, a page of one that they share: what all of
+//! them promise of a key is then in one place and not in as many as there are nodes. What a node reads there is what it
+//! wrote.
 //!
-//! It is an open hash, and nothing depends on the order of its places. Keys are hashes that clients make; one that made them
-//! collide would slow its own store down, and nothing else.
+//! It is an open hash, and nothing depends on the order of its places. Keys are hashes that clients make; one that made
+//! them collide would slow its own store down, and nothing else.
 
 use crate::nouns::{Key, Peer, Version};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! How long a recovery takes, where one thing alone limits it. `Form` plays the same as machines; the tests compare both.
+//! How long a recovery takes, where one thing alone limits it. `Form` plays the same as machines; the tests compare
+//! both.
 //!
 //! ```
 //! use virtlab_store::closed_form::{many_to_many_s, over_one_link_s, partitions_s};

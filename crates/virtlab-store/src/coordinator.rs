@@ -49,7 +49,8 @@ struct Led {
     version: Version,
     stage: Stage,
     heard: Heard,
-    /// Answers that are on their way here or have come, as far as that was foreseen, and whether one tells of an object.
+    /// Answers that are on their way here or have come, as far as that was foreseen, and whether one tells of an
+    /// object.
     coming: usize,
     tells: bool,
     /// Whether nodes without the key must answer.
@@ -101,8 +102,8 @@ impl Led {
             && self.heard.len() < policy.copies as usize
     }
 
-    /// Nodes that may become holders of a new object, with their loads: those that have answered, and where they are too
-    /// few, the others, which get it once they do.
+    /// Nodes that may become holders of a new object, with their loads: those that have answered, and where they are
+    /// too few, the others, which get it once they do.
     fn candidates(&self, policy: &Policy) -> Vec<(u32, Peer)> {
         let mut all: Vec<(u32, Peer)> = self.heard.iter().map(|(peer, found)| (found.load, *peer)).collect();
         if all.len() < policy.copies as usize {
@@ -260,8 +261,8 @@ impl Coordinator {
         }
     }
 
-    /// An answer is certain to come, behind all that were foreseen before it. True where nothing follows from it: too few
-    /// have come by then, and none of an object. For a driver that foresees all answers.
+    /// An answer is certain to come, behind all that were foreseen before it. True where nothing follows from it: too
+    /// few have come by then, and none of an object. For a driver that foresees all answers.
     pub fn foresees(&mut self, attempt: Attempt, found: &Found) -> bool {
         let Some(led) = self.led.get_mut(&attempt) else { return false };
         led.coming += 1;
@@ -270,7 +271,8 @@ impl Coordinator {
         asks && !led.tells && led.coming < self.policy.roll_call()
     }
 
-    /// A node answers a question. `None`: nothing follows from it; else whether it was not heard before as what it is now.
+    /// A node answers a question. `None`: nothing follows from it; else whether it was not heard before as what it is
+    /// now.
     fn hear(&mut self, attempt: Attempt, from: Peer, found: Found) -> Option<bool> {
         let led = self.led.get_mut(&attempt)?;
         let incarnation = found.incarnation;

@@ -1,7 +1,7 @@
 //! Failure detection: who has not been heard for how long. Every message counts as a sign of life, and nodes that have
-//! nothing to say send one each period. A peer is suspected once it was silent for `after`, and no longer once it speaks.
-//! Nothing that must be right depends on it: it only says when a recovery begins, and what a wrong suspicion costs is
-//! copies made too early.
+//! nothing to say send one each period. A peer is suspected once it was silent for `after`, and no longer once it
+//! speaks. Nothing that must be right depends on it: it only says when a recovery begins, and what a wrong suspicion
+//! costs is copies made too early.
 
 use crate::nouns::Peer;
 use std::collections::BTreeMap;

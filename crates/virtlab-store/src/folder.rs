@@ -1,8 +1,8 @@
 //! What clients know of the objects that they wrote: which there are, and with which content, so that every answer is
 //! verified.
 //!
-//! An object that is written or deleted is left alone by all others meanwhile, and so is one that is read, but by
-//! those that read it. So of each object it is known which content a read must give. Where a write or a deletion was not
+//! An object that is written or deleted is left alone by all others meanwhile, and so is one that is read, but by those
+//! that read it. So of each object it is known which content a read must give. Where a write or a deletion was not
 //! answered, it may have happened: the object is in doubt, and is not touched again.
 
 use crate::message::{Outcome, Task};

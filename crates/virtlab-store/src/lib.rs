@@ -15,14 +15,14 @@
 //! mix        shares of operations                           audit         what nodes hold of a folder in the end
 //! volume     a disk whose blocks are objects
 //! ```
-//! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one, and
-//! none of these systems: names of objects, directories, permissions and content are its driver's.
+//! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one,
+//! and none of these systems: names of objects, directories, permissions and content are its driver's.
 //!
 //! **What an answer promises.** In a store that is strict (`Policy::is_strict`), an answered write is there for every
 //! later read as long as fewer than `write_quorum` nodes are gone or not whole at a time, and a read gives nothing that
-//! an answered write had replaced when the read began; where too few nodes answer, it fails. A write that failed may have
-//! happened, or happen later. Among writes at the same time the later version stays. What a node may lose is what `Ack`
-//! says.
+//! an answered write had replaced when the read began; where too few nodes answer, it fails. A write that failed may
+//! have happened, or happen later. Among writes at the same time the later version stays. What a node may lose is what
+//! `Ack` says.
 //!
 //! Its driver gives a machine times that never go back, tells it of what comes (`handle`, `complete`, `request`), takes
 //! all `output`, and wakes it no later than at `next_event`. Messages may be lost, doubled and reordered.

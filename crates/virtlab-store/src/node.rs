@@ -1,8 +1,8 @@
 //! A storage node: what it keeps, its cache and its disk, and what it answers.
 //!
 //! It keeps whole objects. Where it confirms from the disk, an object counts once it is flushed, and is not seen
-//! before: a crash takes nothing that was confirmed or read. Where it confirms from memory, the cache has a size; what does
-//! not fit waits until the disk has taken something.
+//! before: a crash takes nothing that was confirmed or read. Where it confirms from memory, the cache has a size; what
+//! does not fit waits until the disk has taken something.
 
 use crate::book::Page;
 use crate::detector::Detector;
@@ -107,8 +107,8 @@ impl Node {
         self.shelf.write_on(page);
     }
 
-    /// One that restarts, in a process that knows nothing of the one before, with what its disk has, or with an empty one.
-    /// It recovers. `incarnation`: more than 0, and none that it had before.
+    /// One that restarts, in a process that knows nothing of the one before, with what its disk has, or with an empty
+    /// one. It recovers. `incarnation`: more than 0, and none that it had before.
     #[must_use]
     pub fn back(
         me: Peer,
@@ -333,8 +333,8 @@ impl Node {
         self.take(now, key, object, Waits::Peer(from, attempt));
     }
 
-    /// The later version for which one is refused. What a node promised while it was not whole was no part of a quorum, and
-    /// does not keep it from getting back what it had.
+    /// The later version for which one is refused. What a node promised while it was not whole was no part of a quorum,
+    /// and does not keep it from getting back what it had.
     fn against(&self, key: Key, version: Version, waits: Waits) -> Option<Version> {
         match waits {
             Waits::Own if !self.condition.whole => {

@@ -11,7 +11,8 @@
 //! - *many to many* (`spread`): the survivors make the copies among themselves, without the node.
 //!
 //! Lists begin one `give_up` after the node restarted. By then every attempt that the node confirmed before has ended,
-//! so what was answered stands at the others; and no copy of an attempt that failed is taken for one of an attempt that was answered.
+//! so what was answered stands at the others; and no copy of an attempt that failed is taken for one of an attempt that
+//! was answered.
 
 use crate::message::{Message, Output, To};
 use crate::nouns::{Key, Object, Peer, Version};

@@ -1,18 +1,18 @@
 //! A disk whose blocks are objects of a store.
 //!
-//! The disk is cut into blocks of one size; each is an object, whole. A disk is empty when it begins and has one client, so
-//! this knows which blocks there are:
+//! The disk is cut into blocks of one size; each is an object, whole. A disk is empty when it begins and has one
+//! client, so this knows which blocks there are:
 //!
 //! - A block that was never written holds zeros, and no operation is needed to know that.
 //! - A read of a block reads its object, whatever part of it is wanted.
-//! - A write of a whole block, or of one that was never written, writes its object. Any other write reads the object first,
-//!   and writes it with the part that is new.
+//! - A write of a whole block, or of one that was never written, writes its object. Any other write reads the object
+//!   first, and writes it with the part that is new.
 //! - Requests for one block wait for each other, in the order in which they came; those for different blocks do not.
-//! - A request is complete when all of its blocks are: a write once the store has answered, which is after `write_quorum`
-//!   copies. A flush has therefore nothing to wait for.
+//! - A request is complete when all of its blocks are: a write once the store has answered, which is after
+//!   `write_quorum` copies. A flush has therefore nothing to wait for.
 //!
-//! An operation that the store has given up is begun again, as often as it takes: the disk's request waits. A block that the
-//! store has no more, or only as it was before, is counted as lost.
+//! An operation that the store has given up is begun again, as often as it takes: the disk's request waits. A block
+//! that the store has no more, or only as it was before, is counted as lost.
 
 use crate::message::{Outcome, Task};
 use crate::nouns::Key;

@@ -53,7 +53,8 @@ fn networks() -> impl Strategy<Value = Network> {
     })
 }
 
-/// The latest version whose write was answered before an instant, with what it says: `None`, that the object is deleted.
+/// The latest version whose write was answered before an instant, with what it says: `None`, that the object is
+/// deleted.
 fn answered(seen: &[Seen], key: Key, before: Nanos) -> Option<(Version, Option<u64>)> {
     seen.iter()
         .filter(|one| one.key == key)

@@ -1,4 +1,5 @@
-//! Offloads and interrupt coalescing of an interface through the ethtool ioctl: works without root in a namespace of one's own.
+//! Offloads and interrupt coalescing of an interface through the ethtool ioctl: works without root in a namespace of
+//! one's own.
 
 use anyhow::{Context, bail};
 use std::os::fd::RawFd;
@@ -81,7 +82,8 @@ pub fn read(fd: RawFd, link: &str, feature: &str) -> anyhow::Result<bool> {
     Ok(value.data != 0)
 }
 
-/// Interrupt coalescing as the driver has it: microseconds and frames, receiving then sending; `None` where it has none.
+/// Interrupt coalescing as the driver has it: microseconds and frames, receiving then sending; `None` where it has
+/// none.
 pub fn coalescing(fd: RawFd, link: &str) -> Option<[u32; 4]> {
     let mut found = Coalesce { command: GET_COALESCE, ..Coalesce::default() };
     ioctl(fd, link, &mut found).ok()?;
@@ -114,7 +116,8 @@ struct AllFeatures {
     features: [[u32; 4]; MOST_FEATURES / 32],
 }
 
-/// Whether any feature, by its name in the kernel (`tx-udp-segmentation`), is active; `None` when this kernel does not know it.
+/// Whether any feature, by its name in the kernel (`tx-udp-segmentation`), is active; `None` when this kernel does not
+/// know it.
 ///
 /// # Errors
 /// When the interface is unknown.

@@ -1,9 +1,11 @@
-//! Whether a thread that others wait for stood still, by itself: the switch's while it forwards, a disk's while it serves.
-//! A disk's looks every 10 ms, whatever comes. The switch's does while frames come; when none came for 200 ms it sleeps until
-//! one does, and how long that frame waited tells whether it stood still. That it was stopped meanwhile, its leader hears.
+//! Whether a thread that others wait for stood still, by itself: the switch's while it forwards, a disk's while it
+//! serves. A disk's looks every 10 ms, whatever comes. The switch's does while frames come; when none came for 200 ms
+//! it sleeps until one does, and how long that frame waited tells whether it stood still. That it was stopped
+//! meanwhile, its leader hears.
 //!
-//! The lateness of frames shows a standstill to those frames only that came meanwhile, and the share of late ones nothing of
-//! it in a long run. A thread beside the switch would not do: it shares the CPU that the switch is pinned to.
+//! The lateness of frames shows a standstill to those frames only that came meanwhile, and the share of late ones
+//! nothing of it in a long run. A thread beside the switch would not do: it shares the CPU that the switch is pinned
+//! to.
 
 use virtlab_wire::Nanos;
 
@@ -66,7 +68,8 @@ impl Standstills {
         self.last + PERIOD
     }
 
-    /// As [`Self::next_look`], of a sleep that begins now; `None` where nothing came for long and nothing `waits` to leave.
+    /// As [`Self::next_look`], of a sleep that begins now; `None` where nothing came for long and nothing `waits` to
+    /// leave.
     pub fn next_look_while(&mut self, waits: bool) -> Option<Nanos> {
         self.looks = waits || self.last.since(self.came) < QUIET;
         self.looks.then(|| self.next_look())

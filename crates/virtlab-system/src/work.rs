@@ -1,9 +1,9 @@
 //! Counted work: what a request's demand of processor time is made of.
 //!
-//! A unit is one step of a chain in which each multiplication waits for the one before. All of it is in registers, so that
-//! neither caches nor memory change what it takes. How many units one processor does in a second is measured once, where
-//! nothing else shares the processor, and a demand is that many units, never a time read from a clock: a guest that is
-//! held back by others would count the time that it did not have, and being held back would cost nothing.
+//! A unit is one step of a chain in which each multiplication waits for the one before. All of it is in registers, so
+//! that neither caches nor memory change what it takes. How many units one processor does in a second is measured once,
+//! where nothing else shares the processor, and a demand is that many units, never a time read from a clock: a guest
+//! that is held back by others would count the time that it did not have, and being held back would cost nothing.
 
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
@@ -48,8 +48,8 @@ pub fn rate_per_s() -> u64 {
     })
 }
 
-/// How long one span takes that nothing disturbs: the fastest; of a clock that stands still meanwhile, as that of an emulated
-/// hypervisor does, and makes up for it later, as long as all together took.
+/// How long one span takes that nothing disturbs: the fastest; of a clock that stands still meanwhile, as that of an
+/// emulated hypervisor does, and makes up for it later, as long as all together took.
 fn undisturbed_ns(spans: &[u64]) -> u64 {
     let fastest = spans.iter().copied().min().unwrap_or(0);
     let mean = spans.iter().sum::<u64>() / spans.len().max(1) as u64;

@@ -1,7 +1,7 @@
 //! One end of a connection: handshake (RFC 9293; SYN again after 1, 2, 4 ... s), both sides put together, and the end.
 //!
-//! An end whose process is gone still sends what was written, then its FIN. What comes to an end without a connection is
-//! answered by a reset (RFC 9293, 3.10.7.1).
+//! An end whose process is gone still sends what was written, then its FIN. What comes to an end without a connection
+//! is answered by a reset (RFC 9293, 3.10.7.1).
 
 use crate::options::Options;
 use crate::receiver::Receiver;
@@ -75,7 +75,8 @@ impl Connection {
         (self.phase, self.syn_due) = (Phase::SynSent, true);
     }
 
-    /// The process of this end is gone: its stream ends with what was written; a handshake that is under way is refused.
+    /// The process of this end is gone: its stream ends with what was written; a handshake that is under way is
+    /// refused.
     pub fn close(&mut self) {
         match self.phase {
             Phase::Open if self.ends[0].is_none() => {

@@ -1,8 +1,8 @@
 //! The congestion window, in packets as Linux counts it: slow start, avoidance, reduction.
 //!
-//! Slow start adds a packet per packet acknowledged (RFC 5681 with the byte counting of RFC 3465, L unbounded), avoidance
-//! one per window (NewReno) or as CUBIC says. A loss or an ECN echo halves the window (NewReno) or takes CUBIC's 0.7 of
-//! it, two packets at least; a time-out leaves one packet and slow start up to there.
+//! Slow start adds a packet per packet acknowledged (RFC 5681 with the byte counting of RFC 3465, L unbounded),
+//! avoidance one per window (NewReno) or as CUBIC says. A loss or an ECN echo halves the window (NewReno) or takes
+//! CUBIC's 0.7 of it, two packets at least; a time-out leaves one packet and slow start up to there.
 
 use crate::cubic::Cubic;
 use crate::hystart::HyStart;

@@ -1,7 +1,8 @@
-//! When slow start should end before a loss: HyStart (Ha and Rhee, "Taming the elephants", 2011), as Linux's CUBIC has it.
+//! When slow start should end before a loss: HyStart (Ha and Rhee, "Taming the elephants", 2011), as Linux's CUBIC has
+//! it.
 //!
-//! Two signs, looked for from a window of 16 packets. *Train*: acknowledgements have come less than 2 ms apart for half of
-//! the least round trip since the round began. *Delay*: the least of eight round trips of this round lies above the
+//! Two signs, looked for from a window of 16 packets. *Train*: acknowledgements have come less than 2 ms apart for half
+//! of the least round trip since the round began. *Delay*: the least of eight round trips of this round lies above the
 //! least of all by an eighth of it, at least 4 ms and at most 16 ms.
 
 const LEAST_WINDOW: u32 = 16;

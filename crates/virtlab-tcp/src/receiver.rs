@@ -1,10 +1,10 @@
 //! The receiving side: bytes into order, SACK blocks, when to acknowledge, and how much to take.
 //!
-//! Blocks: RFC 2018, the one with the newest segment first; a duplicate's first of all (RFC 2883). Acknowledgements: RFC 5681
-//! 4.2, at the second full segment, at once out of order or when a gap closes, else after 40 ms, Linux's least. Linux
-//! acknowledges the first 16 segments at once, and after each pause longer than that; an end that answers (a reply within
-//! 40 ms) stops doing so. The window begins at 64 KiB and grows to twice of what the application read in a round trip
-//! (Linux's dynamic right-sizing). The application reads at once.
+//! Blocks: RFC 2018, the one with the newest segment first; a duplicate's first of all (RFC 2883). Acknowledgements:
+//! RFC 5681 4.2, at the second full segment, at once out of order or when a gap closes, else after 40 ms, Linux's
+//! least. Linux acknowledges the first 16 segments at once, and after each pause longer than that; an end that answers
+//! (a reply within 40 ms) stops doing so. The window begins at 64 KiB and grows to twice of what the application read
+//! in a round trip (Linux's dynamic right-sizing). The application reads at once.
 
 use crate::options::{Buffer, Options};
 use crate::ranges::Ranges;

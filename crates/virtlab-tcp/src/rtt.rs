@@ -1,8 +1,8 @@
 //! The smoothed round-trip time and the retransmission time-out: RFC 6298 with Linux's bounds.
 //!
-//! `srtt += (r - srtt) / 8`, `rttvar += (|r - srtt| - rttvar) / 4`, `RTO = srtt + max(4 rttvar, 200 ms)`: Linux puts its
-//! least time under the variance, where the RFC bounds the sum by 1 s. Before any sample it is 1 s. It doubles with every
-//! time-out up to 120 s.
+//! `srtt += (r - srtt) / 8`, `rttvar += (|r - srtt| - rttvar) / 4`, `RTO = srtt + max(4 rttvar, 200 ms)`: Linux puts
+//! its least time under the variance, where the RFC bounds the sum by 1 s. Before any sample it is 1 s. It doubles with
+//! every time-out up to 120 s.
 
 const INITIAL_NS: u64 = 1_000_000_000;
 const LEAST_NS: u64 = 200_000_000;

@@ -1,8 +1,8 @@
 //! A segment as far as the other end's state depends on it, and the length of its header.
 //!
-//! RFC 9293 (header of 20 bytes), RFC 7323 (window scale, timestamps: 12 bytes with padding), RFC 2018 (SACK: 4 bytes with
-//! padding and 8 per block; beside timestamps at most 3 blocks). A SYN as Linux sends it has 20 bytes of options: MSS,
-//! SACK permitted, timestamps, window scale.
+//! RFC 9293 (header of 20 bytes), RFC 7323 (window scale, timestamps: 12 bytes with padding), RFC 2018 (SACK: 4 bytes
+//! with padding and 8 per block; beside timestamps at most 3 blocks). A SYN as Linux sends it has 20 bytes of options:
+//! MSS, SACK permitted, timestamps, window scale.
 
 /// Blocks that fit beside timestamps.
 pub const SACK_BLOCKS: usize = 3;

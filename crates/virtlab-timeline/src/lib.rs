@@ -1,9 +1,9 @@
-//! A Plan's timeline as a pure state machine: events in, actions out. The testbed plays it with a clock, the simulator in
-//! virtual time; instants are passed in, and nothing here waits, reads or sends.
+//! A Plan's timeline as a pure state machine: events in, actions out. The testbed plays it with a clock, the simulator
+//! in virtual time; instants are passed in, and nothing here waits, reads or sends.
 //!
-//! An action begins once, when its trigger's events have all happened: at the instant of the last of them (`any`: of the
-//! first) plus its delay. An action whose trigger can no longer come is void. The run is over when every action is over
-//! or void and every window has both its ends or cannot get them.
+//! An action begins once, when its trigger's events have all happened: at the instant of the last of them (`any`: of
+//! the first) plus its delay. An action whose trigger can no longer come is void. The run is over when every action is
+//! over or void and every window has both its ends or cannot get them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::Deserialize;
@@ -105,8 +105,8 @@ impl Timeline {
         timeline
     }
 
-    /// `ACTION.WORD` happened; the first of a name counts. Returns the events that are marked now: none if it was before,
-    /// two where it says another, too.
+    /// `ACTION.WORD` happened; the first of a name counts. Returns the events that are marked now: none if it was
+    /// before, two where it says another, too.
     pub fn event(&mut self, name: &str, t_ns: u64) -> Vec<String> {
         if self.marks.contains_key(name) {
             return Vec::new();
@@ -151,8 +151,8 @@ impl Timeline {
         Some((place, at_ns))
     }
 
-    /// The next action whose time-out has passed, with the word of the event that it is; says in `censored` and `failures`
-    /// what that means.
+    /// The next action whose time-out has passed, with the word of the event that it is; says in `censored` and
+    /// `failures` what that means.
     pub fn expired(&mut self, now_ns: u64) -> Option<(usize, &'static str)> {
         let place = self.deadlines.iter().position(|at_ns| at_ns.is_some_and(|at_ns| at_ns <= now_ns))?;
         self.deadlines[place] = None;

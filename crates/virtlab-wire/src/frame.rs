@@ -3,10 +3,10 @@
 //! ```text
 //! magic "VLAB" | body length u32 | channel u16 | flags u16 | CRC32C u32 of the 12 bytes before it and the body | body
 //! ```
-//! Little endian, body at most 1 MiB. A stream may carry stray bytes (ssh banners, console noise): the decoder
-//! searches for the next magic whose header and checksum agree, and counts what it passed over. A sender may mean
-//! ill: a magic with a false length costs a checksum over what follows, so the bytes that were summed in vain count as noise
-//! too, and an owner that hears more noise than there is reason for turns away.
+//! Little endian, body at most 1 MiB. A stream may carry stray bytes (ssh banners, console noise): the decoder searches
+//! for the next magic whose header and checksum agree, and counts what it passed over. A sender may mean ill: a magic
+//! with a false length costs a checksum over what follows, so the bytes that were summed in vain count as noise too,
+//! and an owner that hears more noise than there is reason for turns away.
 
 use thiserror::Error;
 

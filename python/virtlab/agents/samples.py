@@ -38,7 +38,9 @@ class Samples:
 
 
 def decode_samples(body: bytes) -> Samples:
-    """The columns of a block. AgentError if the bytes are no block of a known schema, or have values that it excludes."""
+    """The columns of a block. AgentError if the bytes are no block of a known schema, or have values that it
+    excludes.
+    """
     from virtlab._native import decode_block
 
     try:

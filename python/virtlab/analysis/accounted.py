@@ -1,9 +1,10 @@
 """Which share of the differences between runs each factor accounts for.
 
-Source: analysis of variance of a full factorial design, each design point with the same weight. The total is the variance of
-the design points' means plus the mean variance within a point. A factor's share is the variance of the means over all points
-at each of its levels, relative to that; `together` is what factors do beyond their sum, `runs` what differs with all levels
-equal. The shares add up to 1. Intervals: percentiles of the bootstrap of runs within their design points.
+Source: analysis of variance of a full factorial design, each design point with the same weight. The total is the
+variance of the design points' means plus the mean variance within a point. A factor's share is the variance of the
+means over all points at each of its levels, relative to that; `together` is what factors do beyond their sum, `runs`
+what differs with all levels equal. The shares add up to 1. Intervals: percentiles of the bootstrap of runs within their
+design points.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def _of(path: MetricPath, cells: NDArray[Any], factors: tuple[str, ...], level: 
 
 
 def _resampled(cells: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Means of the cells, and the mean variance within them, of runs drawn with replacement; some resamples at a time."""
+    """Means of the cells, and the mean variance within them, of runs drawn with replacement; some resamples at a
+    time.
+    """
     random = np.random.default_rng(1)
     sizes = np.array([one.size for one in cells.flat])
     values = np.zeros((sizes.size, sizes.max()))
@@ -108,8 +111,8 @@ def _resampled(cells: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]
 
 
 def _shares(means: NDArray[Any], within: NDArray[Any]) -> NDArray[Any]:
-    """Shares of each axis but the first, of all together, and of runs; a row for each place of the first, NaN where nothing
-    differs. `within`: the mean variance within cells.
+    """Shares of each axis but the first, of all together, and of runs; a row for each place of the first, NaN where
+    nothing differs. `within`: the mean variance within cells.
 
     >>> import numpy as np
     >>> _shares(np.array([[[1.0, 3.0], [1.0, 3.0]]]), np.zeros(1)).tolist()

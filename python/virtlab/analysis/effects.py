@@ -1,9 +1,9 @@
 """The effect of one more switch, and of one more guest on every host, on delay, jitter and throughput.
 
-Two design points whose levels differ in one factor only, and whose worlds differ in the number of switches (or of guests)
-only, give an effect: the difference of their means per switch (or guest), with Welch's interval over independent runs. Only
-neighbours are taken, at every combination of the other factors; where there are several, their average too. What else the
-factor changed along with the number, it changed in the file, and is part of the effect.
+Two design points whose levels differ in one factor only, and whose worlds differ in the number of switches (or of
+guests) only, give an effect: the difference of their means per switch (or guest), with Welch's interval over
+independent runs. Only neighbours are taken, at every combination of the other factors; where there are several, their
+average too. What else the factor changed along with the number, it changed in the file, and is part of the effect.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CHOSEN = (
 class Effect:
     """What one more switch, or guest on every host, does to a path; `estimate` is in the path's unit.
 
-    `levels` are those of the other factors; empty with `average` for the average over all of them. `before` and `after` are
-    the factor's levels.
+    `levels` are those of the other factors; empty with `average` for the average over all of them. `before` and `after`
+    are the factor's levels.
     """
 
     what: What

@@ -1,8 +1,8 @@
 """The goal of a search beside every number that hangs on it: without its goal such a number means nothing.
 
 What a search found hangs on its goal, and so does what was measured at it: delay at half of the throughput is another
-delay where the throughput is another one. So values of a test at a share of what was found, and those of tests that took
-what was found as their measure, have the goal too. Loads that the file states itself have none.
+delay where the throughput is another one. So values of a test at a share of what was found, and those of tests that
+took what was found as their measure, have the goal too. Loads that the file states itself have none.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """Whether luck decided searches: is a trial bad about as often as the goal lets it be, whatever the load?
 
 A stall longer than the buffer makes a trial bad at any load. Trials of t seconds then are good with probability
-exp(-r t) however low the load, and a goal that lets a share e of them be bad has no load where it begins to fail if
-1 - exp(-r t) is near e: which loads pass is a toss of as many coins as trials fit into the duration sum. The trials
-that were made tell: below its limit a device without such stalls has none that are bad. So two models are fitted to them,
+exp(-r t) however low the load, and a goal that lets a share e of them be bad has no load where it begins to fail if 1 -
+exp(-r t) is near e: which loads pass is a toss of as many coins as trials fit into the duration sum. The trials that
+were made tell: below its limit a device without such stalls has none that are bad. So two models are fitted to them,
 
     P(good at load x) = exp(-r t) / (1 + exp((ln x - c) / s)),    r = 0 or r > 0,
 
-with the limit c anywhere between the loads tried and a scatter s of the limit of at most two widths or 1 %. Where r > 0 is
-better by a likelihood ratio beyond chance (Wilks, one parameter), 1 - exp(-r t) is the share that is bad at any load. The
-goal lies in the range of a coin toss where that share is above e less two standard deviations of the toss, and above e / 2.
+with the limit c anywhere between the loads tried and a scatter s of the limit of at most two widths or 1 %. Where r > 0
+is better by a likelihood ratio beyond chance (Wilks, one parameter), 1 - exp(-r t) is the share that is bad at any
+load. The goal lies in the range of a coin toss where that share is above e less two standard deviations of the toss,
+and above e / 2.
 
-One search stays near its limit and seldom knows; trials of several searches at the same design point are taken together.
+One search stays near its limit and seldom knows; trials of several searches at the same design point are taken
+together.
 """
 
 from __future__ import annotations

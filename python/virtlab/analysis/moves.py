@@ -1,13 +1,14 @@
 """What clients notice of a guest that moves: how long no reply came, which requests waited or were lost in that time.
 
-A client's blackout is the longest gap between two replies in a row that overlaps the move, from its request to the instant
-from which the guest runs at its destination. So the time that the network takes to find the guest there belongs to it, and
-so does the time between two requests: it is at least the interval at which the client asks, and is to be compared with
-the longest gap of a run without a move.
+A client's blackout is the longest gap between two replies in a row that overlaps the move, from its request to the
+instant from which the guest runs at its destination. So the time that the network takes to find the guest there belongs
+to it, and so does the time between two requests: it is at least the interval at which the client asks, and is to be
+compared with the longest gap of a run without a move.
 
 One gap has the instant in which the guest began at its destination. It is what was left of the client's interval, the
 pause, and the re-convergence (the client's TCP included, which waits before it sends a lost request again). The longest
-of all others is a metric of its own: while its hypervisor prepares the copy, a guest may send no reply and is not paused.
+of all others is a metric of its own: while its hypervisor prepares the copy, a guest may send no reply and is not
+paused.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def _resumed(record: RunRecord) -> dict[str, list[int]]:
 
 
 def values(context: RoleContext) -> None:
-    """Blackout, its parts, downtime, and requests late and lost, of a role whose far end moves; nothing of any other."""
+    """Blackout, its parts, downtime, and requests late and lost, of a role whose far end moves; nothing of any
+    other.
+    """
     moves = any(
         action.do == MIGRATE.name and action.guest == context.role.to
         for action in context.record.plan.timeline
@@ -132,8 +135,8 @@ def _within(instants: Sequence[int], begin_ns: int, end_ns: int) -> int | None:
 
 
 def around(replies_ns: NDArray[Any], begin_ns: int, end_ns: int, resumed_ns: int | None) -> Gaps | None:
-    """The gaps of a move whose guest runs at its destination from `resumed_ns`, None where it stayed; None where no reply
-    came before or after the move.
+    """The gaps of a move whose guest runs at its destination from `resumed_ns`, None where it stayed; None where no
+    reply came before or after the move.
 
     >>> import numpy as np
     >>> around(np.array([0, 10, 40, 50, 70, 80]), 5, 60, 60)

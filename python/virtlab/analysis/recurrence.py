@@ -19,7 +19,9 @@ BATCHES = 20
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """Standard deviations in the unit of the samples; `icc` is the share of the variance that lies between runs, 0..1."""
+    """Standard deviations in the unit of the samples; `icc` is the share of the variance that lies between runs,
+    0..1.
+    """
 
     runs: int
     within_sd: float
@@ -33,7 +35,9 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What of a run's samples is needed: `batch_variance` is of the means of 20 equal batches in order (None: too few)."""
+    """What of a run's samples is needed: `batch_variance` is of the means of 20 equal batches in order (None: too
+    few).
+    """
 
     samples: int
     mean: float
@@ -62,8 +66,9 @@ def summarise(samples: NDArray[Any]) -> RunSummary:
 def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | None:
     """Components of variance of samples by run, and the intra-class correlation with its interval.
 
-    Source: Searle, Linear Models (1971), for balanced data; Thomas and Hultquist, Annals of Statistics 6 (1978), for unequal
-    n, with the harmonic mean of the effective numbers. None with fewer than two runs of two samples, or without variance.
+    Source: Searle, Linear Models (1971), for balanced data; Thomas and Hultquist, Annals of Statistics 6 (1978), for
+    unequal n, with the harmonic mean of the effective numbers. None with fewer than two runs of two samples, or without
+    variance.
 
     >>> import numpy as np
     >>> alike = [summarise(np.array([1.0, 2.0, 3.0, 4.0]))] * 3

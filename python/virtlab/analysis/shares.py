@@ -1,8 +1,8 @@
-"""What the `cpu_share` of a guest is a share of: of a virtual machine its vCPUs, of any other guest the processors that it
-may use.
+"""What the `cpu_share` of a guest is a share of: of a virtual machine its vCPUs, of any other guest the processors that
+it may use.
 
-A namespace or a container has no virtual processors: what works in it are threads of its servers. Two shares of different
-things are no two values of one quantity, so they are never set against each other.
+A namespace or a container has no virtual processors: what works in it are threads of its servers. Two shares of
+different things are no two values of one quantity, so they are never set against each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Shares = Mapping[int, Mapping[str, str]]  # design point -> entity of a guest ->
 
 
 def of_guests(plan: Plan) -> dict[str, str]:
-    """The guests of a Plan as entities, with what their `cpu_share` is of; those of an unknown platform are left out."""
+    """The guests of a Plan as entities, with what their `cpu_share` is of; those of an unknown platform are left
+    out.
+    """
     return {
         f"guests.{name}": PROCESSORS if PLATFORMS[guest.platform].vcpus(guest.vcpus) is None else VCPUS
         for name, guest in plan.world.guests.items()

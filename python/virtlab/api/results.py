@@ -76,7 +76,9 @@ class Results:
         return Table.of(*value_rows(self._dataset))
 
     def samples(self, kind: str, *, all_runs: bool = False) -> Table:
-        """Every sample of a kind (`rtt`, `packet`, `series`, ...) of the good runs, or of all; in no particular order."""
+        """Every sample of a kind (`rtt`, `packet`, `series`, ...) of the good runs, or of all; in no particular
+        order.
+        """
         from virtlab.results.export import kinds
         from virtlab.results.parquet import quoted
 

@@ -1,7 +1,7 @@
 """Running an experiment from Python: in a thread of its own, so that a notebook's event loop stays free of it.
 
-Ctrl-C (KeyboardInterrupt) asks the current run to end; the world is taken down before the exception is raised again. The
-same call resumes.
+Ctrl-C (KeyboardInterrupt) asks the current run to end; the world is taken down before the exception is raised again.
+The same call resumes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def run(
 
 
 def _interruptible(act: Callable[[], Made], observer: Any) -> Made:
-    """What the act returns, done in a thread; KeyboardInterrupt is handed to it by the observer, and waits for its end."""
+    """What the act returns, done in a thread; KeyboardInterrupt is handed to it by the observer, and waits for its
+    end.
+    """
     asked, ended, found = Event(), Event(), list[Made]()
     errors: list[BaseException] = []
     observer.asked = asked.is_set

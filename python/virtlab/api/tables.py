@@ -1,4 +1,5 @@
-"""Rows with columns, which every library of data frames takes as Arrow: `polars.DataFrame(table)`, `pyarrow.table(table)`.
+"""Rows with columns, which every library of data frames takes as Arrow: `polars.DataFrame(table)`,
+`pyarrow.table(table)`.
 
 DuckDB holds the rows and speaks Arrow's stream interface, so no Arrow library is needed here.
 """

@@ -30,7 +30,9 @@ ASK_AGAIN_S = 0.2
 
 
 def places() -> list[tuple[Path, bool]]:
-    """Folders of the lock, in the order in which they are taken, and whether this user makes it there (in the first)."""
+    """Folders of the lock, in the order in which they are taken, and whether this user makes it there (in the
+    first).
+    """
     root = os.geteuid() == 0
     more = [Path(runtime)] if (runtime := os.environ.get("XDG_RUNTIME_DIR")) else []
     own = [(folder, True) for folder in (*more, Path(tempfile.gettempdir()))]

@@ -32,7 +32,9 @@ def play(
     run_limit: int | None = None,
     retry: bool = False,
 ) -> tuple[Dataset, Ending]:
-    """Makes every run that is left; an ending `interrupted` without runs says that the wait for the machine was cut off."""
+    """Makes every run that is left; an ending `interrupted` without runs says that the wait for the machine was cut
+    off.
+    """
     able = backend.capabilities()
     with (
         open_dataset(

@@ -1,6 +1,7 @@
 """What an experiment file can name: declarations only.
 
-A new workload, platform, virtual switch, queue discipline, service or action is one file here, one per arm, and its tests.
+A new workload, platform, virtual switch, queue discipline, service or action is one file here, one per arm, and its
+tests.
 """
 
 from virtlab.catalogue.actions import ACTIONS

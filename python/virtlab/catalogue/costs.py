@@ -42,8 +42,8 @@ def cost_kind(
     example: str,
     across: Callable[[Mapping[str, Any]], list[tuple[str, str]]],
 ) -> Kind:
-    """The kind of a mapping of those parameters, which becomes their Plan values. `across`: (parameter, "WHAT; CURE") of
-    values that do not fit together; an empty parameter refers to the whole mapping.
+    """The kind of a mapping of those parameters, which becomes their Plan values. `across`: (parameter, "WHAT; CURE")
+    of values that do not fit together; an empty parameter refers to the whole mapping.
     """
     known = {entry.name: entry for entry in entries}
 

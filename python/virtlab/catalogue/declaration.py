@@ -1,8 +1,8 @@
 """What a declaration says: a parameter's name in the file and in the Plan, a workload's streams, metrics and cost.
 
-Declarations hold no behaviour of an arm; the testbed and the simulator each have their own file per entry. A declaration
-is equal to itself alone (`eq=False`): there is one of each name, and no start of a command waits for a comparison that
-nothing asks for.
+Declarations hold no behaviour of an arm; the testbed and the simulator each have their own file per entry. A
+declaration is equal to itself alone (`eq=False`): there is one of each name, and no start of a command waits for a
+comparison that nothing asks for.
 """
 
 from __future__ import annotations
@@ -291,7 +291,9 @@ class Platform(NamedTuple):
 
     @property
     def disk_is_folder(self) -> bool:
-        """Whether a disk of its guests is a folder: in memory it has a size, takes no time, and nothing of it is counted."""
+        """Whether a disk of its guests is a folder: in memory it has a size, takes no time, and nothing of it is
+        counted.
+        """
         return bool(self.disk) and "rate" not in self.disk
 
     def lacks_of_disk(self, said: Iterable[str]) -> list[str]:

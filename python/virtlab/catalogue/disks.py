@@ -94,7 +94,9 @@ def store_faults(said: Iterable[str], block_bytes: int | None, *, on_store: bool
 def store_fault(
     guest: str, service: str, kinds: Mapping[str, str], parts: Mapping[str, Collection[str]]
 ) -> DiskFault | None:
-    """Why the disk of a guest cannot be on a service. `kinds`: of services; `parts`: by store, its nodes and proxies."""
+    """Why the disk of a guest cannot be on a service. `kinds`: of services; `parts`: by store, its nodes and
+    proxies.
+    """
     stores = list(parts)
     if service not in kinds:
         cure = (

@@ -13,8 +13,8 @@ Declaration = TypeVar("Declaration")
 
 
 class Named(MutableMapping[str, Declaration]):
-    """`names`: the constants of a package's modules, in order. Each has the name of its kind, and so has its module, unless
-    that is said.
+    """`names`: the constants of a package's modules, in order. Each has the name of its kind, and so has its module,
+    unless that is said.
 
     >>> tuple(Named("virtlab.catalogue.qdiscs", "SFQ fifo.PFIFO"))
     ('sfq', 'pfifo')

@@ -1,8 +1,8 @@
 """References in the words of a file's commands, which stand for addresses and ports in braces.
 
-`{to}`, `{from}` (of a role) and `{on}` (of a service) are ends, `{h2.g1}` is a guest, `{web.address}` and `{web.port}` are
-of a service. They stay in the Plan, since the addresses of hosts that exist already are known in a run only. All other
-braces are the program's.
+`{to}`, `{from}` (of a role) and `{on}` (of a service) are ends, `{h2.g1}` is a guest, `{web.address}` and `{web.port}`
+are of a service. They stay in the Plan, since the addresses of hosts that exist already are known in a run only. All
+other braces are the program's.
 """
 
 from __future__ import annotations

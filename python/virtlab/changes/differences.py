@@ -1,9 +1,9 @@
 """Old against new, setting by setting: better, worse, different, equivalent within a margin, or undecided.
 
-Each comparison is Welch's test of the difference and two one-sided tests of equivalence (`stats.compare`). Many are made
-at once, so both families are corrected by Holm: with two equal datasets the chance of any alarm is 1 - level, however
-many quantities there are. A difference that is clear and yet within the margin is equivalent: the margin says which
-differences matter. Settings are matched by the levels of the factors that both have.
+Each comparison is Welch's test of the difference and two one-sided tests of equivalence (`stats.compare`). Many are
+made at once, so both families are corrected by Holm: with two equal datasets the chance of any alarm is 1 - level,
+however many quantities there are. A difference that is clear and yet within the margin is equivalent: the margin says
+which differences matter. Settings are matched by the levels of the factors that both have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How large a difference matters: one margin for all quantities, and others for some.
 
-A margin in % is a share of the old value, one in another unit is a difference. A ratio such as loss is zero in most good
-runs, of which no share is anything, so its margin is in percentage points unless said otherwise.
+A margin in % is a share of the old value, one in another unit is a difference. A ratio such as loss is zero in most
+good runs, of which no share is anything, so its margin is in percentage points unless said otherwise.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 For every place to split the series, the two parts' means differ by t standard errors (pooled spread). The largest |t|
 over all places is compared with what equal values give by chance: normal values of the same number, drawn with a seed,
-so looking at every place is paid for. The chance of any step in a series of equal normal values is alpha. A part that is
-long enough is searched again by itself. One value per dataset counts, however many runs it has: runs of one day share
-what that day did to them.
+so looking at every place is paid for. The chance of any step in a series of equal normal values is alpha. A part that
+is long enough is searched again by itself. One value per dataset counts, however many runs it has: runs of one day
+share what that day did to them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ def start() -> Any:
 
 
 def lighten() -> None:
-    """Fewer collections from here on, and no search for plug-ins of pydantic. Before typer and pydantic are imported."""
+    """Fewer collections from here on, and no search for plug-ins of pydantic. Before typer and pydantic are
+    imported.
+    """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
     if LOADER not in sys.modules:
         sys.modules[LOADER] = _loader()

@@ -274,7 +274,9 @@ def _places(root: Node) -> Iterator[tuple[str, ...]]:
 
 
 def alone(experiment: Experiment, levels: Mapping[str, str]) -> dict[str, Any]:
-    """The file's values at one design point, references replaced and factors gone: to be altered and read by `reread`."""
+    """The file's values at one design point, references replaced and factors gone: to be altered and read by
+    `reread`.
+    """
     root = _root(experiment.text)
     factors = read_factors(root.get("factors"), Mistakes())
     assert isinstance(root.value, dict)

@@ -1,7 +1,7 @@
 """Results that were made elsewhere, by other tools on machines we cannot run: read, checked, and kept as a dataset.
 
-Each tool has a file, pure: text in, an output out; `readers.py` is their list. `mapping.py` says which file is which role of
-which design point; `dataset.py` makes runs of it, in the experiment's own format, with provenance "imported".
+Each tool has a file, pure: text in, an output out; `readers.py` is their list. `mapping.py` says which file is which
+role of which design point; `dataset.py` makes runs of it, in the experiment's own format, with provenance "imported".
 """
 
 from virtlab.imported.dataset import Imported, import_results

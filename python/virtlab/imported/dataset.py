@@ -1,8 +1,8 @@
 """Imported results as a dataset: the experiment's own design points, Plans and roles; other hands and another clock.
 
-All files are read before anything is written, so a mistake leaves no dataset. A run keeps what the tool said as samples and
-summaries, the output itself as an artefact, and in `realised` which tool, which file (SHA-256) and what it says of its
-own parameters. Machine and conditions are the source's words: this machine's would be a lie.
+All files are read before anything is written, so a mistake leaves no dataset. A run keeps what the tool said as samples
+and summaries, the output itself as an artefact, and in `realised` which tool, which file (SHA-256) and what it says of
+its own parameters. Machine and conditions are the source's words: this machine's would be a lie.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _COMPARED = ("message_bytes", "request_bytes", "response_bytes", "payload_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was imported; `differences`: where tools differ from the experiment file, and what of them is not as expected."""
+    """What was imported; `differences`: where tools differ from the experiment file, and what of them is not as
+    expected.
+    """
 
     runs: int
     samples: int

@@ -1,9 +1,9 @@
 """What tools call a host and its guests, by the names of the experiment.
 
-A tool knows the machine that it ran on as `host`, or by a name that this has elsewhere (vCenter); `{file: FILE, host: h1}`
-of a mapping says which host of the experiment it is. Claims name a host's processors as `hosts.h1.cpu`, all its disks
-together as `hosts.h1.disks`, and its guests as `guests.h1.NAME`, so this is what they are called here, whichever tool told
-them.
+A tool knows the machine that it ran on as `host`, or by a name that this has elsewhere (vCenter);
+`{file: FILE, host: h1}` of a mapping says which host of the experiment it is. Claims name a host's processors as
+`hosts.h1.cpu`, all its disks together as `hosts.h1.disks`, and its guests as `guests.h1.NAME`, so this is what they are
+called here, whichever tool told them.
 """
 
 from __future__ import annotations

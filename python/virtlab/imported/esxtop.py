@@ -1,13 +1,13 @@
 """esxtop and resxtop in batch mode (`esxtop -b`): a CSV of Windows' performance monitor, a column per counter.
 
-A counter is called `\\\\HOST\\GROUP(INSTANCE)\\COUNTER`. Of a guest's CPU, `% Used` and `% Ready` are of one processor each
-(200 for two full ones). Counters that are not listed here are left out; there are thousands.
+A counter is called `\\\\HOST\\GROUP(INSTANCE)\\COUNTER`. Of a guest's CPU, `% Used` and `% Ready` are of one processor
+each (200 for two full ones). Counters that are not listed here are left out; there are thousands.
 
-A port's instance is `SWITCH:PORT:WORLD:NAME` where a guest uses it, and `SWITCH:PORT:NAME` where the host does (`vmnic0`,
-`vmk0`, `Management`). Several ports of one name are summed up, and so are the host's disk adapters (`host.disks`). Groups
-are guests and the host's own processes alike: a group that is called as ESXi calls its own (`1:system`,
-`3867:hostd.3867`) is left out, unless it has what only guests have in the same output: a virtual processor, disk or port.
-What the host's own use is in `host.cpu`.
+A port's instance is `SWITCH:PORT:WORLD:NAME` where a guest uses it, and `SWITCH:PORT:NAME` where the host does
+(`vmnic0`, `vmk0`, `Management`). Several ports of one name are summed up, and so are the host's disk adapters
+(`host.disks`). Groups are guests and the host's own processes alike: a group that is called as ESXi calls its own
+(`1:system`, `3867:hostd.3867`) is left out, unless it has what only guests have in the same output: a virtual
+processor, disk or port. What the host's own use is in `host.cpu`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """iperf 2: text and CSV (`-y C`), of its client and of its server.
 
-The last row that begins at 0 is the whole test. Of UDP only what the receiver counted is taken: the client's own row says
-what was sent. CSV of a server's UDP report that did not arrive holds -1: that is an error, not a number.
+The last row that begins at 0 is the whole test. Of UDP only what the receiver counted is taken: the client's own row
+says what was sent. CSV of a server's UDP report that did not arrive holds -1: that is an error, not a number.
 
-A stream back to the client (`-R`, `--full-duplex`) has a star before its number. Of traffic both ways at once the sum is of
-both, and is no stream's. A result of a connection that began after another result is another test's.
+A stream back to the client (`-R`, `--full-duplex`) has a star before its number. Of traffic both ways at once the sum
+is of both, and is no stream's. A result of a connection that began after another result is another test's.
 """
 
 from __future__ import annotations

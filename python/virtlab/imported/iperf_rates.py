@@ -1,4 +1,6 @@
-"""Units of rates as iperf 2 and iperf3 print, in bit/s: bits in powers of 1000, bytes (-f K, M, G, T) in powers of 1024."""
+"""Units of rates as iperf 2 and iperf3 print, in bit/s: bits in powers of 1000, bytes (-f K, M, G, T) in powers of
+1024.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Apache JMeter: its log of samples as CSV (`jmeter -n -t PLAN -l FILE.jtl`), a row per request.
 
-`timeStamp` is the instant at which a request began, as JMeter's own settings have it (`sampleresult.timestamp.start`), in
-ms since 1970, and `elapsed` how long it took, in ms. A thread of JMeter begins its next request when it has the answer
-before, so no row says when a request was due: response times count from when it began, with the time to connect
+`timeStamp` is the instant at which a request began, as JMeter's own settings have it (`sampleresult.timestamp.start`),
+in ms since 1970, and `elapsed` how long it took, in ms. A thread of JMeter begins its next request when it has the
+answer before, so no row says when a request was due: response times count from when it began, with the time to connect
 (`Connect`), and those of a service that falls behind are too short. Rows of transaction controllers sum up others, and
 are left out.
 
-An answer with an error has a number as its `responseCode`; of a connection that broke or took too long JMeter writes the
-name of Java's exception there.
+An answer with an error has a number as its `responseCode`; of a connection that broke or took too long JMeter writes
+the name of Java's exception there.
 """
 
 from __future__ import annotations

@@ -243,7 +243,9 @@ def _with_sender(
     bits: int,
     keys: tuple[str, str, str],
 ) -> None:
-    """What came over UDP; what was sent, and loss, where `keys` of rate sent, calls to send and to receive are there."""
+    """What came over UDP; what was sent, and loss, where `keys` of rate sent, calls to send and to receive are
+    there.
+    """
     rate_key, sent_key, came_key = keys
     tried, came = (
         whole(values[key][1], values[key][0], key) if key in values else None for key in (sent_key, came_key)

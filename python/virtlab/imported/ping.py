@@ -1,9 +1,9 @@
 """ping: of iputils, busybox, the BSDs, and Windows (in English).
 
-A reply's time is the application's round trip, in ms as printed. How many requests had no reply follows from the statistics;
-how late they left is not known. `time<1ms` is no number: a run with such a reply has its loss alone. What Windows counts as
-received has in it what routers wrote (`Destination host unreachable`): that is no reply. Sequence numbers have 16 bits and
-begin again.
+A reply's time is the application's round trip, in ms as printed. How many requests had no reply follows from the
+statistics; how late they left is not known. `time<1ms` is no number: a run with such a reply has its loss alone. What
+Windows counts as received has in it what routers wrote (`Destination host unreachable`): that is no reply. Sequence
+numbers have 16 bits and begin again.
 """
 
 from __future__ import annotations

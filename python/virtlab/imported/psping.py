@@ -1,8 +1,8 @@
 """PsPing: of Sysinternals; its ping (ICMP and TCP), latency and bandwidth tests.
 
-Pings are printed one by one; of a latency or bandwidth test only a summary is. The warm-up's replies are not counted, as in
-PsPing's own statistics. Rates are in bytes: what it writes `MB/s` and `KB/s` are 2**20 and 2**10 bytes a second (its `Kb/s`
-too, which is no kilobit).
+Pings are printed one by one; of a latency or bandwidth test only a summary is. The warm-up's replies are not counted,
+as in PsPing's own statistics. Rates are in bytes: what it writes `MB/s` and `KB/s` are 2**20 and 2**10 bytes a second
+(its `Kb/s` too, which is no kilobit).
 """
 
 from __future__ import annotations

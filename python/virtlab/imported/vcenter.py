@@ -194,7 +194,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _entity(row: _Row) -> str:
-    """`guests.NAME`, `guests.NAME.vcpu0`, `hosts.NAME.cpu`, `hosts.NAME.cpu0`, `hosts.NAME.vmnic0`, as everywhere here."""
+    """`guests.NAME`, `guests.NAME.vcpu0`, `hosts.NAME.cpu`, `hosts.NAME.cpu0`, `hosts.NAME.vmnic0`, as everywhere
+    here.
+    """
     instance = row.instance
     if row.metric in {USAGE, USED, READY} and instance.isdecimal():
         instance = f"vcpu{instance}" if row.kind == _GUEST else f"cpu{instance}"

@@ -1,9 +1,9 @@
 """Vegeta: its results as CSV (`vegeta encode --to csv`), a row per request, without headings.
 
-The columns are the instant at which a request began, in ns since 1970, the code of its answer (0: it had none), how long it
-took, in ns with its connection, bytes sent and received, what went wrong, and five more that are not read. Vegeta sends at a
-rate whether answers come or not, so an answer that is late delays no other request, as long as it has workers left; when a
-request was due, beside when it began, no row says.
+The columns are the instant at which a request began, in ns since 1970, the code of its answer (0: it had none), how
+long it took, in ns with its connection, bytes sent and received, what went wrong, and five more that are not read.
+Vegeta sends at a rate whether answers come or not, so an answer that is late delays no other request, as long as it has
+workers left; when a request was due, beside when it began, no row says.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ headings, which name them once. `CPU (ns)` and the columns of disks and networks
 first sample of a domain has nothing to compare with and is left out. `%CPU` of a domain is its share of all the host's
 processors: with `CPU (ns)` it tells the exact time between two samples, of which the instants are whole seconds.
 
-Disks are counted in bytes with `--block-in-bytes`, else in requests. What the host itself uses, beside its guests, is in
-no column.
+Disks are counted in bytes with `--block-in-bytes`, else in requests. What the host itself uses, beside its guests, is
+in no column.
 """
 
 from __future__ import annotations

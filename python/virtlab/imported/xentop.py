@@ -1,9 +1,9 @@
 """xentop in batch mode (`xentop -b`): CPU and memory of each domain.
 
-Its first iteration has no time to compare with and shows 0 % for all: it is left out. Neither instants nor the delay between
-iterations are printed, so what it counts (network, disks) cannot become rates. A domain's name may have spaces (`-f`); lines
-about its processors, networks and disks (`-v`, `-n`, `-x`) are passed over. Domain 0 is a domain too and not the host,
-whose processors and memory the others use too; it is called as in runs of our own.
+Its first iteration has no time to compare with and shows 0 % for all: it is left out. Neither instants nor the delay
+between iterations are printed, so what it counts (network, disks) cannot become rates. A domain's name may have spaces
+(`-f`); lines about its processors, networks and disks (`-v`, `-n`, `-x`) are passed over. Domain 0 is a domain too and
+not the host, whose processors and memory the others use too; it is called as in runs of our own.
 """
 
 from __future__ import annotations

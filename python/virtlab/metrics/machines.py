@@ -1,7 +1,7 @@
 """Metrics of machines and guests beside the load: processors, memory, network interfaces, disks.
 
-They are rates and shares over an interval: of our own telemetry, of domains of Xen, which xentop watches, and of imported
-results. Of network interfaces our own telemetry has counters.
+They are rates and shares over an interval: of our own telemetry, of domains of Xen, which xentop watches, and of
+imported results. Of network interfaces our own telemetry has counters.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ Unit = Literal["ns", "ratio", "bit/s", "byte/s", "1/s", "bytes", "count"]
 
 
 class Metric(NamedTuple):
-    """One quantity: `unit` is the SI unit in which every value is kept; `statistics` are those that values are given for.
+    """One quantity: `unit` is the SI unit in which every value is kept; `statistics` are those that values are given
+    for.
 
     A metric `of` a role is measured by the workloads that declare it; one of an entity (host, guest, link, switch)
     comes from a series or counter. `over_time`: its samples are a series, to be drawn as one.

@@ -1,5 +1,5 @@
-"""Metrics of guests that move to another host: as their hypervisor tells them, as clients notice them, and of what writes
-to their memory.
+"""Metrics of guests that move to another host: as their hypervisor tells them, as clients notice them, and of what
+writes to their memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Metrics of clients of a distributed store, and of files: what operations take, what came of them, what is left in the end.
+"""Metrics of clients of a distributed store, and of files: what operations take, what came of them, what is left in the
+end.
 
 Only an operation that the store answered, and whose content is that which was written last, is done. All else is
 counted by what went wrong, and enters no time and no rate.

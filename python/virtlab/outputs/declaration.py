@@ -1,7 +1,7 @@
 """How a file says where in a program's output a metric is: one reader, its argument, and what the number is of.
 
-`{json: $.requests[*].ms, unit: ms, better: lower}`. A Plan holds the entry as the file writes it. With `time` the numbers
-are a series: the output tells the time of each. With `http` or `file` they are polled, which is a series, too.
+`{json: $.requests[*].ms, unit: ms, better: lower}`. A Plan holds the entry as the file writes it. With `time` the
+numbers are a series: the output tells the time of each. With `http` or `file` they are polled, which is a series, too.
 """
 
 from __future__ import annotations

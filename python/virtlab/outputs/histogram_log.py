@@ -1,9 +1,9 @@
 """HdrHistogram's log of intervals: what all its histograms, or those of a tag, counted together.
 
-A line is `[Tag=NAME,]start,length,max,HISTOGRAM`, where HISTOGRAM is base64 of the encoding V2, compressed: a head, then
-zlib of a head and of counts as zig-zag LEB128, in which a negative number stands for so many empty buckets. A bucket's
-value is its middle, as HdrHistogram has it for means; with the usual three digits it is at most 0.05 % beside a sample.
-Source: HdrHistogram 2.1 (Java), AbstractHistogram and HistogramLogWriter.
+A line is `[Tag=NAME,]start,length,max,HISTOGRAM`, where HISTOGRAM is base64 of the encoding V2, compressed: a head,
+then zlib of a head and of counts as zig-zag LEB128, in which a negative number stands for so many empty buckets. A
+bucket's value is its middle, as HdrHistogram has it for means; with the usual three digits it is at most 0.05 % beside
+a sample. Source: HdrHistogram 2.1 (Java), AbstractHistogram and HistogramLogWriter.
 """
 
 from __future__ import annotations

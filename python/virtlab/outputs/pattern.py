@@ -1,8 +1,8 @@
 """A regular expression with named groups: the group that bears the metric's name is the value, at every match.
 
 The expressions are RE2's, in the syntax that Python has, too: no look-around and no back reference, so matching takes
-time in proportion to the text, whatever both hold. DuckDB brings RE2 along, in a database that is opened once: polls are
-read by the thousand.
+time in proportion to the text, whatever both hold. DuckDB brings RE2 along, in a database that is opened once: polls
+are read by the thousand.
 """
 
 from __future__ import annotations

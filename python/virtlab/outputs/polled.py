@@ -1,7 +1,8 @@
 """What is polled beside a program: a page over HTTP from its guest, or a file in it, every so often.
 
-`{prometheus: queue_depth, http: "http://{web.address}:9100/metrics", every: 1 s, unit: count, better: lower}`. Each poll is
-read as an output is, and holds one number. What comes from the agent that polls is taken on trust no more than an output.
+`{prometheus: queue_depth, http: "http://{web.address}:9100/metrics", every: 1 s, unit: count, better: lower}`. Each
+poll is read as an output is, and holds one number. What comes from the agent that polls is taken on trust no more than
+an output.
 """
 
 from __future__ import annotations

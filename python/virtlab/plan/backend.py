@@ -109,7 +109,9 @@ class Realised:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def link_realisation(self) -> str:
-        """The realisation of the links ('soft_switch', 'netem', 'shaping', 'none'); results of different ones never pool."""
+        """The realisation of the links ('soft_switch', 'netem', 'shaping', 'none'); results of different ones never
+        pool.
+        """
         used = sorted({obj.by for path, obj in self.objects.items() if path.startswith("links.")})
         return "+".join(used) if used else "none"
 

@@ -116,8 +116,8 @@ class Host(Noun):
     domain: str | None = None  # of libvirt, to be started first
     hypervisor: str | None = None  # libvirt's URI of it
     # Where frames wait that its guests send faster than its wire takes them: in one FIFO in front of the wire that all
-    # its guests share; each guest's at its own vNIC, which has the wire's rate; nowhere but in the link's own queue. Plans
-    # that an older virtlab wrote say nothing of it: there it was the guest's vNIC.
+    # its guests share; each guest's at its own vNIC, which has the wire's rate; nowhere but in the link's own queue.
+    # Plans that an older virtlab wrote say nothing of it: there it was the guest's vNIC.
     pushback: Literal["uplink", "guest", "none"] = "guest"
     cpus: int | None = Field(
         default=None, ge=1
@@ -189,8 +189,9 @@ class Guest(Noun):
 class Pool(Noun):
     """Processors of a host that some of its guests share, and no other guest of a pool has.
 
-    Whatever their guests compute, they get no more together: by affinity nothing of them runs elsewhere; by quota they run
-    wherever their host does, for so much time in each period. Of memory, too, they get no more together than a pool has.
+    Whatever their guests compute, they get no more together: by affinity nothing of them runs elsewhere; by quota they
+    run wherever their host does, for so much time in each period. Of memory, too, they get no more together than a pool
+    has.
     """
 
     host: Name
@@ -328,7 +329,9 @@ class Trigger(Noun):
 
 
 class Wait(Noun):
-    """What a waiting action polls until it holds: a series, a metric of a role, or the answer of a service's operation."""
+    """What a waiting action polls until it holds: a series, a metric of a role, or the answer of a service's
+    operation.
+    """
 
     call: str | None = Field(
         default=None, pattern=r"^[A-Za-z][A-Za-z0-9_-]*\.[a-z][a-z0-9_]*$"

@@ -1,9 +1,9 @@
 """From designed runs to a platform profile.
 
-Rows of all runs (`rows`) are fitted together by robust non-negative least squares (`fit`), each weighed by its error. Costs
-that no run here depends on are left out; costs that only come together are kept with a note, since only their sum is known.
-Spread becomes tables (`spread`): of wake-ups from `rtt - path_rtt`, of passages through links from path delays, where two
-independent passages make each echo.
+Rows of all runs (`rows`) are fitted together by robust non-negative least squares (`fit`), each weighed by its error.
+Costs that no run here depends on are left out; costs that only come together are kept with a note, since only their sum
+is known. Spread becomes tables (`spread`): of wake-ups from `rtt - path_rtt`, of passages through links from path
+delays, where two independent passages make each echo.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ PARAMETERS = (
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The profile and the fit it comes from. `residuals`: of each kind of row, number, median and 90th percentile in ns."""
+    """The profile and the fit it comes from. `residuals`: of each kind of row, number, median and 90th percentile in
+    ns.
+    """
 
     profile: Profile
     fit: Fit

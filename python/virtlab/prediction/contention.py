@@ -38,7 +38,9 @@ SLEEP = "wakeup.sleep"
 
 @dataclass(frozen=True)
 class Contention:
-    """What was found. `excess`: busy pairs -> what they add to medians of process and path in ns; `why` it is unknown."""
+    """What was found. `excess`: busy pairs -> what they add to medians of process and path in ns; `why` it is
+    unknown.
+    """
 
     table: Quantiles | None = None
     crossing: Parameter | None = None

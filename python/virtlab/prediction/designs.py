@@ -14,14 +14,15 @@
 | `pinned` | whether a router is pinned, and has others' frames | what steering frames to its processor costs |
 | `switch_KIND` | | what a queue discipline of virtlab's there costs beyond FIFO |
 
-ICMP is answered by the far kernel, UDP by a far process. Sizes and protocols vary in each world, so that costs per byte, per
-frame and per message part. A player of links that is offered more than it holds is late by design: such runs are tainted,
-and tell how much it holds all the same. What a machine cannot play is left out (a receiver that polls needs a processor of
-its own).
+ICMP is answered by the far kernel, UDP by a far process. Sizes and protocols vary in each world, so that costs per
+byte, per frame and per message part. A player of links that is offered more than it holds is late by design: such runs
+are tainted, and tell how much it holds all the same. What a machine cannot play is left out (a receiver that polls
+needs a processor of its own).
 
-Between namespaces the sender's processor carries a frame through the guest to the receiver, so a frame by way of a guest
-takes the sender longer by what forwarding costs. Where frames come slower than they are sent, the guest is the bound, and
-their pace is its cost. The guest's second vNIC and the second virtual switch come with it: only their sum shows.
+Between namespaces the sender's processor carries a frame through the guest to the receiver, so a frame by way of a
+guest takes the sender longer by what forwarding costs. Where frames come slower than they are sent, the guest is the
+bound, and their pace is its cost. The guest's second vNIC and the second virtual switch come with it: only their sum
+shows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The effect of one more switch, and of one more guest on every host, predicted at a design point.
 
-The same world is simulated as it is, with one switch more in its topology, and with one guest more on every host, between
-which every load of the file runs once more (a file without a load: the new guests are idle, and it is said). The role
-names, and with them all random streams of what was there before, stay what they were, so runs are compared in pairs.
+The same world is simulated as it is, with one switch more in its topology, and with one guest more on every host,
+between which every load of the file runs once more (a file without a load: the new guests are idle, and it is said).
+The role names, and with them all random streams of what was there before, stay what they were, so runs are compared in
+pairs.
 """
 
 from __future__ import annotations

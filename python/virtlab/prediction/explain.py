@@ -124,8 +124,8 @@ def explain(
     level: float = 0.95,
     draws: int = 0,
 ) -> tuple[list[Term], Estimate]:
-    """Terms in order, and the total, with `draws` worlds of drawn parameters each. ExperimentError when the simulation has
-    no value of the path.
+    """Terms in order, and the total, with `draws` worlds of drawn parameters each. ExperimentError when the simulation
+    has no value of the path.
     """
 
     def values(used: Profile, change: Callable[[Plan], Plan] | None) -> list[float]:

@@ -1,7 +1,7 @@
 """Costs from measurements: robust non-negative least squares, bootstrap intervals, and what the data cannot separate.
 
-`design @ costs = excess`, all costs at least 0. Rows with large residuals count less (Huber's weights, tuning 1.345
-of the residuals' scale, the median absolute deviation / 0.6745). A cost is identified when no direction of the null space
+`design @ costs = excess`, all costs at least 0. Rows with large residuals count less (Huber's weights, tuning 1.345 of
+the residuals' scale, the median absolute deviation / 0.6745). A cost is identified when no direction of the null space
 of the design moves it: costs that always come together are known as a sum only.
 """
 

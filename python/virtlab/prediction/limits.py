@@ -1,13 +1,13 @@
 """What a prediction is held against: `rtt.p99 < 5 ms`, kept or broken by the mean over independent runs.
 
-Without a role a limit holds for every measuring role that has the metric. Whether a limit is kept is a one-sided test of
-the runs' mean (Student's t); a share that no run differs in is tested by what was counted over all of them (Clopper and
-Pearson), since no packet lost in 400 does not show a loss below 0.1 %. A run without a value breaks the limit: nothing came
-back.
+Without a role a limit holds for every measuring role that has the metric. Whether a limit is kept is a one-sided test
+of the runs' mean (Student's t); a share that no run differs in is tested by what was counted over all of them (Clopper
+and Pearson), since no packet lost in 400 does not show a loss below 0.1 %. A run without a value breaks the limit:
+nothing came back.
 
-Where the profile's parameters have intervals, worlds with drawn parameters are played too, each with the seed of one of the
-runs; how far they move widens the mean (`uncertainty`), so a limit is shown to be kept, or broken, for what the parameters
-may be and not only for their values. A drawn world without a value leaves both open.
+Where the profile's parameters have intervals, worlds with drawn parameters are played too, each with the seed of one of
+the runs; how far they move widens the mean (`uncertainty`), so a limit is shown to be kept, or broken, for what the
+parameters may be and not only for their values. A drawn world without a value leaves both open.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """p values of one level for one limit: small `p_broken` shows that the limit is kept, small `p_kept` that it is broken.
+    """p values of one level for one limit: small `p_broken` shows that the limit is kept, small `p_kept` that it is
+    broken.
 
     `missing` is the reason of a run without a value.
     """

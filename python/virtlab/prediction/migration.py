@@ -36,8 +36,8 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A guest that moves: V, D and W, and what of its disk is copied before. `working_set_bytes` None: it writes to all of
-    its memory.
+    """A guest that moves: V, D and W, and what of its disk is copied before. `working_set_bytes` None: it writes to all
+    of its memory.
     """
 
     memory_bytes: float
@@ -49,8 +49,8 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How guests move. After `rounds_limit` rounds a guest pauses, whatever is left; None: never so. With `auto_converge`
-    it is slowed, as QEMU does, while it dirties more than half of what is sent.
+    """How guests move. After `rounds_limit` rounds a guest pauses, whatever is left; None: never so. With
+    `auto_converge` it is slowed, as QEMU does, while it dirties more than half of what is sent.
     """
 
     mode: Mode = "pre_copy"

@@ -1,7 +1,8 @@
-"""What would be enough for the guests of a Plan to move: the smallest bandwidth, downtime limit or throttle of each move.
+"""What would be enough for the guests of a Plan to move: the smallest bandwidth, downtime limit or throttle of each
+move.
 
-The model is that of `virtlab migration`, with the numbers that the simulator plays. Of a copy over links the bandwidth is
-what the narrowest of them carries of TCP, with no one else on it.
+The model is that of `virtlab migration`, with the numbers that the simulator plays. Of a copy over links the bandwidth
+is what the narrowest of them carries of TCP, with no one else on it.
 """
 
 from __future__ import annotations

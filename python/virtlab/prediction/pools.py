@@ -7,16 +7,17 @@
 | `platform.KIND.request_ns` | use per request, and response times at all loads |
 | `platform.KIND.crossing_ns` | response times alone; fitted where the profile beneath has no such cost |
 
-Each run is simulated with its own seed, so the same requests come at the same instants and take the same work in both; what
-is left between the two is the model's. A *cell* is one number at one design point: the mean over runs of the logarithm of
-simulated over measured, of a mean or 95 % quantile of response times, a rate of answers, or a pool's use. All costs are at
-least 0 and fit all cells together: least squares of the cells' errors, robust against few that are far off (soft L1), each
-cell weighed by what its runs scatter and by `MODEL_ERROR`, below which no model of two numbers should be pressed. The model
-is not linear, so the simulator is asked again after each step (Levenberg and Marquardt's method within bounds).
+Each run is simulated with its own seed, so the same requests come at the same instants and take the same work in both;
+what is left between the two is the model's. A *cell* is one number at one design point: the mean over runs of the
+logarithm of simulated over measured, of a mean or 95 % quantile of response times, a rate of answers, or a pool's use.
+All costs are at least 0 and fit all cells together: least squares of the cells' errors, robust against few that are far
+off (soft L1), each cell weighed by what its runs scatter and by `MODEL_ERROR`, below which no model of two numbers
+should be pressed. The model is not linear, so the simulator is asked again after each step (Levenberg and Marquardt's
+method within bounds).
 
-The model knows no work but that of guests. Where other processes had much of a pool's processors, its servers waited for
-more than each other, and quantiles of response times are longer than any fit makes them: how many runs that is of, is told
-with the fit (`disturbed`).
+The model knows no work but that of guests. Where other processes had much of a pool's processors, its servers waited
+for more than each other, and quantiles of response times are longer than any fit makes them: how many runs that is of,
+is told with the fit (`disturbed`).
 
 Intervals are of fits to resampled design points, by the derivatives at the solution. A cost is identified if some cell
 depends on it, and not only on a sum of it and others.

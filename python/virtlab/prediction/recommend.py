@@ -1,9 +1,9 @@
 """Which level is best, which are as good, and which are out of the question, by simulation.
 
-Candidates are all combinations of the levels that are varied. The choice (`campaign.search.selection`) says which of them
-still need runs; here those are played and judged. The goal is the mean over independent runs of one statistic; constraints
-are limits as capacity has them. Where the profile's parameters have intervals, every candidate is played with the same few
-drawn profiles too: a cost that all candidates pay alike does not blur which of them is best.
+Candidates are all combinations of the levels that are varied. The choice (`campaign.search.selection`) says which of
+them still need runs; here those are played and judged. The goal is the mean over independent runs of one statistic;
+constraints are limits as capacity has them. Where the profile's parameters have intervals, every candidate is played
+with the same few drawn profiles too: a cost that all candidates pay alike does not blur which of them is best.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def parse_goal(text: str, roles: Mapping[str, str], where: str) -> Goal:
 
 @dataclass
 class Choice:
-    """What is asked: the best of the combinations of `varied` (input -> its levels) at one combination of the others."""
+    """What is asked: the best of the combinations of `varied` (input -> its levels) at one combination of the
+    others.
+    """
 
     experiment: Experiment
     profile: Profile

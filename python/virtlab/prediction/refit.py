@@ -1,9 +1,9 @@
 """A platform profile from any results, fitted to part of their design points by calibration's own fitting.
 
-Every role that shows what the platform adds gives rows (`rows`): echoes, requests and their answers, datagrams at a rate,
-floods. What one ns of a cost adds is found by simulating each design point's own Plan with that cost alone. All of that is
-done once; a fit that leaves points out takes the rows and spreads of the others and is calibration's: robust non-negative
-least squares, each row weighed by its standard error, with the same tables of wake-ups and lateness.
+Every role that shows what the platform adds gives rows (`rows`): echoes, requests and their answers, datagrams at a
+rate, floods. What one ns of a cost adds is found by simulating each design point's own Plan with that cost alone. All
+of that is done once; a fit that leaves points out takes the rows and spreads of the others and is calibration's: robust
+non-negative least squares, each row weighed by its standard error, with the same tables of wake-ups and lateness.
 
 `virtlab calibrate` has designed runs, and separates more costs. Here rows of roles that nothing else runs beside are
 preferred: queueing scatters more than costs come to.

@@ -1,9 +1,10 @@
-"""How busy a simulated world is, and what saturates: lines by the time they sent, queues by their waits and drops, pools by
-the processors that are used.
+"""How busy a simulated world is, and what saturates: lines by the time they sent, queues by their waits and drops,
+pools by the processors that are used.
 
-Everything is of one measuring role's time, from its start to its end: what a link did while others measured says nothing of
-this one. Of a load it is of the whole run. A line counts the time that frames, their preamble and gap occupied it, so it is
-saturated at 100 %. A pool counts where its use is sampled (`collect: {series: {guest.cpu: ...}}`).
+Everything is of one measuring role's time, from its start to its end: what a link did while others measured says
+nothing of this one. Of a load it is of the whole run. A line counts the time that frames, their preamble and gap
+occupied it, so it is saturated at 100 %. A pool counts where its use is sampled
+(`collect: {series: {guest.cpu: ...}}`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ USE = ("cpu_share", "mean")
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One direction of a link, over all runs: busy share, mean wait of a frame in its queue, dropped share of frames; or a
-    pool, of which the busy share alone is known.
+    """One direction of a link, over all runs: busy share, mean wait of a frame in its queue, dropped share of frames;
+    or a pool, of which the busy share alone is known.
     """
 
     name: str

@@ -73,7 +73,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Deviations of a run from its medians, in ns: of wake-ups, and of passages through links; tables they belong to."""
+    """Deviations of a run from its medians, in ns: of wake-ups, and of passages through links; tables they belong
+    to.
+    """
 
     wakeup: str
     process_ns: NDArray[Any]

@@ -1,14 +1,14 @@
 """Spread as small tables: deviations from a median as a distribution that a simulation draws from.
 
-A table is linear between its quantiles, so there are many of them in the tail, where a few late frames make most of what
-jitter is; the longest is put where the mean of the last part comes out right, since a single stall of a machine would
-otherwise stand for all that lies beyond the quantile before it.
+A table is linear between its quantiles, so there are many of them in the tail, where a few late frames make most of
+what jitter is; the longest is put where the mean of the last part comes out right, since a single stall of a machine
+would otherwise stand for all that lies beyond the quantile before it.
 
 An echo passes what plays the links twice, by two passages that are independent of each other. What one of them does is
-worked out from what both do: the distribution whose sum of two independent draws is the echo's. Dividing by the square root
-of two is right for the spread of the middle and wrong for the tail: a rare late passage is as late in an echo as by itself,
-and half as frequent. So that is where it begins; it is corrected quantile by quantile, and what fits best is taken: by the
-distance of the two distributions, and by the mean difference of two draws, which is what jitter is.
+worked out from what both do: the distribution whose sum of two independent draws is the echo's. Dividing by the square
+root of two is right for the spread of the middle and wrong for the tail: a rare late passage is as late in an echo as
+by itself, and half as frequent. So that is where it begins; it is corrected quantile by quantile, and what fits best is
+taken: by the distance of the two distributions, and by the mean difference of two draws, which is what jitter is.
 """
 
 from __future__ import annotations

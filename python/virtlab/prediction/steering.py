@@ -9,8 +9,8 @@ alone and beside a paced stream that it forwards as well.
 | pinned, loaded less alone | nothing of its own | frames take turns on their processor, each for what forwarding costs |
 
 If the model is right, the second row needs no cost of its own. It is therefore compared with a simulation: what the
-same load adds there, with the profile, is reported beside what it added. Intervals are of differences of means over runs
-(Welch); a steered frame can be faster than one that is not, where it is then forwarded on a processor that was
+same load adds there, with the profile, is reported beside what it added. Intervals are of differences of means over
+runs (Welch); a steered frame can be faster than one that is not, where it is then forwarded on a processor that was
 idle: that is reported, and the cost is zero.
 """
 

@@ -1,17 +1,17 @@
 """What not knowing the profile exactly adds to a prediction.
 
-Every parameter of a profile has a 95 % interval. Worlds with parameters drawn from it (a normal distribution on either side
-of the value, as wide as that side of the interval says, none below zero) are simulated with the seeds of the worlds at the
-values themselves; the paired differences are what the parameters do, freed of most of what the seeds do. Their root mean
-square is a standard uncertainty, combined with that of the mean over runs as independent ones are (GUM, JCGM 100:2008,
-5.1):
+Every parameter of a profile has a 95 % interval. Worlds with parameters drawn from it (a normal distribution on either
+side of the value, as wide as that side of the interval says, none below zero) are simulated with the seeds of the
+worlds at the values themselves; the paired differences are what the parameters do, freed of most of what the seeds do.
+Their root mean square is a standard uncertainty, combined with that of the mean over runs as independent ones are (GUM,
+JCGM 100:2008, 5.1):
 
     half^2 = (t s / sqrt(n))^2 + t_K^2 mean(d_k^2)
 
-A calibrated profile keeps some resamples of its fit, and a draw is one of them, all costs together: two that the data could
-tell as a sum only move against each other, so the sum is as sure as it was measured. Parameters without resamples are drawn
-independently, which overstates how unsure a sum of them is. A table whose median is unsure is moved as a whole; its shape is
-taken as it is.
+A calibrated profile keeps some resamples of its fit, and a draw is one of them, all costs together: two that the data
+could tell as a sum only move against each other, so the sum is as sure as it was measured. Parameters without resamples
+are drawn independently, which overstates how unsure a sum of them is. A table whose median is unsure is moved as a
+whole; its shape is taken as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ DRAWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """An estimate that holds both, and half of the interval that each would give alone; None where it is not estimable."""
+    """An estimate that holds both, and half of the interval that each would give alone; None where it is not
+    estimable.
+    """
 
     estimate: Estimate
     runs_half: float | None

@@ -1,7 +1,7 @@
 """Period and budget of a virtual machine with hard deadlines inside; thin over Rust.
 
-`TaskSet` in, exact answers out: `analyze`, `periods`, `least_budget`, `best`, `front`, `sensitivity`. Many sets at once:
-`virtlab.realtime.arrays`. Hosts: `virtlab.realtime.hosts`. Nothing here starts a process or reads a clock.
+`TaskSet` in, exact answers out: `analyze`, `periods`, `least_budget`, `best`, `front`, `sensitivity`. Many sets at
+once: `virtlab.realtime.arrays`. Hosts: `virtlab.realtime.hosts`. Nothing here starts a process or reads a clock.
 """
 
 from __future__ import annotations

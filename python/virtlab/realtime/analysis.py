@@ -5,7 +5,8 @@ for some whole k >= 1 `B >= w/k + X` and `P - B <= (t - w - kX)/(k + 1)`; everyt
 the Rust core in integers and fractions. Answers hold `Fraction`s of ns.
 
 Source of the model: 'Scheduling Tasks with Hard Deadlines in Virtualized Software Systems', Eqs. (2)-(6). Deviation: at
-an exact multiple of E the wait ends with the window (`ceil(w/E)`), where the source's `floor(w/B)` waits a blackout more.
+an exact multiple of E the wait ends with the window (`ceil(w/E)`), where the source's `floor(w/B)` waits a blackout
+more.
 """
 
 from __future__ import annotations
@@ -98,8 +99,9 @@ def analyze(
 ) -> Analysis:  # fmt: skip
     """Response time, slack and proof of every task at one (P, B, X).
 
-    Fixed priorities: `R_i = J_i + min {t: t = f_inv(b_i + C_i + sum_{j<i} ceil((t + J_j)/T_j) C_j)}`. EDF: safe iff
-    `f_inv(dbf(t)) <= t` at every step of dbf; R_i over Spuri's busy periods. ExperimentError when the numbers make no sense.
+    Fixed priorities: `R_i = J_i + min {t: t = f_inv(b_i + C_i + sum_{j<i} ceil((t + J_j)/T_j)
+    C_j)}`. EDF: safe iff `f_inv(dbf(t)) <= t` at every step of dbf; R_i over Spuri's busy periods. ExperimentError when
+    the numbers make no sense.
 
     >>> from virtlab.realtime import Task, TaskSet
     >>> found = analyze(TaskSet([Task("a", Fraction(8), Fraction(1)), Task("b", Fraction(15), Fraction(3))]),
@@ -225,7 +227,8 @@ def best(
 def front(
     tasks: TaskSet, *, overhead_ns: Fraction | int, points: int = 24, server: str = "periodic"
 ) -> tuple[Choice, ...]:
-    """The Pareto front of share against VM switches per second: each point has the least share of all with no more switches.
+    """The Pareto front of share against VM switches per second: each point has the least share of all with no more
+    switches.
 
     From the pair of least share towards longer periods, at `points` least periods spaced by equal factors.
     """
@@ -256,7 +259,8 @@ def sensitivity(
 ) -> Sensitivity:  # fmt: skip
     """How much each execution time, the overhead or the share can move before a deadline breaks; exact.
 
-    Growing C_i by d adds n_i(t) d to demand: the largest d is `min_h max_t (supply(t) - w_h(t))/n_i(t)` (EDF: min over t).
+    Growing C_i by d adds n_i(t) d to demand: the largest d is `min_h max_t (supply(t) - w_h(t))/n_i(t)` (EDF: min over
+    t).
     """
     _positive(period_ns=period_ns, budget_ns=budget_ns)
     frame = _Frame(tasks, server)
@@ -336,8 +340,9 @@ def _critical(
 def _opa_budget(
     tasks: TaskSet, period_ns: Fraction | int, overhead_ns: Fraction | int, server: str
 ) -> tuple[Fraction, str] | None:
-    """Audsley's order at the budget found is taken as given, until the budget no longer falls: each order's least budget
-    is exact, and an order that is safe below the least budget of another one is found by trying just below it."""
+    """Audsley's order at the budget found is taken as given, until the budget no longer falls: each order's least
+    budget is exact, and an order that is safe below the least budget of another one is found by trying just below it.
+    """
     frame = _Frame(tasks, server)
     native, vm, overhead = tasks.native(), frame.ticks(period_ns), frame.ticks(overhead_ns)
     answer: tuple[Fraction, str] | None = None

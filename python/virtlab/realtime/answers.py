@@ -189,7 +189,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far each number can move; negative amounts (factors below 1) say how far it must shrink. None: it cannot help."""
+    """How far each number can move; negative amounts (factors below 1) say how far it must shrink. None: it cannot
+    help.
+    """
 
     schedulable: bool
     wcet_growth_ns: dict[str, Fraction | None]

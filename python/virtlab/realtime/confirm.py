@@ -2,7 +2,8 @@
 
 The proof assumes one thing about the machine: within any interval of length t the guest gets at least supply(t). So the
 supply is *kept* iff no interval that begins with the end of a window and ends with the beginning of a later one brought
-less (those are the worst ones). Then a response time beyond its bound refutes the analysis; a broken supply voids the run.
+less (those are the worst ones). Then a response time beyond its bound refutes the analysis; a broken supply voids the
+run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Curves that the source draws to explain its model: the worst supply of a VM, and the three lines around its periods.
 
-The supply is that of the source's first example, a budget of 3 in a period of 6 time units, with and without overhead at
-each start. The three lines are drawn around one task set of the overhead study, at the two settings that the source shows:
-one whose lines enclose periods, and one whose lines enclose none.
+The supply is that of the source's first example, a budget of 3 in a period of 6 time units, with and without overhead
+at each start. The three lines are drawn around one task set of the overhead study, at the two settings that the source
+shows: one whose lines enclose periods, and one whose lines enclose none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The three-line model: where, without analysis, a usable VM period is expected.
 
 In a plot of max R/T against P three lines bound the usable periods: on the left `P = X/(share - u)`, below which the
-overhead eats the share; the lower line `R/T = 2(1 - share)/T_1 P + (C_1 + X)/T_1`, the first task's wait; and the limit 1.
-Source: 'Scheduling Tasks with Hard Deadlines in Virtualized Software Systems', section 4.8.2.
+overhead eats the share; the lower line `R/T = 2(1 - share)/T_1 P + (C_1 + X)/T_1`, the first task's wait; and the limit
+1. Source: 'Scheduling Tasks with Hard Deadlines in Virtualized Software Systems', section 4.8.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The studies' plots as Vega-Lite: the specification itself beside SVG and PNG, or a page where those cannot be drawn."""
+"""The studies' plots as Vega-Lite: the specification itself beside SVG and PNG, or a page where those cannot be
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,9 @@ def three_lines_around(rows: list[Row]) -> Spec:
 
 
 def worst_supply(rows: list[Row]) -> Spec:
-    """Execution that a VM has received after a time, in the worst case: nothing until 2(P - B) and the overhead are over."""
+    """Execution that a VM has received after a time, in the worst case: nothing until 2(P - B) and the overhead are
+    over.
+    """
     return _supply(rows, "Least execution of a VM over time, budget 3 in a period of 6", "time", "demand")
 
 
@@ -225,7 +229,9 @@ def three_task_intervals(intervals: list[tuple[Fraction, Fraction]], name: str) 
 
 
 def write_plots(folder: Path, plots: dict[str, Spec]) -> list[Path]:
-    """NAME.vl.json for each, with NAME.svg and NAME.png, or NAME.html where those cannot be drawn; the paths written."""
+    """NAME.vl.json for each, with NAME.svg and NAME.png, or NAME.html where those cannot be drawn; the paths
+    written.
+    """
     written = []
     drawable = drawing.can_draw()
     with Folder.open(folder, make=True) as place:

@@ -1,9 +1,9 @@
 """Which statements of the source hold here: every row of `realtime_scheduling_statements.csv`, judged by computing it.
 
-Each judge returns whether the statement holds and what was found here. What the source calls *almost zero*, *very close*
-and *much shorter* has a number, written before anything was computed: a spread up to `SMALL`, a mean of at least `CLOSE` of
-the bound, a set below `FAR` of it. Spreads are of the largest T_VM itself, as its figures' captions have them; that of
-T_VM/T_1 is in the answer beside it.
+Each judge returns whether the statement holds and what was found here. What the source calls *almost zero*, *very
+close* and *much shorter* has a number, written before anything was computed: a spread up to `SMALL`, a mean of at least
+`CLOSE` of the bound, a set below `FAR` of it. Spreads are of the largest T_VM itself, as its figures' captions have
+them; that of T_VM/T_1 is in the answer beside it.
 """
 
 from __future__ import annotations

@@ -131,7 +131,9 @@ def scenarios(settings: Scenarios) -> Study:
 
 
 def overheads(settings: Overheads) -> Study:
-    """Cells (u, share, X): the model against the exact sets. Curves: max R/T and the share of sets schedulable, over P."""
+    """Cells (u, share, X): the model against the exact sets. Curves: max R/T and the share of sets schedulable, over
+    P.
+    """
     cells: list[Row] = []
     curves: list[Row] = []
     family = Family(

@@ -33,8 +33,9 @@ MOST_TICKS = 2**62
 class Task:
     """One periodic or sporadic task; times in ns.
 
-    `deadline_ns` (None: the period) and `jitter_ns` count from the release; `blocking_ns` is the longest time that tasks
-    of lower priority hold it up. `priority` (1 is highest) matters under the policy 'given' only; `vcpu` allocates it.
+    `deadline_ns` (None: the period) and `jitter_ns` count from the release; `blocking_ns` is the longest time that
+    tasks of lower priority hold it up. `priority` (1 is highest) matters under the policy 'given' only; `vcpu`
+    allocates it.
     """
 
     name: str

@@ -65,7 +65,8 @@ class Dataset:
         anonymise: bool = False,
         made_elsewhere: Mapping[str, str] | None = None,
     ) -> Self:
-        """A new dataset, open for writing. `made_elsewhere`: what is known of where its runs were made, not this machine.
+        """A new dataset, open for writing. `made_elsewhere`: what is known of where its runs were made, not this
+        machine.
 
         DatasetError when the folder holds anything that is not half of one.
         """
@@ -112,8 +113,8 @@ class Dataset:
     def open(cls, path: Path | str, *, writing: bool = False) -> Self:
         """An existing dataset; for writing, it is locked and leftovers of killed runs are swept.
 
-        DatasetError when it is no dataset, damaged, of a newer schema, holds a link, pipe, socket or device, or (writing)
-        when another process holds it.
+        DatasetError when it is no dataset, damaged, of a newer schema, holds a link, pipe, socket or device, or
+        (writing) when another process holds it.
         """
         path = Path(path)
         if not path.is_dir():
@@ -345,7 +346,9 @@ def _is_run(name: str) -> bool:
 
 
 def _independent(records: Iterable[RunRecord]) -> None:
-    """Runs are independent only if each was planned and drawn for itself: DatasetError when one is a copy of another."""
+    """Runs are independent only if each was planned and drawn for itself: DatasetError when one is a copy of
+    another.
+    """
     seen: dict[object, RunRecord] = {}
     for record in sorted(records, key=lambda one: one.key):
         place = record.point, record.repetition

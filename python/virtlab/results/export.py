@@ -55,7 +55,9 @@ def write_samples(
     streams: Collection[str] = (),
     status: str | None = "ok",
 ) -> None:
-    """All samples of a kind with run, point and factor levels, of some streams or of all; `status` None: of every run."""
+    """All samples of a kind with run, point and factor levels, of some streams or of all; `status` None: of every
+    run.
+    """
     known = [schema.partition("/")[0] for schema in BLOCKS]
     if kind not in known:
         raise ExperimentError("--kind", f"'{kind}' is not a kind of sample", f"use one of {', '.join(known)}")
@@ -114,9 +116,9 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: F
 
 @contextmanager
 def _place(path: Path | None) -> Iterator[str]:
-    """The file that DuckDB writes: one that takes the name given when it is whole, so no link of that name says where it
-    goes; a pipe, a device or a descriptor that is named; or a pipe to standard output, which is not opened by its name:
-    where it is a file that would empty it of what was said before.
+    """The file that DuckDB writes: one that takes the name given when it is whole, so no link of that name says where
+    it goes; a pipe, a device or a descriptor that is named; or a pipe to standard output, which is not opened by its
+    name: where it is a file that would empty it of what was said before.
     """
     if path is not None and is_open_already(path):
         yield str(path)

@@ -1,8 +1,8 @@
 """Runs that become durable together: what is flushed to a disk by one is flushed for all that were written before it.
 
 A run that is played in milliseconds takes longer to be flushed, file by file, than to be played. So runs of one worker
-wait in their partial folders, one flush makes them all durable, and then each gets its name. No run is reported
-before that. A worker that is killed loses what waits, at most about `MOST_S` of work, as it loses the run that it plays.
+wait in their partial folders, one flush makes them all durable, and then each gets its name. No run is reported before
+that. A worker that is killed loses what waits, at most about `MOST_S` of work, as it loses the run that it plays.
 """
 
 from __future__ import annotations

@@ -140,7 +140,9 @@ class FileLock:
             self._beside = None
 
     def _say(self, words: bytes) -> None:
-        """Writes who holds it, where the file is ours and has no other name, by which it would be another file of ours."""
+        """Writes who holds it, where the file is ours and has no other name, by which it would be another file of
+        ours.
+        """
         assert self._descriptor is not None
         state = os.fstat(self._descriptor)
         if state.st_uid == os.geteuid() and state.st_nlink == 1:
@@ -164,7 +166,9 @@ def _words(content: bytes) -> Holder | None:
 
 
 def _process(state: os.stat_result) -> int | None:
-    """The process that holds a lock of flock(2) on this file, by the kernel's list; None where that does not know it."""
+    """The process that holds a lock of flock(2) on this file, by the kernel's list; None where that does not know
+    it.
+    """
     device = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     try:
         lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()

@@ -3,9 +3,9 @@
 A block's columns are cast to the types of their schema, so an empty file has the same types as a full one. A
 column that an older file lacks comes back wholly masked: missing is not zero.
 
-A file may be anybody's: a few megabytes can hold hundreds of millions of rows. So it is read no further than the rows that
-the run's record tells of, these are refused where they would take more than half of the machine's memory, DuckDB has that
-bound too, and it writes nothing of its own into the working folder.
+A file may be anybody's: a few megabytes can hold hundreds of millions of rows. So it is read no further than the rows
+that the run's record tells of, these are refused where they would take more than half of the machine's memory, DuckDB
+has that bound too, and it writes nothing of its own into the working folder.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def file_list(paths: Iterable[str | Path]) -> str:
 
 
 def rows_of(paths: Iterable[str | Path], *options: str) -> str:
-    """SQL of a table of what Parquet files hold, and of nothing that a folder's name says, as `rtt_ns=5` does to DuckDB."""
+    """SQL of a table of what Parquet files hold, and of nothing that a folder's name says, as `rtt_ns=5` does to
+    DuckDB.
+    """
     return f"read_parquet({', '.join((file_list(paths), 'hive_partitioning = false', *options))})"
 
 
@@ -186,11 +188,11 @@ def read(
     *,
     rows: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Columns of a file in row order (`wanted`, or all of the schema; without a schema all of the file); what the schema has
-    and the file lacks is wholly masked. `rows`: how many the run's record has, where it says so.
+    """Columns of a file in row order (`wanted`, or all of the schema; without a schema all of the file); what the
+    schema has and the file lacks is wholly masked. `rows`: how many the run's record has, where it says so.
 
-    DatasetError when it is no readable Parquet file, or has other rows or types; MachineError when its rows do not fit into
-    memory; KeyError if the schema lacks a wanted column.
+    DatasetError when it is no readable Parquet file, or has other rows or types; MachineError when its rows do not fit
+    into memory; KeyError if the schema lacks a wanted column.
     """
     source = rows_of([path])
     names = list(wanted if wanted is not None else schema.columns if schema is not None else ())

@@ -1,9 +1,9 @@
-"""A small Parquet file without a database: what a simulated run keeps is a few thousand rows, and asking DuckDB to write
-them takes longer than playing many a run.
+"""A small Parquet file without a database: what a simulated run keeps is a few thousand rows, and asking DuckDB to
+write them takes longer than playing many a run.
 
-The bytes are made by the crate `virtlab-wire` (`parquet.rs`): one row group, one page per column, no column can be absent,
-whole numbers as packed differences, names by a dictionary. Types are those that DuckDB gives the same columns. DuckDB reads
-every file that is written here, and tests have it do so.
+The bytes are made by the crate `virtlab-wire` (`parquet.rs`): one row group, one page per column, no column can be
+absent, whole numbers as packed differences, names by a dictionary. Types are those that DuckDB gives the same columns.
+DuckDB reads every file that is written here, and tests have it do so.
 """
 
 from __future__ import annotations

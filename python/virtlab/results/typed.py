@@ -1,4 +1,5 @@
-"""The files of a dataset that are JSON, as types: each field has its type and its range, or nothing of the file is used.
+"""The files of a dataset that are JSON, as types: each field has its type and its range, or nothing of the file is
+used.
 
 A file of a newer minor schema may have more fields; those are passed over here.
 """

@@ -145,7 +145,8 @@ class RunWriter:
     def commit(
         self, outcome: Outcome, realised: Realised, timings: Mapping[str, int] | None = None
     ) -> RunRecord:
-        """Makes the run durable and part of the dataset; on return it survives a power loss, unless it is one of a `group`.
+        """Makes the run durable and part of the dataset; on return it survives a power loss, unless it is one of a
+        `group`.
 
         Where `holds` is set the record has what is still in memory of its samples at hand, until `release` is called.
         OverLimitError when the run would keep more than its Plan allows; nothing of it is in the dataset then.

@@ -1,9 +1,9 @@
 """Programs of roles: a simulated guest runs none, and plays what the file says that one is (`simulated_as`).
 
-One that asks a service is virtlab's own client of requests there: connections, rate or thinking, sizes, and its end after
-so many requests or so long. One that works is a demand on the processors of its guest. What it would print is unknown;
-of its metrics those have values that the file says are one of virtlab's own, computed as it would be of virtlab's client,
-and all others are missing.
+One that asks a service is virtlab's own client of requests there: connections, rate or thinking, sizes, and its end
+after so many requests or so long. One that works is a demand on the processors of its guest. What it would print is
+unknown; of its metrics those have values that the file says are one of virtlab's own, computed as it would be of
+virtlab's client, and all others are missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Every reason not to simulate a Plan, each with its path and its cure: what is not modelled is refused, never left out."""
+"""Every reason not to simulate a Plan, each with its path and its cure: what is not modelled is refused, never left
+out.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Guests that move to another host in the simulator: what is copied of them, over which links, and where frames go then.
+"""Guests that move to another host in the simulator: what is copied of them, over which links, and where frames go
+then.
 
 The core plays a move by the model of `virtlab migration` (rule `qemu`). The copy is a fluid: `over: machine` it has its
 bandwidth and shares no wire, `over: network` it has its max-min fair share of the links between both hosts, and packets
 find the rest. While the guest is paused it hears and says nothing; then its vNICs are at the virtual switches of the
-other host, and every table leads there after the profile's time of re-convergence. A port with a queue or a rate waits at
-each host of its way from the start; what is in the queue of the port that it leaves is lost, as on the testbed, where
-nothing reads the tap of a machine that has ended. Of a profile:
+other host, and every table leads there after the profile's time of re-convergence. A port with a queue or a rate waits
+at each host of its way from the start; what is in the queue of the port that it leaves is lost, as on the testbed,
+where nothing reads the tap of a machine that has ended. Of a profile:
 
 | parameter | what it is |
 |---|---|
@@ -115,7 +116,8 @@ def _stations(
 ) -> Iterator[dict[str, Any]]:
     """Which way frames to each vNIC of a guest go, in the world after its move.
 
-    Behind its ports at other hosts nothing changes: what is still in their queues comes out where it was, and is lost there.
+    Behind its ports at other hosts nothing changes: what is still in their queues comes out where it was, and is lost
+    there.
     """
     wiring = Wiring(after)
     for name, vnic in after.world.guests[guest].vnics.items():

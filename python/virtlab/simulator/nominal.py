@@ -1,11 +1,11 @@
 """What holds a sender back where nothing else does: the rate that its network device says of itself.
 
-Where sending costs nothing, a process that sends as fast as possible sends without end in no time. A link on its way holds
-it back, by way of its vNIC; where its vNIC does not push back, or there is no link on its way, the vNIC's own rate does. A
-veth and a tap say 10 Gbit/s of themselves (`ethtool`: Speed: 10000Mb/s; in Linux `veth_get_link_ksettings` and
-`tun_default_link_ksettings`). On a machine it is the processor that holds such a sender back, at a rate of its own, so
-figures that rest on this one say nothing of machines; that is said with the results. A profile's costs of sending take its
-place.
+Where sending costs nothing, a process that sends as fast as possible sends without end in no time. A link on its way
+holds it back, by way of its vNIC; where its vNIC does not push back, or there is no link on its way, the vNIC's own
+rate does. A veth and a tap say 10 Gbit/s of themselves (`ethtool`: Speed: 10000Mb/s; in Linux `veth_get_link_ksettings`
+and `tun_default_link_ksettings`). On a machine it is the processor that holds such a sender back, at a rate of its own,
+so figures that rest on this one say nothing of machines; that is said with the results. A profile's costs of sending
+take its place.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def assumed(plan: Plan, profile: Profile) -> dict[str, str]:
 
 
 def _held_by_the_wire(plan: Plan, profile: Profile) -> set[str]:
-    """Paths of vNICs whose senders a shared queue holds back: only what is between them and it goes at a nominal rate."""
+    """Paths of vNICs whose senders a shared queue holds back: only what is between them and it goes at a nominal
+    rate.
+    """
     shared = sharing(plan)
     return {
         vnic_path(guest, name)

@@ -1,8 +1,8 @@
 """OSPF as it has converged: the routes that routers with `routing: ospf` would have found before the run begins.
 
 Every port costs the same, so the way to a subnet is the one through fewest routers; one path among equals, the first by
-name (FRRouting's own choice among equals is another router's now and then). No hello is played, so none crosses a licence.
-IPv4, as in the testbed.
+name (FRRouting's own choice among equals is another router's now and then). No hello is played, so none crosses a
+licence. IPv4, as in the testbed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Whether the two ends of every role reach each other, over routers or not, and whether what they send fits on the way.
 
-Below IP there are no routers. A port drops packets longer than its MTU, and sends no message about it. A router
-cuts a packet of IPv4 that is too long for its next port into fragments; it must not where the packet is IPv6 or a
-segment of TCP, and informs the sender, which sends shorter ones from then on. A process that makes whole frames is informed
-in vain: all of them are lost.
+Below IP there are no routers. A port drops packets longer than its MTU, and sends no message about it. A router cuts a
+packet of IPv4 that is too long for its next port into fragments; it must not where the packet is IPv6 or a segment of
+TCP, and informs the sender, which sends shorter ones from then on. A process that makes whole frames is informed in
+vain: all of them are lost.
 """
 
 from __future__ import annotations

@@ -194,7 +194,9 @@ def local_file() -> Path:
 
 
 def load_profile(name: str) -> Profile:
-    """`ideal`, `local` (what `virtlab calibrate` wrote on this machine) or a path. ExperimentError for anything else."""
+    """`ideal`, `local` (what `virtlab calibrate` wrote on this machine) or a path. ExperimentError for anything
+    else.
+    """
     if name == IDEAL:
         return IDEAL_PROFILE
     path = local_file() if name == LOCAL else Path(name)

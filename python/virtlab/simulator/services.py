@@ -1,7 +1,7 @@
 """Work in simulated guests: virtlab's own server, or the declared cost of one that stands for a program.
 
-The role's parameters say what is asked, those of the service what an answer costs. All roles that end at a service in one
-guest share its server there. One that stands for a program refuses nothing: all requests wait.
+The role's parameters say what is asked, those of the service what an answer costs. All roles that end at a service in
+one guest share its server there. One that stands for a program refuses nothing: all requests wait.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _service(plan: Plan, role: Role) -> Service | None:
 
 
 def server_of(service: Service | None) -> Mapping[str, Any] | None:
-    """Parameters of virtlab's own server that serves, or stands for what serves; None where the simulator plays neither."""
+    """Parameters of virtlab's own server that serves, or stands for what serves; None where the simulator plays
+    neither.
+    """
     if service is None:
         return None
     cost = service.parameters.get(SIMULATED_AS)

@@ -1,9 +1,9 @@
 """What a Plan's processors and devices make of a profile's costs: who pays them where, when, and how often.
 
 Nothing here is measured. A guest with a CPU quota works its costs off within its share of each period
-(`processors/bandwidth.rs`). Guests with `pin` forward on the processor that the testbed would choose. Segments of TCP cross
-a vNIC with offloads together, so that they pay for a packet once (`network/packets.rs`). A virtual switch asks its
-rules for the first frame of each entry of its datapath (`costs/upcalls.rs`).
+(`processors/bandwidth.rs`). Guests with `pin` forward on the processor that the testbed would choose. Segments of TCP
+cross a vNIC with offloads together, so that they pay for a packet once (`network/packets.rs`). A virtual switch asks
+its rules for the first frame of each entry of its datapath (`costs/upcalls.rs`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def together(vnic: Vnic) -> dict[str, bool]:
 
 
 def asking(plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
-    """What virtual switches do with a frame that their datapath has no entry for; none where that costs nothing anywhere."""
+    """What virtual switches do with a frame that their datapath has no entry for; none where that costs nothing
+    anywhere.
+    """
     found = [
         {
             "upcall_ns": round(value(f"vswitch.{each.kind}.upcall_ns")),

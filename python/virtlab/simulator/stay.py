@@ -1,7 +1,7 @@
 """How long a frame stays in links and switches: on the links of its way, one after the other.
 
-Whatever plays them for real notices a frame only after a while. A frame that would be out before that leaves late by the
-rest; one that stays longer does not: the notice hides inside its serialisation.
+Whatever plays them for real notices a frame only after a while. A frame that would be out before that leaves late by
+the rest; one that stays longer does not: the notice hides inside its serialisation.
 """
 
 from __future__ import annotations

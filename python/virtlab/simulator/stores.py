@@ -1,8 +1,9 @@
 """Distributed stores in the simulator: where their nodes and proxies are, and which lines cross what they send in bulk.
 
-A store that no role asks and no disk is on has nothing to do, and is left out. Its peers speak under the addresses under
-which a client reaches them. With `transfers: fluid` the core plays copies that are made again, and objects of 1 MB and
-more, as the copies of guests that move are played: each has its max-min fair share of the lines between both peers.
+A store that no role asks and no disk is on has nothing to do, and is left out. Its peers speak under the addresses
+under which a client reaches them. With `transfers: fluid` the core plays copies that are made again, and objects of 1
+MB and more, as the copies of guests that move are played: each has its max-min fair share of the lines between both
+peers.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def _behind_a_passage(name: str, guest: Guest) -> bool:
 
 
 def _alike(path: str, guest: Guest, *, heard: bool, works: bool) -> Iterator[WithoutEffect]:
-    """What is all the same where nothing costs anything; not a platform that is `heard` in what kernels say, nor a share of
-    a processor where a server `works`.
+    """What is all the same where nothing costs anything; not a platform that is `heard` in what kernels say, nor a
+    share of a processor where a server `works`.
     """
     if not PLATFORMS[guest.platform].is_stack and not heard:
         yield WithoutEffect(path, f"platform {guest.platform}", IDEAL_ALIKE)

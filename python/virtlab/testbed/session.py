@@ -198,7 +198,9 @@ class TestbedSession:
         return GuestError("", how) if how is not None else None
 
     def _death_behind(self, error: VirtlabError) -> VirtlabError | None:
-        """That death, if there was one, or who was silent; whichever of both is raised hands over what the guests said."""
+        """That death, if there was one, or who was silent; whichever of both is raised hands over what the guests
+        said.
+        """
         why = self._death()
         if why is None:
             why = self._guests.behind(error, self._site.silent)

@@ -81,7 +81,9 @@ class Bitrate:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From text such as '100 Mbit/s'. ValueError when the unit is missing or unknown, or the rate is not positive."""
+        """From text such as '100 Mbit/s'. ValueError when the unit is missing or unknown, or the rate is not
+        positive.
+        """
         return cls(_parse(text, cls.units, cls.example, "bit/s", positive=True))
 
     def __str__(self) -> str:

@@ -1,4 +1,6 @@
-"""`files` to values: what is done has a time, what failed is counted by how, and what is there in the end is compared."""
+"""`files` to values: what is done has a time, what failed is counted by how, and what is there in the end is
+compared.
+"""
 
 from __future__ import annotations
 

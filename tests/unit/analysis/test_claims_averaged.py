@@ -1,4 +1,6 @@
-"""Claims averaged over a factor: what no level shows alone is seen over all; a repetition counts whole or not at all."""
+"""Claims averaged over a factor: what no level shows alone is seen over all; a repetition counts whole or not at
+all.
+"""
 
 from __future__ import annotations
 

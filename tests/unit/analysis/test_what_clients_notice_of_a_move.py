@@ -46,7 +46,9 @@ def record(
     plan: Plan | None = None,
     resumed: int | None = None,
 ) -> Any:
-    """Requests every 10 ms; those that were answered with how long it took, ms. The move lasts from begin to end, ms."""
+    """Requests every 10 ms; those that were answered with how long it took, ms. The move lasts from begin to end,
+    ms.
+    """
     blocks = {
         ("r", "sent/1"): sent(list(range(count))),
         ("r", "rtt/1"): replies(list(answered), [wait * MS for wait in answered.values()]),

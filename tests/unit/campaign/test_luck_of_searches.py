@@ -1,4 +1,6 @@
-"""A search whose goal lies in the range of a coin toss says so: in the report, in its JSON, and in the run's own trials."""
+"""A search whose goal lies in the range of a coin toss says so: in the report, in its JSON, and in the run's own
+trials.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Searches repeated until what they found is known closely enough: one whole search in a world of its own is one run."""
+"""Searches repeated until what they found is known closely enough: one whole search in a world of its own is one
+run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The largest good level is found in few runs, wrong no more often than stated, and an order that does not hold is seen."""
+"""The largest good level is found in few runs, wrong no more often than stated, and an order that does not hold is
+seen.
+"""
 
 from __future__ import annotations
 

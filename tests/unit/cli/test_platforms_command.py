@@ -1,4 +1,6 @@
-"""`virtlab platforms`: what can be over-allocated is what a platform's declaration bounds, and the machine is this one."""
+"""`virtlab platforms`: what can be over-allocated is what a platform's declaration bounds, and the machine is this
+one.
+"""
 
 from __future__ import annotations
 

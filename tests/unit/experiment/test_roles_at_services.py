@@ -1,4 +1,6 @@
-"""Roles that end at a service: what the file may say of them, what the Plan makes of it, and what the simulator says."""
+"""Roles that end at a service: what the file may say of them, what the Plan makes of it, and what the simulator
+says.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Datasets that an earlier virtlab wrote: each is read, reported, exported and resumed as it was then.
 
-`golden/corpus/NAME/dataset` is a dataset of version 1 as it lay on disk, complete, half-finished, or killed in the middle of
-a search; `expected.json` beside it is what the virtlab that wrote it answered: the exit codes, the keys of `--json`, the
-verdict of each claim, every value of every run, and the reasons why runs were tainted. Both are frozen: a change that
-needs them written again has lost somebody's results.
+`golden/corpus/NAME/dataset` is a dataset of version 1 as it lay on disk, complete, half-finished, or killed in the
+middle of a search; `expected.json` beside it is what the virtlab that wrote it answered: the exit codes, the keys of
+`--json`, the verdict of each claim, every value of every run, and the reasons why runs were tainted. Both are frozen: a
+change that needs them written again has lost somebody's results.
 """
 
 from __future__ import annotations

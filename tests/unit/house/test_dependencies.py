@@ -1,4 +1,6 @@
-"""What the lock files may hold: licences, sources, what stays out, crates in two versions; and private parts of others."""
+"""What the lock files may hold: licences, sources, what stays out, crates in two versions; and private parts of
+others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The rules of the house that no linter knows: who may use whom among the crates, and that the page about it is true."""
+"""The rules of the house that no linter knows: who may use whom among the crates, and that the page about it is
+true.
+"""
 
 import ast
 import re
@@ -134,7 +136,9 @@ def test_no_dependency_of_the_workspace_is_left_over() -> None:
 
 @pytest.mark.slow
 def test_every_mistake_of_a_user_is_told_with_its_cure() -> None:
-    """What is passed on in the words of somebody else (a name, a call, a text that ends with {error}) has its cure there."""
+    """What is passed on in the words of somebody else (a name, a call, a text that ends with {error}) has its cure
+    there.
+    """
     without = []
     for path in (ROOT / "python/virtlab").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,6 @@
-"""Whatever can carry a guest has a test that kills its runs at any moment, and `make kill` plays all of their rounds."""
+"""Whatever can carry a guest has a test that kills its runs at any moment, and `make kill` plays all of their
+rounds.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """English that a stranger reads once: phrases that readers stumbled over, and the length of lines of running text.
 
-Each banned phrase hides who does what (`is none`, `whoever`, `of which is told`) or is a word of this house for which the
-field has one (`goes on where it was`: resumes). The test reads documentation, help texts, errors, docstrings and comments.
+Each banned phrase hides who does what (`is none`, `whoever`, `of which is told`) or is a word of this house for which
+the field has one (`goes on where it was`: resumes). The test reads documentation, help texts, errors, docstrings and
+comments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The pages say what is there: every link leads somewhere, every option is a command's, every key and name is listed."""
+"""The pages say what is there: every link leads somewhere, every option is a command's, every key and name is
+listed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Every statement of a source is judged, answered or declined, and the page of its study says so.
 
-The pages are written by `tools/studies.py` from `statements.yaml`, the published tables and the verdicts that were recorded.
+The pages are written by `tools/studies.py` from `statements.yaml`, the published tables and the verdicts that were
+recorded.
 """
 
 from __future__ import annotations

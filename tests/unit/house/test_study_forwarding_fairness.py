@@ -92,7 +92,9 @@ def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Exp
 def test_the_published_form_of_throughput_is_rfc_2544_as_it_stands(
     experiments: dict[str, Experiment],
 ) -> None:
-    """Bisection without loss in any guest, and each test for 60 s at least, as the source has it; latency twenty times."""
+    """Bisection without loss in any guest, and each test for 60 s at least, as the source has it; latency twenty
+    times.
+    """
     experiment = experiments["published-throughput.yaml"]
     for point in experiment.points():
         search = experiment.study(point).search

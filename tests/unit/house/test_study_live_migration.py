@@ -1,5 +1,5 @@
-"""The study of a guest that moves: its quick form is short, every claim about an emulated machine says so, its repetitions
-are interleaved, and its orders differ in nothing but when each guest begins.
+"""The study of a guest that moves: its quick form is short, every claim about an emulated machine says so, its
+repetitions are interleaved, and its orders differ in nothing but when each guest begins.
 """
 
 from __future__ import annotations

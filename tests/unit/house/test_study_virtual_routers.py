@@ -1,4 +1,6 @@
-"""The virtual-routers study is whole: three forms, every figure of the source, the published procedure, its licences."""
+"""The virtual-routers study is whole: three forms, every figure of the source, the published procedure, its
+licences.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What the study of virtual switches claims is what its source's tables say: all orderings, pair by pair, and no other one.
+"""What the study of virtual switches claims is what its source's tables say: all orderings, pair by pair, and no other
+one.
 
-The orderings that have to be claimed are derived from the printed means: container against machine on each virtual switch,
-bridge against Open vSwitch on each platform; and in machines, on each virtual switch, the discipline with the least round
-trip against all others, the two that jitter least and the two that jitter most against the rest, and the first of those
-two against the second. A claim is taken apart into the design points that it compares.
+The orderings that have to be claimed are derived from the printed means: container against machine on each virtual
+switch, bridge against Open vSwitch on each platform; and in machines, on each virtual switch, the discipline with the
+least round trip against all others, the two that jitter least and the two that jitter most against the rest, and the
+first of those two against the second. A claim is taken apart into the design points that it compares.
 """
 
 from __future__ import annotations

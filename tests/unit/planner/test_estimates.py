@@ -1,4 +1,6 @@
-"""What `check` and `plan` say a run will take: its trials where it searches, a licence's time where requests wait for it."""
+"""What `check` and `plan` say a run will take: its trials where it searches, a licence's time where requests wait for
+it.
+"""
 
 from __future__ import annotations
 

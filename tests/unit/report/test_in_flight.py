@@ -1,4 +1,6 @@
-"""Frames that wait in a queue when the timeline ends are in flight: the loss does not count them, and the report warns."""
+"""Frames that wait in a queue when the timeline ends are in flight: the loss does not count them, and the report
+warns.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is drawn around moves: every time is from the start of the first one, before it negative; what did nothing is left
-out; moves at the same time are shaded once.
+"""What is drawn around moves: every time is from the start of the first one, before it negative; what did nothing is
+left out; moves at the same time are shaded once.
 """
 
 from __future__ import annotations

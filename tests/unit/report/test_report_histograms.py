@@ -45,7 +45,9 @@ def counted(db: object, wish: Wish) -> list[tuple[str, str, tuple[float, ...], t
 
 
 def test_the_buckets_are_those_that_psping_printed_for_the_times_that_it_printed() -> None:
-    """`psping -4 -n 10 -w 2 -h 10` as PsPing v2.10 printed it, digits cut off: times in ms, ten buckets, their counts."""
+    """`psping -4 -n 10 -w 2 -h 10` as PsPing v2.10 printed it, digits cut off: times in ms, ten buckets, their
+    counts.
+    """
     times_ms = [43.91, 43.50, 39.25, 41.05, 39.27, 40.40, 38.30, 43.74, 43.54, 41.26]
     printed = [38.30, 38.92, 39.55, 40.17, 40.79, 41.41, 42.04, 42.66, 43.28, 43.91]
     db = dataset((0, "shaping", [round(time * 1e6) for time in times_ms]))

@@ -1,5 +1,5 @@
-"""A report of guests that are machines in some settings and none in others says so, and sets no share of one kind beside
-the other.
+"""A report of guests that are machines in some settings and none in others says so, and sets no share of one kind
+beside the other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Guests of no pool on a host with pools and processors of its own: in the simulator they share what the pools leave."""
+"""Guests of no pool on a host with pools and processors of its own: in the simulator they share what the pools
+leave.
+"""
 
 from __future__ import annotations
 

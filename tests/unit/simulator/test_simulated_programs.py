@@ -105,7 +105,9 @@ def test_it_asks_as_a_role_of_requests_would() -> None:
 
 
 def test_work_is_done_on_the_processors_of_its_guest() -> None:
-    """A batch job of a second in a guest of one processor, beside a server whose clients want all of it: each has half."""
+    """A batch job of a second in a guest of one processor, beside a server whose clients want all of it: each has
+    half.
+    """
     alone = plan_of("{demand: 1 s, metrics: {took: program_time}}", come="h2.g1", to="h1.g1")
     assert played(alone)[1]["took"] == pytest.approx([1e9], rel=1e-6)
     values = alone.model_dump(mode="json", by_alias=True)

@@ -127,7 +127,9 @@ repeat: 1
 
 
 def loops(web: str, second: str, protocol: str) -> list[np.ndarray]:
-    """Response times of two closed loops of one client each: the first asks h2.g1, the other the server that is named."""
+    """Response times of two closed loops of one client each: the first asks h2.g1, the other the server that is
+    named.
+    """
     text = LOOPS.replace("WEB", web)
     for word, come, asked in (("ONE", "h1.g1", "first"), ("TWO", "h4.g1", second)):
         text = text.replace(word, LOOP.replace("FROM", come).replace("SERVER", asked))

@@ -1,4 +1,6 @@
-"""Packets that meet others at a switch without events are what events make of them: samples and counters to the byte."""
+"""Packets that meet others at a switch without events are what events make of them: samples and counters to the
+byte.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Guests that move in the simulator: by the model of their rounds, over links that others use, and found where they went."""
+"""Guests that move in the simulator: by the model of their rounds, over links that others use, and found where they
+went.
+"""
 
 from __future__ import annotations
 
@@ -213,8 +215,9 @@ FAIR = {"link: {rate: RATE}": "link: {rate: RATE, queue: {kind: fq_codel}}"}
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_copy_and_a_stream_of_tcp_have_the_same_share_within_5_percent(beside: bool) -> None:
-    """The same copy as packets of TCP and as a fluid, alone and beside another stream on one of the links, whose queue is
-    fair: in a FIFO the shares of two streams depend on their phases (S. Floyd, V. Jacobson, Internetworking 3, 1992).
+    """The same copy as packets of TCP and as a fluid, alone and beside another stream on one of the links, whose queue
+    is fair: in a FIFO the shares of two streams depend on their phases (S. Floyd, V. Jacobson, Internetworking 3,
+    1992).
     """
     other = OTHER if beside else ""
     begin = "  - {id: load, do: start, role: probe}"

@@ -1,5 +1,5 @@
-"""A copy over a link that is slowed in mid-move, or that others begin to use, has what is left of it from then on: in its
-rounds, in its pause, and in post-copy.
+"""A copy over a link that is slowed in mid-move, or that others begin to use, has what is left of it from then on: in
+its rounds, in its pause, and in post-copy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Messages of several guests that go through one shared queue without events are what events make of them, to the byte."""
+"""Messages of several guests that go through one shared queue without events are what events make of them, to the
+byte.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every experiment file that the testbed runs runs in the simulator: none of the studies' is refused, with any profile.
 
-The first and the last design point of each file are looked at on the ideal platform and with a profile that has costs for
-all platforms and virtual switches; the last one of some is played.
+The first and the last design point of each file are looked at on the ideal platform and with a profile that has costs
+for all platforms and virtual switches; the last one of some is played.
 """
 
 from __future__ import annotations

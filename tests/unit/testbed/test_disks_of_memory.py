@@ -1,4 +1,6 @@
-"""Disks that are folders in memory, before they are made: the Step, what a container's runtime is told, what has no room."""
+"""Disks that are folders in memory, before they are made: the Step, what a container's runtime is told, what has no
+room.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Where the control groups of services are, in both versions: a plain folder stands for the kernel's, which keeps what is
-written to it."""
+"""Where the control groups of services are, in both versions: a plain folder stands for the kernel's, which keeps what
+is written to it.
+"""
 
 from __future__ import annotations
 

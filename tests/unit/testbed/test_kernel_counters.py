@@ -18,7 +18,8 @@ def hfsc(handle: str, **counters: int) -> dict[str, Any]:
 @pytest.mark.parametrize("top", ["10:", "1:"])
 def test_hfsc_is_counted_by_the_discipline_and_not_by_its_root_class(top: str) -> None:
     queue = PortQueue("host:h2", "tap0", {"gold": f"{top}1"}, top)
-    # As the kernel tells them: the discipline, its root class with the very handle and counters that stay 0, its classes.
+    # As the kernel tells them: the discipline, its root class with the very handle and counters that stay 0, its
+    # classes.
     entries = [hfsc(top, packets=40, drops=2, backlog_packets=3), hfsc(top), hfsc(f"{top}1", packets=30)]
     seen = {"host:h2": {"links": {"tap0": {"qdiscs": entries}}}}
     told = {

@@ -1,4 +1,6 @@
-"""A queue of the Plan as the kernel's own: disciplines, classes and filters in order, and what a kernel lacks said first."""
+"""A queue of the Plan as the kernel's own: disciplines, classes and filters in order, and what a kernel lacks said
+first.
+"""
 
 from __future__ import annotations
 

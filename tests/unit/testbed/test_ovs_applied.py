@@ -1,4 +1,6 @@
-"""What Open vSwitch tells of a bridge against what it was told: the ports' numbers, which rules go by, and the rules."""
+"""What Open vSwitch tells of a bridge against what it was told: the ports' numbers, which rules go by, and the
+rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Memory that guests of a pool share: its groups, what is counted of them, and what is refused before anything is built."""
+"""Memory that guests of a pool share: its groups, what is counted of them, and what is refused before anything is
+built.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Queues at the ports of a host: where the file puts them, how both arms build them, what is refused and with which cure."""
+"""Queues at the ports of a host: where the file puts them, how both arms build them, what is refused and with which
+cure.
+"""
 
 from __future__ import annotations
 

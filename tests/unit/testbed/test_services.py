@@ -269,7 +269,9 @@ def test_only_root_on_this_machine_bounds_a_service(changed: dict[str, Any], ref
     "changed", [{"root": True}, {"root": False}, {"root": True, "inside": "lab-vm"}], ids=str
 )
 def test_who_can_bound_a_service_depends_on_whose_kernel_it_is(name: str, changed: dict[str, Any]) -> None:
-    """By a machine's own kernel anybody can; root on this machine where it is ours; nobody on hosts that exist already."""
+    """By a machine's own kernel anybody can; root on this machine where it is ours; nobody on hosts that exist
+    already.
+    """
     platform, findings = PLATFORMS[name], replace(HERE, **changed)
     service = Service.model_validate(program(memory_bytes=1 << 20))
     found = list(refusals.limits_of_service("services.db", service, platform, findings))

@@ -57,7 +57,8 @@ impl Source {
     }
 }
 
-/// `10.0.0.1`, `10.0.0.1:80`, `[fd00::1]` or `[fd00::1]:80`. Without brackets it is unknown where an address of IPv6 ends.
+/// `10.0.0.1`, `10.0.0.1:80`, `[fd00::1]` or `[fd00::1]:80`. Without brackets it is unknown where an address of IPv6
+/// ends.
 fn server(authority: &str) -> anyhow::Result<SocketAddr> {
     if let Ok(server) = authority.parse() {
         return Ok(server);

@@ -3,15 +3,16 @@
 //! A server's port is open to anybody who reaches its guest, and on existing hosts that may be anybody: a datagram of a
 //! stranger would be counted or answered to a forged address.
 //!
-//! A UDP socket that is connected to the peer's address and to no port (`inet_dport` 0: `compute_score` of net/ipv4/udp.c
-//! compares the address alone) gets datagrams of every port of the peer. The kernel refuses what strangers send before it
-//! has found a socket, so nothing of it is in the counters of this one: a filter alone would count each as a drop of the
-//! socket (`sk_drops`), as if the buffer had been full. Until the socket is connected, and for ever where there is no way
-//! back to the peer to connect it, a filter (classic BPF, Documentation/networking/filter.rst of Linux) cuts what strangers
-//! send down to nothing, which is passed over. It needs no privilege and is there before the socket is bound.
+//! A UDP socket that is connected to the peer's address and to no port (`inet_dport` 0: `compute_score` of
+//! net/ipv4/udp.c compares the address alone) gets datagrams of every port of the peer. The kernel refuses what
+//! strangers send before it has found a socket, so nothing of it is in the counters of this one: a filter alone would
+//! count each as a drop of the socket (`sk_drops`), as if the buffer had been full. Until the socket is connected, and
+//! for ever where there is no way back to the peer to connect it, a filter (classic BPF,
+//! Documentation/networking/filter.rst of Linux) cuts what strangers send down to nothing, which is passed over. It
+//! needs no privilege and is there before the socket is bound.
 //!
-//! A listening TCP socket has a filter that drops. Newer kernels give one to a TCP socket for CAP_NET_ADMIN only, so TCP
-//! servers look at each connection's peer besides (`workload/tcp.rs`).
+//! A listening TCP socket has a filter that drops. Newer kernels give one to a TCP socket for CAP_NET_ADMIN only, so
+//! TCP servers look at each connection's peer besides (`workload/tcp.rs`).
 
 use super::socket::{connect, set_option};
 use std::io;

@@ -1,8 +1,8 @@
 //! ICMP echo sockets, IPv4 and IPv6: a raw socket where that is allowed, else a ping socket.
 //!
-//! Several roles of one guest ping at once. Each has its own identifier, and a filter in the kernel hands a raw socket the
-//! replies to its own identifier only, so no role pays for another's replies. A ping socket gets its identifier from the
-//! kernel and sees nothing else by itself.
+//! Several roles of one guest ping at once. Each has its own identifier, and a filter in the kernel hands a raw socket
+//! the replies to its own identifier only, so no role pays for another's replies. A ping socket gets its identifier
+//! from the kernel and sees nothing else by itself.
 
 use super::socket;
 use std::io;

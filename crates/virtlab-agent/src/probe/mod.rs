@@ -1,8 +1,8 @@
 //! The probe role: makes and measures traffic inside one guest.
 //!
-//! One thread serves the control stream and does nothing that can wait long; each armed role has a thread of its own that
-//! runs its workload (`workload/`) and may start more. What a role measures goes into bounded spools and is sent, after
-//! the traffic, by a thread of its own, one block per frame, so a control message waits for one block at most.
+//! One thread serves the control stream and does nothing that can wait long; each armed role has a thread of its own
+//! that runs its workload (`workload/`) and may start more. What a role measures goes into bounded spools and is sent,
+//! after the traffic, by a thread of its own, one block per frame, so a control message waits for one block at most.
 //!
 //! The probe lives as long as its control stream: at its end, traffic stops and the process exits.
 

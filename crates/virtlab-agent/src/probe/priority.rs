@@ -1,11 +1,12 @@
 //! A role's threads above other processes: SCHED_FIFO, as long as they sleep most of the time.
 //!
-//! A thread that wakes for each packet waits for milliseconds where a neighbour computes, since a fair scheduler lets the
-//! neighbour end its slice first. A thread under SCHED_FIFO runs at once. One that never sleeps would keep everything else
-//! from its processor, so Python asks for the priority only where it knows a bound of the role's packets. That bound can be
-//! wrong: strangers may send to a server as soon as it is armed. So a [`Governor`] looks after the processor time of this
-//! process from before a thread has the priority until the role is over, and takes it back. Should the governor itself be
-//! gone, the kernel ends this process once a thread with the priority has not slept for [`UNSLEPT_US`].
+//! A thread that wakes for each packet waits for milliseconds where a neighbour computes, since a fair scheduler lets
+//! the neighbour end its slice first. A thread under SCHED_FIFO runs at once. One that never sleeps would keep
+//! everything else from its processor, so Python asks for the priority only where it knows a bound of the role's
+//! packets. That bound can be wrong: strangers may send to a server as soon as it is armed. So a [`Governor`] looks
+//! after the processor time of this process from before a thread has the priority until the role is over, and takes it
+//! back. Should the governor itself be gone, the kernel ends this process once a thread with the priority has not slept
+//! for [`UNSLEPT_US`].
 
 use super::pacing::sleep;
 use super::threads;

@@ -183,8 +183,8 @@ pub fn set_buffer(fd: &impl AsFd, receive: bool, bytes: usize) -> io::Result<usi
     get_option::<i32>(fd, libc::SOL_SOCKET, plain).map(|granted| granted as usize)
 }
 
-/// Gives a socket a buffer that the file requests, or refuses: where this process may not go beyond the system's limit, the
-/// kernel would cut the buffer to it without a word. Of what it grants, half is for its own bookkeeping.
+/// Gives a socket a buffer that the file requests, or refuses: where this process may not go beyond the system's limit,
+/// the kernel would cut the buffer to it without a word. Of what it grants, half is for its own bookkeeping.
 pub fn require_buffer(fd: &impl AsFd, receive: bool, bytes: u64) -> anyhow::Result<usize> {
     let (name, limit) =
         if receive { ("receive_buffer_bytes", "rmem_max") } else { ("send_buffer_bytes", "wmem_max") };
@@ -288,8 +288,8 @@ pub fn udp_from(address: SocketAddr, peer: IpAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The same for a server that hears everybody, at a port of every address (of IPv4 alone where the kernel has no IPv6), and
-/// is told to which of them each datagram came.
+/// The same for a server that hears everybody, at a port of every address (of IPv4 alone where the kernel has no IPv6),
+/// and is told to which of them each datagram came.
 pub fn udp_from_all(port: u16) -> io::Result<OwnedFd> {
     let open_at = |address: IpAddr, (level, name): (i32, i32)| {
         let address = SocketAddr::new(address, port);
@@ -475,8 +475,8 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], to: Option<&RawAddress>) -> io::Re
     .map(|_| ())
 }
 
-/// Sends an answer. The socket of a server is connected, so a call may report that an earlier answer found a closed port; it
-/// has then sent nothing itself, and is repeated.
+/// Sends an answer. The socket of a server is connected, so a call may report that an earlier answer found a closed
+/// port; it has then sent nothing itself, and is repeated.
 ///
 /// # Errors
 /// As sendto(2).

@@ -1,7 +1,7 @@
 //! Samples in bounded memory: rows of one schema, in chunks, cut into blocks at the end.
 //!
-//! All spools of a probe share one budget of bytes. A row that no longer fits is counted and dropped, and taints the role:
-//! a sample is never lost without a word.
+//! All spools of a probe share one budget of bytes. A row that no longer fits is counted and dropped, and taints the
+//! role: a sample is never lost without a word.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Kernel packet stamps (CLOCK_REALTIME) on the probe's clock (CLOCK_MONOTONIC_RAW).
 //!
 //! The two clocks run at slightly different rates while the wall clock is disciplined, so they are paired again every
-//! 100 ms and a stamp is converted with the offset and the rate of the last two pairs. A step of the wall clock shows as
-//! an impossible rate and is counted: conversions near it are wrong, and the role is tainted.
+//! 100 ms and a stamp is converted with the offset and the rate of the last two pairs. A step of the wall clock shows
+//! as an impossible rate and is counted: conversions near it are wrong, and the role is tainted.
 
 use virtlab_system::clock::{self, Paired};
 use virtlab_wire::Nanos;

@@ -1,10 +1,10 @@
 //! How long what had come waited for the thread that answers it.
 //!
-//! The thread takes the time when it has a packet, and asks how long ago the kernel got it when the answer has left, so that
-//! next to nothing is added to it: of a datagram its receive stamp, of a connection TCP's own note of its newest data. That
-//! alone says little, since what came while the thread was away, or faster than it works, waits behind the first: a wait
-//! counts only from when the thread was last at work. So one interruption is one stall, a load beyond what the thread can
-//! bear counts as no stall, and the kernel need not be asked while the thread is busy.
+//! The thread takes the time when it has a packet, and asks how long ago the kernel got it when the answer has left, so
+//! that next to nothing is added to it: of a datagram its receive stamp, of a connection TCP's own note of its newest
+//! data. That alone says little, since what came while the thread was away, or faster than it works, waits behind the
+//! first: a wait counts only from when the thread was last at work. So one interruption is one stall, a load beyond
+//! what the thread can bear counts as no stall, and the kernel need not be asked while the thread is busy.
 
 use super::report::{Report, STALL};
 use virtlab_load::Histogram;

@@ -1,11 +1,12 @@
 //! How long before a departure the switch must be awake: the overshoot that its own sleeps exceed once in a hundred.
 //!
-//! What a sleep overshoots by is no constant: a machine that becomes quiet falls into deeper idle states, one that becomes
-//! busy shares the core. So every sleep that ended by its timer moves the budget, by stochastic approximation of a quantile
-//! (Robbins and Monro 1951): up by 0.99 of a step when the sleep overshot by more, down by 0.01 of a step when not. It rests
-//! where 1 % are longer. A step is a sixteenth of the budget, whatever the sleep overshot by, so one stall of 10 ms moves it
-//! as little as one of 100 us; ten late sleeps nearly double it, and it halves in about a thousand that are in time. Constant
-//! time and memory, and nothing in the loop that forwards. Pure: overshoots come in.
+//! What a sleep overshoots by is no constant: a machine that becomes quiet falls into deeper idle states, one that
+//! becomes busy shares the core. So every sleep that ended by its timer moves the budget, by stochastic approximation
+//! of a quantile (Robbins and Monro 1951): up by 0.99 of a step when the sleep overshot by more, down by 0.01 of a step
+//! when not. It rests where 1 % are longer. A step is a sixteenth of the budget, whatever the sleep overshot by, so one
+//! stall of 10 ms moves it as little as one of 100 us; ten late sleeps nearly double it, and it halves in about a
+//! thousand that are in time. Constant time and memory, and nothing in the loop that forwards. Pure: overshoots come
+//! in.
 
 use virtlab_wire::Nanos;
 

@@ -1,7 +1,7 @@
 //! The switch role: all physical switches and links of a testbed, played on real packets by one thread.
 //!
-//! The machine itself is `virtlab-fabric`, pure. Here are the rings that frames come from, the clock that says when they
-//! leave, and the control stream. A process of its own, so that it can stand on its own CPU.
+//! The machine itself is `virtlab-fabric`, pure. Here are the rings that frames come from, the clock that says when
+//! they leave, and the control stream. A process of its own, so that it can stand on its own CPU.
 
 mod budget;
 mod lateness;

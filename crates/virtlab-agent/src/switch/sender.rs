@@ -1,5 +1,5 @@
-//! Frames out: one packet socket for all ports, one `sendmmsg` per batch, past the egress queue disciplines, because the
-//! fabric has played the queue already. Sending over a veth runs the receiver's stack on this core.
+//! Frames out: one packet socket for all ports, one `sendmmsg` per batch, past the egress queue disciplines, because
+//! the fabric has played the queue already. Sending over a veth runs the receiver's stack on this core.
 
 use super::ring::{link_address, packet_socket, set_option};
 use nix::errno::Errno;

@@ -1,7 +1,8 @@
 //! Waiting for the next departure: sleep until shortly before it, then spin.
 //!
-//! A sleep ends late by what the kernel and its hypervisor need to wake a process. The switch measures that at its start,
-//! takes the 99th percentile as its budget, sleeps only to `next - budget`, and learns from every sleep (`budget.rs`).
+//! A sleep ends late by what the kernel and its hypervisor need to wake a process. The switch measures that at its
+//! start, takes the 99th percentile as its budget, sleeps only to `next - budget`, and learns from every sleep
+//! (`budget.rs`).
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;

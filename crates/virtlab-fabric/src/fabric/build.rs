@@ -141,7 +141,8 @@ impl<P: Clone> Fabric<P> {
     }
 }
 
-/// The ways out from the far end of `line`, which never lead back over the same link. The graph has no loop, so this ends.
+/// The ways out from the far end of `line`, which never lead back over the same link. The graph has no loop, so this
+/// ends.
 fn ways_behind(
     line: usize,
     ends: &[LineEnds],

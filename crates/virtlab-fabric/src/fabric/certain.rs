@@ -1,9 +1,10 @@
 //! Frames whose whole way is certain as they come in.
 //!
-//! A switch with two links gets, for each of them, all frames from the other one. Where both lines are FIFOs in closed form
-//! and the switch knows both addresses from the start, the second line can be offered a frame before it comes: nothing else
-//! can come between. So the frame needs no event at the switch, and one all of whose switches are such needs none at all: its
-//! departure is a sum and a maximum per line. What the lines count waits for the instants at which the frames come.
+//! A switch with two links gets, for each of them, all frames from the other one. Where both lines are FIFOs in closed
+//! form and the switch knows both addresses from the start, the second line can be offered a frame before it comes:
+//! nothing else can come between. So the frame needs no event at the switch, and one all of whose switches are such
+//! needs none at all: its departure is a sum and a maximum per line. What the lines count waits for the instants at
+//! which the frames come.
 //!
 //! A frame whose addresses a switch does not know from the start is played by events, as is everything after it.
 
@@ -41,7 +42,8 @@ impl<P: Clone> Fabric<P> {
         }
     }
 
-    /// The way of frames between two addresses that come in at `port`, where it is certain: only of a fabric that foretells.
+    /// The way of frames between two addresses that come in at `port`, where it is certain: only of a fabric that
+    /// foretells.
     #[must_use]
     pub fn passage(&self, port: PortId, source: Mac, destination: Mac) -> Option<Passage> {
         let mut line = self.graph.port_lines[port.0];
@@ -61,9 +63,9 @@ impl<P: Clone> Fabric<P> {
         }
     }
 
-    /// A frame of `bytes` comes in at `at` and goes a certain way: when its last bit leaves; `None` when a queue has no room
-    /// for it. It is never held, and costs no event. `at` lies before no earlier frame's of the same port, at which none has come
-    /// since the first whose way is not known from the start: [`Fabric::strays`].
+    /// A frame of `bytes` comes in at `at` and goes a certain way: when its last bit leaves; `None` when a queue has no
+    /// room for it. It is never held, and costs no event. `at` lies before no earlier frame's of the same port, at
+    /// which none has come since the first whose way is not known from the start: [`Fabric::strays`].
     #[inline]
     pub fn pass(&mut self, passage: &Passage, bytes: u32, at: Nanos) -> Option<Nanos> {
         self.clock.present = self.clock.present.max(at);
@@ -77,8 +79,8 @@ impl<P: Clone> Fabric<P> {
         Some(at)
     }
 
-    /// As [`Fabric::pass`], of a train of frames of `bytes`: `left` is when those leave that are not refused. One line after the
-    /// other is passed by all of them, which is the same, because no other frame comes between.
+    /// As [`Fabric::pass`], of a train of frames of `bytes`: `left` is when those leave that are not refused. One line
+    /// after the other is passed by all of them, which is the same, because no other frame comes between.
     pub fn pass_train(&mut self, passage: &Passage, bytes: u32, train: Train, left: &mut Vec<Train>) {
         self.clock.present = self.clock.present.max(train.last());
         left.clear();

@@ -42,7 +42,8 @@ impl<P: Clone> Fabric<P> {
         self.lines[line.0].count_beside(frames, bytes, busy);
     }
 
-    /// Octets of frames, preamble, check sequence and gap included, that have come to a line until `now`, dropped ones too.
+    /// Octets of frames, preamble, check sequence and gap included, that have come to a line until `now`, dropped ones
+    /// too.
     #[must_use]
     pub fn offered_octets(&self, line: LineId) -> u64 {
         self.lines[line.0].offered_octets()

@@ -7,8 +7,9 @@ use super::machine::Fabric;
 use crate::Frame;
 
 impl<P: Clone> Fabric<P> {
-    /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the frame:
-    /// nothing can call it back from there. It then costs no event of its own. Fetch them with [`Fabric::foretold`].
+    /// From now on every departure is told as soon as it is certain, which is when its last transmitter takes the
+    /// frame: nothing can call it back from there. It then costs no event of its own. Fetch them with
+    /// [`Fabric::foretold`].
     ///
     /// # Panics
     /// When a frame is inside.
@@ -25,8 +26,8 @@ impl<P: Clone> Fabric<P> {
         !self.forecast.foretold.is_empty()
     }
 
-    /// Moves the departures that have become certain since the last call into an empty list; their times may lie ahead, and
-    /// never go back at one port.
+    /// Moves the departures that have become certain since the last call into an empty list; their times may lie ahead,
+    /// and never go back at one port.
     #[inline]
     pub fn foretold(&mut self, into: &mut Vec<Foretold>) {
         debug_assert!(into.is_empty());

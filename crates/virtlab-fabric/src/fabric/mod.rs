@@ -5,8 +5,8 @@
 //! others lies a serialisation time ahead. Only an effect that would lie in the played past is late, and counted.
 //!
 //! Each part owns its state: `graph` (which line leads where), `switch`, `schedule` (timers), `store` (frames inside),
-//! `comings` (frames that meet without events) and `forecast` (departures told ahead). [`Fabric`] in `machine` is made of
-//! them; `build` makes it, `play`, `forward`, `certain`, `meet`, `foretell`, `read` and `change` are what it does.
+//! `comings` (frames that meet without events) and `forecast` (departures told ahead). [`Fabric`] in `machine` is made
+//! of them; `build` makes it, `play`, `forward`, `certain`, `meet`, `foretell`, `read` and `change` are what it does.
 
 mod bound;
 mod build;

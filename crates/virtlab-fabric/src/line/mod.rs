@@ -1,11 +1,11 @@
 //! One direction of a link: a queue, a transmitter that holds one frame for its serialisation time, and the cable.
 //!
-//! The transmitter is busy for preamble, frame and gap; the far end has the whole frame when the gap begins, later by the
-//! propagation. A frame starts when it has come, when the one before it has left, and when the discipline lets it.
+//! The transmitter is busy for preamble, frame and gap; the far end has the whole frame when the gap begins, later by
+//! the propagation. A frame starts when it has come, when the one before it has left, and when the discipline lets it.
 //!
-//! A FIFO needs no discipline to ask: `start = max(arrival, end of the last)` is known as the frame comes, so it is sent
-//! at once into the cable with its future time, and only the limits remember who still waits. Any other discipline is
-//! asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
+//! A FIFO needs no discipline to ask: `start = max(arrival, end of the last)` is known as the frame comes, so it is
+//! sent at once into the cable with its future time, and only the limits remember who still waits. Any other discipline
+//! is asked whenever the transmitter falls free. Both give the same departures for a FIFO (tested).
 
 mod ahead;
 mod booked;
@@ -191,8 +191,8 @@ impl Line {
         self.classes.reset();
     }
 
-    /// A frame comes to a FIFO in closed form: when the far end has it, or why it is refused. `None` where a discipline has
-    /// to be asked: then [`Line::offer`] takes it. `now` before that of an earlier call counts as that one's.
+    /// A frame comes to a FIFO in closed form: when the far end has it, or why it is refused. `None` where a discipline
+    /// has to be asked: then [`Line::offer`] takes it. `now` before that of an earlier call counts as that one's.
     #[inline]
     pub(crate) fn offer_closed(&mut self, packet: &Packet, now: Nanos) -> Option<Result<Nanos, DropReason>> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };

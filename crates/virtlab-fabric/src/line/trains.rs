@@ -1,10 +1,11 @@
 //! A train of equal frames through a FIFO in closed form.
 //!
-//! Two cases are the same for every frame, so they cost as much for all of them as for one. Frames that come no closer than
-//! they are sent, to a transmitter that is free, start at once. Frames that come exactly as they are sent, behind some of their
-//! own length that follow each other without a pause, all wait for the same time: each finds as many waiting as the first
-//! did, because one starts as one comes. Frames that come all at once start one after the other; each waits longer than the one
-//! before, but nothing else has to be asked again. Anything else goes frame by frame until it is one of these.
+//! Two cases are the same for every frame, so they cost as much for all of them as for one. Frames that come no closer
+//! than they are sent, to a transmitter that is free, start at once. Frames that come exactly as they are sent, behind
+//! some of their own length that follow each other without a pause, all wait for the same time: each finds as many
+//! waiting as the first did, because one starts as one comes. Frames that come all at once start one after the other;
+//! each waits longer than the one before, but nothing else has to be asked again. Anything else goes frame by frame
+//! until it is one of these.
 
 use super::booked::{Booking, Entry};
 use super::transmitter::Wire;
@@ -14,8 +15,8 @@ use virtlab_qdisc::{Backlog, Ecn, Fifo, Packet};
 use virtlab_wire::Nanos;
 
 impl Line {
-    /// Frames of `bytes` come: when the far end has them is appended to `into`; refused ones are absent. As so many calls of
-    /// [`Line::offer_closed`].
+    /// Frames of `bytes` come: when the far end has them is appended to `into`; refused ones are absent. As so many
+    /// calls of [`Line::offer_closed`].
     pub(crate) fn offer_train(&mut self, bytes: u32, train: Train, into: &mut Vec<Train>) {
         let packet = Packet { id: 0, bytes, flow: 0, class: 0, ecn: Ecn::NotCapable };
         if train.count > 1
@@ -39,7 +40,8 @@ impl Line {
         }
     }
 
-    /// When the far end has the first frame of a train of which all fare alike; `None`, and nothing is done, where they do not.
+    /// When the far end has the first frame of a train of which all fare alike; `None`, and nothing is done, where they
+    /// do not.
     fn offer_alike(&mut self, bytes: u32, train: Train) -> Option<Nanos> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
         let Wire { occupied, whole, .. } = self.transmitter.measure(bytes);
@@ -76,8 +78,8 @@ impl Line {
         Some(start + whole)
     }
 
-    /// When the far end has frames that come at one instant; `None`, and nothing is done, where some may be refused, or are to be
-    /// counted later.
+    /// When the far end has frames that come at one instant; `None`, and nothing is done, where some may be refused, or
+    /// are to be counted later.
     fn offer_at_once(&mut self, bytes: u32, train: Train) -> Option<Train> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
         if self.booked.is_some() {
@@ -111,8 +113,8 @@ impl Line {
         Some(Train { at: starts.at + whole, ..starts })
     }
 
-    /// Whether all that wait are as long, and they and what is being sent hold the transmitter without a pause until it is
-    /// free, in `wait`.
+    /// Whether all that wait are as long, and they and what is being sent hold the transmitter without a pause until it
+    /// is free, in `wait`.
     fn follows_alike(&self, bytes: u32, occupied: Nanos, wait: Nanos) -> bool {
         let end = self.transmitter.busy_until.0;
         wait.0 <= (self.ahead.starts.len() as u64 + 1) * occupied.0

@@ -18,7 +18,8 @@ pub(crate) struct Transmitter {
     /// The latest time seen.
     pub(crate) clock: Nanos,
     pub(crate) busy_until: Nanos,
-    /// The length met last, and another before it: of a message all fragments but the last are as long as the one before.
+    /// The length met last, and another before it: of a message all fragments but the last are as long as the one
+    /// before.
     last: Wire,
     other: Wire,
 }

@@ -1,12 +1,12 @@
-//! Disks of virtual machines: each is served by a thread of the leader over a descriptor that its QEMU was born with, and
-//! takes the time of its model (`virtlab_disk`).
+//! Disks of virtual machines: each is served by a thread of the leader over a descriptor that its QEMU was born with,
+//! and takes the time of its model (`virtlab_disk`).
 //!
 //! A request completes when the model says, or as soon after as the thread wakes. What is written is there at once: its
-//! guest is told when the model has it. A second QEMU may join, in which the guest will continue. With the last descriptor's
-//! other end the thread ends, and the bytes with it.
+//! guest is told when the model has it. A second QEMU may join, in which the guest will continue. With the last
+//! descriptor's other end the thread ends, and the bytes with it.
 //!
-//! The blocks of another disk are objects of a store: its thread is the store's client, in the network of a host. Where its
-//! guest shares the machine's kernel, it is a file system that the thread has mounted.
+//! The blocks of another disk are objects of a store: its thread is the store's client, in the network of a host. Where
+//! its guest shares the machine's kernel, it is a file system that the thread has mounted.
 
 pub mod nbd;
 mod store;
@@ -90,8 +90,8 @@ impl Wanted {
     }
 }
 
-/// Serves a disk by its words, on a thread of its own in that network: what it does is added to the tally, which is dropped
-/// with the last connection.
+/// Serves a disk by its words, on a thread of its own in that network: what it does is added to the tally, which is
+/// dropped with the last connection.
 pub type OnStore = fn(&Value, OwnedFd, OwnedFd, Arc<Mutex<Tally>>) -> anyhow::Result<()>;
 
 /// Mounts a disk by its words as a file system, and serves it as `OnStore` does.

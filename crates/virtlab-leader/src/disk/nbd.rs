@@ -3,7 +3,8 @@
 //!
 //! Source: the NBD protocol, <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. Not offered are
 //! structured replies, trimming, forced unit access and old negotiation. The client is a guest's QEMU: its bytes are
-//! hostile. What is no request of the protocol ends the connection; what the disk does not take is answered with an error.
+//! hostile. What is no request of the protocol ends the connection; what the disk does not take is answered with an
+//! error.
 
 use virtlab_disk::{Kind, Refused, Request};
 

@@ -1,4 +1,5 @@
-//! Filters as netlink requests. Layouts: linux/pkt_cls.h; every request's bytes are those that tc sends for the same (tested).
+//! Filters as netlink requests. Layouts: linux/pkt_cls.h; every request's bytes are those that tc sends for the same
+//! (tested).
 
 use crate::kernel::encode::{link_header, traffic_header};
 use crate::kernel::netlink::Request;

@@ -1,8 +1,8 @@
 //! How much memory the kernel under this leader has left, and what it costs to get more.
 //!
 //! `MemAvailable` is the kernel's own estimate of what can be had without swapping. Pressure (PSI) is time in which
-//! tasks waited for memory: `some` of them, or all that could run (`full`). A kernel without PSI tells no pressure, which
-//! is not the same as none. Major faults had to read their page from a disk or unpack it.
+//! tasks waited for memory: `some` of them, or all that could run (`full`). A kernel without PSI tells no pressure,
+//! which is not the same as none. Major faults had to read their page from a disk or unpack it.
 
 use std::fs;
 

@@ -22,7 +22,8 @@ pub struct Sharings(Vec<Sharing>);
 pub type Used = (String, Option<f64>);
 
 impl Sharings {
-    /// From rows `[entity, [namespace, ...], processors, processors of its host or null]`; of a host the last is absent.
+    /// From rows `[entity, [namespace, ...], processors, processors of its host or null]`; of a host the last is
+    /// absent.
     ///
     /// # Errors
     /// When a row has another shape.
@@ -34,8 +35,8 @@ impl Sharings {
         Ok(Self(found))
     }
 
-    /// The processors of the host of a guest, or of a machine of a guest that moves (`NAMESPACE@HOST`): its own, or those
-    /// of the machine under all. Of a guest that moves it is any host that has a machine of it.
+    /// The processors of the host of a guest, or of a machine of a guest that moves (`NAMESPACE@HOST`): its own, or
+    /// those of the machine under all. Of a guest that moves it is any host that has a machine of it.
     pub fn of_host(&self, entity: &str, machine: f64) -> f64 {
         let is_it = |name: &str| name == entity || name.split_once('@').is_some_and(|(of, _)| of == entity);
         let own = self.0.iter().find(|each| each.is_host && each.namespaces.iter().any(|name| is_it(name)));

@@ -1,10 +1,9 @@
 //! Series and counters of the world and of the machine under it.
 //!
-//! A series row is (instant, entity, metric, value); shares are over the time since the sample before. `run_queue_delay`
-//! is the time that threads waited for a processor, in ns per second.
-//! Entities are `cpuN` and `cpu`, `memory` (of the kernel under the leader), `NAMESPACE` (all its processes),
-//! `NAMESPACE@HOST` (of those the machine of a guest that moves at that host), `NAMESPACE/INTERFACE` and the names of
-//! disks.
+//! A series row is (instant, entity, metric, value); shares are over the time since the sample before.
+//! `run_queue_delay` is the time that threads waited for a processor, in ns per second. Entities are `cpuN` and `cpu`,
+//! `memory` (of the kernel under the leader), `NAMESPACE` (all its processes), `NAMESPACE@HOST` (of those the machine
+//! of a guest that moves at that host), `NAMESPACE/INTERFACE` and the names of disks.
 
 use crate::disk::Served;
 use crate::kernel::links::{LinkState, links};

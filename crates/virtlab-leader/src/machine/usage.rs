@@ -1,8 +1,8 @@
 //! What the processes of a guest used: processors, disks, memory, and what they may use.
 //!
-//! A process belongs to a guest when the leader started it there, or when one that does had started it: what a container
-//! runs is started by its runtime. The kernel forgets a thread's time as it ends, so each thread is remembered with its
-//! own and sums only rise. A thread that begins and ends between two looks is not seen.
+//! A process belongs to a guest when the leader started it there, or when one that does had started it: what a
+//! container runs is started by its runtime. The kernel forgets a thread's time as it ends, so each thread is
+//! remembered with its own and sums only rise. A thread that begins and ends between two looks is not seen.
 
 use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;

@@ -315,8 +315,8 @@ fn start(world: &mut World, placement: &Placement, plan: &Start) -> anyhow::Resu
     let network = world.namespace(placement.network.as_ref().unwrap_or(&placement.namespace))?.raw_fd();
     let (report, their_report) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).context("no pipe")?;
     let leader = unistd::getpid();
-    // SAFETY: other threads of the leader serve disks, and hold no lock but the allocator's, which `fork` hands on free. So
-    // the child may do what any process may.
+    // SAFETY: other threads of the leader serve disks, and hold no lock but the allocator's, which `fork` hands on
+    // free. So the child may do what any process may.
     match unsafe { fork() }.context("cannot fork")? {
         ForkResult::Child => {
             drop(report);
@@ -422,7 +422,8 @@ fn become_child(
         unistd::chdir(folder.as_str()).with_context(|| format!("cannot begin in '{folder}'"))?;
     }
     if let Some(path) = plan.environment.iter().find(|each| each.to_bytes().starts_with(b"PATH=")) {
-        // SAFETY: this process has one thread; the text lives until it executes something else. It is searched by its own.
+        // SAFETY: this process has one thread; the text lives until it executes something else. It is searched by its
+        // own.
         unsafe { libc::putenv(path.as_ptr().cast_mut()) };
     }
     if plan.terminal {

@@ -8,8 +8,8 @@
 //!
 //! Three processes: the one that the leader knows waits for a word of how the command ended, and ends alike; the first
 //! process of the PID namespace collects orphans there, and hands the command what signals ask it to end; the command
-//! itself. What the command leaves running runs until the world ends, as anywhere. When the first is killed, all of them
-//! are.
+//! itself. What the command leaves running runs until the world ends, as anywhere. When the first is killed, all of
+//! them are.
 
 use crate::processes::keyring;
 use crate::processes::user::{User, writable_processes};
@@ -190,8 +190,8 @@ fn wait_for(ended: &OwnedFd) -> ! {
     gone(libc::WEXITSTATUS(status))
 }
 
-/// Stops this process until there is more to hear. A child stops it and lets it continue, since a stopped process cannot
-/// do the latter.
+/// Stops this process until there is more to hear. A child stops it and lets it continue, since a stopped process
+/// cannot do the latter.
 fn stand_still(pipe: BorrowedFd<'_>) {
     let own = unistd::getpid();
     // SAFETY: this process has one thread.

@@ -1,7 +1,7 @@
 //! A filter of system calls (seccomp) that keeps a process and its children away from the kernel's keyrings.
 //!
-//! Keys belong to a user, and no namespace hides them: a command that runs as its caller could read the caller's. The three
-//! calls are refused with EPERM. A program of another architecture numbers its calls otherwise, so it is killed.
+//! Keys belong to a user, and no namespace hides them: a command that runs as its caller could read the caller's. The
+//! three calls are refused with EPERM. A program of another architecture numbers its calls otherwise, so it is killed.
 
 use anyhow::Context;
 use nix::errno::Errno;

@@ -1,7 +1,7 @@
 //! The user that a command runs as, where it is not the leader's own.
 //!
-//! A leader that may, changes to that user. One of an ordinary user's world has one user alone, which it calls 0: there the
-//! command gets a user namespace of its own, in which the same user is called otherwise. Both hold no capability.
+//! A leader that may, changes to that user. One of an ordinary user's world has one user alone, which it calls 0: there
+//! the command gets a user namespace of its own, in which the same user is called otherwise. Both hold no capability.
 
 use anyhow::{Context, bail};
 use nix::errno::Errno;
@@ -67,8 +67,8 @@ impl User {
             .with_context(|| format!("cannot become user {}", self.uid))
     }
 
-    /// Calls the calling process's own user by this one's numbers, in a user namespace of its own. `processes`: a `/proc`
-    /// that can be written.
+    /// Calls the calling process's own user by this one's numbers, in a user namespace of its own. `processes`: a
+    /// `/proc` that can be written.
     ///
     /// # Errors
     /// When the kernel lets an ordinary user have no such namespace.

@@ -38,8 +38,8 @@ pub enum Descriptor {
     Stream { channel: u16 },
     /// A disk, over NBD, by words of its own.
     Disk { disk: Value },
-    /// The stream on which the agent of another command, whose first channel that is, continues from `hand_over` on: of a
-    /// virtual machine that moves.
+    /// The stream on which the agent of another command, whose first channel that is, continues from `hand_over` on: of
+    /// a virtual machine that moves.
     Heir { channel: u16 },
 }
 
@@ -263,8 +263,8 @@ impl Conduits {
         unread(conduit.fd())
     }
 
-    /// The agent at `key` continues on its heir's stream. What it said on the one before comes first, and what is for it
-    /// goes to the new one alone. Nothing reads what was left in the old one, so it is held back before.
+    /// The agent at `key` continues on its heir's stream. What it said on the one before comes first, and what is for
+    /// it goes to the new one alone. Nothing reads what was left in the old one, so it is held back before.
     ///
     /// # Errors
     /// When no stream waits for that, or the agent had not read all that was written to it.

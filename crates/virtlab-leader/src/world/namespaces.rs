@@ -147,7 +147,8 @@ impl World {
         self.namespaces.keys().map(String::as_str)
     }
 
-    /// Makes a namespace and enters it; with `users`, one that a user namespace of its own has, with a disk of that size.
+    /// Makes a namespace and enters it; with `users`, one that a user namespace of its own has, with a disk of that
+    /// size.
     ///
     /// # Errors
     /// When the name is taken or the kernel refuses.

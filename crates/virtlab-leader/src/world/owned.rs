@@ -1,8 +1,9 @@
 //! Network namespaces that belong to a user namespace of their own, for containers of root.
 //!
-//! What a process may do to a network is a matter of the user namespace that has the network (`net->user_ns`). A container
-//! in a user namespace has its powers over its vNICs only if both were made together. So a child makes both, the leader,
-//! who has the right to, says who its users are outside, and keeps the network; the user namespace lives as long.
+//! What a process may do to a network is a matter of the user namespace that has the network (`net->user_ns`). A
+//! container in a user namespace has its powers over its vNICs only if both were made together. So a child makes both,
+//! the leader, who has the right to, says who its users are outside, and keeps the network; the user namespace lives as
+//! long.
 
 use crate::world::operation::Users;
 use anyhow::{Context, ensure};

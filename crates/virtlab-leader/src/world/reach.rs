@@ -1,8 +1,8 @@
 //! `ping`: one answered echo per pair of addresses, all pairs at once, repeated until a deadline.
 //!
-//! Raw ICMP sockets, one per namespace and family, opened inside the namespaces; where the leader is of an ordinary user, the
-//! kernel's ping sockets, which choose identifiers themselves. Identifier and sequence number both number the pairs, so every
-//! pair knows its own answer. "Up" means that the last guest answered.
+//! Raw ICMP sockets, one per namespace and family, opened inside the namespaces; where the leader is of an ordinary
+//! user, the kernel's ping sockets, which choose identifiers themselves. Identifier and sequence number both number the
+//! pairs, so every pair knows its own answer. "Up" means that the last guest answered.
 
 use crate::world::namespaces::World;
 use anyhow::{Context, bail};

@@ -1,7 +1,8 @@
 //! Gives a root file system to the users of a user namespace: what belongs to user 5 then belongs to `first + 5`.
 //!
-//! It may be a stranger's, so no link is followed. Over layers that copy what a file says of itself apart from its content
-//! (`metacopy=on`), nothing of the content is copied. What was set-user-ID is not so any more, as after any change of owner.
+//! It may be a stranger's, so no link is followed. Over layers that copy what a file says of itself apart from its
+//! content (`metacopy=on`), nothing of the content is copied. What was set-user-ID is not so any more, as after any
+//! change of owner.
 
 use anyhow::{Context, ensure};
 use std::fs;

@@ -1,7 +1,8 @@
 //! Smoothed jitter of RFC 3550 section 6.4.1, step by step as iperf3's `iperf_udp_recv` takes it.
 //!
-//! For each packet: transit = arrival - sent; D = |transit - previous transit|; J += (D - J) / 16, in doubles. iperf3 takes
-//! the first packet's transit as "previous" for itself, so J starts at 0, and it takes packets in order of arrival.
+//! For each packet: transit = arrival - sent; D = |transit - previous transit|; J += (D - J) / 16, in doubles. iperf3
+//! takes the first packet's transit as "previous" for itself, so J starts at 0, and it takes packets in order of
+//! arrival.
 
 /// J so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

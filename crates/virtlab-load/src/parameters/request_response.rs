@@ -349,8 +349,8 @@ impl RequestResponse {
         Schedule::PerSecond { rate_pps: rate_per_s }.with(self.arrivals, seed)
     }
 
-    /// Demands of requests in the order in which the server begins them: of each subtask its share of the mean, drawn by
-    /// itself.
+    /// Demands of requests in the order in which the server begins them: of each subtask its share of the mean, drawn
+    /// by itself.
     #[must_use]
     pub fn demands(&self, seed: u64) -> Vec<Times> {
         let samples: Arc<[u64]> = self.demand_samples_ns.clone().into();
@@ -367,8 +367,8 @@ impl RequestResponse {
             .collect()
     }
 
-    /// Demands of requests before their subtasks, if requests have such a stage. Beside an empirical demand they are all
-    /// alike.
+    /// Demands of requests before their subtasks, if requests have such a stage. Beside an empirical demand they are
+    /// all alike.
     #[must_use]
     pub fn serial(&self, seed: u64) -> Option<Times> {
         let mean_ns = Some(self.serial_demand_ns).filter(|mean_ns| *mean_ns > 0)?;

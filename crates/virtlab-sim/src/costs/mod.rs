@@ -5,15 +5,15 @@
 //! send call --send, first packet, qdisc--> vNIC --vNIC, bridge--> link ... link --soft switch, bridge--> vNIC --> kernel
 //! kernel --wake-up (a draw), message--> process; a process that is awake still takes the next message at once
 //! ```
-//! Work of processes is served by as many processors as the machine has, first come, first served: so many guests at once wait,
-//! that is contention. While every one of them is busy, a process that sleeps has to displace another one to wake, and a
-//! crossing finds its caches taken: both have costs of their own (`Busy`). How long a frame takes through a vNIC or a bridge is no bound of how many can go: frames follow each
-//! other, none overtakes. A flood is bounded by what a call right after another costs, which carries its frame through warm
-//! caches as far as a queue, and by what the soft switch does per frame, one after the other at a port.
-//! A guest with a quota of processor time does this work only while it has some left (`bandwidth`). A virtual switch whose
-//! datapath keeps what its rules decided asks them for the first frame of each entry (`upcalls`).
-//! Costs are whole nanoseconds (bytes: picoseconds), draws are inverse-CDF from named streams. A world without a
-//! profile has none of this.
+//! Work of processes is served by as many processors as the machine has, first come, first served: so many guests at
+//! once wait, that is contention. While every one of them is busy, a process that sleeps has to displace another one to
+//! wake, and a crossing finds its caches taken: both have costs of their own (`Busy`). How long a frame takes through a
+//! vNIC or a bridge is no bound of how many can go: frames follow each other, none overtakes. A flood is bounded by
+//! what a call right after another costs, which carries its frame through warm caches as far as a queue, and by what
+//! the soft switch does per frame, one after the other at a port. A guest with a quota of processor time does this work
+//! only while it has some left (`bandwidth`). A virtual switch whose datapath keeps what its rules decided asks them
+//! for the first frame of each entry (`upcalls`). Costs are whole nanoseconds (bytes: picoseconds), draws are
+//! inverse-CDF from named streams. A world without a profile has none of this.
 
 pub mod upcalls;
 

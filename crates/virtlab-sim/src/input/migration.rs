@@ -32,8 +32,8 @@ pub struct Migration {
     pub plugs: Vec<(usize, usize)>,
     /// Which way frames to its addresses go then.
     pub stations: Vec<Station>,
-    /// What a byte costs processors that guests share: the place of their pool, and work in ns; at the source, and at the
-    /// destination.
+    /// What a byte costs processors that guests share: the place of their pool, and work in ns; at the source, and at
+    /// the destination.
     #[serde(default)]
     pub work: Vec<(usize, f64)>,
 }

@@ -91,8 +91,8 @@ pub struct Input {
     /// What the platform costs; absent: nothing.
     #[serde(default)]
     pub costs: Option<Given>,
-    /// Every frame has its events, and every message is taken at its own: what else is done must come to the same. Only tests
-    /// ask for it.
+    /// Every frame has its events, and every message is taken at its own: what else is done must come to the same. Only
+    /// tests ask for it.
     #[serde(default)]
     pub by_events: bool,
 }

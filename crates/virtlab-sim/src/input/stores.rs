@@ -75,7 +75,8 @@ impl Store {
         })
     }
 
-    /// The ends of all of its peers: nodes, proxies, then the clients of a world, which are roles that ask it, and disks.
+    /// The ends of all of its peers: nodes, proxies, then the clients of a world, which are roles that ask it, and
+    /// disks.
     pub fn peers<'a>(&'a self, roles: &'a [Role]) -> impl Iterator<Item = (&'a RoleEnd, Option<Asker>)> + 'a {
         let own = self.nodes.iter().chain(&self.proxies).map(|end| (end, None));
         let asks = |role: &Role| role.parameters.get("service").is_some_and(|name| *name == *self.service);

@@ -1,12 +1,13 @@
-//! What a guest knows of a neighbour's hardware address: Linux's neighbour unreachability detection (RFC 4861, section 7.3), which
-//! its ARP (RFC 826) shares.
+//! What a guest knows of a neighbour's hardware address: Linux's neighbour unreachability detection (RFC 4861, section
+//! 7.3), which its ARP (RFC 826) shares.
 //!
 //! ```text
 //! unknown --send--> incomplete --answer--> reachable --30 s, half to one and a half times--> stale --send--> delay --5 s--> probe
 //! ```
-//! Packets wait while an entry is incomplete, and only then: one that is stale is used while it is looked after. A neighbour is
-//! asked three times, a second apart, then given up: all are asked while its place is unknown, it alone afterwards. Who was
-//! asked by a neighbour knows it from then on (stale), and TCP that gets on confirms an entry as an answer does.
+//! Packets wait while an entry is incomplete, and only then: one that is stale is used while it is looked after. A
+//! neighbour is asked three times, a second apart, then given up: all are asked while its place is unknown, it alone
+//! afterwards. Who was asked by a neighbour knows it from then on (stale), and TCP that gets on confirms an entry as an
+//! answer does.
 
 /// Between two questions, and after the last.
 const RETRANSMIT_NS: u64 = 1_000_000_000;

@@ -4,9 +4,10 @@
 //! costs is added by `costs`.
 //!
 //! Each part owns its state and knows no other: `guests`, `edge` (vNICs and virtual switches), `wire` (fabric, ports,
-//! paths; it asks `edge` once what is plugged in), `platform`, `sockets` (each remembers its way), `packets` and `labels`.
-//! `frames` says what they exchange. [`Network`] is made of them. `traffic` is what happens between them: its files import parts alone, and
-//! call each other as methods of the network, because a frame that leaves makes room for the next one.
+//! paths; it asks `edge` once what is plugged in), `platform`, `sockets` (each remembers its way), `packets` and
+//! `labels`. `frames` says what they exchange. [`Network`] is made of them. `traffic` is what happens between them: its
+//! files import parts alone, and call each other as methods of the network, because a frame that leaves makes room for
+//! the next one.
 
 mod edge;
 mod frames;

@@ -1,12 +1,13 @@
-//! Packets by number, and segments of TCP that go together: one long frame on the host's path (TSO, GSO), cut where the first link begins.
+//! Packets by number, and segments of TCP that go together: one long frame on the host's path (TSO, GSO), cut where the
+//! first link begins.
 //!
 //! A guest whose vNIC has offloads hands its kernel's path one super-segment for many segments, so that crossing a
 //! vNIC, a virtual switch, or a guest that forwards is paid once for all of them. A link knows no such frames: what
 //! stands before it cuts them to the MTU, all at one instant. Where there is no link on the way, they come to the
-//! receiver as they were sent, which acknowledges them as one. A vNIC without offloads takes none: they are cut
-//! before it, whatever sent them. What has been cut stays so: its frames come one by one, each paying for itself.
-//! Source: `Documentation/networking/segmentation-offloads.rst`. Deviation: a vNIC's bucket takes such a frame for as many
-//! as it will be cut into, each with what a cable adds.
+//! receiver as they were sent, which acknowledges them as one. A vNIC without offloads takes none: they are cut before
+//! it, whatever sent them. What has been cut stays so: its frames come one by one, each paying for itself. Source:
+//! `Documentation/networking/segmentation-offloads.rst`. Deviation: a vNIC's bucket takes such a frame for as many as
+//! it will be cut into, each with what a cable adds.
 
 use super::frames::{Name, Outgoing, name};
 use crate::ip::{Cargo, Message, Packet};

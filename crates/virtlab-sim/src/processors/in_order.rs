@@ -1,4 +1,5 @@
-//! Work that is served in the order in which it comes, by the processor that is free first, within the quota of its guest.
+//! Work that is served in the order in which it comes, by the processor that is free first, within the quota of its
+//! guest.
 //!
 //! Its end is known as it begins, so it is no event: trains of frames rest on that. It is what processes do to send and
 //! to receive, which is far shorter than a slice.

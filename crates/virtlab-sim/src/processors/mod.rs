@@ -9,13 +9,13 @@
 //! quotas        hold back guests of the first three (`bandwidth`)
 //! ```
 //! # Sharing in a guest
-//! The processors of a guest, shared by whatever works in it: who asks for a demand is told when it is done. Guests may share
-//! processors in turn ([`Pool`]).
+//! The processors of a guest, shared by whatever works in it: who asks for a demand is told when it is done. Guests may
+//! share processors in turn ([`Pool`]).
 //!
-//! With n demands under way on c processors each is served at the rate min(1, c / n): egalitarian processor sharing, at which
-//! a kernel's fair scheduler arrives over many of its slices. All demands are served at one rate, so one number, the work
-//! that each has received since the beginning, says who is next: a demand that comes when it is V and takes d is done when
-//! it is V + d. A change of n bends V and moves no one in the heap, so every event costs O(log n).
+//! With n demands under way on c processors each is served at the rate min(1, c / n): egalitarian processor sharing, at
+//! which a kernel's fair scheduler arrives over many of its slices. All demands are served at one rate, so one number,
+//! the work that each has received since the beginning, says who is next: a demand that comes when it is V and takes d
+//! is done when it is V + d. A change of n bends V and moves no one in the heap, so every event costs O(log n).
 //!
 //! V is kept in 2^-32 ns and rounded down, instants up, so nothing is done before its time; and where there are no more
 //! demands than processors it is exact.
@@ -66,7 +66,8 @@ impl Rest {
 struct Planned(Option<u64>);
 
 impl Planned {
-    /// An instant to look again, if it is not planned yet; it is from now on. A look that comes too early plans another.
+    /// An instant to look again, if it is not planned yet; it is from now on. A look that comes too early plans
+    /// another.
     fn plan(&mut self, next_ns: u64) -> Option<u64> {
         if self.0.is_some_and(|planned_ns| planned_ns <= next_ns) {
             return None;
@@ -81,8 +82,8 @@ impl Planned {
     }
 }
 
-/// What works in one guest, on its processors or vCPUs. Its clock shows how much work one of them would have done that always
-/// had some; alone on processors it is virtual time.
+/// What works in one guest, on its processors or vCPUs. Its clock shows how much work one of them would have done that
+/// always had some; alone on processors it is virtual time.
 #[derive(Debug)]
 struct Tasks {
     /// Thousandths of a processor.
@@ -151,7 +152,8 @@ impl Tasks {
         last.map(|Reverse((done, _, asker))| (Rest(done.saturating_sub(self.received)), asker))
     }
 
-    /// What one of them asked becomes another demand, which somebody else asks, on the spot; false: it is not under way.
+    /// What one of them asked becomes another demand, which somebody else asks, on the spot; false: it is not under
+    /// way.
     fn become_other(&mut self, clock: u128, asker: Asker, demand: Rest, other: Asker) -> bool {
         self.go_on(clock);
         let before = self.under_way.len();

@@ -1,4 +1,5 @@
-//! Guests that share processors: with V vCPUs each on the P processors of a pool, or one guest on processors of its own.
+//! Guests that share processors: with V vCPUs each on the P processors of a pool, or one guest on processors of its
+//! own.
 //!
 //! ```text
 //! A        vCPUs that are active: over all guests the sum of min(V, tasks)
@@ -7,14 +8,15 @@
 //! speed    and works there by (1 - e * max(0, 1 - P0 / A)): where vCPUs take turns, caches are cold and locks are held by some
 //!          that wait, the more of them the fewer run at once
 //! ```
-//! All vCPUs of a pool work at one speed. So the pool has a clock of its own, which shows how much work a vCPU that was always
-//! active would have done, and each guest shares its vCPUs by that clock as if they were processors ([`Tasks`]). A change of A
-//! bends the clock and moves nothing in any guest. An event costs O(guests of the pool + log n).
+//! All vCPUs of a pool work at one speed. So the pool has a clock of its own, which shows how much work a vCPU that was
+//! always active would have done, and each guest shares its vCPUs by that clock as if they were processors ([`Tasks`]).
+//! A change of A bends the clock and moves nothing in any guest. An event costs O(guests of the pool + log n).
 //!
 //! A guest alone has a clock that shows virtual time.
 //!
-//! The form of P0 and of the speed is the least that has the shape of published measurements of guests with more vCPUs than
-//! processors (`published/vcpu_over_allocation.csv`); without idle cost and loss it is processor sharing on two levels.
+//! The form of P0 and of the speed is the least that has the shape of published measurements of guests with more vCPUs
+//! than processors (`published/vcpu_over_allocation.csv`); without idle cost and loss it is processor sharing on two
+//! levels.
 
 use super::{Asker, PER_PROCESSOR, Planned, Rest, Tasks};
 
@@ -38,7 +40,8 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// With so many thousandths of vCPUs active: for how much of the time each is on a processor, and its speed; both in 2^-32.
+    /// With so many thousandths of vCPUs active: for how much of the time each is on a processor, and its speed; both
+    /// in 2^-32.
     fn rates(&self, active: u64) -> (u64, u64) {
         let left = (self.processors - self.idle) * PER_PROCESSOR as f64;
         let wanted = active as f64;
@@ -50,8 +53,8 @@ impl Supply {
         (fixed(time), fixed(speed))
     }
 
-    /// With so many vCPUs on processors, of so many that are active: how much of the time each has, and its speed; both in
-    /// 2^-32.
+    /// With so many vCPUs on processors, of so many that are active: how much of the time each has, and its speed; both
+    /// in 2^-32.
     fn rates_on(&self, on: u64, active: u64) -> (u64, u64) {
         let left = self.processors - self.idle;
         let share = |wanted: u64| if wanted as f64 <= left { 1.0 } else { left / wanted as f64 };

@@ -1,9 +1,11 @@
-//! Reservations of one processor: so much time in each period, the one whose period ends first runs (earliest deadline first).
+//! Reservations of one processor: so much time in each period, the one whose period ends first runs (earliest deadline
+//! first).
 //!
-//! Each is always hungry, gets its budget at the beginning of each of its periods and has until their end; of equals the one
-//! that is named first is last. Nothing that comes later changes who runs, so a whole run of them is one loop.
+//! Each is always hungry, gets its budget at the beginning of each of its periods and has until their end; of equals
+//! the one that is named first is last. Nothing that comes later changes who runs, so a whole run of them is one loop.
 //!
-//! Source: C. L. Liu, J. W. Layland: Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment, JACM 20 (1973).
+//! Source: C. L. Liu, J. W. Layland: Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment, JACM
+//! 20 (1973).
 
 /// So much time in each period, from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

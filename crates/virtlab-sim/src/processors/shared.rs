@@ -82,7 +82,8 @@ impl Shared {
         Self { beside_ns: vec![0.0; pools.len()], pools, homes: places.clone(), places, arrivals, series }
     }
 
-    /// A guest has moved: what works in it from now on is work for the processors of that pool. Nothing of it is under way.
+    /// A guest has moved: what works in it from now on is work for the processors of that pool. Nothing of it is under
+    /// way.
     pub fn arrive(&mut self, guest: usize, pool: usize) {
         let come = self.arrivals.get(&guest).into_iter().flatten().copied();
         if let Some(place) = self.homes[guest].into_iter().chain(come).find(|(at, _)| *at == pool) {

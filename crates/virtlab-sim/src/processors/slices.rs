@@ -7,21 +7,21 @@
 //! a weight  of a guest: vCPUs that wait at the same time get time in this proportion; each has it, or they share it
 //! a quota   of a guest: so much time on processors in each period, then none before the next (`bandwidth`)
 //! ```
-//! Fair share: the vCPU that waits and has had the least, each time weighed, is next (virtual run time, as in Linux's fair
-//! scheduler). One that wakes has had as much as the one that was last taken: what it did not want, it does not get later. It
-//! does not displace one whose slice is not over. With credit (as Xen's credit scheduler has it), each period hands out the
-//! processors' time by weight; who has credit left goes before who has overdrawn it, in turns; and who wakes with credit left goes
-//! first and displaces one that has none, or is not just awake itself.
+//! Fair share: the vCPU that waits and has had the least, each time weighed, is next (virtual run time, as in Linux's
+//! fair scheduler). One that wakes has had as much as the one that was last taken: what it did not want, it does not
+//! get later. It does not displace one whose slice is not over. With credit (as Xen's credit scheduler has it), each
+//! period hands out the processors' time by weight; who has credit left goes before who has overdrawn it, in turns; and
+//! who wakes with credit left goes first and displaces one that has none, or is not just awake itself.
 //!
-//! What idle vCPUs take and what contention costs is as in the minimal model ([`super::Supply`]): they change the speed of
-//! all vCPUs on processors. So those have one clock of work, and a vCPU's own clock is that one less an offset, from when it
-//! was put on a processor. Events are slices that end while others wait, quotas that are used up, and demands that are done;
-//! each costs O(processors + log vCPUs).
+//! What idle vCPUs take and what contention costs is as in the minimal model ([`super::Supply`]): they change the speed
+//! of all vCPUs on processors. So those have one clock of work, and a vCPU's own clock is that one less an offset, from
+//! when it was put on a processor. Events are slices that end while others wait, quotas that are used up, and demands
+//! that are done; each costs O(processors + log vCPUs).
 //!
 //! A vCPU whose task is done and that is given another at that instant keeps its processor, and its slice.
 //!
-//! Deviations: a guest's tasks share its vCPU without slices of their own; a vCPU that has nothing to do takes a task from one
-//! of its guest that has two, at no cost.
+//! Deviations: a guest's tasks share its vCPU without slices of their own; a vCPU that has nothing to do takes a task
+//! from one of its guest that has two, at no cost.
 //!
 //! Sources: Linux, `kernel/sched/fair.c`; Cherkasova, Gupta, Vahdat: Comparison of the three CPU schedulers in Xen, ACM
 //! SIGMETRICS Performance Evaluation Review 35 (2007).
@@ -873,8 +873,8 @@ mod tests {
         assert!((mean / 120.459 - 1.0).abs() < 0.02, "{mean}");
     }
 
-    /// With slices longer than any demand it is first come, first served: Allen-Cunneen, W = S (1 + C / (c (1 - rho)) (1 + cv^2) / 2),
-    /// whose own error is a few per cent for constant demands.
+    /// With slices longer than any demand it is first come, first served: Allen-Cunneen, W = S (1 + C / (c (1 - rho))
+    /// (1 + cv^2) / 2), whose own error is a few per cent for constant demands.
     #[test]
     fn long_slices_are_one_queue_served_in_order() {
         let demands = poisson(1, 80.0, 150_000, || 1e8);

@@ -1,10 +1,10 @@
-//! The servers of a world, and the processors of its guests that they share: each is of one role, or of a service in one of
-//! its guests, which several roles ask.
+//! The servers of a world, and the processors of its guests that they share: each is of one role, or of a service in
+//! one of its guests, which several roles ask.
 //!
-//! A server knows its requests by who waits for them, a role and the place of its connection, and tells by whom each that is
-//! done was wanted. It knows nothing of connections and answers. A passive server works for nothing: what it takes in, a role
-//! of its own forwards to the active one, and tells what came of it. A server that fails forgets all that it knew, and begins
-//! as at first once it is healed; its connections are its roles' to end.
+//! A server knows its requests by who waits for them, a role and the place of its connection, and tells by whom each
+//! that is done was wanted. It knows nothing of connections and answers. A passive server works for nothing: what it
+//! takes in, a role of its own forwards to the active one, and tells what came of it. A server that fails forgets all
+//! that it knew, and begins as at first once it is healed; its connections are its roles' to end.
 
 mod disks;
 mod page_cache;

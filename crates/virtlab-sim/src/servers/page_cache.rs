@@ -9,9 +9,10 @@
 //! ```
 //! Pages that are written several times go to the disk once. Neighbours go together, in requests of at most 1280 KiB.
 //!
-//! Sources: Linux, `Documentation/admin-guide/sysctl/vm.rst` (`dirty_*`), `mm/page-writeback.c` and `fs/fs-writeback.c`.
-//! Deviations: Linux looks at ages every 5 s; it stops below the threshold, where this writes all; and it has
-//! writers sleep a little each, where this has them wait for a request that is done. A page that is being read counts as held.
+//! Sources: Linux, `Documentation/admin-guide/sysctl/vm.rst` (`dirty_*`), `mm/page-writeback.c` and
+//! `fs/fs-writeback.c`. Deviations: Linux looks at ages every 5 s; it stops below the threshold, where this writes all;
+//! and it has writers sleep a little each, where this has them wait for a request that is done. A page that is being
+//! read counts as held.
 
 use crate::input::Thresholds;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,8 @@
-//! The threads of a server: each works on one thing at a time, on a processor of its own or on those that its guest shares.
+//! The threads of a server: each works on one thing at a time, on a processor of its own or on those that its guest
+//! shares.
 //!
-//! Shared processors are the guest's, so work for them is handed out (`wanted`) and comes back when it is done (`worked`). A
-//! server that pauses takes what is under way back, and resumes what was left of it.
+//! Shared processors are the guest's, so work for them is handed out (`wanted`) and comes back when it is done
+//! (`worked`). A server that pauses takes what is under way back, and resumes what was left of it.
 
 use crate::processors::Rest;
 use std::cmp::Reverse;

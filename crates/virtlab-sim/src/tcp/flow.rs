@@ -1,9 +1,9 @@
 //! A TCP connection between the ends of a role: the state machine of `virtlab-tcp` on this network's sockets.
 //!
-//! What waits in the vNIC is bounded as by Linux's small queues: what the flow sends in about 1 ms at the rate at which it
-//! would be paced, two segments at least; a frame counts there with the memory it takes, 2,304 B for 1,514 B. A segment's
-//! header waits beside the network under the number that its packet carries. Timers are planned lazily: an event that finds
-//! its time put off plans itself again, so an acknowledgement that only moves a time-out costs none.
+//! What waits in the vNIC is bounded as by Linux's small queues: what the flow sends in about 1 ms at the rate at which
+//! it would be paced, two segments at least; a frame counts there with the memory it takes, 2,304 B for 1,514 B. A
+//! segment's header waits beside the network under the number that its packet carries. Timers are planned lazily: an
+//! event that finds its time put off plans itself again, so an acknowledgement that only moves a time-out costs none.
 
 use super::offload::most_segments;
 use crate::agenda::Due;
@@ -294,7 +294,8 @@ impl Flow {
         most_segments(self.segment_bytes, connection.rate_byte_per_s(), connection.least_ns())
     }
 
-    /// Sends a segment with those that follow it and are as long, the last maybe shorter; one that does not go with them.
+    /// Sends a segment with those that follow it and are as long, the last maybe shorter; one that does not go with
+    /// them.
     fn send_together(
         &mut self,
         side: usize,

@@ -1,9 +1,9 @@
 //! How many segments a flow sends together, as one long frame on the host's path (TSO, GSO).
 //!
-//! It is Linux's number (`tcp_tso_autosize`): what the flow sends in 1/1024 s at the rate at which it would be paced, and
-//! on short paths as much more as 64 KiB, halved for every 512 us of the least round trip; at least two segments, and no
-//! more than 64 KiB less the longest header. Source: `net/ipv4/tcp_output.c`. Deviation: nothing waits to become longer
-//! (`tcp_tso_should_defer`).
+//! It is Linux's number (`tcp_tso_autosize`): what the flow sends in 1/1024 s at the rate at which it would be paced,
+//! and on short paths as much more as 64 KiB, halved for every 512 us of the least round trip; at least two segments,
+//! and no more than 64 KiB less the longest header. Source: `net/ipv4/tcp_output.c`. Deviation: nothing waits to become
+//! longer (`tcp_tso_should_defer`).
 
 /// The longest payload of a super-segment: 64 KiB less what Linux keeps for headers (`MAX_TCP_HEADER`, 320 B, and 1).
 const MOST_BYTES: u64 = 65_536 - 321;

@@ -1,5 +1,5 @@
-//! `dirty`: a guest's memory is written to at a rate. It takes no processor; a guest that stands still writes nothing, and its
-//! clock stands still, too, so a pause is in no interval.
+//! `dirty`: a guest's memory is written to at a rate. It takes no processor; a guest that stands still writes nothing,
+//! and its clock stands still, too, so a pause is in no interval.
 
 use crate::input::{Finding, Role};
 use crate::ip::Message;

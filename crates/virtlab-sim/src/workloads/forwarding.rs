@@ -1,8 +1,9 @@
-//! A passive server's connection to its active one: requests of all its clients go there, and what came of each comes back.
+//! A passive server's connection to its active one: requests of all its clients go there, and what came of each comes
+//! back.
 //!
-//! It is kept: the first request begins it, and one that brings no answer in time before it is there gives way to another.
-//! The active server knows requests by their numbers, of which the answers come in any order. No Plan names it; it is one more
-//! role of the network.
+//! It is kept: the first request begins it, and one that brings no answer in time before it is there gives way to
+//! another. The active server knows requests by their numbers, of which the answers come in any order. No Plan names
+//! it; it is one more role of the network.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Passive, Role};

@@ -1,9 +1,9 @@
 //! `objects`: operations on objects of a distributed store, by threads in turns or at a rate; each answer is verified.
 //!
-//! An operation is drawn by its share, then an object that is free for it. Where no object is free, that is counted, and
-//! drawn again; where nothing can be done after so many draws, a thread ends, and an operation that was due at a rate has
-//! failed. Operations count from when they were due, at a rate as in a closed loop; those that are under way when the time
-//! is over are waited for.
+//! An operation is drawn by its share, then an object that is free for it. Where no object is free, that is counted,
+//! and drawn again; where nothing can be done after so many draws, a thread ends, and an operation that was due at a
+//! rate has failed. Operations count from when they were due, at a rate as in a closed loop; those that are under way
+//! when the time is over are waited for.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};

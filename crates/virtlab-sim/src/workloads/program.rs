@@ -1,5 +1,5 @@
-//! `program`: what a program works at its own end. It is one request to a server of its own in its guest, which no network
-//! brings: the demand is done on the guest's processors, which it shares with whatever works there.
+//! `program`: what a program works at its own end. It is one request to a server of its own in its guest, which no
+//! network brings: the demand is done on the guest's processors, which it shares with whatever works there.
 
 use crate::input::{Finding, Role};
 use crate::ip::Message;

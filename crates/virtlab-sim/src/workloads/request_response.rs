@@ -1,11 +1,11 @@
 //! `request_response`: a client of an open or a closed loop, and a server whose threads serve requests in order.
 //!
-//! Client and server cost nothing but the demands. Each task of one has a processor of its own for as long as it takes, so a
-//! server of n threads has n processors; unless its guest has a number of them, which all that works in it shares. Requests
-//! and answers cross the network over TCP, as the testbed's do. A request that was given up leaves its connection to another;
-//! what the server had of it is served all the same. Over UDP a connection is no more than room for one request at a time,
-//! and all share a pair of sockets. A server that is a service serves all roles that end at it; of one with passive servers
-//! each connection has a link to every server.
+//! Client and server cost nothing but the demands. Each task of one has a processor of its own for as long as it takes,
+//! so a server of n threads has n processors; unless its guest has a number of them, which all that works in it shares.
+//! Requests and answers cross the network over TCP, as the testbed's do. A request that was given up leaves its
+//! connection to another; what the server had of it is served all the same. Over UDP a connection is no more than room
+//! for one request at a time, and all share a pair of sockets. A server that is a service serves all roles that end at
+//! it; of one with passive servers each connection has a link to every server.
 
 mod ended;
 mod links;
@@ -69,8 +69,8 @@ struct Datagrams {
     tries: Tries,
 }
 
-/// A connection of the role, on which there is one request at a time: to each entry it has a link, unless its requests go in
-/// datagrams.
+/// A connection of the role, on which there is one request at a time: to each entry it has a link, unless its requests
+/// go in datagrams.
 struct Seat {
     /// Places of the links.
     links: Vec<usize>,

@@ -1,5 +1,6 @@
-//! `rtt`: round trips of ICMP or UDP echoes, open loop; an interval of 0 sends each request when the reply before it has
-//! come. `rtt_ns` is from the send call to the reply, `path_rtt_ns` from the instant at which the (first) frame left the vNIC.
+//! `rtt`: round trips of ICMP or UDP echoes, open loop; an interval of 0 sends each request when the reply before it
+//! has come. `rtt_ns` is from the send call to the reply, `path_rtt_ns` from the instant at which the (first) frame
+//! left the vNIC.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};

@@ -1,5 +1,6 @@
 //! `scatter`: the yardstick's workload, in no Plan: every host sends packets of one size to its neighbour at a constant
-//! gap, or each to any other one at exponential gaps; every one-way delay goes into a histogram, jitter is per receiver.
+//! gap, or each to any other one at exponential gaps; every one-way delay goes into a histogram, jitter is per
+//! receiver.
 
 use crate::agenda::Due;
 use crate::input::{Finding, Role};

@@ -117,8 +117,8 @@ impl Stream {
 
     /// Prepares both ends of a `raw_stream`.
     pub fn raw(index: usize, role: &Role, network: &mut Network) -> Result<Self, Finding> {
-        // Guests that forward are named by the places of their vNICs. Sending takes no time here, so one thread sends as
-        // fast as many.
+        // Guests that forward are named by the places of their vNICs. Sending takes no time here, so one thread sends
+        // as fast as many.
         let own: RawStream<usize> = parse(role)?;
         let [client, server] = &role.ends;
         own.check(network.mtu_bytes(client.vnic)).map_err(|error| finding(role, &error.to_string()))?;

@@ -67,8 +67,8 @@ pub trait Workload: Send {
     fn take_quiet(&mut self, message: Message, network: &mut Network) {
         self.take(message, network);
     }
-    /// Counts a message that came at `at_ns`, which may lie before now: called instead of `take` where the message's socket
-    /// is only counted (`Network::only_counted`). It can neither send nor finish the workload.
+    /// Counts a message that came at `at_ns`, which may lie before now: called instead of `take` where the message's
+    /// socket is only counted (`Network::only_counted`). It can neither send nor finish the workload.
     fn count(&mut self, message: Message, at_ns: u64) {
         let _ = (message, at_ns);
         unreachable!("only a workload whose sockets are only counted is asked to count")

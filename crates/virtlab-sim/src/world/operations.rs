@@ -1,8 +1,8 @@
-//! Servers that the timeline has fail and serve again, which takes no time, nodes of stores that fail, and actions that wait
-//! until all of some serve, until a store has recovered, or until so much has come to a role.
+//! Servers that the timeline has fail and serve again, which takes no time, nodes of stores that fail, and actions that
+//! wait until all of some serve, until a store has recovered, or until so much has come to a role.
 //!
-//! A wait looks every so often, so it is over at the first of its looks at which they serve. No look before that is played.
-//! What has come to a role changes with every answer, and a store with every copy, so there each look is.
+//! A wait looks every so often, so it is over at the first of its looks at which they serve. No look before that is
+//! played. What has come to a role changes with every answer, and a store with every copy, so there each look is.
 
 use super::{Playing, World};
 use crate::input::Operation;

@@ -1,5 +1,5 @@
-//! A store in virtual time: nodes with disks and links, proxies and clients, over a network that cuts, loses, doubles and
-//! reorders as a test wants.
+//! A store in virtual time: nodes with disks and links, proxies and clients, over a network that cuts, loses, doubles
+//! and reorders as a test wants.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
 const PACKET_BYTES: u64 = 1500;
 
-/// What happens to messages on their way. Each peer has a link of this rate in each direction, which carries messages with
-/// content one after the other. What fits into one packet goes between the packets of these, and waits for none.
+/// What happens to messages on their way. Each peer has a link of this rate in each direction, which carries messages
+/// with content one after the other. What fits into one packet goes between the packets of these, and waits for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     pub rate_byte_per_s: Option<u64>,

@@ -269,10 +269,10 @@ class PublishedReference(NamedTuple):
 class Claim(NamedTuple):
     """One statement to be judged; `text` as written, `line` and `column` its place in the file.
 
-    `averaged`: factors over whose levels each repetition's values are averaged before anything is compared.
-    `members`: the claims that lists of levels (`{a, b}`) stand for, each with one level of each list; the claim itself then
-    has the relation of the first. `at`: of a member, the levels that lists of its conditions have here.
-    `title`: the claim in words, where its file says them.
+    `averaged`: factors over whose levels each repetition's values are averaged before anything is compared. `members`:
+    the claims that lists of levels (`{a, b}`) stand for, each with one level of each list; the claim itself then has
+    the relation of the first. `at`: of a member, the levels that lists of its conditions have here. `title`: the claim
+    in words, where its file says them.
     """
 
     text: str
@@ -298,8 +298,8 @@ class Claim(NamedTuple):
         """Every mistake against an experiment's factors (name -> levels as written) and roles (name ->
         workload).
 
-        `entities` are names that series and counters may have; None accepts any. `parts`: by role, the names of its parts
-        that have values of their own; of a role that is absent, any is accepted.
+        `entities` are names that series and counters may have; None accepts any. `parts`: by role, the names of its
+        parts that have values of their own; of a role that is absent, any is accepted.
         """
         from virtlab.analysis.claims.check import mistakes
 

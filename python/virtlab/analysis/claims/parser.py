@@ -63,8 +63,8 @@ def parse_claim(
     name: str = "",
     declared: Declared = NONE,
 ) -> Claim:
-    """The claim. `line` and `column` say where the text begins in its file, `declared` which metrics roles have of their
-    own. ClaimError at the first mistake.
+    """The claim. `line` and `column` say where the text begins in its file, `declared` which metrics roles have of
+    their own. ClaimError at the first mistake.
 
     >>> parse_claim("load.loss.ratio <= 0.1 %").relation
     Threshold(comparator='<=', limit=0.001)
@@ -97,7 +97,9 @@ class _List(NamedTuple):
 
 
 class _Parser:
-    """Parses a claim with the `chosen` level of each of its lists; with their first levels, and notes them, by default."""
+    """Parses a claim with the `chosen` level of each of its lists; with their first levels, and notes them, by
+    default.
+    """
 
     def __init__(
         self, text: str, line: int, column: int, declared: Declared, chosen: Sequence[str] = ()

@@ -29,7 +29,9 @@ from virtlab.analysis.table import Levels
 
 
 def told_apart(claim: Claim, cells: Cells) -> tuple[Cells, list[str]]:
-    """The cells without those of levels that are compared and are one world, and a sentence for each such set of levels."""
+    """The cells without those of levels that are compared and are one world, and a sentence for each such set of
+    levels.
+    """
     found = _compared(claim, cells) if cells.worlds else None
     if found is None:
         return cells, []
@@ -61,8 +63,9 @@ def _sentence(factor: str, alike: Sequence[str], count: int) -> str:
 
 
 def of_one_thing(claim: Claim, cells: Cells) -> tuple[Cells, list[str]]:
-    """The cells without those whose guests' shares are compared and are of different things, and a sentence for each such
-    set of levels."""
+    """The cells without those whose guests' shares are compared and are of different things, and a sentence for each
+    such set of levels.
+    """
     if len(frozenset[str]().union(*cells.shares.values())) < 2:
         return cells, []
     left_out = {point for point, kinds in cells.shares.items() if len(kinds) > 1}

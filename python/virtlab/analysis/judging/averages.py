@@ -2,8 +2,8 @@
 
 Runs of one repetition are made within one round, so what drifts from round to round is in all of them. The value of a
 repetition is the plain mean over all combinations of the levels, each of which counts once however many runs it has; a
-repetition that lacks one of them has no value, since a mean over fewer levels would be another quantity. The averages of
-different repetitions are independent, so they are judged as values of single runs are.
+repetition that lacks one of them has no value, since a mean over fewer levels would be another quantity. The averages
+of different repetitions are independent, so they are judged as values of single runs are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def averaged(
 
 
 def combinations(claim: Claim, table: RunTable) -> list[Levels]:
-    """Of the factors that a claim averages over: the levels that the experiment declares and the claim does not rule out."""
+    """Of the factors that a claim averages over: the levels that the experiment declares and the claim does not rule
+    out.
+    """
     over = sorted(each.name for each in claim.averaged)
     levels = {}
     for name in over:

@@ -127,7 +127,9 @@ def sided(
 
 
 def smallest(cells: Sequence[NDArray[Any]], comparator: str) -> float:
-    """The least difference between cells that an order without a margin counts; 0 for `<=` and `>=`, which allow none."""
+    """The least difference between cells that an order without a margin counts; 0 for `<=` and `>=`, which allow
+    none.
+    """
     return 0.0 if comparator.endswith("=") else MATTERS * max(abs(float(cell.mean())) for cell in cells)
 
 

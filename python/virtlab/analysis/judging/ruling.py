@@ -77,8 +77,9 @@ def judge_one(
 
 @dataclass(slots=True)
 class _Evidence:
-    """The tests of a claim; why runs have no value (reason -> runs), what prevented tests, and levels that are one world, or
-    shares of different things."""
+    """The tests of a claim; why runs have no value (reason -> runs), what prevented tests, and levels that are one
+    world, or shares of different things.
+    """
 
     tests: list[Test] = field(default_factory=list)
     missing: dict[str, int] = field(default_factory=dict)

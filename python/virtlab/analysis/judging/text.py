@@ -1,5 +1,6 @@
-"""A verdict in one sentence: the claim in words, the answer, what was seen with its interval, what was required, and what
-is published."""
+"""A verdict in one sentence: the claim in words, the answer, what was seen with its interval, what was required, and
+what is published.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Two levels compared where each is at its worst over another factor: `vnic virtio > e1000 at worst J`.
 
-Where that is, is only known from the data, and the least of several means is drawn low by noise. So nothing is taken as the
-worst without proof. With worst = least: min A > min B holds if some level j of B lies below A at *every* level. j is chosen
-from the data, B's least mean, so of K levels each p value counts K times (Bonferroni); that A is above it everywhere is
-an intersection, of which the largest p value counts as it is (Berger, 1982). Refuting turns A and B round. With worst =
-largest (a delay), the same mirrored.
+Where that is, is only known from the data, and the least of several means is drawn low by noise. So nothing is taken as
+the worst without proof. With worst = least: min A > min B holds if some level j of B lies below A at *every* level. j
+is chosen from the data, B's least mean, so of K levels each p value counts K times (Bonferroni); that A is above it
+everywhere is an intersection, of which the largest p value counts as it is (Berger, 1982). Refuting turns A and B
+round. With worst = largest (a delay), the same mirrored.
 """
 
 from __future__ import annotations

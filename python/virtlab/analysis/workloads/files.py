@@ -1,7 +1,7 @@
 """`files`: times and rates of operations that were done and verified, all and by operation, and what came of the rest.
 
-They are worked out as those of `objects`. What is there in the end is of the role's whole time; so are copies where a store
-is mounted there.
+They are worked out as those of `objects`. What is there in the end is of the role's whole time; so are copies where a
+store is mounted there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Each flow of a stream by itself, as an entity `ROLE.FLOW`: FLOW is the guest that forwards it, where there
 is one for each, else `flow0`, `flow1`, ...
 
-Loss, duplicates, reordering, one-way delay and packet rate have the same meaning as of the whole stream. A flow of which
-nothing arrived has lost everything, if it is known how much was sent; its delay is missing, not zero.
+Loss, duplicates, reordering, one-way delay and packet rate have the same meaning as of the whole stream. A flow of
+which nothing arrived has lost everything, if it is known how much was sent; its delay is missing, not zero.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from virtlab.analysis.context import RoleContext
 
-# A metric and the counters that add up to it. While a process stands still, its threads stall: that is not counted twice.
+# A metric and the counters that add up to it. While a process stands still, its threads stall: that is not counted
+# twice.
 COUNTED = {
     "stalls": ("stalls", "answer_stalls"), "socket_drops": ("socket_drops",), "send_errors": ("send_errors",),
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""`objects`: times and rates of operations that were done and verified, all and by operation, and what came of the rest.
+"""`objects`: times and rates of operations that were done and verified, all and by operation, and what came of the
+rest.
 
 Operations count in the window in which they were due. One that failed has no time: it is counted by what went wrong.
 What the store said to find nodes, and what it holds in the end, are of the role's whole time.

@@ -1,8 +1,9 @@
-"""`rt_tasks`: response times of hard-deadline tasks against their exact bounds, and the supply that the guest really got.
+"""`rt_tasks`: response times of hard-deadline tasks against their exact bounds, and the supply that the guest really
+got.
 
 The bounds come from `virtlab.realtime` and the role's parameters alone, so a claim holds a measurement against a proof.
-The role itself has the values over all tasks; `ROLE.TASK` has those of one.
-An R beyond the task's period bounds the first job of a busy interval only (later ones wait for it too), so it is no bound.
+The role itself has the values over all tasks; `ROLE.TASK` has those of one. An R beyond the task's period bounds the
+first job of a busy interval only (later ones wait for it too), so it is no bound.
 """
 
 from __future__ import annotations

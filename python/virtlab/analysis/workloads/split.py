@@ -1,8 +1,8 @@
 """Delay of a stream whose flows have strong and weak shares of the load, combined into one number.
 
-L = q mean(L over weak) + (1 - q) mean(L over strong), where L of a flow is the mean path one-way delay of its packets, and q
-the weak flows' share of the whole load; with equal shares the plain mean over flows. See `catalogue.split` for what is
-mended of the published formula.
+L = q mean(L over weak) + (1 - q) mean(L over strong), where L of a flow is the mean path one-way delay of its packets,
+and q the weak flows' share of the whole load; with equal shares the plain mean over flows. See `catalogue.split` for
+what is mended of the published formula.
 """
 
 from __future__ import annotations

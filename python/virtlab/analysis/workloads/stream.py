@@ -124,8 +124,8 @@ def _one_way(context: RoleContext, metric: str, delay_ns: NDArray[Any], bound: f
 
 
 def not_estimable(bound_ns: float | None, delay_ns: NDArray[Any]) -> str | None:
-    """Why one-way delays between two clocks cannot be given: how far these are apart is unknown, or known no better than
-    the delays are long (their median). Differences of delays are not concerned. None when they can.
+    """Why one-way delays between two clocks cannot be given: how far these are apart is unknown, or known no better
+    than the delays are long (their median). Differences of delays are not concerned. None when they can.
 
     >>> import numpy as np
     >>> not_estimable(0.0, np.array([0])), not_estimable(100.0, np.array([150, 900]))

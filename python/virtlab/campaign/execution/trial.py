@@ -254,7 +254,9 @@ def extra_actions(search: SearchFor, plan: Plan, request: BenchmarkTrial) -> tup
 
 
 def as_tested(search: SearchFor | None, plan: Plan) -> list[Plan]:
-    """The Plan, and as trials of the tests after its search play it where that is more: what a backend must be able to."""
+    """The Plan, and as trials of the tests after its search play it where that is more: what a backend must be able
+    to.
+    """
     if search is None or search.tests is None:
         return [plan]
     shares = shares_of(plan.roles[search.role].parameters)

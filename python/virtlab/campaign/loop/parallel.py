@@ -87,7 +87,9 @@ class Ahead:
         return min(range(self.pool.size), key=lambda worker: playing[worker])
 
     def _next(self, worker: int) -> list[RunKey]:
-        """Runs that a worker is given together: those of its design points, of which it knows the worlds; else others'."""
+        """Runs that a worker is given together: those of its design points, of which it knows the worlds; else
+        others'.
+        """
         if self._again:
             return [] if self._under_way else [self._again.popleft()]
         if self._under_way.keys() & self._suspects.keys():
@@ -193,7 +195,9 @@ class Ahead:
             self._failure = "; ".join(record.reasons)
 
     def _standing(self, point: int) -> Standing:
-        """How far the campaign is. What is left is counted now and then; between, the runs since then are taken from it."""
+        """How far the campaign is. What is left is counted now and then; between, the runs since then are taken from
+        it.
+        """
         now, done = time.monotonic(), len(self.campaign.history)
         if (
             self._shown is None

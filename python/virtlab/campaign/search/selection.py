@@ -79,7 +79,9 @@ class Selection:
 
     @property
     def pair_alpha(self) -> float:
-        """Error probability of one one-sided comparison at one look: of each pair there are three (less, more, within)."""
+        """Error probability of one one-sided comparison at one look: of each pair there are three (less, more,
+        within).
+        """
         pairs = max(self.candidates * (self.candidates - 1) // 2, 1)
         return (1.0 - self.confidence) * self._share / (3 * pairs * len(self.sizes))
 

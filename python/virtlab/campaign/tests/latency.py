@@ -2,9 +2,9 @@
 
 RFC 2544, 26.2: a stream of at least 120 s at the throughput; one frame is tagged after 60 s (half-way); at least 20
 trials, of which the mean is the result. `tag: all` takes the mean of all frames of a trial instead, which needs far
-fewer trials for the same interval. Quantiles are of the frames that count, of all trials of a load together: means hide the
-tail that a late frame sees. Deviations: delay is one way, up to the receiver's kernel stamp; each flow has a
-tagged frame of its own. The trials of all loads take turns, so a drift of the machine falls on all alike.
+fewer trials for the same interval. Quantiles are of the frames that count, of all trials of a load together: means hide
+the tail that a late frame sees. Deviations: delay is one way, up to the receiver's kernel stamp; each flow has a tagged
+frame of its own. The trials of all loads take turns, so a drift of the machine falls on all alike.
 
 With flows of strong and weak shares L = q mean(L over weak) + (1 - q) mean(L over strong); see `catalogue.split`.
 """

@@ -17,7 +17,9 @@ BESIDE = "benchmark"  # the action that a test plays besides the Plan's
 
 @dataclass
 class TrialSink:
-    """Takes what one trial measures: counters always; samples whole when a condition asks for them, else as they come."""
+    """Takes what one trial measures: counters always; samples whole when a condition asks for them, else as they
+    come.
+    """
 
     samples: bool
     role: str = ""

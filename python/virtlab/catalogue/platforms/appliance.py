@@ -1,7 +1,7 @@
 """`appliance`: a virtual machine with somebody else's system (VyOS, OpenWrt, CSR1000v), without our agent.
 
-It is configured through its serial console, or by an ISO image, from a template that the Plan fills in, and measured from
-outside: it forwards between guests that have agents.
+It is configured through its serial console, or by an ISO image, from a template that the Plan fills in, and measured
+from outside: it forwards between guests that have agents.
 """
 
 from virtlab.catalogue.declaration import Features, Platform, Reset

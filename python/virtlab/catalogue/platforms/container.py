@@ -1,7 +1,7 @@
 """`container`: a guest is an OCI container, run by runc, crun or podman in the private world, on its virtual switch.
 
-Its kernel is the machine's, so its packets go the way of a namespace's; what is added is a root file system of its own, its
-own processes, users and names, and control groups that bound and count it.
+Its kernel is the machine's, so its packets go the way of a namespace's; what is added is a root file system of its own,
+its own processes, users and names, and control groups that bound and count it.
 """
 
 from virtlab.catalogue.declaration import FOLDER_DISK, Features, Platform

@@ -1,7 +1,7 @@
 """`libvirt`: a domain that libvirt's daemon knows, started for the run by `virsh` and measured inside over ssh.
 
-Local QEMU domains are what it is for. A file names local daemons by URI; a URI can do more than that, run programs among
-it, so any other is listed in the user's settings under a name, and is used untested.
+Local QEMU domains are what it is for. A file names local daemons by URI; a URI can do more than that, run programs
+among it, so any other is listed in the user's settings under a name, and is used untested.
 """
 
 from virtlab.catalogue.declaration import Features, Platform

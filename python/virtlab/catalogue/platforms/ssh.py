@@ -1,4 +1,5 @@
-"""`ssh`: a host or guest that exists already, on whatever platform; our agent is brought there over ssh and removed again.
+"""`ssh`: a host or guest that exists already, on whatever platform; our agent is brought there over ssh and removed
+again.
 
 Nothing is made or changed there: roles use its own interface and addresses, or (where the file says so) a VXLAN between
 such hosts.

@@ -22,7 +22,8 @@ SILENT = {"target_ns": 5_000_000, "interval_ns": 100_000_000}
 
 
 def codel_time(time_ns: int) -> Span:
-    """A time of CoDel as the kernel reports it: whole microseconds on the wire, steps of 1024 ns inside (`CODEL_SHIFT`).
+    """A time of CoDel as the kernel reports it: whole microseconds on the wire, steps of 1024 ns inside
+    (`CODEL_SHIFT`).
 
     >>> codel_time(5_000_000)
     (5000000, 4999000, 4999000)

@@ -1,4 +1,6 @@
-"""`netem`: a distant network behind a port: every packet is held for a time, and some are lost at random. tc-netem(8)."""
+"""`netem`: a distant network behind a port: every packet is held for a time, and some are lost at random.
+tc-netem(8).
+"""
 
 from __future__ import annotations
 

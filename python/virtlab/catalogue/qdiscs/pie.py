@@ -1,4 +1,6 @@
-"""`pie`: drops with a probability that follows how long packets wait (RFC 8033). Parameters by their tc-pie(8) names."""
+"""`pie`: drops with a probability that follows how long packets wait (RFC 8033). Parameters by their tc-pie(8)
+names.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ WEIGHT = Kind("weight", _weight, {"type": "integer", "minimum": 0, "maximum": WE
 
 
 def _spans(options: Values) -> Spans:
-    """The target in ticks of 64 ns, told in whole microseconds; the time between updates in ticks of the kernel's timer."""
+    """The target in ticks of 64 ns, told in whole microseconds; the time between updates in ticks of the kernel's
+    timer.
+    """
     found: Spans = {}
     if "target_ns" in options:
         target_ns = options["target_ns"]

@@ -1,8 +1,10 @@
-"""`demand_server`: virtlab's own server on a guest of its own choice: for each request it spends a demand of processor time.
+"""`demand_server`: virtlab's own server on a guest of its own choice: for each request it spends a demand of processor
+time.
 
-It has the parameters of the server that a role of `request_response` brings along, and is asked by roles of that workload.
-It stays where it is while roles come and go, so that several can load it, and the timeline can end it and start it again.
-On several guests it is as many servers, or a cluster: one is active, and the others are passive and forward to it.
+It has the parameters of the server that a role of `request_response` brings along, and is asked by roles of that
+workload. It stays where it is while roles come and go, so that several can load it, and the timeline can end it and
+start it again. On several guests it is as many servers, or a cluster: one is active, and the others are passive and
+forward to it.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """`gluster`: GlusterFS itself, by the programs of its distribution's packages: a real store of files.
 
-The guests of `on` are its nodes, each with a brick on its disk; in those of `clients` the volume is mounted, where roles of
-`files` work on it. Every `copies` nodes in turn mirror each other, and files are spread over such groups by a hash.
+The guests of `on` are its nodes, each with a brick on its disk; in those of `clients` the volume is mounted, where
+roles of `files` work on it. Every `copies` nodes in turn mirror each other, and files are spread over such groups by a
+hash.
 """
 
 from __future__ import annotations

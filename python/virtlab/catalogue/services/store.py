@@ -1,8 +1,9 @@
 """`store`: a distributed store of whole objects: virtlab's own reference store, a study object.
 
-Its guests are its nodes, in the order of `on`. How a client finds the nodes that hold an object, who sends the copies, how
-many stand before an answer, and where a confirmed copy lies are parameters of their own, so that each can be varied alone.
-Source of the three lookups: the published study of distributed storage (multicast; Swift's ring; Gluster's elastic hash).
+Its guests are its nodes, in the order of `on`. How a client finds the nodes that hold an object, who sends the copies,
+how many stand before an answer, and where a confirmed copy lies are parameters of their own, so that each can be varied
+alone. Source of the three lookups: the published study of distributed storage (multicast; Swift's ring; Gluster's
+elastic hash).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""`ovs-netdev`: Open vSwitch whose datapath runs in user space. Its kernel datapath is another platform, `ovs-kernel`."""
+"""`ovs-netdev`: Open vSwitch whose datapath runs in user space. Its kernel datapath is another platform,
+`ovs-kernel`.
+"""
 
 from virtlab.catalogue.declaration import Parameter, VirtualSwitch
 from virtlab.catalogue.kinds import choice

@@ -1,8 +1,9 @@
-"""`dirty`: a guest writes to its memory at a rate, so that a live migration has pages to copy again; it sends no traffic.
+"""`dirty`: a guest writes to its memory at a rate, so that a live migration has pages to copy again; it sends no
+traffic.
 
 Pages of the writable working set are written one after the other, around and around. So in a time t the guest dirties
-min(D t, W) different bytes, which is what models of pre-copy assume (`virtlab migration`): with pages drawn at random it
-would be W (1 - exp(-D t / W)). Each write fills a whole page with new pseudo-random bytes: it neither compresses nor
+min(D t, W) different bytes, which is what models of pre-copy assume (`virtlab migration`): with pages drawn at random
+it would be W (1 - exp(-D t / W)). Each write fills a whole page with new pseudo-random bytes: it neither compresses nor
 resembles what was there before.
 """
 

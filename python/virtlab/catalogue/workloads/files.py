@@ -1,8 +1,8 @@
 """`files`: operations on files of a directory of a guest, each answer verified against what was written last.
 
-The directory may be of any file system that is mounted there: a disk, memory, one of the network. Operations are chosen as
-those of `objects`; each thread does one at a time by system calls. Everything is in one folder that the role makes in the
-directory and removes in the end; roles with one `directory` and `folder` of a guest work on the same files.
+The directory may be of any file system that is mounted there: a disk, memory, one of the network. Operations are chosen
+as those of `objects`; each thread does one at a time by system calls. Everything is in one folder that the role makes
+in the directory and removes in the end; roles with one `directory` and `folder` of a guest work on the same files.
 """
 
 from __future__ import annotations

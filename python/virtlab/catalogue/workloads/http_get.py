@@ -1,7 +1,8 @@
 """`http_get`: GET requests over HTTP/1.1 and their answers: virtlab's own client, its own server or a service.
 
-On each connection there is one request at a time. Without `rate` each follows the answer before (a closed loop); with it
-requests are due by a schedule, whatever has been answered, and their time counts from when they were due (open loop).
+On each connection there is one request at a time. Without `rate` each follows the answer before (a closed loop); with
+it requests are due by a schedule, whatever has been answered, and their time counts from when they were due (open
+loop).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`objects`: operations on objects of a distributed store, each answer verified against what was written last.
 
-Threads are a closed loop: each begins its next operation when the one before has ended. At a rate operations are due by a
-schedule, whatever has ended, and their time counts from when they were due. Roles with one `folder` work on the same
+Threads are a closed loop: each begins its next operation when the one before has ended. At a rate operations are due by
+a schedule, whatever has ended, and their time counts from when they were due. Roles with one `folder` work on the same
 objects, so that one role fills a store and others read it.
 """
 

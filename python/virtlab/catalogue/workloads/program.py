@@ -1,8 +1,8 @@
 """`program`: a program of the user's own runs in a guest, and its metrics come from what it prints.
 
 The words of `argv` may refer to addresses and ports (`catalogue.references`). Where it does not run, it is what
-`simulated_as` says: a client of a service, or work on the processors of its guest; and of its metrics those are known that
-are said to be one of virtlab's own.
+`simulated_as` says: a client of a service, or work on the processors of its guest; and of its metrics those are known
+that are said to be one of virtlab's own.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ _METERED_EXAMPLE = "{latency: response_time.p99}"
 
 
 def known_as(text: str) -> tuple[str, str | None, str]:
-    """Metric, statistic and unit of what stands for a number of a program: without a statistic, all samples or the only one.
+    """Metric, statistic and unit of what stands for a number of a program: without a statistic, all samples or the only
+    one.
 
     ValueError("WHAT; CURE") for anything else.
 

@@ -1,9 +1,9 @@
 """`request_response`: requests to a server that spends a demand of processor time on each; open or closed loop.
 
-With `rate` requests are due by a schedule, whatever has been answered (open loop): their time counts from when they were
-due, so a server that stands still cannot hide it. Without, each connection is a client that thinks between an answer and
-its next request (closed loop). The server is virtlab's own, threads that serve in order and a bounded backlog, unless
-the role ends at a service.
+With `rate` requests are due by a schedule, whatever has been answered (open loop): their time counts from when they
+were due, so a server that stands still cannot hide it. Without, each connection is a client that thinks between an
+answer and its next request (closed loop). The server is virtlab's own, threads that serve in order and a bounded
+backlog, unless the role ends at a service.
 """
 
 from __future__ import annotations

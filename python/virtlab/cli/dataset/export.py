@@ -1,4 +1,6 @@
-"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet; or its estimates to a receiver."""
+"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet; or its estimates to a
+receiver.
+"""
 
 from __future__ import annotations
 

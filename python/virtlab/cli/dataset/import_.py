@@ -30,7 +30,8 @@ def import_(
     tool: Annotated[str | None, typer.Option(help="where it cannot be recognised: ping, iperf3, ...")] = None,
     source: Annotated[str | None, typer.Option(help="with --role: what they were made on, in words")] = None,
 ) -> None:
-    """Makes a dataset of outputs of ping, psping, iperf, netperf, JMeter, Vegeta, and of tools that watch hosts and guests.
+    """Makes a dataset of outputs of ping, psping, iperf, netperf, JMeter, Vegeta, and of tools that watch hosts and
+    guests.
 
     Example: virtlab import esxi.import.yaml --output esxi.results
     """

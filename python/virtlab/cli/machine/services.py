@@ -27,7 +27,8 @@ STORE_LABELS = {
 
 @app.command()
 def services(*, as_json: AsJson = False) -> None:
-    """The feature tables of the kinds of services and of the forms of a store: interface, lookup, redundancy, who heals.
+    """The feature tables of the kinds of services and of the forms of a store: interface, lookup, redundancy, who
+    heals.
 
     Example: virtlab services --json
     """

@@ -106,7 +106,9 @@ def filled(at: Steps, values: Mapping[str, Any], brought: Brought, findings: Fin
 
 
 def _keep_again(entry: Node | None, folder: Path, file: str) -> int:
-    """Keeps the bytes of a digest that the text holds already, where that file still lies beside it; how many were read."""
+    """Keeps the bytes of a digest that the text holds already, where that file still lies beside it; how many were
+    read.
+    """
     said = entry.plain() if entry is not None else None
     digest = str(said.get("sha256")) if isinstance(said, dict) else ""
     if (kept := find(digest)) is not None:

@@ -17,8 +17,8 @@ class Findings:
         self.mistakes = mistakes
 
     def add(self, steps: Steps, what: str, cure: str = "", *, key: bool = False) -> None:
-        """A mistake at the node reached by `steps`, or at the key itself; what is absent is reported at its parent, and what
-        a host has from all hosts there.
+        """A mistake at the node reached by `steps`, or at the key itself; what is absent is reported at its parent, and
+        what a host has from all hosts there.
         """
         steps = self._said_at(steps)
         parent, _ = self.root.find(steps[:-1])

@@ -22,7 +22,9 @@ def chosen(
     findings: Findings,
     meant: Callable[[str], str] | None = None,
 ) -> Entry | None:
-    """The declaration that `key` names, None where that is a mistake; `meant` is what somebody meant by another word."""
+    """The declaration that `key` names, None where that is a mistake; `meant` is what somebody meant by another
+    word.
+    """
     entry = node.get(key)
     listed = f"write one of {', '.join(entries)}"
     if entry is None:

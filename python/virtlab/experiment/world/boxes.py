@@ -33,7 +33,9 @@ class Station(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """What a vNIC stands on (a virtual switch, an uplink, an existing host's network), its broadcast domain, its cables."""
+    """What a vNIC stands on (a virtual switch, an uplink, an existing host's network), its broadcast domain, its
+    cables.
+    """
 
     vswitch: str | None
     uplink: str | None

@@ -1,8 +1,8 @@
 """Hosts with several virtual switches: who stands where, who is isolated, and that no frame circles.
 
-Every virtual switch is a broadcast domain of its own, unless a guest that forwards frames (`forwarding: layer2`) joins two.
-Several such guests side by side close loops; isolation opens them, as a frame that came from one of them is handed to none
-of the others. Whether that is enough is decided by the graph, not by the words.
+Every virtual switch is a broadcast domain of its own, unless a guest that forwards frames (`forwarding: layer2`) joins
+two. Several such guests side by side close loops; isolation opens them, as a frame that came from one of them is handed
+to none of the others. Whether that is enough is decided by the graph, not by the words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Queues at the ports of a host's virtual switches: towards its guests, towards the wire, or both.
 
-A port queues what leaves the virtual switch through it. Towards the wire that is the queue in front of the uplink's link,
-so a host that says so replaces what the link says; towards a guest it stands at the tap or veth that the guest hangs on.
-A port with a rate has a queue in any case: a FIFO where the host's stands elsewhere.
+A port queues what leaves the virtual switch through it. Towards the wire that is the queue in front of the uplink's
+link, so a host that says so replaces what the link says; towards a guest it stands at the tap or veth that the guest
+hangs on. A port with a rate has a queue in any case: a FIFO where the host's stands elsewhere.
 """
 
 from __future__ import annotations

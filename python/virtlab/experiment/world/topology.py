@@ -340,7 +340,9 @@ def _check_platforms(at: Steps, host: HostSpec, bare: bool, findings: Findings) 
 
 
 def _check_machines(at: Steps, host: HostSpec, findings: Findings) -> None:
-    """Processors, devices and images are of some platforms only; at a host they are of those guests that can have them."""
+    """Processors, devices and images are of some platforms only; at a host they are of those guests that can have
+    them.
+    """
     of_guests = {name: PLATFORMS[platform_of(host, guest)] for name, guest in host.guests.items()}
     all_of_them = list({platform.name: platform for platform in of_guests.values()}.values())
     _check_machine(at, all_of_them or [PLATFORMS[host.platform]], host, findings)

@@ -1,7 +1,8 @@
-"""Clusters: services with one active server, to which those of their other guests forward, and where requests enter at them.
+"""Clusters: services with one active server, to which those of their other guests forward, and where requests enter at
+them.
 
-The active server is that of the guest at which roles end; the others are passive. A service without an active server has
-as many servers as guests, and each role ends at one of them, or asks all in turn.
+The active server is that of the guest at which roles end; the others are passive. A service without an active server
+has as many servers as guests, and each role ends at one of them, or asks all in turn.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def service_of(plan: Plan, role: Role) -> Service | None:
 
 
 def entered(plan: Plan, role: Role) -> tuple[str, ...]:
-    """Guests at which requests of a role enter: first the one at which it ends, then those of passive servers or, in turn,
-    of all others.
+    """Guests at which requests of a role enter: first the one at which it ends, then those of passive servers or, in
+    turn, of all others.
     """
     if role.to is None:
         return ()

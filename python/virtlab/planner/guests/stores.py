@@ -44,7 +44,9 @@ def asking(plan: Plan, name: str) -> dict[str, Role]:
 
 
 def clients(plan: Plan, name: str) -> dict[str, Role]:
-    """By its path, each client of a store: roles that ask it, then guests' disks that are on it, in the core's order."""
+    """By its path, each client of a store: roles that ask it, then guests' disks that are on it, in the core's
+    order.
+    """
     roles = {f"roles.{each}": role for each, role in asking(plan, name).items()}
     return roles | {f"guests.{guest}.disk": role for guest, role in as_roles(plan, name).items()}
 
@@ -186,7 +188,9 @@ def idle_waits(plan: Plan, name: str) -> Iterator[Refusal]:
 
 
 def _losing(plan: Plan, name: str) -> list[str]:
-    """Operations after which a store's nodes say when they have what they lost: of a real store, only one that is wiped."""
+    """Operations after which a store's nodes say when they have what they lost: of a real store, only one that is
+    wiped.
+    """
     kind = SERVICES[plan.world.services[name].kind]
     return [op for op, each in kind.operations.items() if each.empties or (each.ends and kind is STORE)]
 

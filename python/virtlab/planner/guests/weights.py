@@ -1,7 +1,7 @@
 """What guests of a pool get of its processors against each other while they want more together than there is.
 
-Where one guest of a pool has a weight, all have, so that what each gets is known: as much of the pool as its weight is of
-the sum over those that want some, however many processors it has of its own.
+Where one guest of a pool has a weight, all have, so that what each gets is known: as much of the pool as its weight is
+of the sum over those that want some, however many processors it has of its own.
 """
 
 from __future__ import annotations

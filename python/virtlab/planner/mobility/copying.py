@@ -1,11 +1,11 @@
 """Hosts between which guests are copied over the network: each has a vNIC of its own on one of its virtual switches.
 
-From there the copy goes through the same wires, queues and switches as what guests send. Only where an action says `over:
-network` and copies something, or where a guest's disk is on a store, which its host asks; so a world without either is
-what it always was. The vNIC stands on the host's first
-virtual switch that has a wire, the other host's on its first one that frames reach from there. Its address is the first
-that is free in the network of the guests around, its MAC address comes from the host's name alone, and it is as fast as
-the host's wire where guests hold themselves back at theirs.
+From there the copy goes through the same wires, queues and switches as what guests send. Only where an action says
+`over: network` and copies something, or where a guest's disk is on a store, which its host asks; so a world without
+either is what it always was. The vNIC stands on the host's first virtual switch that has a wire, the other host's on
+its first one that frames reach from there. Its address is the first that is free in the network of the guests around,
+its MAC address comes from the host's name alone, and it is as fast as the host's wire where guests hold themselves back
+at theirs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def stored_disks(plan: Plan, service: str | None = None) -> dict[str, Disk]:
 
 
 def addressed(plan: Plan) -> Plan:
-    """The Plan in which each host that a guest is copied from or to has a vNIC, where it can have one; so has each with a
-    guest whose disk is on a store, on that guest's virtual switch.
+    """The Plan in which each host that a guest is copied from or to has a vNIC, where it can have one; so has each with
+    a guest whose disk is on a store, on that guest's virtual switch.
     """
     actions, stored = list(crossing(plan)), stored_disks(plan)
     if not actions and not stored:

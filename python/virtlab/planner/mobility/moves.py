@@ -120,7 +120,9 @@ def _needless(own: Sequence[Action]) -> dict[str, set[str]]:
 
 
 def over_before(plan: Plan, action: Action, known: dict[str, set[str]] | None = None) -> set[str]:
-    """Actions that are over whenever one begins, or never begin; `known` keeps what was found out of a Plan's others."""
+    """Actions that are over whenever one begins, or never begin; `known` keeps what was found out of a Plan's
+    others.
+    """
     return _over_before(action, {each.id: each for each in plan.timeline}, {}, {} if known is None else known)
 
 
@@ -216,8 +218,8 @@ def no_such_disk(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 def vswitch_there(plan: Plan, guest: str, vnic: str, to: str) -> str:
     """The name of the virtual switch at a host that takes the place of the one on which a vNIC stands.
 
-    Switches of one name on two hosts are each other's: 'h1.br' and 'h2.br'. Where the port there is a link of its own the
-    vNIC stands behind it.
+    Switches of one name on two hosts are each other's: 'h1.br' and 'h2.br'. Where the port there is a link of its own
+    the vNIC stands behind it.
     """
     entry, world = plan.world.guests[guest], plan.world
     own = str(entry.vnics[vnic].vswitch)

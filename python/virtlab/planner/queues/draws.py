@@ -1,4 +1,6 @@
-"""Seeds of queue disciplines that draw at random where virtlab plays them: of each direction of a link its own stream."""
+"""Seeds of queue disciplines that draw at random where virtlab plays them: of each direction of a link its own
+stream.
+"""
 
 from __future__ import annotations
 

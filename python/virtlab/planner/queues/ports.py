@@ -78,8 +78,8 @@ def queues(plan: Plan) -> Iterator[tuple[str, Queue]]:
 def with_port_links(plan: Plan, wanted: Wanted) -> Plan:
     """The Plan with a link in place of every wanted guest port; the same Plan without such ports.
 
-    A guest with a kernel of its own keeps its tap on a bridge of two ports, which the link ends at. So does its tap at each
-    host that it moves to.
+    A guest with a kernel of its own keeps its tap on a bridge of two ports, which the link ends at. So does its tap at
+    each host that it moves to.
     """
     world = plan.world
     guests, vswitches, links = dict(world.guests), dict(world.vswitches), dict(world.links)

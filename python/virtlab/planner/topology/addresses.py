@@ -14,7 +14,9 @@ from virtlab.planner.topology.ends import interfaces, role_ends
 def resolved(
     plan: Plan, references: Iterable[str], guest: str, ends: Mapping[str, str | None], family: Any = None
 ) -> dict[str, str]:
-    """Each reference with its text, for a command in a guest. `ends` are guests by their words. ValueError("WHAT; CURE")."""
+    """Each reference with its text, for a command in a guest. `ends` are guests by their words.
+    ValueError("WHAT; CURE").
+    """
     found = {}
     for reference in references:
         service = None if reference in plan.world.guests else of_service(reference, plan.world.services)

@@ -1,4 +1,6 @@
-"""What a guest's port is called as a link of its own, and the virtual switch of two ports between it and a machine's tap."""
+"""What a guest's port is called as a link of its own, and the virtual switch of two ports between it and a machine's
+tap.
+"""
 
 from __future__ import annotations
 

@@ -95,7 +95,9 @@ def through_s(flow: Flow, delays: Mapping[Port, float]) -> float:
 
 
 def _spread(flows: Sequence[Flow], delays: Mapping[Port, float]) -> None:
-    """What each flow may send at once in front of each port. What waits for answers never sends more than its window."""
+    """What each flow may send at once in front of each port. What waits for answers never sends more than its
+    window.
+    """
     for flow in flows:
         late_s = flow.lead_ns / NS
         if flow.request is not None:

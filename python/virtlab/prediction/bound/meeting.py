@@ -30,8 +30,9 @@ OVER = frozenset({"finished", "done"})
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """`together`: the role, and those that can be active while it is. `earlier`: those that were over before, and for how
-    many ns at the least they had been quiet."""
+    """`together`: the role, and those that can be active while it is. `earlier`: those that were over before, and for
+    how many ns at the least they had been quiet.
+    """
 
     together: list[str]
     earlier: dict[str, int]

@@ -16,9 +16,9 @@ A class without such a curve is promised nothing: it is bounded by how long the 
 (an upper limit, a class without link share) may have it idle.
 
 Source: Stoica, Zhang and Ng, A hierarchical fair service curve algorithm for link-sharing, real-time and priority
-services, 1997, equations (5) to (11) and theorems 1 and 2; Sariowan, Cruz and Polyzos, Scheduling for quality of service
-guarantees via service curves, 1995, for the condition on the sum. Frames whose bits on the wire are more than those that
-the discipline counts, and the full queue, are ours.
+services, 1997, equations (5) to (11) and theorems 1 and 2; Sariowan, Cruz and Polyzos, Scheduling for quality of
+service guarantees via service curves, 1995, for the condition on the sum. Frames whose bits on the wire are more than
+those that the discipline counts, and the full queue, are ours.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def full_s(hop: Hop, flows: Sequence[Flow]) -> float:
 
 
 def _own(hop: Hop, flows: Sequence[Flow]) -> Curve | None:
-    """The curve in bits of wire, of which a counted bit takes the least in the largest frames; None: nothing is promised."""
+    """The curve in bits of wire, of which a counted bit takes the least in the largest frames; None: nothing is
+    promised.
+    """
     if hop.curve is None or not keeps_promises(hop, flows):
         return None
     mine = max(flow.largest for flow in flows if any(each.port == hop.port for each in flow.hops))

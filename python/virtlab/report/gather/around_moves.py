@@ -1,4 +1,5 @@
-"""What clients, processors and disks did around the moves of exemplar runs: every time is from the start of the first move.
+"""What clients, processors and disks did around the moves of exemplar runs: every time is from the start of the first
+move.
 
 A slice of time keeps the largest value of a share or a rate, so no spike is lost; of times it keeps the median and the
 largest. The runs are those whose remaining memory is drawn, so the pictures can be laid beside each other.
@@ -90,7 +91,9 @@ def _of_run(db: duckdb.DuckDBPyConnection, record: RunRecord, point: Mapping[str
 
 
 def _times(db: duckdb.DuckDBPyConnection, record: RunRecord, zero_ns: int, width_ns: int) -> Iterator[Line]:
-    """Times of all roles that ask one guest or service, as if they were one: before, during and after are often three."""
+    """Times of all roles that ask one guest or service, as if they were one: before, during and after are often
+    three.
+    """
     asked: dict[tuple[str, str], list[str]] = {}
     for role, entry in record.plan.roles.items():
         if entry.to is not None:

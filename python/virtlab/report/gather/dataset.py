@@ -233,7 +233,9 @@ def _notes(
 
 
 def share_notes(table: RunTable, varying: Sequence[Factor]) -> list[str]:
-    """Which settings have vCPUs and which threads, where shares of guests are of both: they are no numbers of one thing."""
+    """Which settings have vCPUs and which threads, where shares of guests are of both: they are no numbers of one
+    thing.
+    """
     mixed = {
         entity
         for entity in {guest for of in table.shares.values() for guest in of}

@@ -47,7 +47,9 @@ def moved_runs(db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord]) -> l
 def moves_of(
     db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord], points: Mapping[int, Mapping[str, str]]
 ) -> tuple[MoveCourse, ...]:
-    """Courses of the settings of the shortest, a middle and the longest move, each by one run; none where none moved."""
+    """Courses of the settings of the shortest, a middle and the longest move, each by one run; none where none
+    moved.
+    """
     found = []
     for record in moved_runs(db, records):
         rows = db.execute(

@@ -1,7 +1,7 @@
 """Who queued on hosts, in words: where frames waited that guests sent faster than their host's wire takes them.
 
-What a queue that guests share had no room for was never on the way. A role that lost it counts it as lost all the same, so
-the report says how much of that it was.
+What a queue that guests share had no room for was never on the way. A role that lost it counts it as lost all the same,
+so the report says how much of that it was.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Queues of link directions, a row per class: what passed, was dropped or marked, how long it waited, and who queued.
 
 Counts are of the whole run, from its first mark to its last, as medians over the runs of a setting; waits are as the
-queue itself told them (a kernel reports none: its mean wait is by Little's law from the sampled backlog). Of the rows of a
-setting the one with the longest mean wait is marked: there packets really waited. Left out are classes in which nothing
-came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
+queue itself told them (a kernel reports none: its mean wait is by Little's law from the sampled backlog). Of the rows
+of a setting the one with the longest mean wait is marked: there packets really waited. Left out are classes in which
+nothing came and, where no host says where its queues are, queues of one FIFO that dropped nothing.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ def _seen(setting: str, direction: str, name: str, runs: Sequence[Mapping[str, f
 
 
 def _directions(record: RunRecord) -> Iterator[tuple[str, Queue, str, str]]:
-    """Counters' name, queue, who queued and the direction, of all links and of ports towards guests that have a queue."""
+    """Counters' name, queue, who queued and the direction, of all links and of ports towards guests that have a
+    queue.
+    """
     world, objects = record.plan.world, record.realised.objects
     for name, link in world.links.items():
         thing = objects.get(f"links.{name}")

@@ -93,7 +93,9 @@ def result_of(
 
 
 def _level(table: RunTable, values: Sequence[RunValue], stated: float) -> float:
-    """The level of a setting's interval: the last planned size keeps the stated one, an earlier look has a stricter one."""
+    """The level of a setting's interval: the last planned size keeps the stated one, an earlier look has a stricter
+    one.
+    """
     looks = tuple(table.planned_looks)
     return look_level(looks, stated) if len(looks) > 1 and len(values) < looks[-1] else stated
 

@@ -1,9 +1,9 @@
 """How much of the wire a role asks for: the fact without which its latency or jitter means little.
 
-A stream at a rate is set against the slowest link on its way, in octets of the wire: a frame with preamble, checksum and
-gap. Where a request waits for its answer before the next goes, each is one packet, and no other role can be active
-meanwhile, the wire is idle, and no queue discipline has anything to decide; where the Plan does not say that much, neither
-does the report. Nothing is measured here: it follows from the Plan.
+A stream at a rate is set against the slowest link on its way, in octets of the wire: a frame with preamble, checksum
+and gap. Where a request waits for its answer before the next goes, each is one packet, and no other role can be active
+meanwhile, the wire is idle, and no queue discipline has anything to decide; where the Plan does not say that much,
+neither does the report. Nothing is measured here: it follows from the Plan.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def _one_at_a_time(role: Role) -> bool:
 
 
 def _in_one_packet(plan: Plan, role: Role) -> bool:
-    """Whether request and response are a packet each: of TCP with the time stamps that Linux puts into every segment."""
+    """Whether request and response are a packet each: of TCP with the time stamps that Linux puts into every
+    segment.
+    """
     ends = role_ends(plan, role)
     if ends is None:
         return False

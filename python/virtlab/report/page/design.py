@@ -1,4 +1,6 @@
-"""What stands around the results: facts below the title, how links were realised, the design, its runs, and the source."""
+"""What stands around the results: facts below the title, how links were realised, the design, its runs, and the
+source.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A table for a terminal that cuts nothing: columns for which a line has no room go below, beside their rows' names again.
+"""A table for a terminal that cuts nothing: columns for which a line has no room go below, beside their rows' names
+again.
 
-Rich shortens what does not fit, and of "26.12 ± 0.35" then "26.12 ± 0..." is left. Here a value is never broken; a row's
-name may take a second line where not even one column of values fits beside it.
+Rich shortens what does not fit, and of "26.12 ± 0.35" then "26.12 ± 0..." is left. Here a value is never broken; a
+row's name may take a second line where not even one column of values fits beside it.
 """
 
 from __future__ import annotations

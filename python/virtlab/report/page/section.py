@@ -1,4 +1,6 @@
-"""The grammar of the page's sections: a title, what it shows, pictures under tabs, a table, and tables that fold out."""
+"""The grammar of the page's sections: a title, what it shows, pictures under tabs, a table, and tables that fold
+out.
+"""
 
 from __future__ import annotations
 

@@ -126,6 +126,8 @@ def _write_pictures(folder: Folder, figures: Iterable[Figure], formats: tuple[st
 
 
 def _listed(folder: Folder) -> set[str]:
-    """Pictures that an earlier report says it wrote into the folder; a name that is no plain picture's does not count."""
+    """Pictures that an earlier report says it wrote into the folder; a name that is no plain picture's does not
+    count.
+    """
     text = (folder.read(LIST, LIST_MAX_BYTES) or b"").decode(errors="replace")
     return {name for name in text.split("\n") if "/" not in name and name.endswith((".png", ".svg"))}

@@ -1,9 +1,9 @@
-"""What the blackouts of clients are made of while a guest moves: one row per client and setting, means over runs. And what
-guests wrote in each round of their copies: one row per round, of the runs of which the rest is drawn over time.
+"""What the blackouts of clients are made of while a guest moves: one row per client and setting, means over runs. And
+what guests wrote in each round of their copies: one row per round, of the runs of which the rest is drawn over time.
 
 The longest gap without a reply is either the one around the guest's pause or another one of the copy. The first is what
-passed from the last reply to the pause, the pause, and the re-convergence; of a client over TCP the last has what TCP waits
-before it sends a lost request again, which the difference to another client of the guest, by datagrams, shows.
+passed from the last reply to the pause, the pause, and the re-convergence; of a client over TCP the last has what TCP
+waits before it sends a lost request again, which the difference to another client of the guest, by datagrams, shows.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column: its title, and what it says of a row; None where the row has no such value. Numbers stand to the right."""
+    """A column: its title, and what it says of a row; None where the row has no such value. Numbers stand to the
+    right.
+    """
 
     title: str
     says: Callable[[Row], str | Block | None]

@@ -1,11 +1,11 @@
 """What a host between which guests are copied has of its own: a port of its virtual switch, an address, whom it knows.
 
-Both ends of that port's veth are in the host's namespace: one is a port of its virtual switch, of whatever kind, the other
-has the address. The machine that is copied runs in that namespace, and connects by TCP to the other host's.
+Both ends of that port's veth are in the host's namespace: one is a port of its virtual switch, of whatever kind, the
+other has the address. The machine that is copied runs in that namespace, and connects by TCP to the other host's.
 
-QEMU believes the first peer that connects, and guests share the network. So a host has a route to those hosts alone that
-copy to it or from it, and to the nodes of stores on which disks of its guests are: it cannot answer another guest. It
-knows their MAC addresses from the start, so that no guest gets their answers by taking an address of theirs.
+QEMU believes the first peer that connects, and guests share the network. So a host has a route to those hosts alone
+that copy to it or from it, and to the nodes of stores on which disks of its guests are: it cannot answer another guest.
+It knows their MAC addresses from the start, so that no guest gets their answers by taking an address of theirs.
 """
 
 from __future__ import annotations

@@ -436,8 +436,8 @@ def _guests(plan: Plan, machine: Machine, out: Lowered) -> None:
 
 
 def _announced(plan: Plan, guest: str, namespace: str, link: str) -> Iterator[Operation]:
-    """Has the kernel of a guest that boots at another host say where it is, as its link comes up: it may serve alone, and
-    switches that learn would still send to where it was.
+    """Has the kernel of a guest that boots at another host say where it is, as its link comes up: it may serve alone,
+    and switches that learn would still send to where it was.
     """
     boots = any(mode_of(action) == COLD for action in moves(plan).get(guest, ()))
     if boots and plan.world.arp == "live":

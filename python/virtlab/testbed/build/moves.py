@@ -112,7 +112,9 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
 
 
 def _in_groups(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
-    """Pools that are control groups: a machine is put into the groups of its guest as it starts, before the guest comes."""
+    """Pools that are control groups: a machine is put into the groups of its guest as it starts, before the guest
+    comes.
+    """
     guest, bounds = str(action.guest), of_pools(plan)
     for host in (source_of(plan, action), str(action.to)):
         pool = pool_at(plan, guest, host)
@@ -218,8 +220,8 @@ def _ends_with_its_kernel(path: str, guest: str, plan: Plan) -> Iterator[Refusal
 
 
 def _asked_of_services(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
-    """Actions that ask something of a service in a guest that moves: what has been started there goes along and serves on,
-    but nothing of it can be ended, started or checked while its agent is out of our reach.
+    """Actions that ask something of a service in a guest that moves: what has been started there goes along and serves
+    on, but nothing of it can be ended, started or checked while its agent is out of our reach.
     """
     for action in plan.timeline:
         asked = action.service

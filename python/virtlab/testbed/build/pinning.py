@@ -1,16 +1,17 @@
 """Routers on a processor of their own choice: `pin` of a guest that forwards.
 
-A router that is a namespace has no process that forwards. A veth hands a packet to the kernel's backlog of the processor
-that sent it, so without more the sender's processor does all routers' work. What can be chosen is where a port's received
-packets are handed on: receive packet steering (`rps_cpus` of its queues) moves them to the backlog of the processor named,
-which then routes them, puts them into the licence's token bucket and, by a timer pinned there too, sends them off. So a
-router whose ports all steer to one processor is pinned to it; the next hop takes the packet from there.
+A router that is a namespace has no process that forwards. A veth hands a packet to the kernel's backlog of the
+processor that sent it, so without more the sender's processor does all routers' work. What can be chosen is where a
+port's received packets are handed on: receive packet steering (`rps_cpus` of its queues) moves them to the backlog of
+the processor named, which then routes them, puts them into the licence's token bucket and, by a timer pinned there too,
+sends them off. So a router whose ports all steer to one processor is pinned to it; the next hop takes the packet from
+there.
 
 Transmit steering (XPS) chooses among transmit queues and moves no work; a veth has one queue, so it is left alone.
 `one` puts all such routers on the last processor, `spread` each on another in turn, beginning with the last. Processes
 inside them (routing daemons, a probe) are bound to the same processor. Only root may steer: the kernel asks for
-CAP_NET_ADMIN outside of any user namespace. Files are those of a sysfs of the guest's namespace, in a mount namespace that
-ends with the shell that writes them.
+CAP_NET_ADMIN outside of any user namespace. Files are those of a sysfs of the guest's namespace, in a mount namespace
+that ends with the shell that writes them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Processors of hosts and of their pools: which of this machine's each guest runs on, read back thread by thread.
 
-The kernel keeps a process, and all that it starts, on the processors of its mask. So whatever is started in the network of
-a guest - its probe, its programs and services, its container, its virtual machine with all threads - begins on the
-guest's processors (`Control.confine`). Hosts that have processors of their own come first, each with others; then pools by
-affinity of hosts that share the machine's. What is left is for all other guests; of a host with processors of its own,
-what is left of those. Where nothing is left they run on all of them, also on those of pools, which the run says.
+The kernel keeps a process, and all that it starts, on the processors of its mask. So whatever is started in the network
+of a guest - its probe, its programs and services, its container, its virtual machine with all threads - begins on the
+guest's processors (`Control.confine`). Hosts that have processors of their own come first, each with others; then pools
+by affinity of hosts that share the machine's. What is left is for all other guests; of a host with processors of its
+own, what is left of those. Where nothing is left they run on all of them, also on those of pools, which the run says.
 
-A pool by quota is a control group above those of its guests (`leader/groups.py`), which run where their host does. So is
-one whose guests have weights, whichever way its processors are shared.
+A pool by quota is a control group above those of its guests (`leader/groups.py`), which run where their host does. So
+is one whose guests have weights, whichever way its processors are shared.
 
-Any program may widen its own mask, so masks are read at both ends of each trial, as a program or a move begins, as a move
-ends, and before a role is stopped. A guest that moves has a machine at each of two hosts, and each is compared with the
-processors of its own host.
+Any program may widen its own mask, so masks are read at both ends of each trial, as a program or a move begins, as a
+move ends, and before a role is stopped. A guest that moves has a machine at each of two hosts, and each is compared
+with the processors of its own host.
 """
 
 from __future__ import annotations
@@ -290,8 +290,8 @@ class Confinement(Running):
         return {"beside": found} if found else {}
 
     def shared(self) -> list[list[Any]]:
-        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A guest
-        that moves has a machine at each host of its way, and what that uses is used of that host.
+        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A
+        guest that moves has a machine at each host of its way, and what that uses is used of that host.
         """
         world = self.plan.world
         pools = [

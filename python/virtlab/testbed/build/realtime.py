@@ -1,8 +1,8 @@
 """Hard-deadline tasks on the real kernel: a guest with a CPU budget, played by the agent's rt role.
 
-One thread under SCHED_DEADLINE is the guest's virtual CPU; where that is not allowed, a cgroup with a CPU quota holds the
-same thread. The agent records, `virtlab.realtime.confirm` judges; here the request is written, the process started, its
-refusals translated, and everything removed again.
+One thread under SCHED_DEADLINE is the guest's virtual CPU; where that is not allowed, a cgroup with a CPU quota holds
+the same thread. The agent records, `virtlab.realtime.confirm` judges; here the request is written, the process started,
+its refusals translated, and everything removed again.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def run_guest(
 ) -> list[Attempt]:
     """Plays the tasks in a guest with the analysis' (P, B), all released together at `phases` points of its period.
 
-    Repeated up to five times while the machine breaks the supply. ExperimentError for what cannot be run (EDF, fractions
-    of a ns), MachineError for the kernel's refusals.
+    Repeated up to five times while the machine breaks the supply. ExperimentError for what cannot be run (EDF,
+    fractions of a ns), MachineError for the kernel's refusals.
     """
     if not analysis.order:
         raise ExperimentError(
@@ -174,7 +174,8 @@ def run_guest(
 def competitors_for(period_ns: int, budget_ns: int) -> list[Competitor]:
     """Reservations that fill what global EDF can still guarantee beside the guest, with shorter periods than its own.
 
-    On m CPUs every deadline holds while `sum u <= m - (m - 1) max u` (Goossens, Funk, Baruah); a twentieth is left free.
+    On m CPUs every deadline holds while `sum u <= m - (m - 1) max u` (Goossens, Funk, Baruah); a twentieth is left
+    free.
     """
     cpus = len(os.sched_getaffinity(0))
     share = budget_ns / period_ns

@@ -128,7 +128,9 @@ def _buffered(path: str, guest: str, parameters: Mapping[str, Any]) -> Iterator[
 
 
 def on_store(name: str, plan: Plan) -> dict[str, Any]:
-    """The disk of a guest as the leader serves it: a client of the store, in the network of its host, and whom that asks."""
+    """The disk of a guest as the leader serves it: a client of the store, in the network of its host, and whom that
+    asks.
+    """
     guest = plan.world.guests[name]
     disk, own = guest.disk, plan.world.hosts[guest.host].vnic
     assert disk is not None, name
@@ -159,7 +161,9 @@ def _asked(plan: Plan, guest: str, disk: Disk) -> dict[str, Any]:
 
 
 def asking_group(name: str, service: Service) -> dict[str, str]:
-    """To which questions for all nodes go: an address of the store's name, below those of one organisation (RFC 2365)."""
+    """To which questions for all nodes go: an address of the store's name, below those of one organisation (RFC
+    2365).
+    """
     if peer_parameters(service)["lookup"] != MULTICAST:
         return {}
     number = zlib.crc32(name.encode()) % 0xFFFE + 1

@@ -1,7 +1,7 @@
 """Why guests and pools cannot have the swap that a file gives them, found before anything is built.
 
-How much a group has of swap is the kernel's to bound: with control groups of version 2 (`memory.swap.max`), and of version 1
-where it accounts for swap (`memory.memsw.limit_in_bytes`). The swap itself is the machine's.
+How much a group has of swap is the kernel's to bound: with control groups of version 2 (`memory.swap.max`), and of
+version 1 where it accounts for swap (`memory.memsw.limit_in_bytes`). The swap itself is the machine's.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A link of rate R that is 80 % busy both ways brings 2 * 0.8 * R / (1538 * 8) full frames per second, all through the one
 core of the soft switch. So the frames per second that it passed in a flood give the fastest link. The best measurement
-is kept in the user's cache, for this processor, kernel and version. A machine that is busy measures too little, so links
-up to a careful figure are never refused; where they are too fast all the same, late departures taint the run.
+is kept in the user's cache, for this processor, kernel and version. A machine that is busy measures too little, so
+links up to a careful figure are never refused; where they are too fast all the same, late departures taint the run.
 """
 
 from __future__ import annotations

@@ -131,8 +131,9 @@ def check_reach(
 
     So do hosts between which a guest is copied over links, at addresses of their own.
 
-    `patience`: how many times longer than on this machine an answer may take. GuestError names the first pair that does not.
-    From an existing host whose user may send no echoes nothing is asked, which its record says; its roles will show it.
+    `patience`: how many times longer than on this machine an answer may take. GuestError names the first pair that does
+    not. From an existing host whose user may send no echoes nothing is asked, which its record says; its roles will
+    show it.
     """
     pairs = reach_pairs(plan)
     asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]] = {}

@@ -1,7 +1,7 @@
 """The noise floor: a small testbed, built and measured for real, about two seconds of it.
 
-Two guests, 1500 B echoes: first on one virtual switch, then on two hosts across one physical switch of 100 Mbit/s, whose
-echo time can be computed (4 x 122.08 us). What is measured above that is this machine's share in every result.
+Two guests, 1500 B echoes: first on one virtual switch, then on two hosts across one physical switch of 100 Mbit/s,
+whose echo time can be computed (4 x 122.08 us). What is measured above that is this machine's share in every result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Compressed kernels (bzImage), and the program inside one.
 
-A virtual machine without KVM takes six seconds to unpack one that is packed by xz; this process takes half of one, once.
+A virtual machine without KVM takes six seconds to unpack one that is packed by xz; this process takes half of one,
+once.
 """
 
 from __future__ import annotations
@@ -37,5 +38,7 @@ def unpacked_kernel(image: bytes) -> bytes:
 
 
 def has_pvh_entry(program: bytes) -> bool:
-    """Whether QEMU can start an unpacked kernel: it names its entry in a note of owner Xen, XEN_ELFNOTE_PHYS32_ENTRY."""
+    """Whether QEMU can start an unpacked kernel: it names its entry in a note of owner Xen,
+    XEN_ELFNOTE_PHYS32_ENTRY.
+    """
     return any(struct.pack("<III4s", 4, size, _PHYS32_ENTRY, b"Xen") in program for size in (4, 8))

@@ -1,5 +1,5 @@
-"""A disk image that a virtual machine boots: where it lies, what it is, and how to distinguish it from another. It is only
-read.
+"""A disk image that a virtual machine boots: where it lies, what it is, and how to distinguish it from another. It is
+only read.
 
 What it is shows in its first bytes, not in its name: many a `.img` is of the kind qcow2 (header:
 docs/interop/qcow2.txt of QEMU). A raw disk that a BIOS boots carries its signature at the end of the first sector,

@@ -1,4 +1,5 @@
-"""As much of ELF as an image needs: what of a program is loaded, whether it is static, what a kernel module says of itself.
+"""As much of ELF as an image needs: what of a program is loaded, whether it is static, what a kernel module says of
+itself.
 
 Layout: ELF-64 Object File Format; little endian, which is what every machine that we boot has.
 """
@@ -77,7 +78,9 @@ def loaded_part(content: bytes) -> bytes:
 
 
 def module_facts(content: bytes) -> dict[str, list[str]]:
-    """The section .modinfo of a kernel module: 'key=value' strings by key, in their order. ValueError when it has none."""
+    """The section .modinfo of a kernel module: 'key=value' strings by key, in their order. ValueError when it has
+    none.
+    """
     if not is_elf(content):
         raise ValueError("is not a kernel module")
     (at,) = struct.unpack_from("<Q", content, 40)

@@ -1,7 +1,8 @@
 """Programs from a distribution's packages with all libraries that they need, unpacked and not installed.
 
-A program's dynamic section names libraries (`libxenlight.so.4.17`), not packages. Packages that a package depends on hold
-them: so those whose names begin like a library's are fetched, one generation after the other, until nothing is lacking.
+A program's dynamic section names libraries (`libxenlight.so.4.17`), not packages. Packages that a package depends on
+hold them: so those whose names begin like a library's are fetched, one generation after the other, until nothing is
+lacking.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""What a platform and a virtual switch are to this testbed, how each is found by its name, and the nouns that they share."""
+"""What a platform and a virtual switch are to this testbed, how each is found by its name, and the nouns that they
+share.
+"""

@@ -8,8 +8,8 @@ a straight line.
 
 While a run continues only the reading before it is known: its bound grows by what two quartz clocks may drift.
 
-The clock of a guest that is paused stands still. So from then on it is another line: an epoch of its own, with readings of
-its own.
+The clock of a guest that is paused stands still. So from then on it is another line: an epoch of its own, with readings
+of its own.
 """
 
 from __future__ import annotations

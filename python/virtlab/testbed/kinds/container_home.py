@@ -1,7 +1,8 @@
-"""Where containers are made: what they are made of, by paths of that place, and how their control groups are read there.
+"""Where containers are made: what they are made of, by paths of that place, and how their control groups are read
+there.
 
-A home is this machine, or another kernel that a laboratory booted: programs that were taken along lie elsewhere there, its
-root file system cannot be pivoted away from, and its control groups are read by asking.
+A home is this machine, or another kernel that a laboratory booted: programs that were taken along lie elsewhere there,
+its root file system cannot be pivoted away from, and its control groups are read by asking.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def here(wanted: str | None = None) -> Home:
     busybox: Path | None = None
     with contextlib.suppress(MachineError):
         busybox = find_busybox()
-    # crun refuses a machine that has both versions of control groups: it is shown the first one only. podman may call it.
+    # crun refuses a machine that has both versions of control groups: it is shown the first one only. podman may call
+    # it.
     both = f"! grep -q ' {BESIDE} ' /proc/mounts || mount -t tmpfs virtlab {BESIDE} || exit; "
     return Home(
         found,

@@ -10,7 +10,9 @@ from virtlab.errors import GuestError
 
 
 class LostGuestError(GuestError):
-    """A guest runs nowhere any more, and all of its processes have ended or are ending: nothing of it can be waited for."""
+    """A guest runs nowhere any more, and all of its processes have ended or are ending: nothing of it can be waited
+    for.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Instants by the run's clock. `pause_ns`: how long its processors stood still, from the last instruction at the source
-    to the first at the destination; of one that boots again, from the request to shut down until it serves again.
+    """Instants by the run's clock. `pause_ns`: how long its processors stood still, from the last instruction at the
+    source to the first at the destination; of one that boots again, from the request to shut down until it serves
+    again.
     """
 
     began_ns: int

@@ -1,8 +1,8 @@
 """What a platform is to this testbed, whatever its guests are made of.
 
 `GuestPlatform` says whether its guests can be here, and starts them; `Running` are the guests of one platform in one
-session: started, reset, heard, counted, read back. The defaults of both are right for a guest that the world's Steps have
-built, a namespace of the private world, so a platform says only what differs. It is found by its declared name
+session: started, reset, heard, counted, read back. The defaults of both are right for a guest that the world's Steps
+have built, a namespace of the private world, so a platform says only what differs. It is found by its declared name
 (`testbed/kinds/registry.py`), and nothing else of it is used.
 """
 
@@ -138,8 +138,8 @@ class Running:
         return {}, {}
 
     def control_group(self, guest: str) -> str | None:
-        """The path of the control group that bounds a guest, below each hierarchy of this machine; None where its runtime
-        made none.
+        """The path of the control group that bounds a guest, below each hierarchy of this machine; None where its
+        runtime made none.
         """
         del guest
         return None

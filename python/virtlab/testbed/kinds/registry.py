@@ -1,7 +1,7 @@
 """Which implementation of this testbed belongs to a declared name.
 
-The catalogue declares what a file may say. Its name is the name of a folder or module here, which is imported when it is
-first needed, and offers `IMPLEMENTATION`. What is declared elsewhere is put here by `register`.
+The catalogue declares what a file may say. Its name is the name of a folder or module here, which is imported when it
+is first needed, and offers `IMPLEMENTATION`. What is declared elsewhere is put here by `register`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sample blocks of a guest with its own clock, put on the run's clock.
 
-Columns that hold instants are of the clock of the agent that sent the block; `sent_ns` of an arrival came with the packet
-and is of the sender's. Values below 0 mean that there was no such instant, and stay.
+Columns that hold instants are of the clock of the agent that sent the block; `sent_ns` of an arrival came with the
+packet and is of the sender's. Values below 0 mean that there was no such instant, and stay.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def _by_epoch(instants: NDArray[Any], clock: GuestClock) -> NDArray[Any]:
 
 
 def _converted(instants: NDArray[Any], clock: Clock) -> NDArray[Any]:
-    """Exact for whole columns: the offset is a straight line, drawn once per column through its first and last instant."""
+    """Exact for whole columns: the offset is a straight line, drawn once per column through its first and last
+    instant.
+    """
     there = instants >= 0
     if not there.any():
         return instants

@@ -1,8 +1,9 @@
 """What a kind of virtual switch is to this testbed, whether the kernel or a program forwards its frames.
 
-`SwitchKind` says whether such switches can be here, and lowers each to a `BuiltSwitch`: its part of the world's Steps. One
-that the kernel forwards for is done when these are applied; one that is a program is started by `running`, and told then
-what its `BuiltSwitch` noted. It is found by its declared name (`testbed/kinds/registry.py`), and nothing else of it is used.
+`SwitchKind` says whether such switches can be here, and lowers each to a `BuiltSwitch`: its part of the world's Steps.
+One that the kernel forwards for is done when these are applied; one that is a program is started by `running`, and told
+then what its `BuiltSwitch` noted. It is found by its declared name (`testbed/kinds/registry.py`), and nothing else of
+it is used.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class RunningSwitches(Running, ABC):
 
     @abstractmethod
     def relocate(self, vswitch: str, ports: Mapping[str, str]) -> None:
-        """Tells a switch that knows where addresses are behind which of its ports some are from now on: MAC -> interface.
+        """Tells a switch that knows where addresses are behind which of its ports some are from now on: MAC ->
+        interface.
 
         MachineError where it cannot be told.
         """

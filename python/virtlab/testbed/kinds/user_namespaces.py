@@ -1,11 +1,12 @@
 """Users of root's containers that have a user namespace of their own (`user_namespace: own`).
 
-root inside then has no right outside: what escapes from such a container has no right on the machine. The guest's network
-is made with that namespace, because powers over a network are those in the user namespace that the network belongs to.
-Each container has a range of users of its own, so it has no right over another's files either; the ranges lie where
-systemd gives them to containers, beyond the users of machines.
+root inside then has no right outside: what escapes from such a container has no right on the machine. The guest's
+network is made with that namespace, because powers over a network are those in the user namespace that the network
+belongs to. Each container has a range of users of its own, so it has no right over another's files either; the ranges
+lie where systemd gives them to containers, beyond the users of machines.
 
-Source: Linux, user_namespaces(7), "Interaction of user namespaces and other types of namespaces"; systemd, UIDS-GIDS.md.
+Source: Linux, user_namespaces(7), "Interaction of user namespaces and other types of namespaces"; systemd,
+UIDS-GIDS.md.
 """
 
 from __future__ import annotations

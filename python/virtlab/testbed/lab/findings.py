@@ -47,7 +47,9 @@ def stored(image: Image, accelerator: str) -> Findings | None:
 
 
 def find(machine: LabMachine, image: Image) -> Findings:
-    """Tries in a world of its own, and keeps what came of it. MachineError when the kernel is another than was booted."""
+    """Tries in a world of its own, and keeps what came of it. MachineError when the kernel is another than was
+    booted.
+    """
     world = machine.world()
     try:
         control = machine.control

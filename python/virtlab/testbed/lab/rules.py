@@ -24,8 +24,9 @@ from virtlab.testbed.lab.vm import MEMORY_BYTES, VCPUS, WHERE
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FLAVOUR = "generic"  # the cloud kernel lacks SFQ, CoDel, FQ-CoDel, HFSC and Open vSwitch
-# What a laboratory machine's memory goes to, as it was read inside of MemAvailable, and a part more: kernel and programs
-# (186 MiB), a guest (0.7 MiB, 3 with a probe), a container with its runtime (9 MiB, 18 with a probe), Open vSwitch (6 MiB).
+# What a laboratory machine's memory goes to, as it was read inside of MemAvailable, and a part more: kernel and
+# programs (186 MiB), a guest (0.7 MiB, 3 with a probe), a container with its runtime (9 MiB, 18 with a probe), Open
+# vSwitch (6 MiB).
 OWN_BYTES = 200 << 20
 _METER = "only virtlab's own meter is inside the laboratory machine"
 _GROUPS = "this laboratory machine bounds no guest: its processor is one for all"
@@ -39,7 +40,9 @@ _SOFT_SWITCH = "no soft switch spins on a virtual processor: links and queues in
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a kind of laboratory machine holds. `kept`: why there is nothing to boot, and the cure; none when there is."""
+    """What a kind of laboratory machine holds. `kept`: why there is nothing to boot, and the cure; none when there
+    is.
+    """
 
     where: str
     holds: Callable[[Platform], bool]
@@ -110,13 +113,16 @@ def refusals(plan: Plan, findings: Findings, rules: Rules = LAB_VM) -> list[Refu
     """All of them; empty when the Plan can be played inside."""
     own = list(_inside(plan, rules))
     paths = {refusal.path for refusal in own}
-    # What the testbed asks of this machine (routing daemons, processors, deadlines) was answered above for the one inside.
+    # What the testbed asks of this machine (routing daemons, processors, deadlines) was answered above for the one
+    # inside.
     others = testbed.refusals(_as_if_here(plan), replace(findings, inside=rules.where))
     return own + [refusal for refusal in others if refusal.path not in paths]
 
 
 def _as_if_here(plan: Plan) -> Plan:
-    """The Plan without what `_inside` refuses of hosts, links and queues, so that all else that is wrong is found, too."""
+    """The Plan without what `_inside` refuses of hosts, links and queues, so that all else that is wrong is found,
+    too.
+    """
     world = plan.world
     hosts = {name: host.model_copy(update={"at": "local"}) for name, host in world.hosts.items()}
     guests = {}

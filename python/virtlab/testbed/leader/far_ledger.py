@@ -45,7 +45,9 @@ class Entry:
 
 
 def note(kind: str, place: str, name: str) -> Entry:
-    """An entry on disk: at `place` something called `name` is about to be made. MachineError when it cannot be written."""
+    """An entry on disk: at `place` something called `name` is about to be made. MachineError when it cannot be
+    written.
+    """
     where = folder()
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)

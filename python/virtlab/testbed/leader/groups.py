@@ -2,12 +2,13 @@
 its processes.
 
 Version 1 (a hierarchy per controller) and version 2 (one for all). What is made is in the ledger before it is made. The
-group of a service is below its guest's, also below that of a container, which its runtime made; that of a guest is below
-its pool's, if the pool is a quota. Version 2 has processes in groups without groups below them alone: there the guest's
-own are in one beside the services'.
+group of a service is below its guest's, also below that of a container, which its runtime made; that of a guest is
+below its pool's, if the pool is a quota. Version 2 has processes in groups without groups below them alone: there the
+guest's own are in one beside the services'.
 
 Where guests of a pool have weights, each has a group below their pool's, and so competes with those of the pool alone.
-Version 1 has no fractions of its default (1024), so it is given ten times the weight, which is exact between neighbours.
+Version 1 has no fractions of its default (1024), so it is given ten times the weight, which is exact between
+neighbours.
 """
 
 from __future__ import annotations
@@ -185,8 +186,8 @@ class Groups:
         return found
 
     def below(self, path: str, bounded: str, bound: Bound) -> None:
-        """Makes a service's group below that of its container, which has that path in every hierarchy. MachineError if it
-        cannot be made.
+        """Makes a service's group below that of its container, which has that path in every hierarchy. MachineError if
+        it cannot be made.
         """
         self._open()
         try:
@@ -207,8 +208,8 @@ class Groups:
             ) from error
 
     def weigh(self, path: str, guest: str, weight: int) -> dict[str, str]:
-        """Gives a container's group, of that path, its weight; file -> value as the kernel has it. MachineError if it cannot
-        be given.
+        """Gives a container's group, of that path, its weight; file -> value as the kernel has it. MachineError if it
+        cannot be given.
         """
         version_2 = (self.root / "cgroup.controllers").exists()
         group = (self.root if version_2 else self.root / "cpu") / path.lstrip("/")
@@ -227,8 +228,8 @@ class Groups:
         return {file: has}
 
     def join(self, bounded: str, process: int) -> None:
-        """Puts a process of such a container, by its number inside, into the groups made by `below`. MachineError if that
-        is not possible.
+        """Puts a process of such a container, by its number inside, into the groups made by `below`. MachineError if
+        that is not possible.
         """
         where = bounded.partition("/")[0]
         for group in self._groups[bounded]:
@@ -302,8 +303,8 @@ class Groups:
     def _own_v1(self, controller: str) -> Path:
         """Where groups of a controller go: under the own group where it shows, else at the top.
 
-        A container's group has one path in all hierarchies, and the own group may have several: above containers it is the
-        top, where those in no pool are, too.
+        A container's group has one path in all hierarchies, and the own group may have several: above containers it is
+        the top, where those in no pool are, too.
         """
         mounted = self.root / controller
         if not mounted.is_dir():

@@ -46,9 +46,9 @@ def memory_of(group: Path) -> Iterator[tuple[str, int]]:
 def memory_by(read: Callable[[str], str | None]) -> Iterator[tuple[str, int]]:
     """(counter, value) of a group and all below it, whose files are read so.
 
-    Memory now and at most, and what is in swap now; how often its limit was reached, which makes the kernel take back what
-    it can; page faults, and those that had to read their page. Of version 2 for how long some task waited for memory (PSI),
-    too. A group of another controller has none of these files.
+    Memory now and at most, and what is in swap now; how often its limit was reached, which makes the kernel take back
+    what it can; page faults, and those that had to read their page. Of version 2 for how long some task waited for
+    memory (PSI), too. A group of another controller has none of these files.
     """
     for file, names in MEMORY_FILES.items():
         text = read(file)
@@ -81,7 +81,9 @@ def _text_of(path: Path) -> str | None:
 
 
 def hierarchies(root: Path = CGROUP_ROOT) -> list[Path]:
-    """Where groups can be made: the one mount of version 2, else every hierarchy of version 1 with what is beside it."""
+    """Where groups can be made: the one mount of version 2, else every hierarchy of version 1 with what is beside
+    it.
+    """
     if (root / "cgroup.controllers").exists():
         return [root]
     return (
@@ -92,7 +94,9 @@ def hierarchies(root: Path = CGROUP_ROOT) -> list[Path]:
 
 
 def accounts_for_swap(root: Path = CGROUP_ROOT) -> bool:
-    """Whether the kernel bounds what a group has of swap; the first group of version 2 has no such file, others have."""
+    """Whether the kernel bounds what a group has of swap; the first group of version 2 has no such file, others
+    have.
+    """
     if (root / "cgroup.controllers").exists():
         return any(True for _ in root.glob("*/memory.swap.max"))
     return (root / "memory" / "memory.memsw.limit_in_bytes").exists()
@@ -135,7 +139,9 @@ class Account:
         return {name: text.strip() for name, text in found.items() if text is not None}
 
     def counters(self) -> Iterator[tuple[str, int]]:
-        """(counter, value): CPU time and how long its quota held it back; memory and waits for it; kills for want of it."""
+        """(counter, value): CPU time and how long its quota held it back; memory and waits for it; kills for want of
+        it.
+        """
         if self.version_2:
             yield from _microseconds(self._read("", "cpu.stat") or "")
             yield from memory_by(partial(self._read, ""))

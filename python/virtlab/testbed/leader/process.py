@@ -51,7 +51,9 @@ def agent_path() -> Path:
 
 
 def _of_this_architecture(path: Path) -> None:
-    """MachineError when its ELF header names another machine (2 bytes at 18) than this system; unknown ones are tried."""
+    """MachineError when its ELF header names another machine (2 bytes at 18) than this system; unknown ones are
+    tried.
+    """
     with path.open("rb") as agent:
         head = agent.read(20)
     wanted = _ELF_MACHINES.get(platform.machine())

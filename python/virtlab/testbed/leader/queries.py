@@ -27,7 +27,9 @@ def output_of(
     leader: int = 0,
     timeout_s: float = TIMEOUT_S,
 ) -> str:
-    """What a command writes in a namespace of a leader, on a free channel. MachineError with its errors when it fails."""
+    """What a command writes in a namespace of a leader, on a free channel. MachineError with its errors when it
+    fails.
+    """
     output, errors = bytearray(), bytearray()
 
     def hear(data: Data) -> None:

@@ -1,8 +1,8 @@
 """What this machine has too little of: open files that a world needs, and what its kernel says when something runs out.
 
 The leader holds two descriptors per namespace, two per agent, and what commands and guests with a kernel of their own
-talk by; the soft switch one per link. All are counted before anything is built. What runs out nevertheless is reported by
-the kernel to an agent on this machine, and by that in words: it is the machine's failure, and no attempt of the
+talk by; the soft switch one per link. All are counted before anything is built. What runs out nevertheless is reported
+by the kernel to an agent on this machine, and by that in words: it is the machine's failure, and no attempt of the
 experiment's. Agents that are not ours are not believed that.
 """
 

@@ -21,7 +21,9 @@ _PER_TEXT_BYTE = 32  # that a mapping takes of each byte of its text, at worst
 
 @dataclass(slots=True)
 class Speaker:
-    """An agent that has channels from `first` on; the first of a leader is its own, the others are of what it started."""
+    """An agent that has channels from `first` on; the first of a leader is its own, the others are of what it
+    started.
+    """
 
     first: int
     channels: int

@@ -15,8 +15,8 @@ PROC = Path("/proc")
 
 
 def ours(leader: int, proc: Path = PROC) -> dict[int, int]:
-    """Number in its world -> our number, of all that a world's leader has started; `leader`: our child, which waits for the
-    first process of that world.
+    """Number in its world -> our number, of all that a world's leader has started; `leader`: our child, which waits for
+    the first process of that world.
     """
     families: dict[int, list[list[int]]] = {}  # by parent: the numbers of each process, ours first
     for folder in proc.iterdir():

@@ -1,7 +1,7 @@
 """Whether the ports of a guest with a kernel of its own are ready to carry packets.
 
-A kernel sends IPv4 through an interface as soon as its driver has a carrier. That the interface is operational (RFC 2863,
-what IPv6 waits for) a Linux kernel reports at most once a second, so up to that much later.
+A kernel sends IPv4 through an interface as soon as its driver has a carrier. That the interface is operational (RFC
+2863, what IPv6 waits for) a Linux kernel reports at most once a second, so up to that much later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from virtlab.testbed.kinds.lowered import Lowered
 
 
 def down(plan: Plan, lowered: Lowered, guest: str, links: Mapping[str, Any]) -> list[str]:
-    """Those of a guest's interfaces that cannot carry what they will be asked to, by what its kernel reports of `links`."""
+    """Those of a guest's interfaces that cannot carry what they will be asked to, by what its kernel reports of
+    `links`.
+    """
     vnics = plan.world.guests[guest].vnics
     return sorted(
         place.link

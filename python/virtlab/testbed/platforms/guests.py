@@ -1,4 +1,6 @@
-"""Which guests are whose, for one session: guests with a kernel of their own are started, the rest are there already."""
+"""Which guests are whose, for one session: guests with a kernel of their own are started, the rest are there
+already.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +105,8 @@ class Guests:
         return owner.guests().get(guest, OURS) if owner is not None else OURS
 
     def work_per_s(self, guest: str) -> int:
-        """Units of counted work that a processor does in a second, measured once and outside guests: by the leader of the
-        world, or on a host that exists by its own.
+        """Units of counted work that a processor does in a second, measured once and outside guests: by the leader of
+        the world, or on a host that exists by its own.
         """
         existing = PLATFORMS[self.plan.world.guests[guest].platform].existing
         return self.control.work_per_s(self.reach(guest).leader if existing else OURS.leader)

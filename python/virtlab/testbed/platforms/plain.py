@@ -1,7 +1,7 @@
 """What a guest says, as plain lines: its bytes are hostile input, and end in errors on somebody's terminal.
 
-Escape sequences (ECMA-48: CSI, OSC and the short ones) and other control characters are left out, so nothing that a guest
-writes on its console moves a cursor, sets a title or clears a screen here.
+Escape sequences (ECMA-48: CSI, OSC and the short ones) and other control characters are left out, so nothing that a
+guest writes on its console moves a cursor, sets a title or clears a screen here.
 """
 
 from __future__ import annotations

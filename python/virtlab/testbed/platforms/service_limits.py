@@ -1,11 +1,11 @@
 """Limits of services in guests that have control groups, or a kernel, of their own.
 
-A container's group is its runtime's. The groups of its services are made below it, from outside, since a container cannot
-write to its own: a service waits there for an octet until it has been put into them.
+A container's group is its runtime's. The groups of its services are made below it, from outside, since a container
+cannot write to its own: a service waits there for an octet until it has been put into them.
 
 A machine has a kernel of its own, whose root its agent is. The groups of its services are made inside (version 2), by
-asking, and each service joins its own as it starts. Where the memory of one is used up, the kernel ends all that is in it,
-so that the end of the service tells, and nothing has to ask meanwhile. They go with the machine.
+asking, and each service joins its own as it starts. Where the memory of one is used up, the kernel ends all that is in
+it, so that the end of the service tells, and nothing has to ask meanwhile. They go with the machine.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ class Limits:
         return bounded in self.tasks
 
     def ended_for_memory(self, bounded: str, channel: int) -> int:
-        """How many processes a machine's kernel ended since the memory of a service was used up, asked on that channel."""
+        """How many processes a machine's kernel ended since the memory of a service was used up, asked on that
+        channel.
+        """
         bound = self._bounds[bounded]
         return ended(self._machines[str(bound.above)].read(bound, "memory.events", channel))
 

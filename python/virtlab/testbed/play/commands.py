@@ -1,4 +1,6 @@
-"""Commands in guests: of an `exec`, or the program of a role. A guest's leader starts them on a channel of their own."""
+"""Commands in guests: of an `exec`, or the program of a role. A guest's leader starts them on a channel of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ def launch(
     trial: Playing, action: str, where: str, guest: str, argv: Sequence[str], timeline: Timeline,
     *, output_bytes: int = OUTPUT_MAX_BYTES, given: bytes = b"", **more: Any,
 ) -> int | None:  # fmt: skip
-    """Starts a command of an action on a free channel, whose end is news of its leader's; None: it cannot be started, and
-    the run has failed. `where` is its place in the file; `given` is what it reads; `more` is of `Guests.command`."""
+    """Starts a command of an action on a free channel, whose end is news of its leader's; None: it cannot be started,
+    and the run has failed. `where` is its place in the file; `given` is what it reads; `more` is of `Guests.command`.
+    """
     reach = trial.guests.reach(guest)
     # The first of a guest's own is its probe's.
     channels = COMMANDS.span if reach.channels is None else reach.channels[1:]

@@ -170,7 +170,9 @@ def _host(counter: str, entity: str) -> str:
 
 
 def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:
-    """The host's ends of ports that are others since their guests were reset: what they count is not of the whole run."""
+    """The host's ends of ports that are others since their guests were reset: what they count is not of the whole
+    run.
+    """
     return {
         place
         for guest in reset

@@ -1,7 +1,7 @@
 """What is polled beside a role's program, by the agent that starts the program in its guest and polls from there.
 
-A server may not be there yet, or no more, and a file not yet: such polls find nothing and are passed over, if others do.
-What is found and cannot be read makes the run fail.
+A server may not be there yet, or no more, and a file not yet: such polls find nothing and are passed over, if others
+do. What is found and cannot be read makes the run fail.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class PolledMetrics:
         return None
 
     def samples(self, clock: Clock, started_ns: int, ended_ns: int) -> Iterator[Sample]:
-        """Every number with its instant; `clock` is that of its guest. UnreadableError names the poll and the metric."""
+        """Every number with its instant; `clock` is that of its guest. UnreadableError names the poll and the
+        metric.
+        """
         if (unusable := self.unusable()) is not None:
             raise unusable
         for key, entry in self.metrics.items():

@@ -1,8 +1,8 @@
 """Real-time priority of roles that measure delay: beside busy neighbours their threads run as soon as a packet is due.
 
 A probe sleeps between its packets. Where a neighbour computes, the kernel's fair scheduler lets that neighbour end its
-slice first, so the probe sends late, the run is tainted and has to be repeated. Under SCHED_FIFO the probe runs at once,
-and takes from its neighbours no more than its packets cost.
+slice first, so the probe sends late, the run is tainted and has to be repeated. Under SCHED_FIFO the probe runs at
+once, and takes from its neighbours no more than its packets cost.
 
 A thread with the priority must sleep most of the time, because nothing else runs on its processor meanwhile. So it is
 for roles whose rate of packets is known, and small for all such roles together, in guests whose processors nothing
@@ -76,7 +76,9 @@ def _packets_per_s(role: Role, parameters: Mapping[str, Any]) -> float | None:
 
 
 def _is_unbounded(guest: Guest) -> bool:
-    """Whether threads of it may stand above others: nothing shares its processors out, and none of its threads polls."""
+    """Whether threads of it may stand above others: nothing shares its processors out, and none of its threads
+    polls.
+    """
     return (
         PLATFORMS[guest.platform].is_stack
         and guest.cpu_quota_ratio is None

@@ -162,7 +162,9 @@ class Probes:
             self.control.rest(channel)
 
     def serve_again(self, side: Side) -> None:
-        """A server answers again whose guest has booted, at the port that its clients know. GuestError when it does not."""
+        """A server answers again whose guest has booted, at the port that its clients know. GuestError when it does
+        not.
+        """
         channel = self.channel(side.guest)
         try:
             self.control.call("arm", self._servers[side.role], channel=channel)

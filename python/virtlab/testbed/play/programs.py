@@ -1,8 +1,8 @@
 """Programs of the user's own as roles: started as a command in a guest, ended in time, and their output read.
 
-A program that fails, runs over its time or prints what its readers cannot read makes the run fail, with one line that says
-where and why. One that the timeline stops gets SIGTERM, and what it prints until it ends counts; where it has not ended
-after a grace, it is killed and the run fails.
+A program that fails, runs over its time or prints what its readers cannot read makes the run fail, with one line that
+says where and why. One that the timeline stops gets SIGTERM, and what it prints until it ends counts; where it has not
+ended after a grace, it is killed and the run fails.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Programs:
         return well
 
     def latest(self, name: str, key: str) -> float | None:
-        """The last value of a metric in the whole lines that a role's program has printed, or as polled; None as long as
-        none can be read.
+        """The last value of a metric in the whole lines that a role's program has printed, or as polled; None as long
+        as none can be read.
 
         What cannot be read yet may be so later: only the whole output makes a run fail.
         """
@@ -238,7 +238,9 @@ def words(plan: Plan, name: str, role: Role) -> list[str]:
 
 
 def pages(plan: Plan, name: str, role: Role, sources: Sequence[Source]) -> list[str]:
-    """Where each is polled, with addresses as its guest reaches them; one of IPv6 in brackets, as a page's address is."""
+    """Where each is polled, with addresses as its guest reaches them; one of IPv6 in brackets, as a page's address
+    is.
+    """
     places = [source.what for source in sources]
     found = _resolved(plan, role, places, f"roles.{name}.metrics")
     bracketed = {key: f"[{text}]" if ":" in text else text for key, text in found.items()}

@@ -1,13 +1,13 @@
 """How long frames waited in the kernel's queues: by Little's law from their sampled backlog.
 
-A kernel reports how many packets wait, not for how long. The time that all packets together waited is the integral of the
-backlog over time; divided by the packets that passed it is the mean wait (Little 1961), whatever the discipline's order.
-The backlog is what the series `qdisc` sampled, taken to hold from one sample to the next.
+A kernel reports how many packets wait, not for how long. The time that all packets together waited is the integral of
+the backlog over time; divided by the packets that passed it is the mean wait (Little 1961), whatever the discipline's
+order. The backlog is what the series `qdisc` sampled, taken to hold from one sample to the next.
 
-Of a link by netem the backlog also has what no longer waits. While any frame is there one is on the wire, so where nothing
-propagates all but one wait. Else the wait is what the law leaves of the integral when each frame that was sent has taken
-its time on the wire and its propagation out of it; how many waited at one moment is then not known, and with packets of many
-segments, which are sent as many and wait as one, neither is the wait: what is not known is missing.
+Of a link by netem the backlog also has what no longer waits. While any frame is there one is on the wire, so where
+nothing propagates all but one wait. Else the wait is what the law leaves of the integral when each frame that was sent
+has taken its time on the wire and its propagation out of it; how many waited at one moment is then not known, and with
+packets of many segments, which are sent as many and wait as one, neither is the wait: what is not known is missing.
 """
 
 from __future__ import annotations

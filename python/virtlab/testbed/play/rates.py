@@ -1,9 +1,10 @@
 """Rates of links that change while a run plays: what sends into a link sends more slowly from then on.
 
-The soft switch is told; where the kernel shapes links, the class of HTB that holds a link's rate is. The queue in front of
-a host's wire, which holds its guests back at the rate of the wire, goes with it. A guest's own vNIC behind a virtual switch
-keeps its rate, as a card does whose switch has a slow port further on: what it sends too fast waits in front of the link.
-In a FIFO of the soft switch frames that wait already leave as they would have: when each starts is known as it comes.
+The soft switch is told; where the kernel shapes links, the class of HTB that holds a link's rate is. The queue in front
+of a host's wire, which holds its guests back at the rate of the wire, goes with it. A guest's own vNIC behind a virtual
+switch keeps its rate, as a card does whose switch has a slow port further on: what it sends too fast waits in front of
+the link. In a FIFO of the soft switch frames that wait already leave as they would have: when each starts is known as
+it comes.
 """
 
 from __future__ import annotations

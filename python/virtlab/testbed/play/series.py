@@ -41,8 +41,8 @@ Sources = Sequence[Mapping[str, Any]]
 def wanted(plan: Plan) -> list[SeriesRequest]:
     """The series of a Plan, and the telemetry that it does not name.
 
-    Virtual processors are threads only where a guest has a kernel of its own. What runs on a hypervisor is no process of
-    the kernel beside it.
+    Virtual processors are threads only where a guest has a kernel of its own. What runs on a hypervisor is no process
+    of the kernel beside it.
     """
     if not plan.collect.telemetry_ns:
         return list(plan.collect.series)
@@ -96,7 +96,9 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
 
 
 def sampling_refusals(plan: Plan) -> Iterator[Refusal]:
-    """Series of disks where none is counted, and those that hosts that exist already do not have, if no other has them."""
+    """Series of disks where none is counted, and those that hosts that exist already do not have, if no other has
+    them.
+    """
     for series in plan.collect.series:
         if series.source in OF_DISKS and not counted(plan):
             yield Refusal(f"collect.series.{series.source}", NOTHING_COUNTED, CURE_COUNTED)

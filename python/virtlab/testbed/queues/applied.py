@@ -83,7 +83,9 @@ def differences(spans: Spans, entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def by_handle(has: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Disciplines and classes of an interface. HFSC has a class of its discipline's own handle, which comes after it."""
+    """Disciplines and classes of an interface. HFSC has a class of its discipline's own handle, which comes after
+    it.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     for each in has["qdiscs"]:
         found.setdefault(each["handle"], each)
@@ -91,7 +93,9 @@ def by_handle(has: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def check_operations(where: str, operations: Iterable[Operation], link: str, has: Mapping[str, Any]) -> None:
-    """Compares a port with what was done there. `has`: the interface as read back. MachineError with all that differs."""
+    """Compares a port with what was done there. `has`: the interface as read back. MachineError with all that
+    differs.
+    """
     entries = by_handle(has)
     absent: list[str] = []
     wrong: list[str] = []

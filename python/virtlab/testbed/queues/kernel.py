@@ -1,4 +1,5 @@
-"""A queue of the Plan in front of a link that the kernel shapes: HTB holds the link's rate, the discipline stands below.
+"""A queue of the Plan in front of a link that the kernel shapes: HTB holds the link's rate, the discipline stands
+below.
 
 ```text
 1:   htb, class 1:1 at the link's rate        10: the queue's own discipline, inside 1:1

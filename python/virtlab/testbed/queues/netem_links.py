@@ -10,10 +10,10 @@ propagate at once, were frames the shortest, two netems do it in turn:
 ```text
 1:   netem with the delay, never full          10: inside 1:, netem at the link's rate, limit + 1 packets
 ```
-The delay comes first because a netem's limit counts what is in the one inside, too. Time in front of a FIFO moves all that
-happens in it by as much, so frames come to the far end, or are dropped, as if it came behind.
-Shorter propagation (7 us at 100 Mbit/s for each 10 packets of limit) stays in one netem, `1:`, with limit + 1 packets: there
-full frames wait as many as the file says to one in 180, the shortest to one in ten.
+The delay comes first because a netem's limit counts what is in the one inside, too. Time in front of a FIFO moves all
+that happens in it by as much, so frames come to the far end, or are dropped, as if it came behind. Shorter propagation
+(7 us at 100 Mbit/s for each 10 packets of limit) stays in one netem, `1:`, with limit + 1 packets: there full frames
+wait as many as the file says to one in 180, the shortest to one in ten.
 
 Before Linux 6.13, and the updates of older ones that took its change over (end of 2024), a netem took what the one
 inside dropped for its own, and its backlog ran below zero: on such a kernel a run ends as soon as that is seen.

@@ -1,7 +1,7 @@
 """`demand_server`: the agent itself serves, as a process of its own in each guest, at the port that its check asks.
 
-How much work a processor does in a second is measured outside guests and told to it, so that a demand is as much work in
-every guest, whatever time its processors get. A server is passive if it is told the address of the active one.
+How much work a processor does in a second is measured outside guests and told to it, so that a demand is as much work
+in every guest, whatever time its processors get. A server is passive if it is told the address of the active one.
 """
 
 from __future__ import annotations

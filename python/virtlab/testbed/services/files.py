@@ -1,4 +1,5 @@
-"""Files that a program brings into its guest: handed to the agent there, which writes them and then becomes the program.
+"""Files that a program brings into its guest: handed to the agent there, which writes them and then becomes the
+program.
 
 They go over the program's standard input, so they may hold any bytes and need no program of the guest, and what the
 program reads there afterwards is at an end.
@@ -76,7 +77,9 @@ def refused(path: str, parameters: Mapping[str, Any], platform: Platform) -> Ite
 
 
 def _kept(entry: Mapping[str, Any]) -> bytes | None:
-    """The bytes of a digest, if there are as many as a Plan says: the agent cuts what it gets into files by their sizes."""
+    """The bytes of a digest, if there are as many as a Plan says: the agent cuts what it gets into files by their
+    sizes.
+    """
     content = find(str(entry["sha256"]))
     return content if content is not None and len(content) == int(entry["bytes"]) else None
 
@@ -84,7 +87,9 @@ def _kept(entry: Mapping[str, Any]) -> bytes | None:
 def unknown_program(
     path: str, parameters: Mapping[str, Any], guest: Guest, known: Collection[str] | None
 ) -> Iterator[Refusal]:
-    """Why a machine that boots our own small system does not hold a program: it has those `known`, and what is brought."""
+    """Why a machine that boots our own small system does not hold a program: it has those `known`, and what is
+    brought.
+    """
     platform, argv = PLATFORMS[guest.platform], parameters.get("argv")
     ours = platform.features.own_kernel and not (platform.agentless or platform.existing or platform.domains)
     if known is None or not ours or guest.image is not None or not argv:

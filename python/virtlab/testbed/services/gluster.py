@@ -1,7 +1,7 @@
 """`gluster`: a program in each guest that starts a node's daemon, or mounts the volume of a client.
 
-Gluster's programs are this machine's. A daemon makes attributes that need this machine's root, and a client mounts: so both
-run with the rights of the world's root, in namespaces of their guest. What they write is on their guest's disk.
+Gluster's programs are this machine's. A daemon makes attributes that need this machine's root, and a client mounts: so
+both run with the rights of the world's root, in namespaces of their guest. What they write is on their guest's disk.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What a guest of a Gluster runs: the daemon of a node, or the mount of a client, by the system's own Python and programs.
+"""What a guest of a Gluster runs: the daemon of a node, or the mount of a client, by the system's own Python and
+programs.
 
 It is a file of the service, and needs nothing of virtlab. It is the first process of a namespace of its own for
 processes, so bricks, which leave their daemon, end with it; a node has one for mounts, too, in which it keeps what it
 knows on its guest's disk. The first node joins the others and makes the volume. A client has written and read a file
-before it says that it is ready. The same program, as a command beside it, lists what a node has, and resets its brick to an
-empty one.
+before it says that it is ready. The same program, as a command beside it, lists what a node has, and resets its brick
+to an empty one.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def made(told: dict[str, Any], nodes: list[str], home: Path) -> bool:
 
 
 def held(brick: Path) -> dict[str, int]:
-    """Files of a brick by their paths in it, with the octets of each; not those that say on which other brick a file is."""
+    """Files of a brick by their paths in it, with the octets of each; not those that say on which other brick a file
+    is.
+    """
     found = {}
     tops = [each for each in brick.iterdir() if each.name != OWN_FILES]
     for path in [*tops, *(below for top in tops for below in top.rglob("*"))]:
@@ -169,7 +172,9 @@ def done(words: str, *options: str) -> None:
 
 
 def wipe(told: dict[str, Any], address: str) -> None:
-    """Resets the brick of this node to an empty one, as for a disk that is replaced, and stays until it is filled again."""
+    """Resets the brick of this node to an empty one, as for a disk that is replaced, and stays until it is filled
+    again.
+    """
     home, volume = Path(told["home"]), told["volume"]
     # It is outside of the node's namespaces, in which the daemon has its socket and its log.
     options = (f"--glusterd-sock={home}/runtime/glusterd.socket", f"--log-file={home}/log/glusterfs/cli.log")

@@ -1,4 +1,5 @@
-"""What the timeline asks of services, under way: operations that end and start processes, and questions whether one holds.
+"""What the timeline asks of services, under way: operations that end and start processes, and questions whether one
+holds.
 
 Nothing here waits: `step` does what can be done now, and says when all of it is done.
 """
@@ -21,8 +22,8 @@ class Pending(Protocol):
 
 @dataclass(slots=True)
 class Operation:
-    """Processes are ended (`ends`), started again and ready (`starts`), or both in this order; those that are only emptied
-    run on.
+    """Processes are ended (`ends`), started again and ready (`starts`), or both in this order; those that are only
+    emptied run on.
     """
 
     processes: Sequence[Process]

@@ -1,7 +1,7 @@
 """A service in one of its guests: a command that is started, checked until it is ready, and ended.
 
-Nothing here waits: each call does what can be done now. A check is a command, too; it is tried again every so often until
-it holds, or until the service's time is over.
+Nothing here waits: each call does what can be done now. A check is a command, too; it is tried again every so often
+until it holds, or until the service's time is over.
 """
 
 from __future__ import annotations
@@ -281,8 +281,8 @@ class Process:
     # Questions of ours
 
     def ask(self, question: Invocation, hear: Callable[[Data], None] | None = None) -> Command:
-        """Starts a command beside it, on the channel of its check, which is free; `hear` takes what it writes. GuestError
-        where it cannot be executed.
+        """Starts a command beside it, on the channel of its check, which is free; `hear` takes what it writes.
+        GuestError where it cannot be executed.
         """
         files, channel = question.files, self.channel + 1
         argv = [*(files.before() if files is not None else ()), *question.before, *self._peers(question)]

@@ -1,7 +1,7 @@
 """`program`: the file's own command; what it starts ends with it, and all of it with the world.
 
-Without a command it is the one that the image of its container names. Files that it brings are written in the folder where
-it then begins: of a guest that shares the machine's files that is a `/tmp` of the command's own.
+Without a command it is the one that the image of its container names. Files that it brings are written in the folder
+where it then begins: of a guest that shares the machine's files that is a `/tmp` of the command's own.
 """
 
 from __future__ import annotations

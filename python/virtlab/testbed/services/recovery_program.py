@@ -1,4 +1,5 @@
-"""What counts the copies that come back to a wiped node: a program of its own beside the servers, by the system's Python.
+"""What counts the copies that come back to a wiped node: a program of its own beside the servers, by the system's
+Python.
 
 It is a file of the service, and needs nothing of virtlab. It is told what the node held, and looks for that in its
 folder: a file that was lost is there again once it has blocks for all of its octets; an object that is a folder, once a

@@ -28,8 +28,8 @@ class Invocation:
     active: str | None = None  # guest of the active server, whose address the others are told
     trusted: bool = False  # a recipe of ours, which needs what is kept from commands of a file: mounts, all rights of root
     peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
-    # What one that was ended and comes back is told, before for how many milliseconds it was gone; nothing where it does not
-    # tell what it lacks.
+    # What one that was ended and comes back is told, before for how many milliseconds it was gone; nothing where it
+    # does not tell what it lacks.
     back: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()  # the same, where it comes back at once, with nothing that it had
 
@@ -53,8 +53,8 @@ class ServiceImplementation:
     cure: str  # where one ends by itself
     of_world: Callable[[Plan, str, Service], Iterator[Refusal]] = lambda *_: iter(())  # its name
     recovered: str | None = None  # line of one that came back, once it has all that it had lost
-    # Of its name: a command in one of its guests that takes away what the server there has, which runs on, tells numbers of
-    # what comes back, and says `recovered`.
+    # Of its name: a command in one of its guests that takes away what the server there has, which runs on, tells
+    # numbers of what comes back, and says `recovered`.
     wipe: Callable[[str, Service], Invocation] | None = None
     ready_line: str | None = None  # that it says once it is ready; None: it is asked
     copies: Copies | None = None  # None: its clients are told, or it is no store

@@ -1,8 +1,9 @@
 """All services of one world: started in the order of what they need, watched until the world ends.
 
-A service is one process in each of its guests, started by the guest's leader as any command of a file is. What it writes
-is kept up to a bound. It ends with its world, whatever happens; where it ends before, and the timeline did not want it,
-the run has failed, and its end is the reason. No check is made while a run plays, but those that its timeline wants.
+A service is one process in each of its guests, started by the guest's leader as any command of a file is. What it
+writes is kept up to a bound. It ends with its world, whatever happens; where it ends before, and the timeline did not
+want it, the run has failed, and its end is the reason. No check is made while a run plays, but those that its timeline
+wants.
 """
 
 from __future__ import annotations
@@ -143,7 +144,9 @@ class Services(Running):
             yield from process.throttled_inside()
 
     def role_counts(self) -> Iterator[Counted]:
-        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are there."""
+        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are
+        there.
+        """
         for name, service in self.plan.world.services.items():
             copies = services.of(service.kind).copies
             if copies is None or not (roles := copies.roles(self.plan, name)):

@@ -52,8 +52,8 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
 
 
 def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
-    """What the client of a role has to know of the store that it asks, by the parameter's name. GuestError where it does
-    not reach a part of it.
+    """What the client of a role has to know of the store that it asks, by the parameter's name. GuestError where it
+    does not reach a part of it.
     """
     own = str(role.parameters["service"])
     service = plan.world.services[own]

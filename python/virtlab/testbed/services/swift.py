@@ -1,7 +1,8 @@
 """`swift`: a program in each guest that builds the rings and starts the servers of a node, or of a proxy.
 
-Swift's programs are this machine's, which guests that share its files see; they run as the user of their packages, without
-any capability. Nodes keep objects on their guests' disks, whose file system, in memory, has the attributes that Swift needs.
+Swift's programs are this machine's, which guests that share its files see; they run as the user of their packages,
+without any capability. Nodes keep objects on their guests' disks, whose file system, in memory, has the attributes that
+Swift needs.
 """
 
 from __future__ import annotations

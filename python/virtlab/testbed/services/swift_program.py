@@ -1,8 +1,9 @@
 """What a guest of a Swift runs: its servers, by the system's own Python, where Swift is installed.
 
-It is a file of the service, and needs nothing of virtlab. Each guest builds the same rings, since devices and seed are the
-same; so no file has to cross from guest to guest. A proxy has stored and read an object before it says that it is ready.
-All servers end with the first that ends. The same program, as a command beside it, lists what a node has, and takes it away.
+It is a file of the service, and needs nothing of virtlab. Each guest builds the same rings, since devices and seed are
+the same; so no file has to cross from guest to guest. A proxy has stored and read an object before it says that it is
+ready. All servers end with the first that ends. The same program, as a command beside it, lists what a node has, and
+takes it away.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def is_own(builder: Any, part: str, place: int) -> bool:
 
 
 def held(device: Path, gone: Path, builders: dict[str, Any], place: int) -> dict[str, Any]:
-    """What others make again of a node's content, which is elsewhere by now: folders of objects with the octets of each,
-    and files of databases.
+    """What others make again of a node's content, which is elsewhere by now: folders of objects with the octets of
+    each, and files of databases.
     """
     missing, beside, signs = {}, [], []
     for kind in PORTS:
@@ -142,8 +143,8 @@ def wipe(told: dict[str, Any], addresses: list[str], place: int) -> None:
 
 
 def copies(device: Path) -> dict[str, dict[str, tuple[str, bool]]]:
-    """Objects of a node by container and name: the newest version, a time with what was done, and whether its content has
-    the hash that was noted with it.
+    """Objects of a node by container and name: the newest version, a time with what was done, and whether its content
+    has the hash that was noted with it.
     """
     for _ in range(LISTED_MOST):
         with suppress(FileNotFoundError):  # a replicator took away what it has sent to where it belongs

@@ -63,8 +63,8 @@ def _acquaint(known: dict[tuple[str, str], dict[str, str]], member: Member, two:
 
 
 def reach_pairs(plan: Plan) -> list[tuple[tuple[str, str, int], tuple[str, str, int]]]:
-    """Pairs of (guest, address, MTU) that must reach each other: the ends of roles, and servers that forward; without roles
-    a ring of all guests.
+    """Pairs of (guest, address, MTU) that must reach each other: the ends of roles, and servers that forward; without
+    roles a ring of all guests.
     """
     pairs = []
     roles = [towards(role, guest) for role in plan.roles.values() for guest in entered(plan, role)]

@@ -69,8 +69,8 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceAdd(Operation):
-    """A new network namespace; with `users`, one that belongs to a new user namespace. What is started there has a disk in
-    memory of `disk_bytes`.
+    """A new network namespace; with `users`, one that belongs to a new user namespace. What is started there has a disk
+    in memory of `disk_bytes`.
     """
 
     op: ClassVar[str] = "namespace"
@@ -158,7 +158,9 @@ class VxlanAdd(Operation):
 
 @dataclass(frozen=True, slots=True)
 class TunnelPeer(AtLink):
-    """Frames to `mac` (all zeros: to unknown addresses, and to all) leave a VXLAN interface for the host at `address`."""
+    """Frames to `mac` (all zeros: to unknown addresses, and to all) leave a VXLAN interface for the host at
+    `address`.
+    """
 
     op: ClassVar[str] = "tunnel_peer"
     mac: str

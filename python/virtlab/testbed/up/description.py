@@ -1,4 +1,6 @@
-"""What lies beside the socket of a kept world, checked as it is read: a full disk or a hand may have left half of it."""
+"""What lies beside the socket of a kept world, checked as it is read: a full disk or a hand may have left half of
+it.
+"""
 
 from __future__ import annotations
 

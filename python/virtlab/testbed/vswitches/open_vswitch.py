@@ -1,4 +1,6 @@
-"""Open vSwitch as a kind of virtual switch, with one of its datapaths: what is refused, and what runs all of its bridges."""
+"""Open vSwitch as a kind of virtual switch, with one of its datapaths: what is refused, and what runs all of its
+bridges.
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,9 @@ class OpenVswitches(RunningSwitches):
     _observe: Observer | None = None  # while they start
 
     def start(self, observe: Observer) -> None:
-        """Starts them, adds all ports of a host in one transaction, and gives the rules. MachineError when one fails."""
+        """Starts them, adds all ports of a host in one transaction, and gives the rules. MachineError when one
+        fails.
+        """
         observe.progress("start Open vSwitch")
         self._observe = observe
         by_namespace: dict[str, list[OvsBridge]] = {}

@@ -1,8 +1,8 @@
 """What Open vSwitch has of a bridge, compared with what it was given. Pure: it reads what its tools print.
 
-A port's number is a wish that the switch need not grant (`ofport_request`), and rules go by it. Rules are compared by Open
-vSwitch itself (`ovs-ofctl diff-flows SWITCH FILE`), which has other words for many of them than they were given in: a line
-with `-` is a rule that only the switch has, one with `+` a rule that only the file has.
+A port's number is a wish that the switch need not grant (`ofport_request`), and rules go by it. Rules are compared by
+Open vSwitch itself (`ovs-ofctl diff-flows SWITCH FILE`), which has other words for many of them than they were given
+in: a line with `-` is a rule that only the switch has, one with `+` a rule that only the file has.
 """
 
 from __future__ import annotations

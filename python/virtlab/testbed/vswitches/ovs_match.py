@@ -1,8 +1,8 @@
 """Match rules of a queue as Open vSwitch's words for packets. Pure.
 
-A rule becomes as many matches as it has combinations of values: address families, code points, 802.1p priorities, ports (a
-range is a set of prefixes). Tags do not matter unless the rule asks for their priority. A fragment has no ports, as in
-virtlab's own classifier.
+A rule becomes as many matches as it has combinations of values: address families, code points, 802.1p priorities, ports
+(a range is a set of prefixes). Tags do not matter unless the rule asks for their priority. A fragment has no ports, as
+in virtlab's own classifier.
 """
 
 from __future__ import annotations

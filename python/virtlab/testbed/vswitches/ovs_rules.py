@@ -77,9 +77,9 @@ class Joint:
 class OvsBridge(BuiltSwitch):
     """A bridge: its ports in their order, and behind which of them each known address is.
 
-    A datapath in user space sends into a link by a packet socket, which drops frames, uncounted, while a queue behind it
-    has room for many more. A tap takes every frame, so where guests share that queue the port is a tap, which a bridge of
-    the kernel's joins to the link: what has no room is dropped in the queue and counted there.
+    A datapath in user space sends into a link by a packet socket, which drops frames, uncounted, while a queue behind
+    it has room for many more. A tap takes every frame, so where guests share that queue the port is a tap, which a
+    bridge of the kernel's joins to the link: what has no room is dropped in the queue and counted there.
     """
 
     namespace: str

@@ -26,8 +26,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Of a role with `flows` flows. `wakes_at_once`: user space is woken for each packet, so a long way from the kernel
-    /// to it is a stall.
+    /// Of a role with `flows` flows. `wakes_at_once`: user space is woken for each packet, so a long way from the
+    /// kernel to it is a stall.
     pub fn new(run: &Run, flows: usize, wakes_at_once: bool) -> Self {
         Self {
             rows: Spool::new(&run.budget),

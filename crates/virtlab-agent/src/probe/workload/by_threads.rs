@@ -1,7 +1,7 @@
 //! Operations of a role by threads, each of which does one at a time by a driver of its own, in turns or at a rate.
 //!
-//! What is done next is chosen by `operations`. Whatever does an operation, and waits for it, is a driver: a thread has one. A
-//! directory is one, by system calls; a store that is asked by requests is another.
+//! What is done next is chosen by `operations`. Whatever does an operation, and waits for it, is a driver: a thread has
+//! one. A directory is one, by system calls; a store that is asked by requests is another.
 
 use super::operations::{Choice, Turns, lock};
 use crate::probe::pacing::{Pacer, Pacing};

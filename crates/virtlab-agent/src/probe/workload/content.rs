@@ -1,5 +1,5 @@
-//! Content of objects that describes itself: it begins with key, number of the content and length, as far as there is room,
-//! and every word follows from all three. So swapped, stale, short, damaged and deduplicated content is seen by a
+//! Content of objects that describes itself: it begins with key, number of the content and length, as far as there is
+//! room, and every word follows from all three. So swapped, stale, short, damaged and deduplicated content is seen by a
 //! client that knows what it wrote.
 
 use virtlab_store::Key;

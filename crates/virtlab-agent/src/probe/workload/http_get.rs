@@ -1,8 +1,9 @@
-//! `http_get`: GET requests over HTTP/1.1 and their answers, from the client of requests to a server of ours or to a service.
+//! `http_get`: GET requests over HTTP/1.1 and their answers, from the client of requests to a server of ours or to a
+//! service.
 //!
-//! The client is that of `request_response`. A request that was answered with 200 is a transaction, which has a row; the
-//! others, answered otherwise, timed out, failed with their connection, or open when the role was stopped, are counted
-//! alone. An answer that HTTP forbids ends the role, and one of another length than a server of ours was told.
+//! The client is that of `request_response`. A request that was answered with 200 is a transaction, which has a row;
+//! the others, answered otherwise, timed out, failed with their connection, or open when the role was stopped, are
+//! counted alone. An answer that HTTP forbids ends the role, and one of another length than a server of ours was told.
 //!
 //! One thread of the server looks after all connections, none of which it waits for alone.
 

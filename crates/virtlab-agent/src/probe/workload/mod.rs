@@ -1,6 +1,6 @@
-//! Workloads: one file each, all with the same life. `prepare` opens sockets and checks every parameter; `run` is called
-//! at once on a thread of the role, answers what it must answer, waits for the start gate where it originates traffic,
-//! and returns a report when it is done or stopped.
+//! Workloads: one file each, all with the same life. `prepare` opens sockets and checks every parameter; `run` is
+//! called at once on a thread of the role, answers what it must answer, waits for the start gate where it originates
+//! traffic, and returns a report when it is done or stopped.
 
 mod arrivals;
 mod burst_load;
@@ -92,8 +92,8 @@ pub trait Workload: Send {
         None
     }
 
-    /// Whether what is measured changes when this process stands still: not where the kernel answers, nor where being held
-    /// back is what is measured.
+    /// Whether what is measured changes when this process stands still: not where the kernel answers, nor where being
+    /// held back is what is measured.
     fn counts_on_us(&self) -> bool {
         true
     }

@@ -1,7 +1,8 @@
-//! What roles of operations on objects share, whatever keeps the objects: what is due, what is drawn, and what came of it.
+//! What roles of operations on objects share, whatever keeps the objects: what is due, what is drawn, and what came of
+//! it.
 //!
-//! An operation is drawn by its share, then an object that is free for it, as the simulator does. How it is done, on sockets or
-//! by system calls, is not known here.
+//! An operation is drawn by its share, then an object that is free for it, as the simulator does. How it is done, on
+//! sockets or by system calls, is not known here.
 
 use crate::probe::report::Report;
 use crate::probe::run::Run;

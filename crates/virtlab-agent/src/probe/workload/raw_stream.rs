@@ -4,12 +4,13 @@
 //! destination 6 | source 6 | EtherType 88B5 | probe header 26 | tag of the role u32 | padding
 //! destination 6 | source 6 | IPv4 20 | UDP 8 | probe header 18 or 26 | padding            (with `via`)
 //! ```
-//! Each flow has its share of the rate and numbers of its own ([`Split`]). One thread sends all flows, or several share them:
-//! thread t of T has the flows t, t + T, ... with a ring of its own, each flow still in order. Without `via` nothing above layer 2 runs, a flow's
-//! source address tells it, and the stream crosses bridges and switches. With `via`, flow f goes to the hardware
-//! address `via[f]`, with the receiver's address in the IPv4 header: a guest there that forwards, at layer 2 or 3, passes it
-//! on. The receiver reads its ring below its own IP, whose copy of each datagram ends at a socket that takes nothing, so no
-//! answer goes back. UDP goes without checksum (RFC 768), its source port tells flows apart.
+//! Each flow has its share of the rate and numbers of its own ([`Split`]). One thread sends all flows, or several share
+//! them: thread t of T has the flows t, t + T, ... with a ring of its own, each flow still in order. Without `via`
+//! nothing above layer 2 runs, a flow's source address tells it, and the stream crosses bridges and switches. With
+//! `via`, flow f goes to the hardware address `via[f]`, with the receiver's address in the IPv4 header: a guest there
+//! that forwards, at layer 2 or 3, passes it on. The receiver reads its ring below its own IP, whose copy of each
+//! datagram ends at a socket that takes nothing, so no answer goes back. UDP goes without checksum (RFC 768), its
+//! source port tells flows apart.
 
 use super::arrivals::Arrivals;
 use super::paced::{Batch, COUNTED_FLOWS, Numbered, Stream, flow_counter};

@@ -1,8 +1,8 @@
 //! `tcp_rr`: one request, one response, one at a time, over one connection; netperf's TCP_RR.
 //!
-//! A row per transaction: from just before the request is written until the whole response is read. Nagle's algorithm is
-//! off: with one transaction under way it changes nothing but requests of several segments, whose last one it would hold
-//! back for the receiver's delayed acknowledgement.
+//! A row per transaction: from just before the request is written until the whole response is read. Nagle's algorithm
+//! is off: with one transaction under way it changes nothing but requests of several segments, whose last one it would
+//! hold back for the receiver's delayed acknowledgement.
 
 use super::tcp;
 use super::{Arming, Kind, Prepared, Side, Workload, parse};

@@ -1,8 +1,8 @@
 //! `tcp_stream`: bytes over TCP as fast as they go, netperf's TCP_STREAM.
 //!
-//! The client writes messages of `message_bytes` on each of its connections until the duration is over; the server reads
-//! whatever comes. Every 100 ms each end keeps a row per connection: the client what it wrote, with TCP_INFO, the server
-//! what it read. An end fills its own columns and leaves the other's at 0. Goodput is what the server read.
+//! The client writes messages of `message_bytes` on each of its connections until the duration is over; the server
+//! reads whatever comes. Every 100 ms each end keeps a row per connection: the client what it wrote, with TCP_INFO, the
+//! server what it read. An end fills its own columns and leaves the other's at 0. Goodput is what the server read.
 
 use super::tcp::{self, Info};
 use super::{Arming, Kind, Prepared, Side, Workload, meters, parse};

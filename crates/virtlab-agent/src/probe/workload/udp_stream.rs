@@ -1,9 +1,9 @@
 //! `udp_stream`: datagrams one way, at a rate or as fast as the sender can.
 //!
 //! Each datagram carries its number and the instant at which it was handed to the kernel; the receiver keeps a row per
-//! datagram with the kernel's and its own instant. What the receiver's socket buffer dropped is counted apart: that is the
-//! probe's loss, not the network's. As fast as possible means that datagrams are handed over by the piece where the kernel
-//! cuts it in front of the vNIC ([`segmentation`]): per datagram, that costs less than half.
+//! datagram with the kernel's and its own instant. What the receiver's socket buffer dropped is counted apart: that is
+//! the probe's loss, not the network's. As fast as possible means that datagrams are handed over by the piece where the
+//! kernel cuts it in front of the vNIC ([`segmentation`]): per datagram, that costs less than half.
 
 use super::arrivals::Arrivals;
 use super::paced::{BATCH, Batch, Numbered, Stream};

@@ -1,9 +1,9 @@
 //! A router's licence: what it sends out of a vNIC, at most.
 //!
-//! A token bucket of frames as Linux's HTB counts them (header without FCS): a frame goes while the bucket is not overdrawn,
-//! else it waits; beyond so many that wait, frames are dropped. Frame after frame that is `start = max(now, free)` and
-//! `free = max(free, start - burst) + cost`, as for a vNIC that pushes back. Segments that go together cost as many frames as they
-//! will be cut into (`qdisc_pkt_len_init`), and wait as one.
+//! A token bucket of frames as Linux's HTB counts them (header without FCS): a frame goes while the bucket is not
+//! overdrawn, else it waits; beyond so many that wait, frames are dropped. Frame after frame that is
+//! `start = max(now, free)` and `free = max(free, start - burst) + cost`, as for a vNIC that pushes back. Segments that
+//! go together cost as many frames as they will be cut into (`qdisc_pkt_len_init`), and wait as one.
 
 use crate::input;
 use virtlab_wire::ethernet::serialisation;

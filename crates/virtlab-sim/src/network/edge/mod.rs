@@ -18,8 +18,8 @@ pub struct Edge {
     pub bridges: Bridges,
     /// By port of the fabric, the place in `nics` of the queue that guests share in front of it.
     shared: Vec<Option<usize>>,
-    /// Whether a guest is reset or moves while the world is played, or a line is not always as fast: what a vNIC takes is not
-    /// known before it comes.
+    /// Whether a guest is reset or moves while the world is played, or a line is not always as fast: what a vNIC takes
+    /// is not known before it comes.
     pub outages: bool,
     /// What guests that stand still would have sent, by vNIC.
     pub held: Vec<(usize, Outgoing)>,

@@ -1,8 +1,8 @@
 //! What guests know of how long packets on a path may be.
 //!
 //! A guest believes what a router told it for ten minutes, for packets to that address. Of IPv4 it believes in no MTU
-//! below 552 B (`net.ipv4.route.min_pmtu`): after news of a shorter one it sends packets of 552 B, and allows routers to cut
-//! them (Linux: `ip_rt_update_pmtu` locks the MTU, `ip_dont_fragment` looks at that).
+//! below 552 B (`net.ipv4.route.min_pmtu`): after news of a shorter one it sends packets of 552 B, and allows routers
+//! to cut them (Linux: `ip_rt_update_pmtu` locks the MTU, `ip_dont_fragment` looks at that).
 
 use crate::input::{Input, Versions};
 use crate::ip::addresses::Number;
@@ -49,8 +49,8 @@ impl Paths {
         self.uncut.insert(role);
     }
 
-    /// Whether routers may cut a role's packets of IPv4 to an address; `sender`: the guest that sends them, asked only of a role
-    /// that is one.
+    /// Whether routers may cut a role's packets of IPv4 to an address; `sender`: the guest that sends them, asked only
+    /// of a role that is one.
     pub fn may_cut(&self, role: usize, sender: impl FnOnce() -> usize, to: Number) -> bool {
         !self.uncut.contains(&role) || self.cut.contains(&(sender(), to))
     }

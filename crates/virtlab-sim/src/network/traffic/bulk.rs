@@ -1,7 +1,7 @@
 //! Bulk transfers beside packets: at what rate packets find each line, and what lines and vNICs have counted.
 //!
-//! What a transfer has brought over a line is counted there when a message has left its sender, as so many frames of its
-//! connection; of one that is given up, what had left by then.
+//! What a transfer has brought over a line is counted there when a message has left its sender, as so many frames of
+//! its connection; of one that is given up, what had left by then.
 
 use crate::agenda::Due;
 use crate::bulk::Transfer;

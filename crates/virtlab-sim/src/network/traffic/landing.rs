@@ -1,10 +1,10 @@
 //! Frames that leave the fabric.
 //!
-//! Such a frame is reported as soon as its last transmitter takes it, and waits in the landing of its port. Only
-//! what changes something beyond counters has an event at its instant: a message that is whole and answered, a
-//! frame that is forwarded. All but the last fragment of a packet, and messages that are only counted, have none:
-//! they are counted, with their own instants, before anybody reads a counter. So are messages from which nothing follows:
-//! they are taken before the next event at their port, and before any other than a landing.
+//! Such a frame is reported as soon as its last transmitter takes it, and waits in the landing of its port. Only what
+//! changes something beyond counters has an event at its instant: a message that is whole and answered, a frame that is
+//! forwarded. All but the last fragment of a packet, and messages that are only counted, have none: they are counted,
+//! with their own instants, before anybody reads a counter. So are messages from which nothing follows: they are taken
+//! before the next event at their port, and before any other than a landing.
 
 use crate::ip::{Cargo, Message};
 use crate::network::frames::{Address, Carried, Outgoing, Place, is_notice, is_resolution};

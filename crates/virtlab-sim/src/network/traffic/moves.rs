@@ -1,8 +1,9 @@
 //! A guest stands still, runs again at another host, and is reached there.
 //!
-//! While it stands still frames to it are lost, as at the tap of a machine that is paused, and what it would have sent waits in its
-//! memory. From when it runs again its vNICs are at the other host's virtual switches; frames still go to where it was, and
-//! are lost, until every table has been told. In a world where that can happen every frame has its events.
+//! While it stands still frames to it are lost, as at the tap of a machine that is paused, and what it would have sent
+//! waits in its memory. From when it runs again its vNICs are at the other host's virtual switches; frames still go to
+//! where it was, and are lost, until every table has been told. In a world where that can happen every frame has its
+//! events.
 
 use crate::input::{Migration, Station, Way};
 use crate::network::edge::vnics::Presence;

@@ -1,8 +1,9 @@
 //! The short way of a message that is one packet into the fabric, where nothing on its host holds it up but buckets.
 //!
-//! Where a virtual switch leads frames to an address whatever happens, and the platform costs nothing, all that a frame can
-//! meet on its host are two buckets and two queues: its vNIC's, and that of the queue that guests share. Where these let it
-//! go at once, it is in the fabric at once. `send_asking` comes to the same, and looks at each place for what may be there.
+//! Where a virtual switch leads frames to an address whatever happens, and the platform costs nothing, all that a frame
+//! can meet on its host are two buckets and two queues: its vNIC's, and that of the queue that guests share. Where
+//! these let it go at once, it is in the fabric at once. `send_asking` comes to the same, and looks at each place for
+//! what may be there.
 //!
 //! Where they do not, and whatever enters the fabric at that port comes through the same vNIC, nothing can come between
 //! a frame that waits and the wire: when it leaves both queues follows from their buckets as soon as it is sent. So it

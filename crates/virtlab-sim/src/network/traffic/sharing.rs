@@ -1,14 +1,14 @@
 //! Trains through the queue that guests share in front of a wire.
 //!
-//! Behind such a queue vNICs let frames go at the rate of a tap, and the frames of all guests wait together. When a frame
-//! comes to it is known as soon as its vNIC queues it; when it starts there is known once all that come before it are.
-//! So frames have no event where they join it: what has left the vNICs is merged, in the order of its instants, before
-//! anybody looks at the queue or at the wire behind it.
+//! Behind such a queue vNICs let frames go at the rate of a tap, and the frames of all guests wait together. When a
+//! frame comes to it is known as soon as its vNIC queues it; when it starts there is known once all that come before it
+//! are. So frames have no event where they join it: what has left the vNICs is merged, in the order of its instants,
+//! before anybody looks at the queue or at the wire behind it.
 //!
-//! Of a train whose frames come at `r + k s`, for `k` = 0, 1, ..., frame `k` starts at `max(r + k s, f + k c)`: `c` is what
-//! a frame costs the queue's bucket, and `f = max(free, r - burst)`. That follows from the bucket's rule, frame after
-//! frame, where `s <= c`, because then `f + k c` never falls more than the burst behind. So a train becomes two at the
-//! most: frames that start as they come, and frames that wait, one every `c`.
+//! Of a train whose frames come at `r + k s`, for `k` = 0, 1, ..., frame `k` starts at `max(r + k s, f + k c)`: `c` is
+//! what a frame costs the queue's bucket, and `f = max(free, r - burst)`. That follows from the bucket's rule, frame
+//! after frame, where `s <= c`, because then `f + k c` never falls more than the burst behind. So a train becomes two
+//! at the most: frames that start as they come, and frames that wait, one every `c`.
 
 use crate::agenda::Planned;
 use crate::network::edge::queue::Waiting;
@@ -25,8 +25,8 @@ impl Network {
         (queue != nic).then_some(queue)
     }
 
-    /// A frame joins a shared queue, or starts as it comes, or is refused; `came` is the instant, and as what that would
-    /// have been planned. All that came before it has joined.
+    /// A frame joins a shared queue, or starts as it comes, or is refused; `came` is the instant, and as what that
+    /// would have been planned. All that came before it has joined.
     pub(super) fn join(&mut self, shared: usize, out: &Outgoing, came: (u64, Planned)) {
         self.leave_shared(shared, came);
         let (came_ns, _) = came;

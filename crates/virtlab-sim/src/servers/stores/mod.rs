@@ -1,8 +1,8 @@
 //! Distributed stores: the machines of `virtlab-store` in guests of a world, and what their clients know of objects.
 //!
-//! Nodes, proxies and clients are *peers*, in this order. A store knows what its peers want and nothing of the network: what
-//! they say waits in an outbox for each two of them until it is carried. A node that has failed does and hears nothing, until
-//! it is healed.
+//! Nodes, proxies and clients are *peers*, in this order. A store knows what its peers want and nothing of the network:
+//! what they say waits in an outbox for each two of them until it is carried. A node that has failed does and hears
+//! nothing, until it is healed.
 
 mod peer;
 mod processor;
@@ -40,8 +40,8 @@ impl Stores {
         self.all.iter().enumerate().find_map(|(place, store)| Some((place, store.client_of(role)?)))
     }
 
-    /// A datagram is certain to come, of the role that a line is, by its number: whether nothing follows from it, so that
-    /// it may be heard later, before anything else is.
+    /// A datagram is certain to come, of the role that a line is, by its number: whether nothing follows from it, so
+    /// that it may be heard later, before anything else is.
     pub fn is_quiet(&mut self, role: usize, number: u64) -> bool {
         let of_role = self.all.iter_mut().find(|store| store.has_line(role));
         of_role.is_some_and(|store| store.is_quiet(number))

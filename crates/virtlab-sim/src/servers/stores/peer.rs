@@ -69,8 +69,8 @@ impl Machine {
 /// An operation that has ended: its number, how, and attempts beyond the first.
 pub type Answer = (u64, Outcome, u32);
 
-/// What was said for a client's attempts, by all peers: messages, and their bytes without the heads of the network. Of a
-/// question to all nodes there is one message.
+/// What was said for a client's attempts, by all peers: messages, and their bytes without the heads of the network. Of
+/// a question to all nodes there is one message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     pub messages: u64,

@@ -1,5 +1,5 @@
-//! Latency and bandwidth over UDP: requests go while the window has room; what is not answered in time is lost and makes
-//! room, too.
+//! Latency and bandwidth over UDP: requests go while the window has room; what is not answered in time is lost and
+//! makes room, too.
 
 use super::report::{report, row};
 use crate::agenda::Due;

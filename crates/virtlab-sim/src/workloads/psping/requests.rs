@@ -1,7 +1,7 @@
 //! Latency and bandwidth over one TCP connection without Nagle's algorithm, from processes that cost nothing.
 //!
-//! A process writes one request after another into its socket and waits while the socket has no room; a request begins when
-//! the process turns to it, which it does while fewer than `window` are under way.
+//! A process writes one request after another into its socket and waits while the socket has no room; a request begins
+//! when the process turns to it, which it does while fewer than `window` are under way.
 
 use super::report::{report, row};
 use crate::agenda::Due;

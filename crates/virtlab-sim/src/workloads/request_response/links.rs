@@ -1,7 +1,7 @@
 //! The links of a client's connections: one is opened, replaced by another, and broken.
 //!
-//! A link ends where its server has failed, and is refused by a server that has. The request on it is broken, or asked again,
-//! and its connection rests, as on the testbed; the next request that enters there begins another link.
+//! A link ends where its server has failed, and is refused by a server that has. The request on it is broken, or asked
+//! again, and its connection rests, as on the testbed; the next request that enters there begins another link.
 
 use super::{Asked, Link, RequestResponse};
 use crate::network::Network;
@@ -21,8 +21,8 @@ impl RequestResponse {
         new
     }
 
-    /// A new link instead of one whose request was given up, as what may still come on that would be taken for the answer to
-    /// another; its connection is free once it is open.
+    /// A new link instead of one whose request was given up, as what may still come on that would be taken for the
+    /// answer to another; its connection is free once it is open.
     pub(super) fn replace(&mut self, seat: usize, entry: usize, network: &mut Network) {
         let old = self.seats[seat].links[entry];
         self.links[old].left = true;

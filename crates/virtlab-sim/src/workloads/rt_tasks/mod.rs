@@ -1,7 +1,7 @@
 //! `rt_tasks`: hard-deadline tasks inside a guest with a CPU budget, under preemptive fixed priorities.
 //!
-//! A job takes its worst case. Nothing in the network touches it, so a role is played at once: its rows are those up to the
-//! instant at which it ends or is stopped.
+//! A job takes its worst case. Nothing in the network touches it, so a role is played at once: its rows are those up to
+//! the instant at which it ends or is stopped.
 
 mod supply;
 

@@ -1,7 +1,7 @@
 //! What two peers of a store say to each other: a TCP connection that stays, and datagrams beside it.
 //!
-//! When a node fails, its connections are gone at both ends, and what was under way on them. Nothing is sent to it until it
-//! is healed: what one would see of that are SYNs without an answer.
+//! When a node fails, its connections are gone at both ends, and what was under way on them. Nothing is sent to it
+//! until it is healed: what one would see of that are SYNs without an answer.
 
 use super::settling::hear;
 use crate::input::{Finding, Role, unreachable};

@@ -1,10 +1,10 @@
 //! What a distributed store is made of on the network: each peer, and the line of each two peers, is one more role.
 //!
-//! What one peer says to another goes over a TCP connection of the two, which begins with the first message and stays; a
-//! question to all nodes is one datagram to a group that all nodes have joined, and switches flood it; the answers to
-//! such a question are datagrams, too. What a peer says to itself takes no time. Disks are those of the guests; a node without
-//! one keeps objects in memory, in no time. What nodes and proxies hear waits for their processor, if the store says what it
-//! takes. No Plan names any of these roles.
+//! What one peer says to another goes over a TCP connection of the two, which begins with the first message and stays;
+//! a question to all nodes is one datagram to a group that all nodes have joined, and switches flood it; the answers to
+//! such a question are datagrams, too. What a peer says to itself takes no time. Disks are those of the guests; a node
+//! without one keeps objects in memory, in no time. What nodes and proxies hear waits for their processor, if the store
+//! says what it takes. No Plan names any of these roles.
 
 mod line;
 mod settling;

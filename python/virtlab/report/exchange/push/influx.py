@@ -1,7 +1,7 @@
 """InfluxDB's line protocol: a line per number, its name the measurement, its labels the tags, one field `value`.
 
-Source: 'Line protocol', InfluxData. Commas, spaces and equals signs in tags have a backslash before them. A backslash at
-the end of a tag cannot be written at all, so each is sent as the set minus that looks like it.
+Source: 'Line protocol', InfluxData. Commas, spaces and equals signs in tags have a backslash before them. A backslash
+at the end of a tag cannot be written at all, so each is sent as the set minus that looks like it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What is pushed: every estimate with its interval, every verdict, and the count of runs, each under one name and labels.
+"""What is pushed: every estimate with its interval, every verdict, and the count of runs, each under one name and
+labels.
 
-The names are those of Prometheus: base units, which end the name. Every number has the time at which the last run of its
-dataset ended, so pushing a dataset twice changes nothing at the receiver.
+The names are those of Prometheus: base units, which end the name. Every number has the time at which the last run of
+its dataset ended, so pushing a dataset twice changes nothing at the receiver.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ def _all(dataset: Dataset, data: Gathered, common: Mapping[str, str], time_ns: i
 def _estimate(
     quantity: Quantity, cell: Cell, common: Mapping[str, str], factors: Mapping[str, str], time_ns: int
 ) -> Iterator[Number]:
-    """Mean over the runs of a setting, the ends of its interval, the number of runs; nothing where no run has a value."""
+    """Mean over the runs of a setting, the ends of its interval, the number of runs; nothing where no run has a
+    value.
+    """
     if cell.estimate is None:
         return
     about = quantity.declaration.definition

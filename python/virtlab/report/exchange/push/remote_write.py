@@ -1,7 +1,7 @@
 """Prometheus remote write 1.0: a protobuf message of time series, in a snappy block.
 
-Source: 'Prometheus Remote-Write 1.0 specification' (WriteRequest: 1 timeseries; TimeSeries: 1 labels, 2 samples; Label: 1
-name, 2 value; Sample: 1 value, 2 timestamp in ms). Labels are sorted by name, that of the metric is `__name__`.
+Source: 'Prometheus Remote-Write 1.0 specification' (WriteRequest: 1 timeseries; TimeSeries: 1 labels, 2 samples; Label:
+1 name, 2 value; Sample: 1 value, 2 timestamp in ms). Labels are sorted by name, that of the metric is `__name__`.
 
 The block is snappy's, uncompressed: 'Snappy compressed format description' lets a block be literals alone, and a few
 thousand numbers are some hundred kB.

@@ -1,4 +1,6 @@
-"""What hosts, pools, guests and disks did, against the load that a role offered: a line for each, a panel per setting."""
+"""What hosts, pools, guests and disks did, against the load that a role offered: a line for each, a panel per
+setting.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Delay against load and loss against load, of the tests after a search.
 
-Loads of the latency test are parts of what each run found, so their place on the axis is the mean of the loads that were
-really tested. Values are run-level: a mark is the mean over runs with its interval. Quantiles of delay have a picture of
-their own, one kind of line each: a mean can stand still while the tail moves.
+Loads of the latency test are parts of what each run found, so their place on the axis is the mean of the loads that
+were really tested. Values are run-level: a mark is the mean over runs with its interval. Quantiles of delay have a
+picture of their own, one kind of line each: a mean can stand still while the tail moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Distributions: what single samples look like, beside the run-level values that decide.
 
-A distribution pools the samples of the runs of one design point, never of two link realisations. It comes aggregated, at
-most a thousand points.
+A distribution pools the samples of the runs of one design point, never of two link realisations. It comes aggregated,
+at most a thousand points.
 """
 
 from __future__ import annotations

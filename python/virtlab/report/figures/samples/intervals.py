@@ -149,7 +149,9 @@ def _mean(cell: Cell, shown: Display) -> Row:
 
 
 def _published(result: Result, stage: _Stage, shown: Display) -> list[Row]:
-    """A published number stands at each cell that it speaks of, once per place, unless the source leaves the axis open."""
+    """A published number stands at each cell that it speaks of, once per place, unless the source leaves the axis
+    open.
+    """
     rows: dict[tuple[Any, ...], Row] = {}
     for number in result.published:
         if stage.axis and stage.axis.name not in number.point:

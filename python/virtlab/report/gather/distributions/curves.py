@@ -1,7 +1,7 @@
 """Distributions and courses, made inside DuckDB: ten million rows in, at most a few hundred points per curve out.
 
-A distribution pools the samples of a design point's valid runs under one link realisation and keeps quantiles, denser in
-the tails; a course thins one run to the smallest and largest sample of each slice of time, so no spike is lost.
+A distribution pools the samples of a design point's valid runs under one link realisation and keeps quantiles, denser
+in the tails; a course thins one run to the smallest and largest sample of each slice of time, so no spike is lost.
 """
 
 # ruff: noqa: S608 - the SQL is made of the constants of `samples`; names are parameters

@@ -1,11 +1,11 @@
-"""How many samples fell into which bucket, as PsPing's `-h` prints it: a number of equal buckets over the whole range of
-values, or edges that the file gives.
+"""How many samples fell into which bucket, as PsPing's `-h` prints it: a number of equal buckets over the whole range
+of values, or edges that the file gives.
 
-A bucket holds what is at or above its lower edge and below the next one's. PsPing prints the lower edges of n buckets from
-the smallest value to the largest, so they are (largest - smallest) / (n - 1) wide, and the last holds the largest value
-alone (seen in its printed output; its documentation says "covering the entire time range of values"). With given edges the
-outermost buckets are open: below the first, at or above the last. Buckets are of one setting (the samples of its runs
-pooled, never those of two link realisations), so each setting has its own range.
+A bucket holds what is at or above its lower edge and below the next one's. PsPing prints the lower edges of n buckets
+from the smallest value to the largest, so they are (largest - smallest) / (n - 1) wide, and the last holds the largest
+value alone (seen in its printed output; its documentation says "covering the entire time range of values"). With given
+edges the outermost buckets are open: below the first, at or above the last. Buckets are of one setting (the samples of
+its runs pooled, never those of two link realisations), so each setting has its own range.
 """
 
 # ruff: noqa: S608 - the SQL is made of the constants of `samples` and of numbers; names are parameters

@@ -54,8 +54,8 @@ SAMPLED: dict[str, Source] = {
 
 
 def source_of(metric: Metric) -> Source | None:
-    """Where the single samples of a metric are; None where it has none that can be drawn. A file declares its name, which
-    is of small letters, digits and _.
+    """Where the single samples of a metric are; None where it has none that can be drawn. A file declares its name,
+    which is of small letters, digits and _.
     """
     if metric.over_time:
         return Source("value", "value", "t_ns", f"metric = '{metric.key}'")
@@ -82,8 +82,8 @@ def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord])
 
 
 def rows_of(source: Source, *, counted: bool = True) -> str:
-    """SQL of the samples of a role (one parameter): run, point, link_realisation, t_ns, value. `counted`: those that count;
-    else all of a run, without a warm-up.
+    """SQL of the samples of a role (one parameter): run, point, link_realisation, t_ns, value. `counted`: those that
+    count; else all of a run, without a warm-up.
     """
     counts = f" AND s.{source.instant} >= w.begin_ns AND s.{source.instant} < w.end_ns" if counted else ""
     return (

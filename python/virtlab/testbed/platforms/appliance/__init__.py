@@ -1,1 +1,3 @@
-"""Appliances: virtual machines with somebody else's system, without our agent, configured through their serial console."""
+"""Appliances: virtual machines with somebody else's system, without our agent, configured through their serial
+console.
+"""

@@ -1,10 +1,11 @@
-"""A talk with a serial console: what is waited for, what is sent, what went wrong. Bytes in, bytes out; it owns no stream.
+"""A talk with a serial console: what is waited for, what is sent, what went wrong. Bytes in, bytes out; it owns no
+stream.
 
 Each exchange waits for a pattern in what the console said since the last one, then sends lines, each once the prompt is
 back. A console echoes what it is sent, so a line's echo is taken out before the prompt is looked for.
 
-A line that is longer than the terminal is wide comes back broken into several (busybox, bash), or only its end does, because
-it was moved to the left while it was typed (IOS, a terminal of no kind).
+A line that is longer than the terminal is wide comes back broken into several (busybox, bash), or only its end does,
+because it was moved to the left while it was typed (IOS, a terminal of no kind).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The ISO image that an appliance finds its configuration on: a recipe's files, filled in, in a folder of this run alone.
+"""The ISO image that an appliance finds its configuration on: a recipe's files, filled in, in a folder of this run
+alone.
 
-Such files may hold passwords. So the folder is its user's alone, and gone with the run. It is in the ledger before it is
-made: what an owner left who was killed goes when an appliance with such an image is next started.
+Such files may hold passwords. So the folder is its user's alone, and gone with the run. It is in the ledger before it
+is made: what an owner left who was killed goes when an appliance with such an image is next started.
 """
 
 from __future__ import annotations

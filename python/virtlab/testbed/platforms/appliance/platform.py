@@ -76,7 +76,9 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
 
 
 def memory_of(guest: Guest) -> int:
-    """What an appliance takes: what the file says, or its recipe (one that cannot be read is refused anyhow); QEMU's own."""
+    """What an appliance takes: what the file says, or its recipe (one that cannot be read is refused anyhow); QEMU's
+    own.
+    """
     if guest.memory_bytes is not None or guest.image is None:
         return (guest.memory_bytes or recipe.MEMORY_BYTES) + own_bytes()
     try:

@@ -1,8 +1,8 @@
 """The containers of a session: started side by side, each led from inside by our agent, ready when that answers.
 
-The world's leader starts the runtime in the guest's network; the runtime starts the agent as the container's first process,
-with the control stream as descriptor 3. The runtime stays in the foreground as a child of PID 1 of the world, and the
-container's processes are its descendants: with the world all of them end.
+The world's leader starts the runtime in the guest's network; the runtime starts the agent as the container's first
+process, with the control stream as descriptor 3. The runtime stays in the foreground as a child of PID 1 of the world,
+and the container's processes are its descendants: with the world all of them end.
 """
 
 from __future__ import annotations

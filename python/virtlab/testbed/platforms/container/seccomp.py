@@ -1,8 +1,9 @@
-"""Which system calls a container may make, as an OCI runtime gets them: `seccomp.toml`, and those that depend on arguments.
+"""Which system calls a container may make, as an OCI runtime gets them: `seccomp.toml`, and those that depend on
+arguments.
 
-A process of root's container has root's number on this machine; what keeps it inside is what the kernel lets it ask for. So
-calls that only a machine's administrator needs are refused before they reach the kernel's code. A filter costs every system
-call a little, which `seccomp: none` takes away; so it can be a factor.
+A process of root's container has root's number on this machine; what keeps it inside is what the kernel lets it ask
+for. So calls that only a machine's administrator needs are refused before they reach the kernel's code. A filter costs
+every system call a little, which `seccomp: none` takes away; so it can be a factor.
 
 A runtime compiles it by libseccomp for each container, which takes as long as the rest of its work. Here the same
 library compiles it once, and the agent, as a container's first process, hands it to the kernel before it does anything

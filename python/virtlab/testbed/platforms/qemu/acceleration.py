@@ -22,8 +22,8 @@ from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 FORCED = "VIRTLAB_ACCELERATOR"
 ACCELERATORS = ("kvm", "tcg")
-# What QEMU 7.2 holds beside a machine's memory where it emulates processors, and no kernel can take back: 66 to 69 MiB of
-# machines of 96 and 256 MiB with 1 and 4 virtual processors, 32 of them translated code. Another 30 are of files.
+# What QEMU 7.2 holds beside a machine's memory where it emulates processors, and no kernel can take back: 66 to 69 MiB
+# of machines of 96 and 256 MiB with 1 and 4 virtual processors, 32 of them translated code. Another 30 are of files.
 EMULATION_BYTES = 64 << 20
 
 
@@ -52,7 +52,9 @@ def accelerator(kernel: Path) -> str:
 
 
 def own_bytes() -> int:
-    """What QEMU needs for itself of each machine; 0 where the hardware may run guests, of which nothing was measured."""
+    """What QEMU needs for itself of each machine; 0 where the hardware may run guests, of which nothing was
+    measured.
+    """
     forced = os.environ.get(FORCED)
     emulated = forced == "tcg" if forced else not os.access(kvm.DEVICE, os.R_OK | os.W_OK)
     return EMULATION_BYTES if emulated else 0

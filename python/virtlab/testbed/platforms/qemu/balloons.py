@@ -1,11 +1,13 @@
 """Balloons of virtual machines: memory that they give back to the machine before a run.
 
-A balloon (virtio-balloon) is a driver inside that allocates pages and tells QEMU which, so that QEMU gives them back: until
-then a machine keeps whatever it has once written to. It is filled as the world is built. It gives pages back to the
-guest before that guest's kernel would end a process for want of memory (`deflate-on-oom`), and is not filled again: so
-machines whose balloons together make room in a pool may want more than it has, all at once, and that is over-allocation.
+A balloon (virtio-balloon) is a driver inside that allocates pages and tells QEMU which, so that QEMU gives them back:
+until then a machine keeps whatever it has once written to. It is filled as the world is built. It gives pages back to
+the guest before that guest's kernel would end a process for want of memory (`deflate-on-oom`), and is not filled again:
+so machines whose balloons together make room in a pool may want more than it has, all at once, and that is
+over-allocation.
 
-The same driver tells what its kernel counts: page faults, and those that had to read their page. QEMU asks it once a second.
+The same driver tells what its kernel counts: page faults, and those that had to read their page. QEMU asks it once a
+second.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ class Balloons:
     def fill(
         self, monitors: Mapping[str, Monitor], whole: Mapping[str, int], observe: Observer
     ) -> dict[str, int]:
-        """Fills those of machines with so much memory each, side by side: how much each holds. GuestError where one stays
-        smaller than asked.
+        """Fills those of machines with so much memory each, side by side: how much each holds. GuestError where one
+        stays smaller than asked.
         """
         wanted = [name for name in monitors if self.guests[name].balloon_bytes is not None]
         for name in wanted:
@@ -75,7 +77,9 @@ class Balloons:
         return held
 
     def counters(self, name: str, monitor: Monitor, whole_bytes: int) -> Iterator[tuple[str, int]]:
-        """What a machine's balloon holds now, and what its kernel had counted at most a second ago; of others nothing."""
+        """What a machine's balloon holds now, and what its kernel had counted at most a second ago; of others
+        nothing.
+        """
         if name not in self._left:
             return
         yield "balloon_bytes", whole_bytes - left(monitor)

@@ -1,9 +1,9 @@
 """Guests that are shut down at their host and boot at another one: `mode: cold`.
 
-Beside such a guest a second QEMU waits from the start, too, but for no memory: it is the same machine, switched on with its
-processors held. The guest powers itself off by its own kernel (`poweroff`). Once QEMU says that it is off, its agent's
-stream becomes that of the destination, whose processors are let go, and firmware and kernel begin there. The guest gets its
-network again, as after a reset.
+Beside such a guest a second QEMU waits from the start, too, but for no memory: it is the same machine, switched on with
+its processors held. The guest powers itself off by its own kernel (`poweroff`). Once QEMU says that it is off, its
+agent's stream becomes that of the destination, whose processors are let go, and firmware and kernel begin there. The
+guest gets its network again, as after a reset.
 
 What ran in the guest is gone: who arms its servers again is the action (`play/actions/migrate.py`).
 """

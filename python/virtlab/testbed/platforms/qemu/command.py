@@ -30,10 +30,10 @@ DISK_NODE = "own"  # what QEMU calls it
 DISK_SERIAL = "virtlab-disk"  # by which the agent inside knows it
 TRANSLATION_MIB = 32  # of translated code; QEMU's own choice may fill a gigabyte
 MIB = 1 << 20
-# What a machine that moves under TCG has beside whole MiB. Up to QEMU 8.2, pages of memory whose size is a multiple of 256
-# KiB are taken from the bitmap of dirty ones by a shorter way, which forgets that translated code still writes to them
-# unseen: the guest arrives with old pages. (Mended in 9.0: "physmem: Fix migration dirty bitmap coherency with TCG memory
-# access".) Any other size takes the longer way. QEMU rounds to 8 KiB.
+# What a machine that moves under TCG has beside whole MiB. Up to QEMU 8.2, pages of memory whose size is a multiple of
+# 256 KiB are taken from the bitmap of dirty ones by a shorter way, which forgets that translated code still writes to
+# them unseen: the guest arrives with old pages. (Mended in 9.0: "physmem: Fix migration dirty bitmap coherency with TCG
+# memory access".) Any other size takes the longer way. QEMU rounds to 8 KiB.
 UNEVEN_BYTES = 8192
 
 
@@ -49,7 +49,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class OwnDisk:
-    """A disk that the leader serves: the descriptor of its connection, and whether it has a write cache to be flushed."""
+    """A disk that the leader serves: the descriptor of its connection, and whether it has a write cache to be
+    flushed.
+    """
 
     descriptor: int
     cached: bool
@@ -58,7 +60,9 @@ class OwnDisk:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is asked of QEMU. `accelerator`: tcg or kvm. Of a `disk` the boot loader is started, and no kernel of ours."""
+    """What is asked of QEMU. `accelerator`: tcg or kvm. Of a `disk` the boot loader is started, and no kernel of
+    ours.
+    """
 
     name: str
     kernel: str

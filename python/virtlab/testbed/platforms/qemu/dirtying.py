@@ -2,10 +2,10 @@
 
 QEMU takes some pages of a machine at random, keeps a checksum of each, and looks after a while how many have changed
 (`calc-dirty-rate`, mode page-sampling). That works under emulation, too, and takes a second at least; it tells how many
-different bytes were written in that time per second, so at most the working set. Where KVM runs a machine and notes each
-page that is written to in a ring (KVM_CAP_DIRTY_LOG_RING), QEMU counts those instead (mode dirty-ring): all pages, and not
-some. Which of both it was is a condition of the run. (The rate per round of a migration, `dirty_rate`, is another method;
-so is what a writer of memory counts itself.)
+different bytes were written in that time per second, so at most the working set. Where KVM runs a machine and notes
+each page that is written to in a ring (KVM_CAP_DIRTY_LOG_RING), QEMU counts those instead (mode dirty-ring): all pages,
+and not some. Which of both it was is a condition of the run. (The rate per round of a migration, `dirty_rate`, is
+another method; so is what a writer of memory counts itself.)
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Dirtying:
         self.seconds = max(1, -(-min(periods) // S)) if periods else 0
 
     def look(self, monitors: Mapping[str, Monitor]) -> None:
-        """Takes what was measured of these machines, and begins again; of those that are left out nothing is asked now."""
+        """Takes what was measured of these machines, and begins again; of those that are left out nothing is asked
+        now.
+        """
         now_ns = self.now()
         for name, monitor in monitors.items() if self.seconds else ():
             if now_ns < self._due.get(name, 0):

@@ -1,7 +1,7 @@
 """Disks of virtual machines: served by the leader over a descriptor, and what of them is refused beforehand.
 
-A disk in memory is a file of the kernel without a name, one on a file is in a folder for temporary files that keeps them
-over a restart, without a name as well: either ends with the leader.
+A disk in memory is a file of the kernel without a name, one on a file is in a folder for temporary files that keeps
+them over a restart, without a name as well: either ends with the leader.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def intended_disk(disk: Disk) -> dict[str, Any]:
 
 
 def joined_disk(name: str, host: str) -> dict[str, Any]:
-    """The descriptor by which a second machine of a guest has its disk, which counts for that host once it runs there."""
+    """The descriptor by which a second machine of a guest has its disk, which counts for that host once it runs
+    there.
+    """
     return {"kind": "disk", "disk": {"join": disk_entity(name), "together": f"{TOGETHER}{disks_of(host)}"}}
 
 

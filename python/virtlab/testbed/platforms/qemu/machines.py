@@ -786,7 +786,9 @@ class Machines(Running):
         return self.control.send("observe", {"namespaces": namespaces}, channel=machine.leader)
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
-        """(entity, counter, value): how long each machine took to come up; of its balloon, what that holds and tells."""
+        """(entity, counter, value): how long each machine took to come up; of its balloon, what that holds and
+        tells.
+        """
         for name, machine in self.machines.items():
             if "start_ns" in machine.read_back:
                 yield f"guests.{name}", "start_ns", int(machine.read_back["start_ns"])

@@ -1,10 +1,10 @@
 """Disks that are mirrored while their guest moves: QEMU's `blockdev-mirror` to a server of the destination's QEMU.
 
-The destination has a disk of its own, which the leader serves as any other, and offers it by NBD where it listens for the
-guest's memory: what is mirrored goes the same way as that. All of the disk is copied first, as it is; from the beginning
-what the guest writes is complete only once both disks have it (`write-blocking`), so when all is copied both are alike, and
-stay so until the guest is paused. Then its memory is copied. By then every byte of the disk has been written there: if
-there is no room for it, the move fails before.
+The destination has a disk of its own, which the leader serves as any other, and offers it by NBD where it listens for
+the guest's memory: what is mirrored goes the same way as that. All of the disk is copied first, as it is; from the
+beginning what the guest writes is complete only once both disks have it (`write-blocking`), so when all is copied both
+are alike, and stay so until the guest is paused. Then its memory is copied. By then every byte of the disk has been
+written there: if there is no room for it, the move fails before.
 """
 
 from __future__ import annotations

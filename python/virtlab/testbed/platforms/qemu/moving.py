@@ -5,11 +5,11 @@ virtual switch, no instruction of its own yet. The copy goes by TCP over the loo
 processes are, and crosses no link of the world.
 
 Three modes copy: `pre_copy` while the guest runs, in rounds; `hot` pauses it first, so that one round is enough;
-`post_copy` pauses it at once, has it continue at the destination, and its pages follow as it asks for them, and in order.
-The fourth copies nothing (`cold.py`).
+`post_copy` pauses it at once, has it continue at the destination, and its pages follow as it asks for them, and in
+order. The fourth copies nothing (`cold.py`).
 
-The agent inside speaks through a virtual serial port, whose bytes belong to whichever QEMU runs the guest. What is for it
-is held back by the world's leader from before the copy until the guest runs at the destination, where the leader
+The agent inside speaks through a virtual serial port, whose bytes belong to whichever QEMU runs the guest. What is for
+it is held back by the world's leader from before the copy until the guest runs at the destination, where the leader
 continues its stream on the destination's serial port: no frame is lost or comes twice, and its channels stay what they
 are. The guest's clock stands still while it is paused, so it is compared with ours again before anything is told by it.
 """
@@ -176,8 +176,8 @@ class Move:
         return ACTIVE
 
     def _continue(self, control: Control) -> bool:
-        """The guest runs at the destination: its agent is reached there from now on. Not where the link lost the last of
-        it, which QEMU at the source had sent.
+        """The guest runs at the destination: its agent is reached there from now on. Not where the link lost the last
+        of it, which QEMU at the source had sent.
         """
         if self.mirror is not None and (why := self.mirror.broken()) is not None:
             self._end_destination(control)
@@ -260,7 +260,9 @@ class Move:
         self.stay(control)
 
     def _break(self) -> None:
-        """QEMU waits in the pause for a connection that no link carries, and hears nothing: it is broken out of band."""
+        """QEMU waits in the pause for a connection that no link carries, and hears nothing: it is broken out of
+        band.
+        """
         assert self.asked is not None
         with contextlib.suppress(GuestError):  # it is over by now
             self.source.execute_at_once("yank", BREAK)

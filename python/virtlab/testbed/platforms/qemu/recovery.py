@@ -1,4 +1,5 @@
-"""A copy in post-copy whose pages come no more: both ends give up their connection, and the copy continues over a new one.
+"""A copy in post-copy whose pages come no more: both ends give up their connection, and the copy continues over a new
+one.
 
 The guest runs at the destination and waits there for pages that the source has. A link that carries nothing breaks no
 connection of TCP for many minutes, so each end is told to break its own (`yank`). Both then wait (`postcopy-paused`):

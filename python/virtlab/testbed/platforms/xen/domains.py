@@ -261,7 +261,9 @@ class Domains(Running):
     # xentop
 
     def _places(self) -> list[watching.Place]:
-        """Where xentop has to run to see all ports: in each host's network. Any of them reports a domain without ports."""
+        """Where xentop has to run to see all ports: in each host's network. Any of them reports a domain without
+        ports.
+        """
         networks: dict[str, list[str]] = {}
         for name in sorted(self.domains, key=lambda each: not self.lowered.machines[each].taps):
             there = (

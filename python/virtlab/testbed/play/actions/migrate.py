@@ -1,6 +1,7 @@
 """`migrate`: a guest moves to another host; its platform copies it, and tells what came of it.
 
-One that moves by being shut down (`cold`) takes its servers along: they end before, and are armed again once it has booted.
+One that moves by being shut down (`cold`) takes its servers along: they end before, and are armed again once it has
+booted.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
 
 
 def end(trial: Playing, action: Action) -> int | None:
-    """Records what is known of the move, its switch-over among the run's events: the instant from which the guest runs at
-    its destination; None where it stayed.
+    """Records what is known of the move, its switch-over among the run's events: the instant from which the guest runs
+    at its destination; None where it stayed.
     """
     guest = str(action.guest)
     moved = trial.guests.owners[guest].moved(action.id)

@@ -1,7 +1,7 @@
 //! A folder of files by system calls, relative to descriptors and never through a link.
 //!
-//! The folder has a name that cannot be guessed, is made for its role alone, and can be entered by its user alone. A file is
-//! called by its key, holds what describes itself, and is removed with the folder.
+//! The folder has a name that cannot be guessed, is made for its role alone, and can be entered by its user alone. A
+//! file is called by its key, holds what describes itself, and is removed with the folder.
 
 use crate::probe::workload::by_threads::{Driver, Performed};
 use crate::probe::workload::content::{fill, is_content};
@@ -82,8 +82,8 @@ impl Directory {
         Ok(Self { path: path.to_owned(), above, name, own, is_in_memory })
     }
 
-    /// The same folder, opened again. A file system of the network may have given up what was opened before one of its servers
-    /// was replaced, and does not find the folder for a moment after that: so it is looked for until then.
+    /// The same folder, opened again. A file system of the network may have given up what was opened before one of its
+    /// servers was replaced, and does not find the folder for a moment after that: so it is looked for until then.
     ///
     /// # Errors
     /// When it is not there any more, or another is in its place.

@@ -1,8 +1,9 @@
-//! `files`: operations on files of a directory, by threads in turns or at a rate; each answer is verified by its content.
+//! `files`: operations on files of a directory, by threads in turns or at a rate; each answer is verified by its
+//! content.
 //!
-//! Each thread does one operation at a time by its driver, and what it does next is chosen as for objects of a store. Roles
-//! with the same directory and folder share the files of this process. When the samples of the first of them are collected,
-//! after all traffic, every file is read once more, and the folder is removed.
+//! Each thread does one operation at a time by its driver, and what it does next is chosen as for objects of a store.
+//! Roles with the same directory and folder share the files of this process. When the samples of the first of them are
+//! collected, after all traffic, every file is read once more, and the folder is removed.
 
 mod directory;
 

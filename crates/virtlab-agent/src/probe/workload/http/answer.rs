@@ -1,7 +1,7 @@
 //! An answer over HTTP/1.1 on its way in: a head, then a body that is counted and never kept.
 //!
-//! Bytes in, whole answers out. A body has a length, or chunks with a trailer (RFC 9112, 7.1), or ends with its connection.
-//! Interim answers (100 to 199) are read over. httparse reads heads, sizes of chunks and trailers.
+//! Bytes in, whole answers out. A body has a length, or chunks with a trailer (RFC 9112, 7.1), or ends with its
+//! connection. Interim answers (100 to 199) are read over. httparse reads heads, sizes of chunks and trailers.
 
 use super::{Framing, HEAD_MOST_BYTES, Head, read_answer};
 use anyhow::{anyhow, ensure};

@@ -1,7 +1,7 @@
 //! HTTP/1.1 (RFC 9112) as a load needs it: GET requests without a body, and the heads of their answers.
 //!
-//! Bytes in, heads out; no sockets and no time. httparse reads the heads. All that the other end sends is bounded: a head
-//! by its octets and fields, and a body is never kept (`answer`). What cannot be read is refused with one reason.
+//! Bytes in, heads out; no sockets and no time. httparse reads the heads. All that the other end sends is bounded: a
+//! head by its octets and fields, and a body is never kept (`answer`). What cannot be read is refused with one reason.
 
 pub mod answer;
 

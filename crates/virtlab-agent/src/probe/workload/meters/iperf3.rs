@@ -1,13 +1,13 @@
 //! `udp_stream` and `tcp_stream` measured by `iperf3`: an alternative to this probe's own meters, and a cross-check.
 //!
-//! iperf3 tells sums per interval, not packets, so a role has `interval/1` rows and counters only. Its clock is its own:
-//! interval instants count from the start of the program, which precedes the first byte by the connection's set-up.
-//! iperf3's rate is of payload; the role's is of IP packets, and is converted. What iperf3 calls lost includes what its
-//! own socket buffer dropped.
+//! iperf3 tells sums per interval, not packets, so a role has `interval/1` rows and counters only. Its clock is its
+//! own: interval instants count from the start of the program, which precedes the first byte by the connection's
+//! set-up. iperf3's rate is of payload; the role's is of IP packets, and is converted. What iperf3 calls lost includes
+//! what its own socket buffer dropped.
 //!
-//! Its server opens its own sockets and has no option for who may connect. So it listens at the role's address, for one test;
-//! until the peer is the only one connected, it is killed and started again when a stranger connects; and the hosts that it
-//! says it measured must be the peer. A stranger can make a role fail so, and is in no result.
+//! Its server opens its own sockets and has no option for who may connect. So it listens at the role's address, for one
+//! test; until the peer is the only one connected, it is killed and started again when a stranger connects; and the
+//! hosts that it says it measured must be the peer. A stranger can make a role fail so, and is in no result.
 
 use super::connections::{self, Connections};
 use super::program;

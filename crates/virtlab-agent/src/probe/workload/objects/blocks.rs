@@ -1,7 +1,7 @@
 //! The client of a store that keeps a disk's blocks as objects, for whatever speaks with the guest (`disk`, `folder`).
 //!
-//! Which operations a request needs, `virtlab_store::Volume` knows, as in the simulator; here are the octets. A write is
-//! done once the store has answered for each of its blocks.
+//! Which operations a request needs, `virtlab_store::Volume` knows, as in the simulator; here are the octets. A write
+//! is done once the store has answered for each of its blocks.
 
 use super::Asked;
 use super::codec::{Content, Word};
@@ -138,7 +138,8 @@ impl Blocks {
         self.done.pop_front()
     }
 
-    /// Waits until something comes or is due, and takes it; whether something came at the other descriptor, if there is one.
+    /// Waits until something comes or is due, and takes it; whether something came at the other descriptor, if there is
+    /// one.
     ///
     /// # Errors
     /// As poll(2).

@@ -1,7 +1,8 @@
 //! Messages of a store as octets: a head of 64, what the head says follows, and content. Lengths are those of
 //! `Message::bytes`, except of lists; no client's operation sends those. Numbers are little-endian.
 //!
-//! What comes from a peer is hostile: whatever is no message, or has another length than its head says, ends its connection.
+//! What comes from a peer is hostile: whatever is no message, or has another length than its head says, ends its
+//! connection.
 
 use std::sync::Arc;
 use virtlab_store::{Attempt, Failure, Found, Key, Loss, Message, Object, Outcome, Peer, Task, Version};

@@ -1,5 +1,5 @@
-//! A disk of a virtual machine whose blocks are objects of a store: requests come over a descriptor by the protocol of network
-//! block devices, to the store's client (`blocks`) on a thread of its own in the network of the machine's host.
+//! A disk of a virtual machine whose blocks are objects of a store: requests come over a descriptor by the protocol of
+//! network block devices, to the store's client (`blocks`) on a thread of its own in the network of the machine's host.
 
 use super::blocks::{Blocks, Words};
 use anyhow::Context;

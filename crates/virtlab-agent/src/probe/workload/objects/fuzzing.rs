@@ -1,5 +1,5 @@
-//! What must hold for any octets from a peer of a store, which is another guest: a node, a proxy and a client take them as
-//! messages, or end the line that they came on, and nothing else.
+//! What must hold for any octets from a peer of a store, which is another guest: a node, a proxy and a client take them
+//! as messages, or end the line that they came on, and nothing else.
 
 use super::codec::{self, HEAD_BYTES, Word};
 use super::lines::{Known, Line, Lines, Places};
@@ -111,8 +111,8 @@ impl End {
     }
 }
 
-/// Any octets, in pieces, are messages, or end their line; the next line is heard as if nothing had been. How many messages
-/// were heard.
+/// Any octets, in pieces, are messages, or end their line; the next line is heard as if nothing had been. How many
+/// messages were heard.
 ///
 /// # Panics
 /// When one of them ends who heard it.

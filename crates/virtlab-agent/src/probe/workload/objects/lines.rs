@@ -1,7 +1,7 @@
 //! What two peers say to each other: TCP connections that stay, and datagrams for lookups by multicast.
 //!
-//! Who has something to say to a node or proxy connects, if there is no connection yet; a client is answered on its own. What
-//! is under way on a connection that breaks is lost, which the machines expect.
+//! Who has something to say to a node or proxy connects, if there is no connection yet; a client is answered on its
+//! own. What is under way on a connection that breaks is lost, which the machines expect.
 
 use super::codec::{self, Content, HEAD_BYTES, Word};
 use crate::probe::socket::{self, Inbox, RawAddress, Trouble, trouble};
@@ -47,8 +47,8 @@ pub struct Places {
     pub group: Option<(SocketAddr, bool)>,
 }
 
-/// From where each peer speaks, so that no guest can speak for another: nodes and proxies from the addresses that are known
-/// of them, a client from the one from which it spoke first.
+/// From where each peer speaks, so that no guest can speak for another: nodes and proxies from the addresses that are
+/// known of them, a client from the one from which it spoke first.
 #[derive(Default)]
 pub(super) struct Known {
     peers: Vec<IpAddr>,
@@ -356,7 +356,8 @@ impl Lines {
         self.by_peer.retain(|_, one| *one != number);
     }
 
-    /// Sleeps until something came, something can be written, one of the others is ready, or an instant; which others are.
+    /// Sleeps until something came, something can be written, one of the others is ready, or an instant; which others
+    /// are.
     ///
     /// # Errors
     /// As poll(2), and when no connection can be accepted any more.
@@ -420,8 +421,8 @@ impl Lines {
         }
     }
 
-    /// Accepts connections. Where one cannot be, for want of descriptors, say, the others stay, and the next are accepted a
-    /// little later.
+    /// Accepts connections. Where one cannot be, for want of descriptors, say, the others stay, and the next are
+    /// accepted a little later.
     fn welcome(&mut self) -> anyhow::Result<()> {
         while let Some(listener) = &self.listener {
             match tcp::accept_one(listener, libc::SOCK_NONBLOCK) {

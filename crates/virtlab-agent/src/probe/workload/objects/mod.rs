@@ -1,9 +1,10 @@
-//! `objects`: operations on objects of a store, by threads in turns or at a rate; each answer is verified by its content.
+//! `objects`: operations on objects of a store, by threads in turns or at a rate; each answer is verified by its
+//! content.
 //!
-//! One thread plays the client of `virtlab-store` on sockets. An operation is drawn by its share, then an object that is free
-//! for it, as the simulator does. What a role knows of its objects stays in this process for other roles of the same folder, and
-//! what the store holds in the end is asked when the role's samples are collected, after all traffic. A store that speaks
-//! another protocol is asked by threads (`swift`).
+//! One thread plays the client of `virtlab-store` on sockets. An operation is drawn by its share, then an object that
+//! is free for it, as the simulator does. What a role knows of its objects stays in this process for other roles of the
+//! same folder, and what the store holds in the end is asked when the role's samples are collected, after all traffic.
+//! A store that speaks another protocol is asked by threads (`swift`).
 
 mod blocks;
 mod codec;

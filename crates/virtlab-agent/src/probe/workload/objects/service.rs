@@ -1,4 +1,5 @@
-//! A node or a proxy of a store, as a process of its own in its guest: the machine of `virtlab-store` on sockets and files.
+//! A node or a proxy of a store, as a process of its own in its guest: the machine of `virtlab-store` on sockets and
+//! files.
 
 use super::codec::{self, ABSENT, Audited, Content, Word};
 use super::lines::{Lines, Places};

@@ -1,7 +1,8 @@
 //! What a node keeps: the content of its objects, in memory or as files.
 //!
-//! A file holds one object: what it is, then its content. It is written beside, flushed, and renamed to its key, so that what
-//! has that name is whole. One thread does so, in the order of requests, as the model's disk does one after another.
+//! A file holds one object: what it is, then its content. It is written beside, flushed, and renamed to its key, so
+//! that what has that name is whole. One thread does so, in the order of requests, as the model's disk does one after
+//! another.
 
 use super::super::content::is_content;
 use super::codec::{self, Content};
@@ -188,8 +189,8 @@ impl Shelf {
     }
 }
 
-/// The objects that a node that ended has left in its folder. What was not flushed is removed: it was never confirmed. So is
-/// all that is there, if it is `wiped`.
+/// The objects that a node that ended has left in its folder. What was not flushed is removed: it was never confirmed.
+/// So is all that is there, if it is `wiped`.
 ///
 /// # Errors
 /// When the folder cannot be read.

@@ -1,8 +1,8 @@
 //! Operations on objects of a Swift: PUT, GET, HEAD and DELETE in one container, over connections that stay.
 //!
 //! Each thread does one operation at a time, on a connection of its own to one of the proxies; after an operation whose
-//! connection broke or whose time was over it takes the next one. What an answer says and what it holds is compared with
-//! what was written. When the samples are collected, after all traffic, every object is read once more.
+//! connection broke or whose time was over it takes the next one. What an answer says and what it holds is compared
+//! with what was written. When the samples are collected, after all traffic, every object is read once more.
 
 use crate::probe::report::Report;
 use crate::probe::run::Run;

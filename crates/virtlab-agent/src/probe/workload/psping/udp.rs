@@ -1,4 +1,5 @@
-//! `psping` over UDP: one thread sends while the window has room and takes answers; what is not answered in time is lost.
+//! `psping` over UDP: one thread sends while the window has room and takes answers; what is not answered in time is
+//! lost.
 
 use super::totals::close;
 use crate::probe::pacing::{Pacer, Pacing};

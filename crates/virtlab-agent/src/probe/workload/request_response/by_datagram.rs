@@ -1,7 +1,7 @@
 //! The client over UDP: what is due together leaves together, and of what comes each answer finds its request.
 //!
-//! The kernel says of no datagram whether it arrived, so a request without an answer is lost at its time-out. An answer to
-//! any try of a request answers it; one to a request that has ended is counted apart, as late or as a duplicate.
+//! The kernel says of no datagram whether it arrived, so a request without an answer is lost at its time-out. An answer
+//! to any try of a request answers it; one to a request that has ended is counted apart, as late or as a duplicate.
 
 use super::client::Asking;
 use super::datagrams::{Came, Datagrams};

@@ -1,10 +1,11 @@
 //! The client: requests that are due, connections that are free, and how each request ended.
 //!
-//! Every request ends in one way: answered, refused by the server, given up at its time-out, broken with its connection, or
-//! open when the role was stopped. Each has a row with the instant at which it was due, also one that never left. One
-//! thread looks after all connections, none of which it waits for alone. Of a service with passive servers each connection has
-//! a socket to every server, and a request leaves on the one of the server at which it enters. Over UDP a connection is no more
-//! than room for one request at a time, and all share one socket (`by_datagram`).
+//! Every request ends in one way: answered, refused by the server, given up at its time-out, broken with its
+//! connection, or open when the role was stopped. Each has a row with the instant at which it was due, also one that
+//! never left. One thread looks after all connections, none of which it waits for alone. Of a service with passive
+//! servers each connection has a socket to every server, and a request leaves on the one of the server at which it
+//! enters. Over UDP a connection is no more than room for one request at a time, and all share one socket
+//! (`by_datagram`).
 
 use super::super::Workload;
 use super::super::tcp;
@@ -138,7 +139,8 @@ pub struct Connection {
     entering: Entering,
 }
 
-/// What reports that sockets are ready, and the socket of datagrams; without that one, each connection has a socket of its own.
+/// What reports that sockets are ready, and the socket of datagrams; without that one, each connection has a socket of
+/// its own.
 pub struct Sockets {
     readiness: Readiness,
     pub datagrams: Option<Datagrams>,
@@ -151,7 +153,8 @@ pub struct Asking<'a> {
     calendar: Calendar,
     pub sockets: Sockets,
     pub connections: Vec<Connection>,
-    /// Of an open loop: requests that were due and for which no connection was free yet, and connections without a request.
+    /// Of an open loop: requests that were due and for which no connection was free yet, and connections without a
+    /// request.
     waiting: VecDeque<Due>,
     free: VecDeque<usize>,
     /// Connections that are left alone until an instant: their client thinks, or they failed.
@@ -407,7 +410,8 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// No request is under way on a connection any more, and none is until an instant; `ends`: without its socket to there.
+    /// No request is under way on a connection any more, and none is until an instant; `ends`: without its socket to
+    /// there.
     fn rest(&mut self, place: usize, until: Nanos, ends: Option<usize>) {
         let connection = &mut self.connections[place];
         (connection.asked, connection.free) = (None, until);

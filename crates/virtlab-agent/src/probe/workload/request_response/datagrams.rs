@@ -1,4 +1,5 @@
-//! Messages in datagrams: each is one message, whole or not at all, and what is to leave at one instant leaves together.
+//! Messages in datagrams: each is one message, whole or not at all, and what is to leave at one instant leaves
+//! together.
 
 use super::message::{HEAD, Head, Kind};
 use crate::probe::batch::{MOST, ReceiveBatch};
@@ -160,8 +161,8 @@ impl Control {
     }
 
     fn write<T>(&mut self, level: i32, kind: i32, info: T) -> usize {
-        // SAFETY: CMSG_SPACE and CMSG_LEN only compute; the asserted room holds one message of this length, and a header
-        // is aligned to 8 octets as these are.
+        // SAFETY: CMSG_SPACE and CMSG_LEN only compute; the asserted room holds one message of this length, and a
+        // header is aligned to 8 octets as these are.
         unsafe {
             let space = libc::CMSG_SPACE(size_of::<T>() as u32) as usize;
             assert!(space <= CONTROL_BYTES, "a control message has room");
@@ -199,8 +200,8 @@ impl Inbox {
         Self { batch: ReceiveBatch::with_senders(KEPT_BYTES), drops: 0 }
     }
 
-    /// Takes what has come, in one call; whether there may be more. Octets of strangers, of which the kernel leaves none,
-    /// are passed over.
+    /// Takes what has come, in one call; whether there may be more. Octets of strangers, of which the kernel leaves
+    /// none, are passed over.
     ///
     /// # Errors
     /// When the socket can be read no more.

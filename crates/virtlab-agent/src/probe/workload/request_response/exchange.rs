@@ -22,8 +22,8 @@ pub struct Success {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub ending: Ending,
-    /// Place of the server that served the request, below 0 where none did; absent where the protocol does not say it: the
-    /// one that was asked.
+    /// Place of the server that served the request, below 0 where none did; absent where the protocol does not say it:
+    /// the one that was asked.
     pub server: Option<i32>,
     /// Of what was requested.
     pub bytes: u64,

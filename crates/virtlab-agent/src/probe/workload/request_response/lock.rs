@@ -1,7 +1,7 @@
 //! The lock of a server: whichever thread has waited longest gets it next.
 //!
-//! The system's locks are not fair: a thread that comes while another is being woken may have it first. Who waits here has
-//! a number, and sleeps until it is called.
+//! The system's locks are not fair: a thread that comes while another is being woken may have it first. Who waits here
+//! has a number, and sleeps until it is called.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

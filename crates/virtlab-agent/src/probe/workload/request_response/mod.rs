@@ -1,7 +1,8 @@
 //! `request_response`: requests to a server of ours that spends processor time on each, or to a service.
 //!
-//! A client with a rate is an open loop: requests are due by a schedule, whatever has been answered, and their time counts
-//! from when they were due. Without a rate each connection is a client that waits for its answer, thinks, and asks again.
+//! A client with a rate is an open loop: requests are due by a schedule, whatever has been answered, and their time
+//! counts from when they were due. Without a rate each connection is a client that waits for its answer, thinks, and
+//! asks again.
 
 mod by_datagram;
 mod calendar;

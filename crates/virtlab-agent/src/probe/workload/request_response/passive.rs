@@ -1,9 +1,9 @@
-//! A passive server: it forwards what enters at it to the active one, on a connection of its own that is kept, and returns the
-//! answers.
+//! A passive server: it forwards what enters at it to the active one, on a connection of its own that is kept, and
+//! returns the answers.
 //!
-//! Requests of all clients share that connection, each by a number, and come back in any order. Where it is refused, ends, or
-//! brings no answer in time, the clients that wait are told so (`BadGateway`); the next request begins another. One thread
-//! does it all: nothing is worked for here.
+//! Requests of all clients share that connection, each by a number, and come back in any order. Where it is refused,
+//! ends, or brings no answer in time, the clients that wait are told so (`BadGateway`); the next request begins
+//! another. One thread does it all: nothing is worked for here.
 
 use super::super::tcp;
 use super::message::{HEAD, Head, Incoming, Kind};

@@ -1,8 +1,9 @@
 //! The server: one thread reads requests, others serve them in the order in which they came.
 //!
-//! A request takes a counted amount of work, whatever else the processor does meanwhile, in a serial stage and in subtasks
-//! that threads share. What comes while all threads are busy waits in a backlog; beyond its bound it is refused at once, or
-//! waits, too. The thread that does the last of a request writes its answer itself. This server is what is measured, so that it gets no processor is no fault of the measurement.
+//! A request takes a counted amount of work, whatever else the processor does meanwhile, in a serial stage and in
+//! subtasks that threads share. What comes while all threads are busy waits in a backlog; beyond its bound it is
+//! refused at once, or waits, too. The thread that does the last of a request writes its answer itself. This server is
+//! what is measured, so that it gets no processor is no fault of the measurement.
 
 use super::super::Workload;
 use super::super::tcp;

@@ -1,5 +1,5 @@
-//! The server as a process of its own: it listens at every address of its guest, serves all clients that come, and ends when
-//! it is killed.
+//! The server as a process of its own: it listens at every address of its guest, serves all clients that come, and ends
+//! when it is killed.
 
 use super::super::Workload;
 use super::super::parse;

@@ -1,9 +1,10 @@
-//! What a server writes: to the device that virtlab gave its guest as a disk; without such a device to a file of its own
-//! that has no name, so that the kernel removes it with the process. A disk that is a folder is where such files are.
+//! What a server writes: to the device that virtlab gave its guest as a disk; without such a device to a file of its
+//! own that has no name, so that the kernel removes it with the process. A disk that is a folder is where such files
+//! are.
 //!
-//! Either is overwritten from its beginning where it would be longer than its bound: a server that writes for days fills
-//! no disk. Without a request it writes, too, where it has not for a given time. Writes to a disk are whole sectors that go
-//! past the page cache, unless they are buffered, in requests that the kernel passes on as they are.
+//! Either is overwritten from its beginning where it would be longer than its bound: a server that writes for days
+//! fills no disk. Without a request it writes, too, where it has not for a given time. Writes to a disk are whole
+//! sectors that go past the page cache, unless they are buffered, in requests that the kernel passes on as they are.
 
 use super::lock::Lock;
 use crate::probe::pacing::sleep;

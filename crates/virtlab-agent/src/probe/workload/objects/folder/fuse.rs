@@ -1,8 +1,9 @@
 //! The protocol by which a kernel asks a process for a file system (FUSE, 7.31), as octets in and octets out.
 //!
-//! Source: `include/uapi/linux/fuse.h` of Linux. A request is a head of 40 octets, numbers in the order of the machine, and
-//! names that end with a zero; one read of the device gives one request. Not negotiated are what a kernel does without when it
-//! is not offered: locks, attributes by name, and a cache of writes, so that a write waits for its answer.
+//! Source: `include/uapi/linux/fuse.h` of Linux. A request is a head of 40 octets, numbers in the order of the machine,
+//! and names that end with a zero; one read of the device gives one request. Not negotiated are what a kernel does
+//! without when it is not offered: locks, attributes by name, and a cache of writes, so that a write waits for its
+//! answer.
 
 use super::tree::{Change, Look, Made};
 use nix::errno::Errno;

@@ -1,12 +1,13 @@
-//! The disk of a guest that shares the machine's kernel, on a store: a file system by FUSE where the guest's folder is, whose
-//! octets are blocks that the store's client (`blocks`) keeps as objects.
+//! The disk of a guest that shares the machine's kernel, on a store: a file system by FUSE where the guest's folder is,
+//! whose octets are blocks that the store's client (`blocks`) keeps as objects.
 //!
-//! One thread of the leader mounts it in a mount namespace of its own, in which what is started in the guest begins, and
-//! serves it. The kernel caches what was read, and no writes: each is answered once the store has answered for its blocks, and
-//! a flush once it has for all that came before. Names are answered at once (`tree`).
+//! One thread of the leader mounts it in a mount namespace of its own, in which what is started in the guest begins,
+//! and serves it. The kernel caches what was read, and no writes: each is answered once the store has answered for its
+//! blocks, and a flush once it has for all that came before. Names are answered at once (`tree`).
 //!
-//! The thread has files of its own: what the leader forks has no descriptor of the device, so the kernel gives the file system
-//! up as soon as the leader ends, whatever its children wait for. Who is killed does not wait for the store, either.
+//! The thread has files of its own: what the leader forks has no descriptor of the device, so the kernel gives the file
+//! system up as soon as the leader ends, whatever its children wait for. Who is killed does not wait for the store,
+//! either.
 
 mod fuse;
 mod tree;

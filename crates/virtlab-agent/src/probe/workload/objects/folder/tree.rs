@@ -1,9 +1,10 @@
-//! The files of a disk, as a machine without a clock and without I/O: names, and where on the disk the octets of each file are.
+//! The files of a disk, as a machine without a clock and without I/O: names, and where on the disk the octets of each
+//! file are.
 //!
-//! Names, lengths and owners are in memory alone, as the disk is empty when it begins and has one client. Octets are on the
-//! disk, in pages: a file has those that were written, and of each how far. What lies beyond reads as zeros, so nothing is
-//! written when a file is cut or becomes longer, and no page shows what another file left there. A page follows the one before
-//! it in its file where that is free, else the one that was given away last.
+//! Names, lengths and owners are in memory alone, as the disk is empty when it begins and has one client. Octets are on
+//! the disk, in pages: a file has those that were written, and of each how far. What lies beyond reads as zeros, so
+//! nothing is written when a file is cut or becomes longer, and no page shows what another file left there. A page
+//! follows the one before it in its file where that is free, else the one that was given away last.
 
 use nix::errno::Errno;
 use std::collections::BTreeMap;
@@ -278,7 +279,8 @@ impl Tree {
         }
     }
 
-    /// Takes away what cannot be reached any more: its octets with the last who has it open, itself with the last who knows it.
+    /// Takes away what cannot be reached any more: its octets with the last who has it open, itself with the last who
+    /// knows it.
     fn sweep(&mut self, id: u64) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.look.links > 0 || node.open > 0 {

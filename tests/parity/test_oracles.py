@@ -70,9 +70,11 @@ def test_difference_interval_and_p_are_those_of_statsmodels(pair: tuple[Any, Any
 
 @pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
 def test_equivalence_is_that_of_statsmodels(pair: tuple[Any, Any]) -> None:
+    """Ours is twice theirs: at most 5 % exactly where the interval of 95 %, not that of 90 %, lies inside the
+    margin.
+    """
     from statsmodels.stats.weightstats import ttost_ind
 
-    """Ours is twice theirs: at most 5 % exactly where the interval of 95 %, not that of 90 %, lies inside the margin."""
     a, b = pair
     found = compare(a, b, margin=2.5)
     assert found is not None

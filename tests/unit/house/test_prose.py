@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools.sections import PLACE as WRITTEN
 
 ROOT = Path(__file__).parents[3]
 LONGEST = 120  # characters of a line of running text
@@ -114,6 +115,53 @@ def test_each_phrase_is_found(better: str, phrase: str) -> None:
     match = PATTERN.search(f"Here {phrase}.")
     assert match is not None
     assert BETTER[int(str(match.lastgroup)[1:])] == better
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of docstrings and comments of a source, by their numbers; examples and blocks of code are no prose."""
+    text = path.read_text()
+    lines = text.splitlines()
+    if path.suffix == ".rs":
+        of_code = False
+        for number, line in enumerate(lines, 1):
+            if line.lstrip().startswith("//"):
+                of_code ^= line.lstrip(" /!").startswith("```")
+                if not of_code:
+                    yield number, line
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        begins = not token.line[: token.start[1]].strip()
+        if begins and token.type == tokenize.COMMENT:
+            yield token.start[0], lines[token.start[0] - 1]
+        elif begins and token.type == tokenize.STRING and token.string.startswith(('"""', 'r"""')):
+            of_code = False
+            for number in range(token.start[0], token.end[0] + 1):
+                of_code = bool(lines[number - 1].strip()) and (of_code or ">>> " in lines[number - 1])
+                if not of_code:
+                    yield number, lines[number - 1]
+
+
+def test_a_line_of_a_docstring_or_comment_is_short_enough_to_read() -> None:
+    """Tables and examples are exempt, and what a tool writes."""
+    here = ("python/virtlab/**/*.py", "tests/**/*.py", "tools/**/*.py", "benches/**/*.py", "crates/**/*.rs")
+    paths = [path for pattern in here for path in sorted(ROOT.glob(pattern)) if path != WRITTEN]
+    long = [
+        f"{path.relative_to(ROOT)}:{number}: {len(line)} characters"
+        for path in paths
+        if any(len(line) > LONGEST for line in path.read_text().splitlines())
+        for number, line in prose(path)
+        if len(line) > LONGEST and not line.lstrip(" /!#").startswith("|")
+    ]
+    assert long == []
+
+
+def test_a_long_line_is_found_in_a_comment_and_a_docstring_and_in_no_example(tmp_path: Path) -> None:
+    words = "word " * 24
+    python, rust = tmp_path / "a.py", tmp_path / "b.rs"
+    python.write_text(f'"""{words}\n\n>>> "{words}"\n\n{words}\n"""\n# {words}\nname = "{words}"\n')
+    assert [number for number, line in prose(python) if "word" in line] == [1, 5, 7]
+    rust.write_text(f'//! {words}\n//! ```\n//! {words}\n//! ```\nlet name = "{words}";\n    // {words}\n')
+    assert [number for number, line in prose(rust) if "word" in line] == [1, 6]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

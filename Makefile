@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench pairs predictions wheel manylinux wheels arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench pairs predictions wheel manylinux wheel-here arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -188,23 +188,23 @@ predictions: setup native agent  ## a service measured here (some fifteen minute
 	$(BIN)/virtlab run experiments/over-allocation/prediction.yaml --no-report --wait --dataset target/prediction.results || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
 	$(BIN)/virtlab validate target/prediction.results
 
-wheel: agent $(VENV)/.needed  ## a wheel in dist/ for this machine and its like, agent inside; an index takes those of `make wheels` alone
-	rm -rf dist
-	$(BIN)/maturin build -q --profile shipped --locked --compatibility linux -o dist
+wheel: manylinux  ## the wheels in dist/ that an index takes: of this machine's processor, and on x86_64 that of aarch64, too
+	$(if $(filter x86_64-%,$(TRIPLE)),$(MAKE) --no-print-directory arm64-wheel)
 
-manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for glibc 2.28 and newer, linked by zig, checked by auditwheel
+manylinux: agent $(VENV)/.needed  ## a wheel in dist/ that an index takes: for glibc 2.28 and newer, linked by zig, which auditwheel must confirm
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-wheel.lock
 	rm -rf dist
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/maturin build -q --profile shipped --locked --zig --target $(TRIPLE) --compatibility manylinux_2_28 -o dist
-	$(BIN)/auditwheel show dist/virtlab-*.whl
+	$(BIN)/python -m tools.platform_tag dist/virtlab-*.whl
 
-wheels: manylinux  ## the wheels in dist/ that an index takes: `make manylinux` and `make arm64-wheel`
-	$(MAKE) --no-print-directory arm64-wheel
+wheel-here: agent $(VENV)/.needed  ## a wheel in dist/ for this machine and its like, agent inside, in seconds; an index takes those of `make wheel` alone
+	rm -rf dist
+	$(BIN)/maturin build -q --profile shipped --locked --compatibility linux -o dist
 
 arm64: $(VENV)/.needed  ## do the Rust programs compile for aarch64? the library comes from Debian's packages where rustup has none
 	PYTHONPATH=python $(BIN)/python -m tools.arm64 check
 
-arm64-wheel: agent $(VENV)/.needed  ## a wheel for aarch64 in dist/ that an index takes, made on x86_64: the agent of aarch64 inside, checked by auditwheel
+arm64-wheel: agent $(VENV)/.needed  ## a wheel for aarch64 in dist/ that an index takes, made on x86_64: the agent of aarch64 inside; auditwheel must confirm it
 	@$(PYTHON) tools/check_tools.py --install --arm64
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-wheel.lock
 	mkdir -p dist
@@ -221,7 +221,7 @@ arm64-machine: arm64-wheel  ## the same wheel in a whole machine of aarch64 that
 image: manylinux  ## the container image localhost/virtlab:VERSION with that wheel inside, built by buildah (BASE=debian:12-slim)
 	$(PYTHON) -m tools.image build $(if $(BASE),--base $(BASE))
 
-wheel-test: wheel  ## install the wheel in an empty environment and use it there
+wheel-test: wheel-here  ## install the wheel in an empty environment and use it there
 	$(PYTHON) tools/test_wheel.py dist
 
 release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, that of aarch64, tried as far as an emulated processor can, the container image, tried by podman, sources, a bill of materials, checksums
@@ -234,7 +234,7 @@ release-test: manylinux  ## what a release is made of, in dist/: the wheel, trie
 	$(BIN)/python -m tools.inside --sbom dist/virtlab.cdx.json
 	cd dist && sha256sum -- *.whl *.tar.gz *.tar *.cdx.json >SHA256SUMS && sha256sum --check --quiet SHA256SUMS
 
-bounds: wheel  ## the lowest and the newest versions that are allowed, those of the extras too, each in an empty environment (downloads half a gigabyte)
+bounds: wheel-here  ## the lowest and the newest versions that are allowed, those of the extras too, each in an empty environment (downloads half a gigabyte)
 	$(BIN)/python -m tools.bounds dist/virtlab-*.whl
 
 oracles: setup  ## statistics beside statsmodels and pingouin, Parquet files beside pyarrow and polars (downloads half a gigabyte)
@@ -251,7 +251,7 @@ alarms: setup  ## how often `compare` is wrong, over 400 short real runs beside 
 demos: setup  ## how often `virtlab demo --real` decides every claim beside two processor hogs (RUNS=; of another experiment: FILE=)
 	$(BIN)/python -m tools.demos --runs $(or $(RUNS),20) $(if $(FILE),--file $(FILE))
 
-install: check-needed wheel  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
+install: check-needed wheel-here  ## `virtlab` on the PATH of this user: in $(PREFIX)/bin, with an environment of its own (PICTURES=1: plots as SVG and PNG too)
 	$(PYTHON) -m venv --clear $(HOME_OF_INSTALL)
 	cat requirements.lock $(if $(PICTURES),<(awk '/^vl-convert-python==/, !/\\$$/' requirements-dev.lock)) >$(HOME_OF_INSTALL)/needed.txt
 	$(HOME_OF_INSTALL)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(HOME_OF_INSTALL)/needed.txt

@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.platform_tag import PLATFORM, assert_platform
+
 from virtlab.testbed.image import elf
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +40,6 @@ SOURCES = BUILT / "sources"
 Apt = Callable[..., str]
 OWN_AGENT = ROOT / "python" / "virtlab" / "_bin" / "virtlab-agent"
 BINARIES = Path(sys.executable).parent
-PLATFORM = "manylinux_2_28"
 PROGRAMS = ("virtlab-agent", "virtlab-py")
 IMPURE = (*PROGRAMS, "virtlab-leader", "virtlab-system")  # programs, and parts of the agent
 PURE = ("--workspace", *(f"--exclude={name}" for name in IMPURE))
@@ -198,11 +199,7 @@ def wheel(folder: Path) -> Path:
     command += ["--target", TARGET, "--compatibility", PLATFORM, "-o", folder]
     run(*command, cwd=SOURCES)
     (made,) = folder.glob("virtlab-*_aarch64.whl")
-    told = subprocess.run(
-        [BINARIES / "auditwheel", "show", made], check=True, capture_output=True, text=True
-    ).stdout
-    print(told.strip())
-    assert f'"{PLATFORM}_aarch64"' in " ".join(told.split()), "the wheel is of another platform"
+    assert_platform(made)
     return made
 
 

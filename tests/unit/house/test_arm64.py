@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import arm64, arm64_machine
+from tools import arm64, arm64_machine, platform_tag
 
 HEADER = struct.Struct("<6s10xHHIQQQIHHHHHH")
 SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -108,3 +108,26 @@ def test_a_machine_that_ends_early_is_refused() -> None:
     del told["runs"]
     with pytest.raises(AssertionError, match="ended after"):
         arm64_machine.judged(told)
+
+
+SHOWN = """\
+virtlab-0.1.0-cp311-abi3-manylinux_2_28_{0}.whl is consistent with
+the following platform tag: "{1}".
+This constrains the platform tag to "{1}".
+"""
+
+
+@pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
+def test_a_wheel_must_be_for_the_platform_in_its_name(processor: str) -> None:
+    name = f"virtlab-0.1.0-cp311-abi3-manylinux_2_28_{processor}.whl"
+    platform_tag.judge(name, SHOWN.format(processor, f"manylinux_2_28_{processor}"))
+    for other in (f"manylinux_2_34_{processor}", f"linux_{processor}", "manylinux_2_28_riscv64"):
+        with pytest.raises(AssertionError, match=other):
+            platform_tag.judge(name, SHOWN.format(processor, other))
+    with pytest.raises(AssertionError, match="no platform"):
+        platform_tag.judge(name, "")
+
+
+def test_a_wheel_for_this_machine_is_not_for_an_index() -> None:
+    with pytest.raises(AssertionError, match="not named"):
+        platform_tag.judge("virtlab-0.1.0-cp311-abi3-linux_x86_64.whl", "")

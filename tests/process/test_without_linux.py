@@ -111,24 +111,39 @@ def test_deadlines_are_analysed(elsewhere: Path) -> None:
     assert len(checks) > 10
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "doctor",
-        "platforms",
-        "up demo.yaml",
-        "down",
-        "demo --real --directory real",
-        "run demo.yaml",
-        "image list",
-    ],
-)
+HERE = "run it on Linux"
+INSTEAD = {
+    "doctor": HERE, "platforms": HERE, "image list": HERE, "down": HERE, "exec a -- true": HERE, "shell a": HERE,
+    "up demo.yaml": "simulate the file with 'virtlab run --backend simulator'",
+    "run demo.yaml": "use --backend simulator",
+    "demo --real --directory real": "leave --real out",
+    "plan demo.yaml --point 0": "leave --point out",
+    "calibrate --quick --output measured.json": "copy the profile that --output writes",
+    "rt run tasks.csv --period 7ms --budget 4ms": "'virtlab rt analyze' answers the same question",
+    "rt overhead": "state what it measures to 'virtlab rt analyze --overhead'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", INSTEAD)
 def test_a_command_of_the_testbed_says_in_one_line_what_it_needs(elsewhere: Path, command: str) -> None:
+    """And what to do instead, which is something that this command or this system can do."""
     (elsewhere / "demo.yaml").write_text(template("demo", "demo"))
+    (elsewhere / "tasks.csv").write_text("name,period,wcet\na,8 ms,1 ms\n")
     said = virtlab(elsewhere, *command.split(), code=3).stderr.splitlines()
     assert said[-1].startswith("virtlab: ")
-    assert "testbeds need Linux, and this system has no " in said[-1]
+    what, _, cure = said[-1].partition("; ")
+    assert "testbeds need Linux, and this system has no " in what
+    assert INSTEAD[command] in cure
+    assert ("--backend" in cure) == command.startswith(("run", "up"))
     assert not any("Traceback" in line for line in said)
+
+
+def test_what_is_told_to_do_instead_works(elsewhere: Path) -> None:
+    (elsewhere / "demo.yaml").write_text(template("demo", "demo"))
+    (elsewhere / "tasks.csv").write_text("name,period,wcet\na,8 ms,1 ms\n")
+    given = ("--period", "7ms", "--budget", "4ms", "--overhead", "100us")
+    virtlab(elsewhere, "rt", "analyze", "tasks.csv", *given)
+    virtlab(elsewhere, "plan", "demo.yaml")
 
 
 def test_a_dataset_has_one_writer_and_a_killed_one_leaves_no_lock(elsewhere: Path) -> None:

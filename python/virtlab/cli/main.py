@@ -9,7 +9,7 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +41,16 @@ PACKAGES = {
     "libstdc++.so.6": "libstdc++6",
     "libgcc_s.so.1": "libgcc-s1",
 }  # of Debian; Python's wheels hold all others
+# What to do instead of a command that needs Linux, by the command; the others are to be run where Linux is.
+ELSEWHERE = {
+    "demo": "leave --real out: the simulator answers without it",
+    "plan": "leave --point out: a Plan's Steps are those of a testbed",
+    "run": "use --backend simulator",
+    "up": "run it on Linux, or simulate the file with 'virtlab run --backend simulator'",
+    "calibrate": "run it on Linux, and copy the profile that --output writes for 'virtlab predict --profile'",
+    "rt run": "run it on Linux; 'virtlab rt analyze' answers the same question without running the tasks",
+    "rt overhead": "run it on Linux, and state what it measures to 'virtlab rt analyze --overhead'",
+}
 DEFECT = 70  # exit code; Python's own, 1, says that a claim is refuted
 
 
@@ -140,23 +150,26 @@ def main(arguments: list[str] | None = None) -> Any:
         except (
             BaseException
         ) as error:  # also what was not expected, and a panic of the extension module, which is no
-            sys.exit(_report(error))  # Exception: its exit code must not read as an answer
+            code = _report(error, sys.argv[1:] if arguments is None else arguments)
+            sys.exit(code)  # Exception: its exit code must not read as an answer
 
 
-def _report(error: BaseException) -> int:
-    """Says on standard error what ended a command; the exit code."""
+def _report(error: BaseException, arguments: Sequence[str]) -> int:
+    """Says on standard error what ended the command of these arguments; the exit code."""
     if isinstance(error, VirtlabError):
         say("virtlab: " + "\n".join(one_line(line) for line in error.lines()), err=True)
         return error.exit_code
     if isinstance(error, ModuleNotFoundError) and error.name in LINUX:
-        error = MachineError(
-            "", f"testbeds need Linux, and this system has no {error.name}", "use --backend simulator"
-        )
-        return _report(error)
+        words = [word for word in arguments if not word.startswith("-")]
+        known = (ELSEWHERE.get(" ".join(words[:count])) for count in (1, 2))
+        cure_of = next(filter(None, known), "run it on Linux")
+        lacking = f"testbeds need Linux, and this system has no {error.name}"
+        return _report(MachineError("", lacking, cure_of), arguments)
     if isinstance(error, ImportError) and (absent := SHARED_LIBRARY.search(str(error))):
         library = absent[1]
         cure_of = f"install it (on Debian the package {PACKAGES.get(library, 'that has it')})"
-        return _report(MachineError("", f"this system has no {library}, which Python packages need", cure_of))
+        lacking = f"this system has no {library}, which Python packages need"
+        return _report(MachineError("", lacking, cure_of), arguments)
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if ran_out(error) and not isinstance(error, OSError):

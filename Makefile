@@ -221,13 +221,14 @@ arm64-machine: arm64-wheel  ## the same wheel in a whole machine of aarch64 that
 image: manylinux  ## the container image localhost/virtlab:VERSION with that wheel inside, built by buildah (BASE=debian:12-slim)
 	$(PYTHON) -m tools.image build $(if $(BASE),--base $(BASE))
 
-wheel-test: wheel-here  ## install the wheel in an empty environment and use it there
-	$(PYTHON) tools/test_wheel.py dist
+wheel-test: wheel-here  ## install the wheel in empty environments, by pip, uv and pipx, and use it there
+	$(PYTHON) -m tools.test_wheel dist
+	$(PYTHON) -m tools.test_installers dist uv pipx
 
 release-test: manylinux  ## what a release is made of, in dist/: the wheel, tried in an empty environment and as pip, uv and pipx install it, that of aarch64, tried as far as an emulated processor can, the container image, tried by podman, sources, a bill of materials, checksums
 	@$(PYTHON) tools/check_tools.py --install --release
 	$(MAKE) --no-print-directory arm64-test
-	$(PYTHON) tools/test_wheel.py dist
+	$(PYTHON) -m tools.test_wheel dist
 	$(PYTHON) -m tools.test_installers dist
 	$(PYTHON) -m tools.image test --save dist/virtlab-image.tar
 	$(BIN)/maturin sdist -o dist

@@ -1,4 +1,7 @@
-"""Roles in which an end can be stopped: each sends something every few milliseconds for the better part of a second."""
+"""Roles in which an end can be stopped: each sends something every few milliseconds for the better part of a second.
+
+No role of `dirty`, which counts what it could not write, and none of `rt_tasks`, whose supply is what is measured.
+"""
 
 from __future__ import annotations
 
@@ -39,3 +42,10 @@ ROLES: dict[str, dict[str, Any]] = {
     },
     "raw_stream": {"workload": "raw_stream", "frame_bytes": 500, "rate_pps": 1000, "duration_ns": 800_000_000},
 }  # fmt: skip
+# Of roles with one end, in a world with a store `depot`, as a file says them.
+OBJECTS = (
+    "workload: objects, from: h1.client, to: depot, operations: create, rate: 300 request/s, duration: 1 s,"
+    " size: 1 kB"
+)
+FILES = "workload: files, from: h1.client, operations: create, rate: 300 request/s, duration: 1 s, size: 1 kB"
+LOAD = "  - {id: load, do: run, role: load}"

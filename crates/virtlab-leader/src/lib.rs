@@ -24,7 +24,7 @@ use anyhow::Context;
 use program::Program;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-pub use disk::{MOUNTED, Mount, Mounted, OnStore, nbd};
+pub use disk::{Account, MOUNTED, Mount, Mounted, OnStore, nbd};
 pub use program::Build;
 pub use request::refused;
 pub use world::folder::FOLDER;

@@ -27,6 +27,12 @@ pub fn realtime() -> Nanos {
     Nanos(read(ClockId::CLOCK_REALTIME) as u64)
 }
 
+/// CLOCK_PROCESS_CPUTIME_ID now: the processor time of all threads of this process.
+#[must_use]
+pub fn computed() -> Nanos {
+    Nanos(read(ClockId::CLOCK_PROCESS_CPUTIME_ID) as u64)
+}
+
 /// The three clocks at one instant, and how far apart in time the readings were.
 #[derive(Clone, Copy, Debug)]
 pub struct Paired {

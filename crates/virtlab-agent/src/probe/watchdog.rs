@@ -1,13 +1,14 @@
 //! Whether this process stood still: a thread that sleeps for a moment, again and again, and looks how long it was
 //! away.
 //!
-//! A process that is stopped, frozen or kept from every CPU answers nothing and says nothing, and one that only answers
-//! has no schedule to be late against. So a thread beside the traffic takes the time every 5 ms. Whatever length of
-//! time its thread did not run for lies between two of those instants: nothing as long as [`STALL`] passes unseen,
-//! whether packets came meanwhile or not. What held up the answering thread alone is seen by [`super::waits`].
+//! A process that is stopped, frozen or kept from every CPU answers nothing and says nothing, and one that only answers has
+//! no schedule to be late against. So a thread beside the traffic takes the time every 5 ms. Whatever length of time its
+//! thread did not run for lies between two of those instants: nothing as long as [`STALL`] passes unseen, whether packets
+//! came meanwhile or not. A service, which no one arms and collects, says so on its output. What held up the answering thread alone is seen by [`super::waits`].
 
 use super::pacing::sleep;
 use super::{priority, threads};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use virtlab_system::clock;
@@ -82,6 +83,37 @@ impl Watchdog {
     }
 }
 
+/// What a process that serves for itself says on its output, before how long it stood still.
+const TOLD: &str = "stood still, ns: ";
+/// Between looks of such a process: there may be many beside each other.
+const TOLD_PERIOD: Nanos = Nanos(10_000_000);
+
+/// Says on standard output how long this process stood still, each time that it runs again.
+///
+/// # Errors
+/// When no thread can be started.
+pub fn tell() -> std::io::Result<()> {
+    let watch = || {
+        let mut looked = (clock::raw(), clock::computed());
+        loop {
+            sleep(TOLD_PERIOD);
+            let now = (clock::raw(), clock::computed());
+            let away = now.0.since(looked.0);
+            if stood_still(away, now.1.since(looked.1)) {
+                // What hears it may be gone.
+                let _ = writeln!(std::io::stdout(), "{TOLD}{}", away.0);
+            }
+            looked = now;
+        }
+    };
+    threads::start("watchdog", Box::new(watch)).map(drop)
+}
+
+/// Whether a process was kept from running, and did not keep its own watching thread waiting by what it `computed`.
+fn stood_still(away: Nanos, computed: Nanos) -> bool {
+    away >= STALL && computed.0 < away.0 / 2
+}
+
 impl Drop for Watchdog {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
@@ -110,6 +142,17 @@ mod tests {
             prop_assert_eq!(state.stalls.count, 1);
             prop_assert!(state.stalls.longest.0 >= lasts);
         }
+    }
+
+    #[test]
+    fn a_process_whose_own_work_kept_what_watches_waiting_did_not_stand_still() {
+        let ms = |time: u64| Nanos(time * 1_000_000);
+        assert!(stood_still(ms(20), ms(0)) && stood_still(ms(500), ms(249)));
+        assert!(!stood_still(ms(19), ms(0)), "too short");
+        assert!(
+            !stood_still(ms(40), ms(20)) && !stood_still(ms(40), ms(80)),
+            "it computed, on two processors too"
+        );
     }
 
     #[test]

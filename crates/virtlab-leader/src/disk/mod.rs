@@ -90,12 +90,34 @@ impl Wanted {
     }
 }
 
-/// Serves a disk by its words, on a thread of its own in that network: what it does is added to the tally, which is
-/// dropped with the last connection.
-pub type OnStore = fn(&Value, OwnedFd, OwnedFd, Arc<Mutex<Tally>>) -> anyhow::Result<()>;
+/// What the thread of a disk on a store tells of it, dropped with the last connection.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// What the disk has done.
+    pub tally: Arc<Mutex<Tally>>,
+    /// How often the thread stood still.
+    pub standstills: Arc<Mutex<Standstills>>,
+}
+
+impl Account {
+    fn new() -> Self {
+        Self { tally: Arc::default(), standstills: Arc::new(Mutex::new(Standstills::from(clock::raw()))) }
+    }
+
+    /// The thread runs; until when it may sleep at most.
+    #[must_use]
+    pub fn runs(&self) -> Nanos {
+        let mut standstills = lock(&self.standstills);
+        standstills.runs(clock::raw());
+        standstills.next_look()
+    }
+}
+
+/// Serves a disk by its words, on a thread of its own in that network.
+pub type OnStore = fn(&Value, OwnedFd, OwnedFd, Account) -> anyhow::Result<()>;
 
 /// Mounts a disk by its words as a file system, and serves it as `OnStore` does.
-pub type Mount = fn(&Value, OwnedFd, Arc<Mutex<Tally>>) -> anyhow::Result<Mounted>;
+pub type Mount = fn(&Value, OwnedFd, Account) -> anyhow::Result<Mounted>;
 
 /// What a file system that was mounted so is called in its table of mounts.
 pub const MOUNTED: &str = "virtlab";
@@ -214,9 +236,9 @@ impl Served {
     /// When its words are of no such disk; when there is no socket pair or no thread.
     pub fn on_store(words: &Value, network: OwnedFd, serve: OnStore) -> anyhow::Result<(Self, OwnedFd)> {
         let (ours, theirs) = connection()?;
-        let tally: Arc<Mutex<Tally>> = Arc::default();
-        let served = Self::of_store(words, tally.clone())?;
-        serve(words, ours, network, tally)?;
+        let account = Account::new();
+        let served = Self::of_store(words, &account)?;
+        serve(words, ours, network, account)?;
         Ok((served, theirs))
     }
 
@@ -225,30 +247,29 @@ impl Served {
     /// # Errors
     /// When its words are of no such disk, or the kernel gives no such file system.
     pub fn mounted(words: &Value, network: OwnedFd, mount: Mount) -> anyhow::Result<(Self, OwnedFd)> {
-        let tally: Arc<Mutex<Tally>> = Arc::default();
-        let mut served = Self::of_store(words, tally.clone())?;
-        let Mounted { mounts, table } = mount(words, network, tally)?;
+        let account = Account::new();
+        let mut served = Self::of_store(words, &account)?;
+        let Mounted { mounts, table } = mount(words, network, account)?;
         if let Medium::Store { table: place, .. } = &mut served.disk {
             *place = Some(Arc::new(table));
         }
         Ok((served, mounts))
     }
 
-    fn of_store(words: &Value, tally: Arc<Mutex<Tally>>) -> anyhow::Result<Self> {
+    fn of_store(words: &Value, account: &Account) -> anyhow::Result<Self> {
         let text = |key: &str| words.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(name), Some(together)) = (text("name"), text("together")) else {
             anyhow::bail!("a descriptor of a disk on a store has another shape")
         };
         let kept = ["size_bytes", "service", "block_bytes"];
-        let mut facts: serde_json::Map<String, Value> =
+        let facts: serde_json::Map<String, Value> =
             kept.into_iter().map(|key| (key.to_owned(), words[key].clone())).collect();
-        facts.extend(["standstills", "standstill_max_ns"].map(|key| (key.to_owned(), json!(0))));
         Ok(Self {
             name,
             together,
             heir: None,
-            disk: Medium::Store { tally, facts: Value::Object(facts), table: None },
-            standstills: Arc::new(Mutex::new(Standstills::from(clock::raw()))),
+            disk: Medium::Store { tally: account.tally.clone(), facts: Value::Object(facts), table: None },
+            standstills: account.standstills.clone(),
             coming: Arc::default(),
         })
     }
@@ -328,26 +349,29 @@ impl Served {
 
     /// What it is, as it is served, and how often its thread stood still since that was asked last.
     pub fn facts(&self) -> Value {
-        let disk = match &self.disk {
-            Medium::Model(disk) => disk,
+        let mut facts = match &self.disk {
+            Medium::Model(disk) => {
+                let model = *lock(disk).model();
+                json!({
+                    "size_bytes": model.size_bytes, "rate_byte_per_s": model.rate_byte_per_s,
+                    "latency_ns": model.latency_ns, "write_cache_bytes": model.write_cache_bytes,
+                })
+            }
             Medium::Store { facts, table, .. } => {
                 let mut facts = facts.clone();
-                facts["name"] = json!(self.name);
                 if let Some(table) = table {
                     facts["mounted"] = json!(self.lives() && is_mounted(table));
                 }
-                return facts;
+                facts
             }
         };
-        let model = *lock(disk).model();
         let mut standstills = lock(&self.standstills);
         let Standstills { count, longest, .. } = *standstills;
         standstills.forget();
-        json!({
-            "name": self.name, "size_bytes": model.size_bytes, "rate_byte_per_s": model.rate_byte_per_s,
-            "latency_ns": model.latency_ns, "write_cache_bytes": model.write_cache_bytes,
-            "standstills": count, "standstill_max_ns": longest,
-        })
+        facts["name"] = json!(self.name);
+        facts["standstills"] = json!(count);
+        facts["standstill_max_ns"] = json!(longest);
+        facts
     }
 }
 

@@ -52,6 +52,17 @@ class Surroundings(Protocol):
         """The run's clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """How often a process that serves did not run for 20 ms or longer in a trial, though it was to."""
+
+    entity: str
+    guest: str
+    count: int
+    longest_ns: int
+    contends: bool  # that it waits for a processor is what is measured
+
+
 class Running:
     """All guests of one platform in one session, or what else has to live while a world does."""
 
@@ -154,6 +165,10 @@ class Running:
 
     def counters_inside(self) -> Iterator[Counted]:
         """What only kernels of guests count of them, read by processes there: while no role runs."""
+        return iter(())
+
+    def standstills(self) -> Iterator[Standstill]:
+        """Of processes that serve, since the trial began."""
         return iter(())
 
     def role_counts(self) -> Iterator[Counted]:

@@ -16,7 +16,7 @@ from virtlab.testbed.build.pools import Confinement
 from virtlab.testbed.kinds.clock import GuestClock, Reading, read
 from virtlab.testbed.kinds.container_home import Home
 from virtlab.testbed.kinds.lowered import Lowered
-from virtlab.testbed.kinds.platform import Counted, CounterRow, News, Running
+from virtlab.testbed.kinds.platform import Counted, CounterRow, News, Running, Standstill
 from virtlab.testbed.kinds.reach import OURS, Reach
 from virtlab.testbed.kinds.registry import platforms, vswitches
 from virtlab.testbed.kinds.switch import RunningSwitches
@@ -310,6 +310,11 @@ class Guests:
         """What is counted of roles elsewhere than at their ends."""
         for each in self.running:
             yield from each.role_counts()
+
+    def standstills(self) -> Iterator[Standstill]:
+        """Of processes that serve, since the trial began."""
+        for each in self.running:
+            yield from each.standstills()
 
     def caches(self) -> Iterator[Counted]:
         """How virtual switches that are programs found the flows of their packets: read by processes."""

@@ -19,6 +19,15 @@ SILENCE_S = 60.0  # within which something comes of a probe that sends its sampl
 POLL_S = 0.2
 
 
+def may_starve(trial: Playing, guest: str) -> bool:
+    """Whether when a guest gets to run is part of what it is: its processor is a program, or it has a share of one.
+
+    Its stalls are counted and reported.
+    """
+    emulated = guest in trial.lowered.machines or trial.site.emulated
+    return emulated or trial.plan.world.guests[guest].cpu_quota_ratio is not None
+
+
 @dataclass(slots=True)
 class Collection:
     """`take`: takes the messages that come within a time (s). `fail`: notes that a side did not answer."""
@@ -79,15 +88,7 @@ class Collection:
         ]
         for taint in report["taints"]:
             text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"
-            if str(taint).startswith("starved") and self._may_starve(side.guest):
+            if str(taint).startswith("starved") and may_starve(self.trial, side.guest):
                 self.trial.tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
                 continue
             (self.trial.reasons if str(taint).startswith("failed") else self.trial.taints).append(text)
-
-    def _may_starve(self, guest: str) -> bool:
-        """Whether when a guest gets to run is part of what it is: its processor is a program, or it has a share of one.
-
-        Its stalls are counted and reported.
-        """
-        emulated = guest in self.trial.lowered.machines or self.trial.site.emulated
-        return emulated or self.trial.plan.world.guests[guest].cpu_quota_ratio is not None

@@ -90,6 +90,11 @@ class Programs:
             self.latest_of[name] = each
             self._compare(each)
 
+    def role_of(self, channel: int) -> str | None:
+        """Whose program runs on a channel."""
+        each = self.running.get(channel)
+        return each.role if each is not None else None
+
     def stop(self, name: str) -> bool:
         """Asks a role's program to end; whether it has one that runs."""
         found = [channel for channel, each in self.running.items() if each.role == name]

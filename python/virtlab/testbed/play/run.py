@@ -36,7 +36,7 @@ from virtlab.testbed.play import intake, rates
 from virtlab.testbed.play import series as sampling
 from virtlab.testbed.play.actions import actions
 from virtlab.testbed.play.actions.action import ActionKind
-from virtlab.testbed.play.collection import Collection
+from virtlab.testbed.play.collection import Collection, may_starve
 from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.live import Live
 from virtlab.testbed.play.logs import Logs
@@ -45,7 +45,7 @@ from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import Entities, counter_columns, without_shares
-from virtlab.testbed.play.standstills import Standstills
+from virtlab.testbed.play.standstills import Standstills, words_of
 from virtlab.testbed.play.taints import clock_taint, disk_taints, switch_taints
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import HERE, Site
@@ -93,8 +93,10 @@ class Pass:
         self.counting = Counting(self.control, self.plan, self.lowered, self.guests, self.site)
         self._blocks = intake.Blocks(self.plan, self.sides)
         self._logs = Logs(self)
-        self.standstills = Standstills(self.control, self.guests, self.site, self.taints)
         self.programs, self.polling = Programs(self), Polling(self)
+        self.standstills = Standstills(
+            self.control, self.guests, self.site, self.taints, self.programs.role_of
+        )
 
     def play(self) -> Outcome:
         """Plays the timeline once."""
@@ -155,6 +157,7 @@ class Pass:
         after = self.control.call("clock")
         self._take_messages(self._hear_late)
         self.standstills.judge_unfinished()
+        self._judge_services()
         self.site.compare_clocks()
         clocks = {**self.site.clocks(), **self.guests.clocks()}
         self.taints += clock_taint(before, after)
@@ -222,6 +225,10 @@ class Pass:
         disks = self._disks()
         self.taints += disk_taints(disks)
         self.reasons += map(str, unmounted(folders_on_stores(self.plan), disks))
+
+    def _judge_services(self) -> None:
+        for each in self.standstills.judge_services(self.plan, partial(may_starve, self)):
+            self.tell("guest.starved", self.site.now(), {"guest": each.guest, "text": words_of(each)})
 
     def _disks(self) -> list[dict[str, Any]]:
         """The disks as they are served, and how often what serves them stood still since this was asked last."""

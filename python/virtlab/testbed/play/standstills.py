@@ -1,10 +1,17 @@
-"""Processes of the world that were stopped during a trial: what stood still for long enough taints the run."""
+"""Processes of the world that were stopped during a trial: what stood still for long enough taints the run.
+
+What serves says of itself that it was kept from running, whatever kept it. That taints the run unless the experiment may
+want it: a guest whose processor is a program or shared out, a server whose waits for a processor are what is measured.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from virtlab.agents import Notice
+from virtlab.plan import Plan
+from virtlab.testbed.kinds.platform import Standstill
 from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
 from virtlab.testbed.leader.control import Control
@@ -12,6 +19,14 @@ from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.taints import STALL_NS
 from virtlab.testbed.site import Site
+
+
+def words_of(each: Standstill) -> str:
+    """As a taint says it."""
+    return (
+        f"{each.entity}: starved: it stood still {each.count} times for 20 ms or longer, "
+        f"at most {each.longest_ns / 1e6:.0f} ms"
+    )
 
 
 @dataclass(slots=True)
@@ -22,6 +37,7 @@ class Standstills:
     guests: Guests
     site: Site
     taints: list[str]  # of the trial
+    program_of: Callable[[int], str | None]  # the role whose program runs on a channel
 
     def hear(self, message: Notice) -> None:
         """A process of the world, or what carries it, was stopped by a signal, or runs again."""
@@ -40,8 +56,17 @@ class Standstills:
             now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
             self._judge(channel, now_ns - since_ns)
 
+    def judge_services(self, plan: Plan, may_starve: Callable[[str], bool]) -> Iterator[Standstill]:
+        """Judges what services say of themselves; yields each of whose standstills the experiment may be the cause."""
+        for each in self.guests.standstills():
+            shared = plan.world.guests[each.guest].pool is not None
+            if each.count and (each.contends or shared or may_starve(each.guest)):
+                yield each
+            elif each.count:
+                self.taints.append(words_of(each))
+
     def _judge(self, channel: int, for_ns: int) -> None:
-        """Probes see it for themselves; a command of a guest may be stopped."""
+        """Probes see it for themselves; a command of a guest may be stopped, unless it is a role."""
         whose = self.site.carrier(channel) or self._whose_process(channel)
         if whose is None or for_ns < STALL_NS:
             return
@@ -51,6 +76,8 @@ class Standstills:
         """Who stands still with what runs on a channel; None: a probe or a command, or nothing of the world."""
         if channel == SWITCH:  # which sees for itself only what kept frames waiting
             return "soft switch"
+        if (role := self.program_of(channel)) is not None:
+            return f"roles.{role}"
         place = place_of(channel)
         if place is None or place[0] in {PROBES, COMMANDS}:
             return None

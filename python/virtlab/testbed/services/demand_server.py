@@ -37,4 +37,6 @@ IMPLEMENTATION = ServiceImplementation(
     _invocation,
     _refusals,
     "see its output among the run's artefacts; another program of its guest may have its port",
+    tells_standstills=True,
+    contends=True,
 )

@@ -13,6 +13,7 @@ MOST_BYTES = 16 << 20  # of one process: beyond them it floods
 LINE_MAX_BYTES = 4096  # of a line that is searched
 TAIL_BYTES = 4096
 TAIL_LINES = 6
+MOST_DIGITS = 19  # of a number in it: such counters are stored
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Output:
     recovered: bool = False
     flooded: bool = False
     _line: bytearray = field(default_factory=bytearray)
+    _told: int = 0  # bytes of what is kept that were looked through for numbers
 
     def begin(self) -> None:
         """What is written from now on is of another process, in which nothing was found yet."""
@@ -55,6 +57,23 @@ class Output:
     def _look(self, line: bytes | bytearray) -> None:
         self.arrived = self.arrived or (self.wanted is not None and self.wanted.encode() in line)
         self.recovered = self.recovered or (self.later is not None and self.later.encode() in line)
+
+    def skip(self) -> None:
+        """Numbers that were written until now are of no interest."""
+        self._told = self.kept.rfind(b"\n") + 1
+
+    def numbers(self, prefix: str) -> list[int]:
+        """Numbers in whole lines behind a prefix that were written since this, or `skip`, was called last.
+
+        >>> output = Output()
+        >>> output.take(b"early: 1\\nlate: 2\\nlate: 30\\nlate: 4")
+        >>> output.numbers("late: "), output.take(b"0\\n"), output.numbers("late: ")
+        ([2, 30], None, [40])
+        """
+        whole = bytes(self.kept[self._told : self.kept.rfind(b"\n") + 1])
+        self._told += len(whole)
+        found = [line[len(prefix) :] for line in whole.split(b"\n") if line.startswith(prefix.encode())]
+        return [int(each) for each in found if each.isdigit() and len(each) < MOST_DIGITS]
 
     def last(self, prefix: str) -> str | None:
         """What was written behind a prefix, the last time that a line began with it and came to its end."""

@@ -24,7 +24,7 @@ from virtlab.plan import Ready, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.topology.addresses import resolved
 from virtlab.planner.topology.ends import interfaces
-from virtlab.testbed.kinds.platform import Counted
+from virtlab.testbed.kinds.platform import Counted, Standstill
 from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
@@ -37,6 +37,7 @@ WIPING_S = 30.0  # for what counts to look once more
 PATIENCE_S = 3.0  # with a check that is under way where its service has ended
 LOOK_S = 0.05
 TRY_MS = 1000  # for which one try of a port waits for its answer
+STOOD_STILL = "stood still, ns: "  # as the agent says it that serves
 CHANNELS = 2  # its own, its check's
 CURE_START = (
     "install it in that guest, or name it by its path; 'argv' is a list of words, not a line for a shell"
@@ -310,6 +311,14 @@ class Process:
                 return json.loads(bytes(command.output))
         raise self._failure("lists what the node has", how, Output(content=command.errors))
 
+    def standstill(self) -> Standstill | None:
+        """How often it stood still since the trial began; None where it does not say that."""
+        kind = services.of(self.service.kind)
+        if not kind.tells_standstills:
+            return None
+        found = self.output.numbers(STOOD_STILL)
+        return Standstill(self.entity, self.guest, len(found), max(found, default=0), kind.contends)
+
     def _hear_no_more(self) -> None:
         """The command on the channel of its check is over."""
         self.all_guests.control.listen(self.channel + 1, None)
@@ -371,6 +380,7 @@ class Process:
             self._end_wiping()
             self._hear_no_more()
         self.wiping, self.recovers = None, False
+        self.output.skip()
 
     def _question(self, ready: Ready) -> Sequence[str]:
         """The agent itself as the command that asks a port, at each address that clients may use."""

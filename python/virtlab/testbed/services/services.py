@@ -19,7 +19,7 @@ from virtlab.catalogue.services.store import RECOVERED
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
 from virtlab.planner.guests.stores import guests_of
-from virtlab.testbed.kinds.platform import Counted, News, Running
+from virtlab.testbed.kinds.platform import Counted, News, Running, Standstill
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.platforms.guests import Guests
@@ -143,10 +143,14 @@ class Services(Running):
         for process in self.processes:
             yield from process.throttled_inside()
 
+    def standstills(self) -> Iterator[Standstill]:
+        """Of those that say how often they stood still."""
+        for process in self.processes:
+            if (found := process.standstill()) is not None:
+                yield found
+
     def role_counts(self) -> Iterator[Counted]:
-        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are
-        there.
-        """
+        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are there."""
         for name, service in self.plan.world.services.items():
             copies = services.of(service.kind).copies
             if copies is None or not (roles := copies.roles(self.plan, name)):

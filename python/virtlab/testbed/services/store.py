@@ -200,5 +200,6 @@ IMPLEMENTATION = ServiceImplementation(
     "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
     _of_world,
     RECOVERED,  # the name of the progress, which a node says, too
+    tells_standstills=True,
     asked=_asked,
 )

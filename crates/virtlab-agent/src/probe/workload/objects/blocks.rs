@@ -11,8 +11,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 use virtlab_disk::{Kind, Request, Tally};
+use virtlab_leader::Account;
 use virtlab_store::{Client, Message, Operation, Outcome, Output, Peer, Task, To, Volume};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
@@ -85,7 +86,7 @@ pub struct Blocks {
     client: Client,
     volume: Volume,
     block_bytes: u64,
-    tally: Arc<Mutex<Tally>>,
+    account: Account,
     under: BTreeMap<u64, Under>,
     running: BTreeMap<u64, Running>,
     /// By block, what it held when a part of it was to be changed.
@@ -100,7 +101,7 @@ impl Blocks {
     ///
     /// # Errors
     /// When its store cannot be reached from there.
-    pub fn new(words: &Words, tally: Arc<Mutex<Tally>>) -> anyhow::Result<Self> {
+    pub fn new(words: &Words, account: Account) -> anyhow::Result<Self> {
         // SAFETY: the call sets how late this thread may be woken, and touches no memory.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let mut lines = Lines::new(words.store.places(words.local, words.port), None)?;
@@ -110,7 +111,7 @@ impl Blocks {
             client: Client::new(Peer(words.store.me), words.store.policy()?),
             volume: Volume::new(words.number, words.size_bytes, words.block_bytes),
             block_bytes: words.block_bytes,
-            tally,
+            account,
             under: BTreeMap::new(),
             running: BTreeMap::new(),
             before: BTreeMap::new(),
@@ -121,7 +122,7 @@ impl Blocks {
 
     /// What the disk has done.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        self.account.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request within the disk, by a number that no other under way has, with what is written.
@@ -144,7 +145,10 @@ impl Blocks {
     /// # Errors
     /// As poll(2).
     pub fn wait(&mut self, other: Option<BorrowedFd<'_>>) -> anyhow::Result<bool> {
-        let ready = self.lines.wait(self.client.next_event(), other.as_slice())?;
+        let look = self.account.runs();
+        let until = self.client.next_event().map_or(look, |at| at.min(look));
+        let ready = self.lines.wait(Some(until), other.as_slice())?;
+        let _ = self.account.runs();
         while let Some((from, word)) = self.lines.heard() {
             if let Word::Said(message, content) = word {
                 if let (Message::Content(attempt, ..) | Message::Led(attempt, ..), Some(content)) =

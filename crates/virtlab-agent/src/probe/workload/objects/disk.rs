@@ -9,8 +9,7 @@ use nix::unistd;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex};
-use virtlab_disk::Tally;
+use virtlab_leader::Account;
 use virtlab_leader::nbd::{Asked as Wanted, Connection, EIO};
 
 const CHUNK_BYTES: usize = 256 << 10;
@@ -28,7 +27,7 @@ struct Serving {
 ///
 /// # Errors
 /// When its words are of no disk on a store, or there is no thread.
-pub fn serve(words: &Value, fd: OwnedFd, network: OwnedFd, tally: Arc<Mutex<Tally>>) -> anyhow::Result<()> {
+pub fn serve(words: &Value, fd: OwnedFd, network: OwnedFd, account: Account) -> anyhow::Result<()> {
     let words = Words::read(words)?;
     let thread = std::thread::Builder::new().name("disk".to_owned());
     thread
@@ -39,7 +38,7 @@ pub fn serve(words: &Value, fd: OwnedFd, network: OwnedFd, tally: Arc<Mutex<Tall
             }
             drop(network);
             let connection = Connection::new(words.size_bytes, false);
-            match Blocks::new(&words, tally) {
+            match Blocks::new(&words, account) {
                 Ok(blocks) => {
                     Serving { connection, fd, blocks, requests: 0, handles: BTreeMap::new() }.serve();
                 }

@@ -4,6 +4,7 @@
 use super::codec::{self, ABSENT, Audited, Content, Word};
 use super::lines::{Lines, Places};
 use super::shelf::{self, Shelf, Wanted};
+use crate::probe::watchdog;
 use crate::probe::workload::tcp;
 use anyhow::Context;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -104,6 +105,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     };
     let lines = Lines::new(places, Some(listener))?;
     let loss = options.lost_ms.map(|ms| Loss::new(now.0.saturating_sub(ms * NS_PER_MS)));
+    watchdog::tell().context("cannot start a thread")?;
     Serving::new(machine, lines, shelf, loss).serve()
 }
 

@@ -10,6 +10,7 @@ use crate::probe::parameters::Idle;
 use crate::probe::run::Run;
 use crate::probe::socket;
 use crate::probe::spool::Budget;
+use crate::probe::watchdog;
 use anyhow::{Context, bail};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::OpenOptions;
@@ -56,6 +57,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     let run = Run::new("service", Writer::new(nobody.into()), Budget::new(0));
     let listener = tcp::listen_to_all(options.port, parameters.buffers())?;
     fcntl(&listener, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    watchdog::tell().context("cannot start a thread")?;
     let (seed, port, idle, place) = (options.seed, options.port, Idle::Sleep, options.place);
     if let (Some(active), Some(bounds)) = (options.active, &options.forwarding) {
         let bounds: Bounds = serde_json::from_str(bounds).context("forwarding")?;

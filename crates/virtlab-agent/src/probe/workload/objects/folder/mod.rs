@@ -26,10 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use tree::{By, Piece, Tree};
-use virtlab_disk::{Kind, Request, Tally};
-use virtlab_leader::{FOLDER, MOUNTED, Mounted};
+use virtlab_disk::{Kind, Request};
+use virtlab_leader::{Account, FOLDER, MOUNTED, Mounted};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -45,12 +44,12 @@ const LOOK_EVERY: Nanos = Nanos(100_000_000);
 ///
 /// # Errors
 /// When its words are of no disk on a store, or the kernel gives no such file system.
-pub fn serve(words: &Value, network: OwnedFd, tally: Arc<Mutex<Tally>>) -> anyhow::Result<Mounted> {
+pub fn serve(words: &Value, network: OwnedFd, account: Account) -> anyhow::Result<Mounted> {
     let words = Words::read(words)?;
     let (sender, told) = channel();
     let thread = std::thread::Builder::new().name("disk".to_owned());
     thread
-        .spawn(move || begin(&words, network, tally, &sender))
+        .spawn(move || begin(&words, network, account, &sender))
         .context("cannot start a thread for a disk")?;
     let died = || anyhow!("the thread of a disk died");
     let mounted = told.recv().map_err(|_| died())??;
@@ -65,7 +64,7 @@ fn wait_for(told: &Receiver<Told>) -> Option<anyhow::Result<()>> {
     told.recv().ok().map(|told| told.map(drop))
 }
 
-fn begin(words: &Words, network: OwnedFd, tally: Arc<Mutex<Tally>>, sender: &Sender<Told>) {
+fn begin(words: &Words, network: OwnedFd, account: Account, sender: &Sender<Told>) {
     let apart = apart(network);
     let goes_on = apart.is_ok();
     // It is the leader's from here on: this thread will not have its descriptors.
@@ -73,7 +72,7 @@ fn begin(words: &Words, network: OwnedFd, tally: Arc<Mutex<Tally>>, sender: &Sen
     if !goes_on {
         return;
     }
-    let made = close_inherited().and_then(|()| Serving::new(words, tally));
+    let made = close_inherited().and_then(|()| Serving::new(words, account));
     match made {
         Ok(serving) => {
             let _ = sender.send(Ok(None));
@@ -159,8 +158,8 @@ fn dies(thread: u32) -> bool {
 }
 
 impl Serving {
-    fn new(words: &Words, tally: Arc<Mutex<Tally>>) -> anyhow::Result<Self> {
-        let blocks = Blocks::new(words, tally).context("a disk cannot reach its store")?;
+    fn new(words: &Words, account: Account) -> anyhow::Result<Self> {
+        let blocks = Blocks::new(words, account).context("a disk cannot reach its store")?;
         Ok(Self {
             device: mounted()?,
             blocks,

@@ -37,11 +37,34 @@ def archive(place: Path, *entries: tarfile.TarInfo, content: bytes = b"evil") ->
     return place
 
 
-def test_a_setuid_program_of_an_image_is_none_of_this_machine(tmp_path: Path) -> None:
+DEVICES = pytest.mark.skipif(os.geteuid() != 0, reason="only root unpacks devices")
+
+
+def device(name: str, kind: bytes, major: int, minor: int) -> tarfile.TarInfo:
+    """One that everybody may read and write."""
+    made = entry(name, kind, mode=0o666)
+    made.devmajor, made.devminor = major, minor
+    return made
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        entry("bin/su", mode=0o4755),
+        pytest.param(device("dev/mem", tarfile.CHRTYPE, 1, 1), marks=DEVICES),
+        pytest.param(device("dev/ram0", tarfile.BLKTYPE, 1, 0), marks=DEVICES),
+    ],
+    ids=lambda evil: evil.name,
+)
+def test_a_setuid_program_or_device_of_an_image_is_none_of_this_machine(
+    evil: tarfile.TarInfo, tmp_path: Path
+) -> None:
     rootfs.rootfs_folder().mkdir(parents=True, mode=0o755)  # as it was made before
-    source = archive(tmp_path / "image.tar", entry("bin/su", mode=0o4755))
+    source = archive(tmp_path / "image.tar", entry("etc/passwd"), evil)
     place = rootfs.add_rootfs("evil", str(source))
-    assert (place / "bin/su").stat().st_mode & stat.S_ISUID or os.geteuid() != 0
+    kind = place.joinpath(evil.name).lstat().st_mode if os.path.lexists(place / evil.name) else 0
+    if evil.isreg():
+        assert kind & stat.S_ISUID or os.geteuid() != 0
     assert stat.S_IMODE(rootfs.rootfs_folder().stat().st_mode) == 0o700
     rootfs.rootfs_folder().chmod(0o755)
     assert rootfs.find_rootfs("evil") == place
@@ -52,7 +75,7 @@ def test_a_setuid_program_of_an_image_is_none_of_this_machine(tmp_path: Path) ->
             os.setgroups([])
             os.setgid(65_534)
             os.setuid(65_534)
-            os._exit(int(os.access(place / "bin/su", os.F_OK)))
+            os._exit(int(os.access(place / evil.name, os.F_OK)))
         assert os.waitstatus_to_exitcode(os.waitpid(reached, 0)[1]) == 0
 
 

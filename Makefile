@@ -143,7 +143,7 @@ stores: setup  ## Swift and Gluster on demand: their packages, and the tests tha
 
 KILLS ?= 1
 
-kill: setup  ## runs of every platform, and daemons beneath them, killed or stopped twenty times each at any moment (more: KILLS=100): nothing of them stays, no stall is unseen (some twenty minutes, and ten more where Xen was built)
+kill: setup  ## runs of every platform, and daemons beneath them, killed or stopped twenty times each at any moment (more: KILLS=100): nothing of them stays, no stall is unseen (some twenty minutes, four more where Swift and Gluster are installed, and ten where Xen was built)
 	VIRTLAB_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -v tests/testbed/test_*nothing_left.py tests/testbed/test_resume_kill.py tests/testbed/test_search_kill.py tests/testbed/test_stops_are_seen.py tests/testbed/test_lost_nodes.py
 
 fuzz: setup  ## damaged files, datasets, streams and outputs: each accepted or refused in one line (some thirty minutes; COUNT= SEED= KINDS=)

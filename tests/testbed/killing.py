@@ -26,6 +26,7 @@ EVERY_ROUND = "VIRTLAB_TEST_KILLS"
 # Otherwise a few: each pair of two worlds and three victims once, each of four ways twice.
 ROUNDS = max(20, int(os.environ[EVERY_ROUND])) if os.environ.get(EVERY_ROUND) else 8
 FEWER = ROUNDS if os.environ.get(EVERY_ROUND) else 6  # of what takes some seconds each time
+SLOWEST = max(3, ROUNDS // 8)  # of what takes half a minute each time: only where rounds are requested
 TIMEOUT_S = max(600, 15 * ROUNDS)
 BUDGET_S = 10.0  # of machines that boot; `make kill` plays every round
 ROUNDS_MIN = 4

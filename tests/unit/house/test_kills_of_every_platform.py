@@ -1,6 +1,4 @@
-"""Whatever can carry a guest has a test that kills its runs at any moment, and `make kill` plays all of their
-rounds.
-"""
+"""Whatever carries a guest or serves in one has a test that kills its runs, and `make kill` plays all of their rounds."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES
+from virtlab.catalogue import PLATFORMS, SERVICES, VSWITCHES
 
 HERE = Path(__file__).parents[2] / "testbed"
 MAKEFILE = Path(__file__).parents[3] / "Makefile"
@@ -26,13 +24,18 @@ KILLED = {
     "linux_bridge": ("test_testbed_nothing_left.py", "worlds.bridged("),
     "ovs-netdev": ("test_open_vswitch_nothing_left.py", "ovs-netdev"),
     "lab-vm": ("test_lab_vm_nothing_left.py", "LabVm("),
+    "program": ("test_testbed_nothing_left.py", '"kind": "program"'),
+    "demand_server": ("test_resume_kill.py", "kind: demand_server"),
+    "store": ("test_disks_nothing_left.py", "test_folders_on_a_store"),
+    "swift": ("test_real_stores_nothing_left.py", "SWIFT"),
+    "gluster": ("test_real_stores_nothing_left.py", "GLUSTER"),
 }
 # The laboratory machine alone has its datapath: with that machine it ends.
 IN_THE_LAB_ONLY = {"ovs-kernel"}
 
 
-def test_every_platform_and_virtual_switch_is_killed_somewhere() -> None:
-    assert {*PLATFORMS, *VSWITCHES} - IN_THE_LAB_ONLY <= set(KILLED)
+def test_every_platform_virtual_switch_and_service_is_killed_somewhere() -> None:
+    assert {*PLATFORMS, *VSWITCHES, *SERVICES} - IN_THE_LAB_ONLY <= set(KILLED)
 
 
 @pytest.mark.parametrize("what", KILLED)
@@ -40,7 +43,7 @@ def test_its_rounds_are_bounded_from_below_and_all_are_played_where_that_is_aske
     file, word = KILLED[what]
     text = (HERE / file).read_text(encoding="utf-8")
     assert word in text
-    played = re.search(r"rounds\(|range\((?:ROUNDS|FEWER)\)|kill_machines_at_any_moment\(", text)
+    played = re.search(r"rounds\(|range\((?:ROUNDS|FEWER|SLOWEST)\)|kill_machines_at_any_moment\(", text)
     assert played, "it plays as many as `rounds` yields, or all of them always"
 
 

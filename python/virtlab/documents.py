@@ -8,6 +8,7 @@ before reading, and nodes (an alias counts as all that it stands for) and depth 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -21,6 +22,13 @@ from virtlab.units import show_count
 LARGEST_BYTES = 1 << 20
 NODES_MAX = 50_000
 DEPTH_MAX = 24
+OF_THE_MACHINE = {
+    errno.EIO,
+    errno.ESTALE,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+}  # no other file would be read
 
 
 def read_text(path: Path, *, cure: str = "name a readable file", largest_bytes: int = LARGEST_BYTES) -> str:
@@ -36,7 +44,7 @@ def read_bytes(
 ) -> bytes:
     """The bytes of a whole regular file. ExperimentError where it cannot be read, or is larger than so many bytes.
 
-    `missing` is the cure where there is no such file.
+    `missing` is the cure where there is no such file. OSError where the machine fails, whatever file it were.
     """
     try:
         # Without O_NONBLOCK, opening a pipe waits for a writer.
@@ -46,6 +54,8 @@ def read_bytes(
                 raise ExperimentError(str(path), "is not a regular file", cure)
             content = file.read(largest_bytes + 1)
     except OSError as error:
+        if error.errno in OF_THE_MACHINE:
+            raise OSError(error.errno, error.strerror, str(path)) from None
         cure = missing if missing and isinstance(error, FileNotFoundError) else cure
         raise ExperimentError(str(path), f"cannot be read ({error.strerror})", cure) from None
     except ValueError as error:  # a null character in the name

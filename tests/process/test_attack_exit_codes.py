@@ -33,10 +33,6 @@ def ended(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-class Panic(BaseException):
-    """As the extension module's: no Exception."""
-
-
 @pytest.mark.parametrize(
     ("number", "cure"),
     [
@@ -65,17 +61,43 @@ def test_what_the_machine_refuses_is_told_with_its_cure(
     assert len(err.splitlines()) == 1
 
 
-def test_a_panic_of_the_extension_module_is_a_defect_and_no_refuted_claim(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def panicked(**_: object) -> None:
-        raise Panic("index out of bounds")
+def test_a_panic_of_the_extension_module_is_a_defect_and_no_refuted_claim(tmp_path: Path) -> None:
+    """A panic of Rust itself, in a process of its own, where a command calls the module."""
+    program = (
+        "import virtlab._native as native, virtlab.cli.main as cli;"
+        " cli.app = lambda **_: native._panic_for_tests(); cli.main([])"
+    )
+    found = ended(f"{sys.executable} -c '{program}'", tmp_path)
+    assert found.returncode == 70
+    assert "this is a defect of virtlab" in found.stderr
+    assert "panicked at crates/virtlab-py/src/lib.rs" in found.stderr
 
-    monkeypatch.setattr("virtlab.cli.main.app", panicked)
-    with pytest.raises(SystemExit) as code:
-        main([])
-    assert code.value.code == 70
-    assert "this is a defect of virtlab" in capsys.readouterr().err
+
+SMALL = "mount -t tmpfs -o size=96k none small && cp study.yaml small && cd small"
+COMMAND = "VIRTLAB run study.yaml --backend simulator --no-report"
+NAMESPACES = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not NAMESPACES, reason="no mount namespace here")
+def test_a_file_system_that_is_full_is_told_with_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    found = ended(f"unshare -rm bash -c '{SMALL}; {COMMAND}'", tmp_path)
+    assert found.returncode == 3, found
+    assert "Traceback" not in found.stderr
+    last = found.stderr.splitlines()[-1]
+    assert last.startswith("virtlab: ")
+    assert "No space left on device" in last
+    assert "make room" in last
+
+
+def test_a_device_that_fails_is_no_mistake_of_the_file_on_it(tmp_path: Path) -> None:
+    """The kernel gives EIO where a process reads memory that it does not have."""
+    found = ended("VIRTLAB check /proc/self/mem", tmp_path)
+    assert found.returncode == 3
+    assert found.stderr.startswith(
+        "virtlab: /proc/self/mem: Input/output error; the device fails: see 'dmesg'"
+    )
+    assert len(found.stderr.splitlines()) == 1
 
 
 def test_a_shared_library_that_is_absent_is_named_with_its_package(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.report.report_specimen import experiment_text, write_dataset
 
+from virtlab.cli.main import main
 from virtlab.errors import DatasetError, ExperimentError
 from virtlab.experiment import load_text
 from virtlab.folders import Folder, put, read_bounded
@@ -82,20 +83,21 @@ def test_a_dataset_with_anything_but_files_and_folders_is_refused_by_name(
             Dataset.open(copied, writing=writing)
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("command", ["report", "export", "report --with"])
 def test_every_command_refuses_such_a_dataset_in_one_line(
-    copied: Path, received: Path, command: str, tmp_path: Path
+    copied: Path, received: Path, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (copied / "report/source/published").mkdir(parents=True)
     mine = tmp_path / "mine"
     mine.write_text("my key\n")
     (copied / "report/source/published/.evil.csv.partial").symlink_to(mine)
     first, *more = command.split()
-    ended = virtlab(first, *([received, *more] if more else []), copied)
-    assert ended.returncode == 2
-    assert ended.stderr.count("\n") == 1
-    assert ".evil.csv.partial: is a link inside a dataset" in ended.stderr
+    with pytest.raises(SystemExit) as code:
+        main([first, *([str(received), *more] if more else []), str(copied)])
+    assert code.value.code == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert ".evil.csv.partial: is a link inside a dataset" in told
     assert mine.read_text() == "my key\n"
 
 
@@ -227,24 +229,28 @@ def test_a_report_sweeps_what_dead_ones_left_and_nothing_else(received: Path, tm
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("planted", ["b.json", ".b.json.new"])
 def test_what_the_user_names_for_a_result_is_written_there_whatever_link_was_planted(
-    received: Path, tmp_path: Path, planted: str
+    received: Path, tmp_path: Path
 ) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine\n")
-    (tmp_path / planted).symlink_to(precious)
-    for command in (
-        ("compare", received, "--save-baseline", tmp_path / "b.json"),
-        ("trend", received, "--output", tmp_path / "b.json"),
-        ("report", received, "--figures", "none", "--junit", tmp_path / "b.json"),
-        ("report", received, "--figures", "none", "--markdown", tmp_path / "b.json"),
-    ):
-        done = virtlab(*command)
-        assert "b.json" not in done.stderr, done.stderr
+    commands: tuple[tuple[object, ...], ...] = (
+        ("compare", received, "--save-baseline"),
+        ("trend", received, "--output"),
+        ("report", received, "--figures", "none", "--junit", tmp_path / "a.json", "--markdown"),
+    )
+    for command in commands:
+        names = {"b.json", "a.json"} if tmp_path / "a.json" in command else {"b.json"}
+        for name in names:
+            for planted in (name, f".{name}.new"):
+                (tmp_path / planted).unlink(missing_ok=True)
+                (tmp_path / planted).symlink_to(precious)
+        done = virtlab(*command, tmp_path / "b.json")
+        assert not any(name in done.stderr for name in names), done.stderr
         assert precious.read_text() == "mine\n"
-        assert (tmp_path / "b.json").read_text().strip()
-        assert not (tmp_path / "b.json").is_symlink()
+        for name in names:
+            assert (tmp_path / name).read_text().strip()
+            assert not (tmp_path / name).is_symlink()
 
 
 @pytest.mark.process
@@ -280,16 +286,14 @@ def test_a_picture_replaces_a_link_that_was_planted_under_its_name(tmp_path: Pat
 
 @pytest.mark.process
 def test_a_descriptor_that_is_named_is_written_to_and_never_replaced(received: Path, tmp_path: Path) -> None:
-    for option, name in (
-        ("--junit", "/dev/stdout"),
-        ("--markdown", "/dev/fd/1"),
-        ("--junit", "/proc/self/fd/1"),
-    ):
-        (tmp_path / "out").unlink(missing_ok=True)
-        with (tmp_path / "out").open("wb") as out:
-            place = ["--directory", str(tmp_path / "r"), "--figures", "none"]
-            call = [str(VIRTLAB), "report", str(received), option, name, *place]
-            done = subprocess.run(call, stdout=out, stderr=subprocess.PIPE, check=False)
+    with (tmp_path / "out").open("wb") as out:
+        place = ["--directory", str(tmp_path / "r"), "--figures", "none"]
+        named = ["--junit", "/dev/stdout", "--markdown", "/dev/fd/1"]
+        call = [str(VIRTLAB), "report", str(received), *named, *place]
+        done = subprocess.run(call, stdout=out, stderr=subprocess.PIPE, check=False)
         assert done.returncode in {0, 1}, done.stderr
-        assert (tmp_path / "out").stat().st_size > 0
-        assert Path("/dev/stdout").is_symlink()
+    assert Path("/dev/stdout").is_symlink()
+    assert (tmp_path / "out").stat().st_size > 0
+    with (tmp_path / "own").open("wb") as own:
+        put(Path(f"/proc/self/fd/{own.fileno()}"), b"through\n")
+    assert (tmp_path / "own").read_bytes() == b"through\n"

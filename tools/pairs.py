@@ -1,9 +1,10 @@
 """What `make bench` gives before and after a change: `python -m tools.pairs OLD BENCH... [--rounds 10]`.
 
-OLD is another clone that was set up (`make setup`). Each round runs each bench in both, in an order that is swapped from
-round to round, so that what else the machine does falls on both. A line of JSON per figure has both medians and the ratio
-new : old, the median over rounds, in an interval that holds it with 95 % (order statistics; an end that so few rounds
-cannot bound is null). Figures that one of them lacks are named. Nothing is judged: which way is better, the goal says.
+OLD is another clone that was set up (`make setup`). Each round runs each bench in both, in an order that is swapped
+from round to round, so that what else the machine does falls on both. A line of JSON per figure has both medians and
+the ratio new : old, the median over rounds, in an interval that holds it with 95 % (order statistics; an end that so
+few rounds cannot bound is null). Figures that one of them lacks are named. Nothing is judged: which way is better, the
+goal says.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Installs a wheel by pip, uv and pipx, each in an empty place, and asks it: `python -m tools.test_installers dist`.
 
-`python -m tools.test_installers dist uv pipx` tries these two. What the wheel needs comes from the index, in the versions
-of `requirements.lock`, as a user who installs it would get it. From the packages to the first simulated verdict it takes
-15 s at most. A machine that others use too may give its processors to them: what counts is the smaller of the time that
-passed and the time that processors worked. `tools/test_wheel.py` asks for real packets.
+`python -m tools.test_installers dist uv pipx` tries these two. What the wheel needs comes from the index, in the
+versions of `requirements.lock`, as a user who installs it would get it. From the packages to the first simulated
+verdict it takes 15 s at most. A machine that others use too may give its processors to them: what counts is the smaller
+of the time that passed and the time that processors worked. `tools/test_wheel.py` asks for real packets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """However a run dies in which Swift or Gluster serves, nothing of it stays, and the same command then finishes.
 
-Their daemons start daemons, and Gluster's mount: all are in namespaces of the world. A round takes up to half a minute, so
-`make kill` plays three of each, one per victim (more: KILLS=100), and `make test` plays no round.
+Their daemons start daemons, and Gluster's mount: all are in namespaces of the world. A round takes up to half a minute,
+so `make kill` plays three of each, one per victim (more: KILLS=100), and `make test` plays no round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Whatever carries a guest or serves in one has a test that kills its runs, and `make kill` plays all of their rounds."""
+"""Whatever carries a guest or serves in one has a test that kills its runs, and `make kill` plays all of their
+rounds.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 //! Whether this process stood still: a thread that sleeps for a moment, again and again, and looks how long it was
 //! away.
 //!
-//! A process that is stopped, frozen or kept from every CPU answers nothing and says nothing, and one that only answers has
-//! no schedule to be late against. So a thread beside the traffic takes the time every 5 ms. Whatever length of time its
-//! thread did not run for lies between two of those instants: nothing as long as [`STALL`] passes unseen, whether packets
-//! came meanwhile or not. A service, which no one arms and collects, says so on its output. What held up the answering thread alone is seen by [`super::waits`].
+//! A process that is stopped, frozen or kept from every CPU answers nothing and says nothing, and one that only answers
+//! has no schedule to be late against. So a thread beside the traffic takes the time every 5 ms. Whatever length of
+//! time its thread did not run for lies between two of those instants: nothing as long as [`STALL`] passes unseen,
+//! whether packets came meanwhile or not. A service, which no one arms and collects, says so on its output. What held
+//! up the answering thread alone is seen by [`super::waits`].
 
 use super::pacing::sleep;
 use super::{priority, threads};

@@ -1,7 +1,8 @@
 """Processes of the world that were stopped during a trial: what stood still for long enough taints the run.
 
-What serves says of itself that it was kept from running, whatever kept it. That taints the run unless the experiment may
-want it: a guest whose processor is a program or shared out, a server whose waits for a processor are what is measured.
+What serves says of itself that it was kept from running, whatever kept it. That taints the run unless the experiment
+may want it: a guest whose processor is a program or shared out, a server whose waits for a processor are what is
+measured.
 """
 
 from __future__ import annotations

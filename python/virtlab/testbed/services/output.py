@@ -60,7 +60,7 @@ class Output:
 
     def skip(self) -> None:
         """Numbers that were written until now are of no interest."""
-        self._told = self.kept.rfind(b"\n") + 1
+        self._told = self.content.rfind(b"\n") + 1
 
     def numbers(self, prefix: str) -> list[int]:
         """Numbers in whole lines behind a prefix that were written since this, or `skip`, was called last.
@@ -70,7 +70,7 @@ class Output:
         >>> output.numbers("late: "), output.take(b"0\\n"), output.numbers("late: ")
         ([2, 30], None, [40])
         """
-        whole = bytes(self.kept[self._told : self.kept.rfind(b"\n") + 1])
+        whole = bytes(self.content[self._told : self.content.rfind(b"\n") + 1])
         self._told += len(whole)
         found = [line[len(prefix) :] for line in whole.split(b"\n") if line.startswith(prefix.encode())]
         return [int(each) for each in found if each.isdigit() and len(each) < MOST_DIGITS]

@@ -58,7 +58,8 @@ class ServiceImplementation:
     wipe: Callable[[str, Service], Invocation] | None = None
     ready_line: str | None = None  # that it says once it is ready; None: it is asked
     copies: Copies | None = None  # None: its clients are told, or it is no store
-    # It is the agent, which says how long it stood still. `contends`: that it waits for a processor is what is measured.
+    # It is the agent, which says how long it stood still. `contends`: that it waits for a processor is what is
+    # measured.
     tells_standstills: bool = False
     contends: bool = False
     # What the client of a role has to know of a service that is asked as a whole.

@@ -150,7 +150,9 @@ class Services(Running):
                 yield found
 
     def role_counts(self) -> Iterator[Counted]:
-        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are there."""
+        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are
+        there.
+        """
         for name, service in self.plan.world.services.items():
             copies = services.of(service.kind).copies
             if copies is None or not (roles := copies.roles(self.plan, name)):

@@ -215,7 +215,9 @@ def test_kills_leave_nothing_behind_and_lose_nothing(tmp_path: Path, text: str) 
         )  # the others die while they start: files read, machine tried out, dataset opened
         begun = time.monotonic()
         while (
-            among_runs and not list(dataset.glob(f"runs/.partial-*-{process.pid}")) and process.poll() is None
+            among_runs
+            and not list(dataset.glob(f"runs/.partial-*-{process.pid}-*"))
+            and process.poll() is None
         ):
             assert time.monotonic() < begun + 600, "no run began"
             time.sleep(0.01)

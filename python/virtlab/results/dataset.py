@@ -27,7 +27,7 @@ from virtlab.results.parquet import failures
 from virtlab.results.record import MOVE, NEWER, RunKey, RunRecord
 from virtlab.results.typed import MAX_BYTES
 from virtlab.results.views import database, unreadable_samples
-from virtlab.results.writer import MEMORY_BYTES, PARTIAL, RunWriter
+from virtlab.results.writer import MEMORY_BYTES, PARTIAL, RunWriter, made_aside
 
 _OWN = frozenset({".lock", "experiment.yaml", "runs", "report"})
 
@@ -227,15 +227,18 @@ class Dataset:
 
     def take(self, key: RunKey, content: Mapping[str, bytes]) -> RunRecord:
         """Takes in a run that was made elsewhere, by its files' names; whole and durable, or not at all."""
-        partial = self.path / "runs" / f"{PARTIAL}{key.name}-{os.getpid()}"
-        files.remove_tree(partial)
-        for name, text in content.items():
-            path = partial / name
-            if not path.resolve().is_relative_to(partial.resolve()):
-                raise DatasetError(str(path), "lies outside its run", "see who sent it")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text)
-        files.move_in([(partial, self.path / "runs" / key.name)])
+        partial = made_aside(self.path / "runs", key.name)
+        try:
+            for name, text in content.items():
+                path = partial / name
+                if not path.resolve().is_relative_to(partial.resolve()):
+                    raise DatasetError(str(path), "lies outside its run", "see who sent it")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text)
+            files.move_in([(partial, self.path / "runs" / key.name)])
+        except BaseException:
+            files.remove_tree(partial)
+            raise
         return RunRecord.load(self.path / "runs" / key.name)
 
     def note(self, record: RunRecord) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -45,6 +46,14 @@ def _file_name(name: str, what: str) -> str:
     return name
 
 
+def made_aside(runs: Path, name: str) -> Path:
+    """A new folder for the files of a run until it is whole. No one can have put a link there: its name is random, and
+    it did not exist."""
+    path = runs / f"{PARTIAL}{name}-{os.getpid()}-{secrets.token_hex(8)}"
+    path.mkdir(parents=True)
+    return path
+
+
 class RunWriter:
     """The Sink of one run (`virtlab.plan.Sink`), and its commit. A context manager."""
 
@@ -53,7 +62,7 @@ class RunWriter:
     ) -> None:
         self._runs = runs
         self._record = record
-        self._partial = runs / f"{PARTIAL}{record.name}-{os.getpid()}"
+        self._partial = made_aside(runs, record.name)
         self._memory_bytes = memory_bytes
         self._held: dict[Stream, list[dict[str, NDArray[Any]]]] = {}
         self._held_bytes = 0
@@ -66,9 +75,6 @@ class RunWriter:
         self.holds = False  # whether the record has Plan and samples at hand
         self.group: Group | None = None  # with which the run is committed, if not alone
         self.overrides: dict[str, Any] = {}  # of the pass that is kept, where a search chose them
-        if self._partial.exists():
-            files.remove_tree(self._partial)
-        self._partial.mkdir(parents=True)
         (self._partial / "samples").mkdir()
         (self._partial / "plan.json").write_text(plan.canonical() + "\n", encoding="utf-8")
         self._log = (self._partial / "log.jsonl").open("w", encoding="utf-8")

@@ -13,7 +13,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -25,14 +25,30 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def measured(tree: Path, bench: str) -> dict[str, dict[str, Any]]:
-    """The figures that a bench of a clone gives, by name. SystemExit where it does not run."""
+    """The figures that a bench of a clone gives. SystemExit where it does not run."""
     command = [tree / ".venv/bin/python", tree / "benches/run.py", bench]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not found:
         said = done.stderr.strip().splitlines() or ["no figure"]
         raise SystemExit(f"{tree}: the bench '{bench}' ended with {done.returncode}: {said[-1]}")
-    return {each["name"]: each for each in found if isinstance(each.get("value"), int | float)}
+    return by_name(found)
+
+
+def by_name(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Those that have a value. A name that a bench gives several times, as it does for several sizes, has its place too.
+
+    >>> list(by_name([{"name": "a", "value": 1}, {"name": "b", "value": None}, {"name": "a", "value": 2}]))
+    ['a', 'a (2)']
+    """
+    figures: dict[str, dict[str, Any]] = {}
+    places: Counter[str] = Counter()
+    for each in found:
+        places[each["name"]] += 1
+        place = places[each["name"]]
+        if isinstance(each.get("value"), int | float):
+            figures[each["name"] + (f" ({place})" if place > 1 else "")] = each
+    return figures
 
 
 def compared(bench: str, rounds: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tools.pairs import compared
+from tools.pairs import by_name, compared
+
+
+def test_sizes_of_one_figure_are_told_apart_by_their_place() -> None:
+    found = [
+        {"name": "star", "value": 1, "hosts": 32},
+        {"name": "star", "value": None},
+        {"name": "star", "value": 3},
+    ]
+    assert {name: each["value"] for name, each in by_name(found).items()} == {"star": 1, "star (3)": 3}
 
 
 def test_a_ratio_is_the_median_of_pairs_and_its_interval_needs_six() -> None:

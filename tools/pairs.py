@@ -36,7 +36,8 @@ def measured(tree: Path, bench: str) -> dict[str, dict[str, Any]]:
 
 
 def by_name(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Those that have a value. A name that a bench gives several times, as it does for several sizes, has its place too.
+    """Those that have a value. A name that a bench gives several times, as it does for several sizes, has its place
+    too.
 
     >>> list(by_name([{"name": "a", "value": 1}, {"name": "b", "value": None}, {"name": "a", "value": 2}]))
     ['a', 'a (2)']

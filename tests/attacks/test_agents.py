@@ -38,6 +38,7 @@ LIES: dict[str, Any] = {
     "counters that are a list": {"counters": [1]},
     "a counter beyond 64 bits": {"counters": {"stalls": 10**25}},
     "taints of numbers": {"taints": [1]},
+    "a taint of no kind": {"taints": [{"text": "starved"}]},
     "networks that are a list": {"namespaces": []},
     "nobody's network": {"namespaces": {}},
     "a port that is none": {"port": 10**6},

@@ -112,7 +112,8 @@ class Probe:
         self.blocks.clear()
         reply = self.ask("collect", role=role)
         columns, order = decode(self.blocks)
-        return Samples(columns, reply["rows"], reply["counters"], reply["taints"], order)
+        taints = [f"{each['kind']}: {each['text']}" for each in reply["taints"]]
+        return Samples(columns, reply["rows"], reply["counters"], taints, order)
 
     def close(self) -> None:
         """Ends the control stream."""

@@ -162,7 +162,7 @@ def test_a_server_that_answers_otherwise_ends_the_role_with_one_reason(world: pw
         common = {"role": "r", "workload": "request_response", "seed": 7, "parameters": own}
         probe.ask("arm", side="client", local=end, peer={**end, "port": 7071}, **common)
         probe.ask("start", role="r")
-        reason = probe.wait_event("finished", "r")["reason"]
+        failure = probe.wait_event("finished", "r")["failure"]
         probe.ask("disarm", role="r")
         server.kill()
-    assert reason == "failed: what came is no message of this protocol: the server answers otherwise"
+    assert failure == "what came is no message of this protocol: the server answers otherwise"

@@ -115,13 +115,24 @@ class Live(TypedDict):
     roles: dict[Name, Totals]
 
 
+STARVED, FAILED = "starved", "failed"  # kinds of taints that a run takes in another way than the rest
+
+
+@_open
+class Taint(TypedDict):
+    """Why samples of a role should not be trusted: of which kind, and in words."""
+
+    kind: Name
+    text: Text
+
+
 @_open
 class Collected(TypedDict):
     """What was sent of a role before this reply, and what its probe says of itself."""
 
     rows: dict[Name, Count]
     counters: dict[Name, Number]
-    taints: list[Text]
+    taints: list[Taint]
 
 
 @_open

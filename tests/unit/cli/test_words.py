@@ -20,7 +20,7 @@ from virtlab.cli.manual import pages
 from virtlab.cli.table import COMMANDS, declaration
 from virtlab.cli.words import entries as module
 from virtlab.cli.words.completing import candidates, escaped
-from virtlab.cli.words.entries import entries, found
+from virtlab.cli.words.entries import entries, entries_of
 from virtlab.errors import VirtlabError
 from virtlab.experiment import load_text
 from virtlab.experiment.templates import template
@@ -59,7 +59,7 @@ def test_every_metric_statistic_kind_command_and_term_is_explained() -> None:
         "trial",
         "soft switch",
     ]:
-        assert found(name), name
+        assert entries_of(name), name
     assert all(one.what and one.names for one in entries())
     assert not any("](" in one.what or "**" in one.what for one in entries())
 
@@ -78,17 +78,16 @@ def filled(text: str) -> str:
 
 
 def taints_of_the_agent() -> list[str]:
-    """Every text that a probe adds to the taints of its report, from where its source adds it."""
+    """Every taint that a probe adds to its report, as it is printed, from where its source adds it."""
     every = {path: path.read_text().split("#[cfg(test)]", maxsplit=1)[0] for path in AGENT}
     told = []
     for path, source in every.items():
-        for added in re.findall(r"\btaints\s*\.(?:push|extend)\((.*?)\);", source, re.DOTALL):
+        for kind, added in re.findall(r"\.taint\(\s*(?:taint::)?Kind::(\w+),(.*?)\);\n", source, re.DOTALL):
             text = TEXT.search(added)
-            if text is None and (function := re.match(r"(\w+)\(", added)):
-                body = source.split(f"fn {function[1]}(", maxsplit=1)[1]
-                text = TEXT.search(body.split("\n}", maxsplit=1)[0])
-            assert text is not None or added == "other.taints", f"{path.name}: {added}"
-            told += [filled(text[1])] if text is not None else []
+            assert text is not None or added.strip() == "failure", f"{path.name}: {added}"
+            name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+            told.append(f"{name}: {filled(text[1]) if text is not None else 'it ended'}")
+        assert len(re.findall(r"\btaints\.push\(", source)) == (path.name == "report.rs"), path.name
     return told
 
 
@@ -168,7 +167,7 @@ def test_every_taint_that_the_code_can_raise_is_explained_as_it_is_printed() -> 
     assert len(python) >= 12
     for message in [*(f"roles.probe: guest h1.g1: {text}" for text in agent), *python]:
         kind = "failure" if ": failed:" in message else "taint"
-        assert [one.kind for one in found(message)] == [kind], message
+        assert [one.kind for one in entries_of(message)] == [kind], message
 
 
 def test_the_taints_of_a_switch_and_of_a_clock_are_explained_as_they_are_told() -> None:
@@ -181,9 +180,9 @@ def test_the_taints_of_a_switch_and_of_a_clock_are_explained_as_they_are_told() 
     stepped = clock_taint({"realtime_ns": 0, "raw_ns": 0}, {"realtime_ns": 10**9, "raw_ns": 0})
     assert len(tainted) == 5
     for message in [*tainted, *stepped]:
-        assert [one.kind for one in found(f"roles.probe: {message}")] == ["taint"], message
+        assert [one.kind for one in entries_of(f"roles.probe: {message}")] == ["taint"], message
     for message in failed:
-        assert [one.kind for one in found(message)] == ["failure"], message
+        assert [one.kind for one in entries_of(message)] == ["failure"], message
 
 
 def refused(attempt: Callable[[], object]) -> str:
@@ -218,7 +217,7 @@ def refusals(folder: Path) -> dict[str, str]:
 
 def test_refusals_are_explained_as_they_are_printed(tmp_path: Path) -> None:
     for name, message in refusals(tmp_path).items():
-        (entry,) = found(message)
+        (entry,) = entries_of(message)
         assert entry.kind == "refusal", message
         assert name in entry.names, message
         assert entry.cure
@@ -227,7 +226,7 @@ def test_refusals_are_explained_as_they_are_printed(tmp_path: Path) -> None:
 def test_what_finds_a_message_stands_in_the_code_or_is_the_systems() -> None:
     """An entry for a message that nothing prints any more is dead."""
     sources = [*(ROOT / "python" / "virtlab").rglob("*.py"), *AGENT]
-    own = "\n".join(path.read_text() for path in sources).lower()
+    own = "\n".join([*(path.read_text() for path in sources), *taints_of_the_agent()]).lower()
     system = [os.strerror(number).lower() for number in errno.errorcode]
     for one in entries():
         if one.kind in {"taint", "failure", "refusal"}:
@@ -237,9 +236,11 @@ def test_what_finds_a_message_stands_in_the_code_or_is_the_systems() -> None:
 
 def test_no_term_stands_for_a_message_that_nobody_explains() -> None:
     """A message says by itself what to do; a text that does not is unknown."""
-    (entry,) = found("virtlab: hosts.h1.pools: share of the median link is unknown; name a pool of the run")
+    (entry,) = entries_of(
+        "virtlab: hosts.h1.pools: share of the median link is unknown; name a pool of the run"
+    )
     assert (entry.kind, entry.cure) == ("message", "name a pool of the run")
-    assert found("the sample of this run is a metric that nobody knows") == []
+    assert entries_of("the sample of this run is a metric that nobody knows") == []
 
 
 def test_words_of_verdicts_comparisons_and_runs_are_explained() -> None:
@@ -247,9 +248,9 @@ def test_words_of_verdicts_comparisons_and_runs_are_explained() -> None:
         "holds", "refuted", "undecided", "equivalent", "worse", "better", "different", "margin", "baseline", "taint",
         "cancelled", "pushback", "spool_overflow:", "socket_drops:", "claim", "verdict",
     ):  # fmt: skip
-        assert all(word.removesuffix(":") in one.names for one in found(word)), word
-        assert found(word), word
-    assert {one.kind for one in found("spool_overflow")} <= {"taint", "metric"}
+        assert all(word.removesuffix(":") in one.names for one in entries_of(word)), word
+        assert entries_of(word), word
+    assert {one.kind for one in entries_of("spool_overflow")} <= {"taint", "metric"}
 
 
 def test_exit_codes_are_explained_and_an_unknown_word_gets_the_nearest(
@@ -263,7 +264,7 @@ def test_exit_codes_are_explained_and_an_unknown_word_gets_the_nearest(
     )
     page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE):
-        assert found(code)[0].kind == "exit code"
+        assert entries_of(code)[0].kind == "exit code"
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ mod segmentation;
 mod socket;
 mod spool;
 mod stamps;
+mod taint;
 mod telemetry;
 mod threads;
 mod waits;

@@ -1,6 +1,7 @@
 //! What a role hands back when its traffic is over: tables of samples, counters, and reasons to doubt them.
 
 use super::spool::{Spool, Table};
+use super::taint::{Kind, Taint};
 use super::watchdog::{self, Stalls};
 use std::collections::BTreeMap;
 use virtlab_load::Histogram;
@@ -25,7 +26,7 @@ pub struct Report {
     /// Counters by name; repeated names add up.
     pub counters: BTreeMap<String, i64>,
     /// Why the samples should not be trusted.
-    pub taints: Vec<String>,
+    pub taints: Vec<Taint>,
     /// Why the traffic ended before its time, if it did.
     pub failure: Option<String>,
     /// Pacing error of each send.
@@ -58,6 +59,11 @@ impl Report {
         *self.counters.entry(counter.to_owned()).or_default() += i64::try_from(value).unwrap_or(i64::MAX);
     }
 
+    /// Adds a reason to doubt the samples.
+    pub fn taint(&mut self, kind: Kind, text: String) {
+        self.taints.push(Taint { kind, text });
+    }
+
     /// Adds a table.
     pub fn table<R: Record>(&mut self, spool: Spool<R>) {
         self.tables.push(Box::new(spool));
@@ -86,26 +92,27 @@ impl Report {
         }
         if is_starved(&self.pacing) {
             let (n, worst) = (self.pacing.len(), self.pacing.largest().0);
-            self.taints.push(format!(
-                "starved: {stalls} of {n} sends were late by more than 1 ms, at most {worst} ns"
-            ));
+            self.taint(
+                Kind::Starved,
+                format!("{stalls} of {n} sends were late by more than 1 ms, at most {worst} ns"),
+            );
         }
         self.close_waits();
         self.close_standstills();
         let drops = self.counters.get("socket_drops").filter(|drops| **drops > 0 && !self.buffer_as_asked);
         if let Some(drops) = drops {
-            self.taints.push(format!("socket_drops: the receiver's own buffer dropped {drops} packets"));
+            self.taint(Kind::SocketDrops, format!("the receiver's own buffer dropped {drops} packets"));
         }
         if let Some(drops) = self.counters.get("ring_drops").filter(|drops| **drops > 0) {
-            self.taints.push(format!("ring_drops: the receiver's own ring dropped {drops} frames"));
+            self.taint(Kind::RingDrops, format!("the receiver's own ring dropped {drops} frames"));
         }
         let overflowed: u64 = self.tables.iter().map(|table| table.overflowed()).sum();
         self.add("spool_overflow", overflowed);
         if overflowed > 0 {
-            self.taints.push(format!("spool_overflow: {overflowed} samples found no memory"));
+            self.taint(Kind::SpoolOverflow, format!("{overflowed} samples found no memory"));
         }
-        if let Some(failure) = &self.failure {
-            self.taints.push(format!("failed: {failure}"));
+        if let Some(failure) = self.failure.clone() {
+            self.taint(Kind::Failed, failure);
         }
     }
 
@@ -117,8 +124,8 @@ impl Report {
         self.add("answer_stalls", stalls);
         self.add("answer_stall_max_ns", if stalls > 0 { worst.0 } else { 0 });
         if is_starved(&self.waits) || worst >= watchdog::STALL {
-            self.taints.push(format!(
-                "starved: {stalls} of {n} packets waited more than 1 ms for the thread that takes them, at most {} ns",
+            self.taint(Kind::Starved, format!(
+                "{stalls} of {n} packets waited more than 1 ms for the thread that takes them, at most {} ns",
                 worst.0
             ));
         }
@@ -129,10 +136,10 @@ impl Report {
         self.add("standstills", count);
         self.add("standstill_max_ns", longest.0);
         if count > 0 {
-            self.taints.push(format!(
-                "starved: the probe stood still {count} times for 20 ms or longer, at most {} ns",
-                longest.0
-            ));
+            self.taint(
+                Kind::Starved,
+                format!("the probe stood still {count} times for 20 ms or longer, at most {} ns", longest.0),
+            );
         }
     }
 }
@@ -167,10 +174,7 @@ mod tests {
             (0..1000).for_each(|_| report.waits.record(Nanos(10)));
             report.waits.record(Nanos(wait_ms * 1_000_000));
             report.close();
-            (
-                report.counters["answer_stalls"],
-                report.taints.iter().any(|taint| taint.starts_with("starved: ")),
-            )
+            (report.counters["answer_stalls"], report.taints.iter().any(|taint| taint.kind == Kind::Starved))
         };
         assert_eq!(tainted(0), (0, false));
         assert_eq!(tainted(19), (1, false));
@@ -183,11 +187,7 @@ mod tests {
         let mut report = Report { standstills, ..Report::default() };
         report.close();
         assert_eq!(report.counters["standstill_max_ns"], 500_000_000);
-        assert!(
-            report.taints[0].starts_with("starved: the probe stood still 1 times"),
-            "{:?}",
-            report.taints
-        );
+        assert!(report.taints[0].text.starts_with("the probe stood still 1 times"), "{:?}", report.taints);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let mut report = Report::default();
         report.add("socket_drops", 4);
         report.close();
-        assert!(report.taints[0].starts_with("socket_drops: "));
+        assert_eq!(report.taints[0].kind, Kind::SocketDrops);
     }
 
     #[test]

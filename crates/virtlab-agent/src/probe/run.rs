@@ -181,14 +181,14 @@ impl Run {
         report.standstills = lock(&self.watchdog).take().map(Watchdog::end).unwrap_or_default();
         report.close();
         let reason = match &report.failure {
-            Some(failure) => format!("failed: {failure}"),
-            None if report.complete => "complete".to_owned(),
-            None => "stopped".to_owned(),
+            Some(_) => "failed",
+            None if report.complete => "complete",
+            None => "stopped",
         };
         lock(&self.sleepers).clear();
         // A listener for the end can collect, and a caller that waits for the end has its event before.
         let mut phase = lock(&self.phase);
-        self.event("finished", &json!({"t_ns": clock::raw().0, "reason": reason}));
+        self.event("finished", &json!({"t_ns": clock::raw().0, "reason": reason, "failure": report.failure}));
         *phase = Phase::Finished(Arc::new(report));
         drop(phase);
         self.changed.notify_all();

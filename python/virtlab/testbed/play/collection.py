@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.agents.conversation import one_line
+from virtlab.agents.replies import FAILED, STARVED
 from virtlab.errors import AgentError
 from virtlab.plan.blocks import STOPPED
 from virtlab.testbed.play.actions.action import Playing
@@ -87,8 +88,9 @@ class Collection:
             for counter, value in report["counters"].items()
         ]
         for taint in report["taints"]:
-            text = f"roles.{name}: guest {side.guest}: {one_line(taint)}"
-            if str(taint).startswith("starved") and may_starve(self.trial, side.guest):
+            kind = one_line(taint["kind"])
+            text = f"roles.{name}: guest {side.guest}: {kind}: {one_line(taint['text'])}"
+            if kind == STARVED and may_starve(self.trial, side.guest):
                 self.trial.tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
                 continue
-            (self.trial.reasons if str(taint).startswith("failed") else self.trial.taints).append(text)
+            (self.trial.reasons if kind == FAILED else self.trial.taints).append(text)

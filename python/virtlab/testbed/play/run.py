@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
+from virtlab.agents.replies import FAILED
 from virtlab.catalogue.actions import ACTIONS, EXEC, MIGRATE, begins
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
@@ -45,7 +46,7 @@ from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
 from virtlab.testbed.play.records import Entities, counter_columns, without_shares
-from virtlab.testbed.play.standstills import Standstills, words_of
+from virtlab.testbed.play.standstills import Standstills
 from virtlab.testbed.play.taints import clock_taint, disk_taints, switch_taints
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import HERE, Site
@@ -227,8 +228,8 @@ class Pass:
         self.reasons += map(str, unmounted(folders_on_stores(self.plan), disks))
 
     def _judge_services(self) -> None:
-        for each in self.standstills.judge_services(self.plan, partial(may_starve, self)):
-            self.tell("guest.starved", self.site.now(), {"guest": each.guest, "text": words_of(each)})
+        for guest, words in self.standstills.judge_services(self.plan, partial(may_starve, self)):
+            self.tell("guest.starved", self.site.now(), {"guest": guest, "text": words})
 
     def _disks(self) -> list[dict[str, Any]]:
         """The disks as they are served, and how often what serves them stood still since this was asked last."""
@@ -393,14 +394,15 @@ class Pass:
             return
         clock = self.clock(message.channel)
         t_ns = clock.to_ours(int(details["t_ns"])) if "t_ns" in details else self.site.now()
-        reason = one_line(str(details.get("reason", "")))
+        failure = details.get("failure")
         if message.name == "finished":
             side.finished = True
-            if reason.startswith("failed") and len(self.reasons) < MOST_REASONS:
-                self.reasons.append(f"roles.{side.role}: guest {side.guest}, {side.side}: {reason}")
+            if failure is not None and len(self.reasons) < MOST_REASONS:
+                why = one_line(str(failure))
+                self.reasons.append(f"roles.{side.role}: guest {side.guest}, {side.side}: {FAILED}: {why}")
         if side.side == "client" and message.name in {"started", "finished"}:
             for action in timeline.actions_of(side.role):
-                failed = message.name == "finished" and reason.startswith("failed")
+                failed = message.name == "finished" and failure is not None
                 self.note(timeline, f"{action}.{'failed' if failed else message.name}", t_ns, clock)
 
     def _hear_late(self, message: Message) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from virtlab.agents import Notice
 from virtlab.plan import Plan
-from virtlab.testbed.kinds.platform import Standstill
 from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
 from virtlab.testbed.leader.control import Control
@@ -20,14 +19,6 @@ from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.taints import STALL_NS
 from virtlab.testbed.site import Site
-
-
-def words_of(each: Standstill) -> str:
-    """As a taint says it."""
-    return (
-        f"{each.entity}: starved: it stood still {each.count} times for 20 ms or longer, "
-        f"at most {each.longest_ns / 1e6:.0f} ms"
-    )
 
 
 @dataclass(slots=True)
@@ -57,14 +48,18 @@ class Standstills:
             now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
             self._judge(channel, now_ns - since_ns)
 
-    def judge_services(self, plan: Plan, may_starve: Callable[[str], bool]) -> Iterator[Standstill]:
-        """Judges what services say of themselves; yields each of whose standstills the experiment may be the cause."""
+    def judge_services(self, plan: Plan, may_starve: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+        """Judges what services say of themselves; yields guest and words where the experiment may be the cause of it."""
         for each in self.guests.standstills():
+            words = (
+                f"{each.entity}: starved: it stood still {each.count} times for 20 ms or longer, "
+                f"at most {each.longest_ns / 1e6:.0f} ms"
+            )
             shared = plan.world.guests[each.guest].pool is not None
             if each.count and (each.contends or shared or may_starve(each.guest)):
-                yield each
+                yield each.guest, words
             elif each.count:
-                self.taints.append(words_of(each))
+                self.taints.append(words)
 
     def _judge(self, channel: int, for_ns: int) -> None:
         """Probes see it for themselves; a command of a guest may be stopped, unless it is a role."""

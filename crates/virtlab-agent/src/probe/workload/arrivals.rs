@@ -6,6 +6,7 @@ use crate::probe::report::{Report, STALL};
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
+use crate::probe::taint;
 use std::sync::Arc;
 use virtlab_load::meters::{Arrival, Jitter, Sequence};
 use virtlab_wire::Nanos;
@@ -114,9 +115,10 @@ impl Arrivals {
             report.add("jitter_rfc3550_ns", jitter as u64);
         }
         if self.stamps.steps > 0 {
-            report
-                .taints
-                .push("clock_step: the wall clock was set while packets were stamped with it".to_owned());
+            report.taint(
+                taint::Kind::ClockStep,
+                "the wall clock was set while packets were stamped with it".to_owned(),
+            );
         }
         report.table(self.rows);
     }

@@ -9,6 +9,7 @@ use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
+use crate::probe::taint;
 use crate::rt;
 use virtlab_load::parameters::rt_tasks::{NAME, RtTasks, Server};
 use virtlab_system::clock;
@@ -131,10 +132,13 @@ impl Workload for Guest {
         let short = self.parameters.shortfall_ns(&reply.windows);
         report.add("shortfall_ns", short);
         if short > 0 {
-            report.taints.push(format!(
-                "supply_broken: an interval brought {short} ns less than budget and overhead promise; \
-                 the run says nothing of the bounds"
-            ));
+            report.taint(
+                taint::Kind::SupplyBroken,
+                format!(
+                    "an interval brought {short} ns less than budget and overhead promise; \
+                     the run says nothing of the bounds"
+                ),
+            );
         }
         report.complete = !run.stopped();
         report

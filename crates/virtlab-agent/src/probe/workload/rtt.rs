@@ -19,6 +19,7 @@ use crate::probe::run::Run;
 use crate::probe::socket::{self, Inbox, Message, RawAddress, Trouble, trouble};
 use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
+use crate::probe::taint;
 use crate::probe::waits::Waits;
 use anyhow::Context;
 use std::collections::VecDeque;
@@ -383,9 +384,10 @@ impl Client {
         report.add("socket_drops", u64::from(receiving.drops));
         report.add("send_errors", 0);
         if receiving.stamps.steps > 0 {
-            report
-                .taints
-                .push("clock_step: the wall clock was set while packets were stamped with it".to_owned());
+            report.taint(
+                taint::Kind::ClockStep,
+                "the wall clock was set while packets were stamped with it".to_owned(),
+            );
         }
         report.failure = report.failure.take().or(receiving.failure);
         receiving.waits.close(&mut report);

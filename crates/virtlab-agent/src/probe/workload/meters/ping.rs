@@ -10,6 +10,7 @@ use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::spool::Spool;
 use crate::probe::stamps::StampClock;
+use crate::probe::taint;
 use crate::probe::workload::{Arming, Prepared, Side, StandBy, Workload, parse};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
@@ -119,7 +120,10 @@ impl Workload for Ping {
         report.failure = output.failure.filter(|_| sent == 0);
         report.complete = report.failure.is_none() && !run.stopped();
         if clocks.steps > 0 {
-            report.taints.push("clock_step: the wall clock was set while ping measured with it".to_owned());
+            report.taint(
+                taint::Kind::ClockStep,
+                "the wall clock was set while ping measured with it".to_owned(),
+            );
         }
         report.table(rows);
         report

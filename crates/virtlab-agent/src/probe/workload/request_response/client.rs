@@ -18,6 +18,7 @@ use crate::probe::parameters::Idle;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{Trouble, trouble};
+use crate::probe::taint;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
@@ -70,7 +71,14 @@ impl Workload for Client {
         asking.leave_open();
         let (took, charged) = (clock::raw().since(begun), Nanos(work::charged_ns() - charged_ns));
         if self.record == Record::Responses && self.idle == Idle::Sleep {
-            report.taints.extend(limits_the_load(charged, took));
+            if let Some(percent) = limits_the_load(charged, took) {
+                report.taint(
+                    taint::Kind::Starved,
+                    format!(
+                        "the client took {percent:.0} % of a processor, so that it may be what limits the load"
+                    ),
+                );
+            }
         }
         if self.record == Record::Responses {
             report.add("client_cpu_ns", charged.0);
@@ -84,15 +92,10 @@ impl Workload for Client {
     }
 }
 
-/// What is said of a client that took so much processor time in so long, if that may be what limits the load.
-fn limits_the_load(charged: Nanos, took: Nanos) -> Option<String> {
+/// The share of a processor (%) that a client took in so long, if that may be what limits the load.
+fn limits_the_load(charged: Nanos, took: Nanos) -> Option<f64> {
     let share = charged.0 as f64 / took.0.max(1) as f64;
-    (took > BUSY_LEAST && share > BUSY_RATIO).then(|| {
-        let percent = share * 100.0;
-        format!(
-            "starved: the client took {percent:.0} % of a processor, so that it may be what limits the load"
-        )
-    })
+    (took > BUSY_LEAST && share > BUSY_RATIO).then_some(share * 100.0)
 }
 
 /// A request that has a connection.
@@ -500,8 +503,7 @@ mod tests {
 
     #[test]
     fn a_client_above_nine_tenths_of_a_processor_is_told() {
-        let told = limits_the_load(Nanos(910_000_000), SECOND).expect("it took 91 %");
-        assert!(told.starts_with("starved: the client took 91 % of a processor"), "{told}");
+        assert_eq!(limits_the_load(Nanos(910_000_000), SECOND), Some(91.0));
         assert_eq!(limits_the_load(Nanos(890_000_000), SECOND), None);
     }
 

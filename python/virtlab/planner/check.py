@@ -15,7 +15,7 @@ from virtlab.catalogue.kinds import SIZE, SLOWEST_BIT_PER_S
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
-from virtlab.planner.guests.clusters import active, entered, towards, ways
+from virtlab.planner.guests.clusters import active, entered, towards, ways_of_requests
 from virtlab.planner.guests.disks import disk_mistakes
 from virtlab.planner.guests.stored_disks import stored_disk_mistakes
 from virtlab.planner.guests.swap import swap_mistakes
@@ -387,7 +387,7 @@ def _listening(path: str, plan: Plan, name: str, service: Service) -> Iterator[R
 
 def _forwarding(path: str, plan: Plan, service: str) -> Iterator[Refusal]:
     """What keeps passive servers from reaching their active one."""
-    for way in ways(plan):
+    for way in ways_of_requests(plan):
         if way.service == service and {way.passive, way.active} <= plan.world.guests.keys():
             yield from _pair(f"{path}.on", plan, way.role)
 

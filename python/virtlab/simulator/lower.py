@@ -14,7 +14,7 @@ from virtlab.catalogue.workloads.program import MOST
 from virtlab.catalogue.workloads.request_response import NAME as ASKING
 from virtlab.plan import Action, Guest, Plan, Queue, Role, Route, Vnic, Vswitch
 from virtlab.plan.seeds import service_seed, stream_seed
-from virtlab.planner.guests.clusters import entries, ways
+from virtlab.planner.guests.clusters import entries, ways_of_requests
 from virtlab.planner.queues.draws import draws, seeded
 from virtlab.planner.queues.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.queues.pushback import (
@@ -348,7 +348,7 @@ def _passive(plan: Plan, vnics: Mapping[str, int]) -> list[dict[str, Any]]:
     """Servers that forward to another, of services that a role asks, each with the ends of its connection."""
     asked = {role.parameters.get("service") for role in plan.roles.values()}
     found = []
-    for way in ways(plan):
+    for way in ways_of_requests(plan):
         pair = ends.role_ends(plan, way.role)
         if way.service in asked and pair is not None:
             service = plan.world.services[way.service]

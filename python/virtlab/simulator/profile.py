@@ -61,7 +61,7 @@ from virtlab.errors import ExperimentError
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.queues.pushback import sharing
 from virtlab.settings import load_settings
-from virtlab.simulator.shares import asking, pinned, quota, together
+from virtlab.simulator.shares import pinned, quota, together, upcall_costs
 from virtlab.simulator.stay import stay_byte_ns
 
 SCHEMA = "virtlab.profile/1"
@@ -341,7 +341,7 @@ def costs(profile: Profile, plan: Plan, seed: int) -> dict[str, Any] | None:
             cost(f"vswitch.{each.kind}.packet_ns", f"vswitch.{each.kind}.byte_ns")
             for each in plan.world.vswitches.values()
         ],
-        **asking(plan, profile.value),
+        **upcall_costs(plan, profile.value),
         **_busy(profile),
         "fabric": {
             "departure": cost("links.departure_ns"),

@@ -83,7 +83,7 @@ def together(vnic: Vnic) -> dict[str, bool]:
     return {"together": True}
 
 
-def asking(plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
+def upcall_costs(plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:
     """What virtual switches do with a frame that their datapath has no entry for; none where that costs nothing
     anywhere.
     """

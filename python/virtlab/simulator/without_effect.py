@@ -17,7 +17,7 @@ from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.catalogue.actions import EXEC
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Guest, Plan
-from virtlab.planner.guests.clusters import entered, ways
+from virtlab.planner.guests.clusters import entered, ways_of_requests
 from virtlab.planner.guests.weights import weights
 from virtlab.planner.mobility.moves import moves
 from virtlab.planner.topology.port_names import passage, port_of
@@ -91,7 +91,7 @@ def _guests(plan: Plan, profile: Profile) -> Iterator[WithoutEffect]:
     tcp = {
         guest for role in plan.roles.values() if by_tcp(role) for guest in (role.from_, *entered(plan, role))
     }
-    tcp |= {guest for way in ways(plan) for guest in (way.passive, way.active)}
+    tcp |= {guest for way in ways_of_requests(plan) for guest in (way.passive, way.active)}
     worked = working(plan)
     for name, guest in plan.world.guests.items():
         path = f"guests.{name}"

@@ -12,7 +12,7 @@ from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Plan, Role, Service
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
-from virtlab.planner.guests.clusters import entries, ways
+from virtlab.planner.guests.clusters import entries, ways_of_requests
 from virtlab.planner.topology.wiring import Wiring
 from virtlab.simulator.limits import refusals
 
@@ -137,7 +137,7 @@ def test_a_role_ends_at_the_active_server_and_says_how_many_requests_enter_at_th
     role = found.roles["clients"]
     assert (role.to, role.parameters["passive_share_ratio"]) == ("h3.g1", 0.25)
     assert [(each.place, each.guest) for each in entries(found, role)] == [(1, "h3.g1"), (0, "h2.g1")]
-    assert [(each.passive, each.active) for each in ways(found)] == [("h2.g1", "h3.g1")]
+    assert [(each.passive, each.active) for each in ways_of_requests(found)] == [("h2.g1", "h3.g1")]
     alone = clustered()
     assert alone.roles["clients"].parameters["passive_share_ratio"] == 0
     assert [each.guest for each in entries(alone, alone.roles["clients"])] == ["h3.g1"]

@@ -12,7 +12,7 @@ from virtlab.cli.guest_commands import executed
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
-from virtlab.testbed.image.entry import beside
+from virtlab.testbed.image.entry import configuration_of
 from virtlab.testbed.image.rootfs import rootfs_folder
 
 FILE = """
@@ -59,7 +59,7 @@ def test_the_words_of_an_image_are_listed_where_it_is_known(
     assert unknown.text() == "container h2.g1: what image served starts"
     place = rootfs_folder() / "served"
     place.mkdir(parents=True)
-    beside(place).write_text(json.dumps({"Entrypoint": ["serve", "a b"], "Cmd": ["-f"]}))
+    configuration_of(place).write_text(json.dumps({"Entrypoint": ["serve", "a b"], "Cmd": ["-f"]}))
     (known,) = executed(load_text(text()))
     assert known.text() == "container h2.g1: serve 'a b' -f (of image served)"
     assert known.json()["image"] == "served"

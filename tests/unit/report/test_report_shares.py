@@ -12,7 +12,7 @@ from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.changes import Margins, differences
 from virtlab.experiment import load_text
 from virtlab.report.gather.contrasts.baseline import baseline_of
-from virtlab.report.gather.contrasts.bounds import beside
+from virtlab.report.gather.contrasts.bounds import with_other_datasets
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.gathered import Gathered
 from virtlab.results import Dataset
@@ -81,7 +81,7 @@ def test_a_report_of_both_says_at_which_levels_guests_have_vcpus(gathered: dict[
 
 
 def test_other_datasets_are_set_beside_but_for_such_shares(gathered: dict[str, Gathered]) -> None:
-    found, _ = beside(gathered["namespace"], [("qemu", gathered["qemu"])], {})
+    found, _ = with_other_datasets(gathered["namespace"], [("qemu", gathered["qemu"])], {})
     paths = {one.quantity.path for one in found.comparisons}
     assert "clients.response_time.mean" in paths
     assert "pools.h1.cores.cpu_share.mean" in paths
@@ -89,7 +89,7 @@ def test_other_datasets_are_set_beside_but_for_such_shares(gathered: dict[str, G
     assert "guests.h1.app.cpu_share.mean" not in paths
     (note,) = [one for one in found.notes if "is not set beside" in one]
     assert note.startswith("cpu_share of guests.h1.app in simulated")
-    again, _ = beside(gathered["qemu"], [("again", gathered["qemu"])], {})
+    again, _ = with_other_datasets(gathered["qemu"], [("again", gathered["qemu"])], {})
     assert "guests.h1.app.cpu_share.mean" in {one.quantity.path for one in again.comparisons}
 
 

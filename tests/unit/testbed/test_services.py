@@ -17,7 +17,7 @@ from virtlab.planner.check import mistakes
 from virtlab.planner.topology.ends import ends_between
 from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed import refusals
-from virtlab.testbed.image.entry import beside, entry_point
+from virtlab.testbed.image.entry import configuration_of, entry_point
 from virtlab.testbed.services import store
 from virtlab.testbed.services.output import LINE_MAX_BYTES, MOST_BYTES, Output
 from virtlab.testbed.services.service import services
@@ -215,7 +215,7 @@ def test_without_a_command_only_a_container_with_an_image_is_one() -> None:
     ],
 )
 def test_words_of_an_image_that_cannot_be_read_are_told(tmp_path: Path, text: str, why: str) -> None:
-    beside(tmp_path / "one").write_text(text)
+    configuration_of(tmp_path / "one").write_text(text)
     with pytest.raises(MachineError, match="what 'one' starts cannot be read") as caught:
         entry_point("one", tmp_path / "one")
     assert why in str(caught.value)
@@ -223,7 +223,7 @@ def test_words_of_an_image_that_cannot_be_read_are_told(tmp_path: Path, text: st
 
 
 def test_the_group_of_an_image_is_not_dropped_in_silence(tmp_path: Path) -> None:
-    beside(tmp_path / "one").write_text('{"Cmd": ["serve"], "User": "web:staff"}')
+    configuration_of(tmp_path / "one").write_text('{"Cmd": ["serve"], "User": "web:staff"}')
     with pytest.raises(MachineError, match="wants user and group 'web:staff'"):
         entry_point("one", tmp_path / "one")
 

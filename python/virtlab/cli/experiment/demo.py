@@ -60,7 +60,7 @@ def demo(
     from virtlab.campaign import Interruption
     from virtlab.experiment import load
     from virtlab.report import write_report
-    from virtlab.report.gather.contrasts.bounds import beside
+    from virtlab.report.gather.contrasts.bounds import with_other_datasets
     from virtlab.simulator import Simulator
 
     folder = _folder(directory)
@@ -78,7 +78,7 @@ def demo(
     dataset = simulated
     if real:
         dataset, _, measured = answers["testbed"]
-        data, _ = beside(measured, [(simulated.path.name, data)], {})
+        data, _ = with_other_datasets(measured, [(simulated.path.name, data)], {})
     page = write_report(dataset, folder / "report", data=data) if dataset.runs("ok") else None
     code = _exit_code(answers)
     if as_json:

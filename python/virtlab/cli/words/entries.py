@@ -39,7 +39,7 @@ MESSAGES = frozenset({"taint", "failure", "refusal", "verdict"})
 WORDS = 3  # a longer text is a message, and no term stands for it
 
 
-def found(word: str) -> list[Entry]:
+def entries_of(word: str) -> list[Entry]:
     """The entries of a word, of the parts of a path, or of a message that was pasted.
 
     Of a message it is the entry whose own words are in it, the longest first; a term that happens to be part of one

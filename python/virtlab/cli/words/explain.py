@@ -42,11 +42,11 @@ def explain(
 
         virtlab explain exit code 4
     """
-    from virtlab.cli.words.entries import entries, found
+    from virtlab.cli.words.entries import entries, entries_of
     from virtlab.units import nearest
 
     text = " ".join(words)
-    told = found(text)
+    told = entries_of(text)
     if not told:
         names = [name for one in entries() for name in one.names]
         near = nearest(text, names) or "see docs/reference/glossary.md, and `virtlab --help`"

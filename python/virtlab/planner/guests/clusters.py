@@ -90,7 +90,7 @@ class Way:
         )
 
 
-def ways(plan: Plan) -> Iterator[Way]:
+def ways_of_requests(plan: Plan) -> Iterator[Way]:
     """Between the servers of all clusters."""
     for name, service in plan.world.services.items():
         own = active(service)

@@ -34,7 +34,7 @@ def _known(plan: Plan, guests: Iterable[str]) -> list[str]:
     return [guest for guest in guests if guest in plan.world.guests]
 
 
-def asking(plan: Plan, name: str) -> dict[str, Role]:
+def client_roles(plan: Plan, name: str) -> dict[str, Role]:
     """Roles that ask a service."""
     return {
         each: role
@@ -47,7 +47,7 @@ def clients(plan: Plan, name: str) -> dict[str, Role]:
     """By its path, each client of a store: roles that ask it, then guests' disks that are on it, in the core's
     order.
     """
-    roles = {f"roles.{each}": role for each, role in asking(plan, name).items()}
+    roles = {f"roles.{each}": role for each, role in client_roles(plan, name).items()}
     return roles | {f"guests.{guest}.disk": role for guest, role in as_roles(plan, name).items()}
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
-from virtlab.planner.guests.clusters import ways
+from virtlab.planner.guests.clusters import ways_of_requests
 from virtlab.planner.guests.weights import weights
 from virtlab.planner.mobility.moves import cpus_of_hosts, destinations, moves, pool_at, pools_of_guests
 from virtlab.testbed.kinds.lowered import Lowered
@@ -252,7 +252,7 @@ class Confinement(Running):
         """Pools and hosts with processors as asked, applied and read back so far."""
         found = {}
         used = _used(self.plan)
-        passive = {way.passive for way in ways(self.plan)}
+        passive = {way.passive for way in ways_of_requests(self.plan)}
         for name, pool in self.plan.world.pools.items():
             guests = self._in_pool(name)
             applied: dict[str, Any] = {"processors": self.shares.pools[name], "guests": guests}

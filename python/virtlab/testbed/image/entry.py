@@ -27,7 +27,7 @@ class EntryPoint:
     user: str | None = None
 
 
-def beside(rootfs: Path) -> Path:
+def configuration_of(rootfs: Path) -> Path:
     """Where the words about a root file system are kept."""
     return rootfs.with_name(f"{rootfs.name}.config.json")
 
@@ -62,7 +62,7 @@ def _words(said: Mapping[str, Any], key: str) -> tuple[str, ...]:
 def entry_point(name: str, rootfs: Path | None) -> EntryPoint:
     """That of an image by its name. MachineError with the cure where it has none."""
     try:
-        text = beside(rootfs).read_text(encoding="utf-8") if rootfs is not None else "{}"
+        text = configuration_of(rootfs).read_text(encoding="utf-8") if rootfs is not None else "{}"
         found = parse(text)
     except FileNotFoundError:
         found = None

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from virtlab.errors import ExperimentError, MachineError
-from virtlab.testbed.image.entry import EntryPoint, beside, entry_point
+from virtlab.testbed.image.entry import EntryPoint, configuration_of, entry_point
 from virtlab.testbed.image.kernels import folder
 from virtlab.testbed.leader.environment import FETCHING, PLACES, of_program
 
@@ -87,9 +87,9 @@ def add_rootfs(name: str, source: str) -> Path:
         old = home / f".old-{new.name}"
         if place.exists():
             place.rename(old)
-        beside(place).unlink(missing_ok=True)
+        configuration_of(place).unlink(missing_ok=True)
         if configuration:
-            beside(place).write_text(configuration, encoding="utf-8")
+            configuration_of(place).write_text(configuration, encoding="utf-8")
         new.rename(place)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
@@ -125,7 +125,7 @@ def remove_rootfs(name: str) -> None:
             "name", f"there is no image '{name}'", f"there are {', '.join(list_rootfs()) or 'none'}"
         )
     shutil.rmtree(place)
-    beside(place).unlink(missing_ok=True)
+    configuration_of(place).unlink(missing_ok=True)
 
 
 def _fill(place: Path, source: str) -> str:

@@ -20,9 +20,9 @@ from virtlab.testbed.services.files import Files
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
-    beside,
     brought,
     losses,
+    node_command,
     refused,
     refused_guest,
     wipes,
@@ -34,7 +34,7 @@ PROGRAM = "gluster_program.py"
 PACKAGES = {"glusterd": "glusterfs-server", "gluster": "glusterfs-cli", "glusterfs": "glusterfs-client"}
 
 
-def told(name: str, service: Service) -> dict[str, Any]:
+def store_facts(name: str, service: Service) -> dict[str, Any]:
     """What the program of each guest has to know of the store."""
     ready = service.ready
     assert ready is not None, name
@@ -45,7 +45,7 @@ def told(name: str, service: Service) -> dict[str, Any]:
 
 
 def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocation:
-    words = json.dumps(told(name, service), separators=(",", ":"))
+    words = json.dumps(store_facts(name, service), separators=(",", ":"))
     return Invocation(
         (),
         before=(PYTHON, PROGRAM, words),
@@ -56,11 +56,11 @@ def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocati
 
 
 def _listing(name: str, service: Service) -> Invocation:
-    return beside(_invocation(name, service), gluster_program.LIST)
+    return node_command(_invocation(name, service), gluster_program.LIST)
 
 
 def _wipe(name: str, service: Service) -> Invocation:
-    return beside(_invocation(name, service), gluster_program.WIPE)
+    return node_command(_invocation(name, service), gluster_program.WIPE)
 
 
 def _roles(plan: Plan, name: str) -> dict[str, str]:

@@ -32,7 +32,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def found(path: Path, lost_bytes: int) -> int | None:
+def returned_bytes(path: Path, lost_bytes: int) -> int | None:
     """Octets of what is there again; None where it is not, or not as a whole."""
     try:
         state = path.lstat()
@@ -62,7 +62,7 @@ class Recovery:
         over = self.over is not None and self.over.exists()
         known = any(path.exists() for path in self.signs)
         for path, lost_bytes in [*self.left.items()]:
-            came = found(path, lost_bytes)
+            came = returned_bytes(path, lost_bytes)
             if came is not None:
                 del self.left[path]
                 self.made, self.bytes = self.made + 1, self.bytes + came

@@ -17,8 +17,8 @@ from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.guests.clusters import towards
 from virtlab.planner.guests.disks import is_folder
 from virtlab.planner.guests.stores import (
-    asking,
     calls_of,
+    client_roles,
     comes_before,
     guests_of,
     peer_parameters,
@@ -57,7 +57,7 @@ def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     """
     own = str(role.parameters["service"])
     service = plan.world.services[own]
-    guests, roles = guests_of(service), asking(plan, own)
+    guests, roles = guests_of(service), client_roles(plan, own)
     addresses = []
     for guest in guests:
         end = reached(plan, role, guest)
@@ -86,7 +86,7 @@ def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
 
 
 def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
-    path, roles = f"services.{name}", asking(plan, name)
+    path, roles = f"services.{name}", client_roles(plan, name)
     yield from refusals_of_store(plan, name, service)
     if int(peer_parameters(service)["copies"]) > COPIES_MAX:
         reason = f"{COPIES_MAX} copies are the most on the testbed"

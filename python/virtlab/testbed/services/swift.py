@@ -15,16 +15,16 @@ from urllib.parse import quote
 from virtlab.catalogue.services.swift import PROXIES, SWIFT
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
-from virtlab.planner.guests.stores import asking, guests_of, reached
+from virtlab.planner.guests.stores import client_roles, guests_of, reached
 from virtlab.testbed.build.machine import kernel
 from virtlab.testbed.services import recovery_program, swift_program
 from virtlab.testbed.services.files import FOLDER, Files
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
-    beside,
     brought,
     losses,
+    node_command,
     refused,
     refused_guest,
     wipes,
@@ -46,7 +46,7 @@ PACKAGES = {  # by the program that each brings
 }
 
 
-def told(name: str, service: Service) -> dict[str, Any]:
+def store_facts(name: str, service: Service) -> dict[str, Any]:
     """What the program of each guest has to know of the store."""
     assert service.ready is not None, name
     said = SWIFT.complete(service.parameters)
@@ -63,7 +63,7 @@ def told(name: str, service: Service) -> dict[str, Any]:
 
 
 def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocation:
-    words = json.dumps(told(name, service), separators=(",", ":"))
+    words = json.dumps(store_facts(name, service), separators=(",", ":"))
     return Invocation(
         (),
         before=(PYTHON, PROGRAM, words),
@@ -94,15 +94,15 @@ def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
 
 
 def _listing(name: str, service: Service) -> Invocation:
-    return beside(_invocation(name, service), swift_program.LIST)
+    return node_command(_invocation(name, service), swift_program.LIST)
 
 
 def _wipe(name: str, service: Service) -> Invocation:
-    return beside(_invocation(name, service), swift_program.WIPE)
+    return node_command(_invocation(name, service), swift_program.WIPE)
 
 
 def _roles(plan: Plan, name: str) -> dict[str, str]:
-    return {each: _folder(each, role) for each, role in asking(plan, name).items()}
+    return {each: _folder(each, role) for each, role in client_roles(plan, name).items()}
 
 
 def _folder(name: str, role: Role) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from virtlab.plan import Plan
-from virtlab.planner.guests.clusters import entered, towards, ways
+from virtlab.planner.guests.clusters import entered, towards, ways_of_requests
 from virtlab.planner.topology.ends import interfaces, role_ends
 
 FULL_MESH_MEMBERS = 64
@@ -68,7 +68,7 @@ def reach_pairs(plan: Plan) -> list[tuple[tuple[str, str, int], tuple[str, str, 
     """
     pairs = []
     roles = [towards(role, guest) for role in plan.roles.values() for guest in entered(plan, role)]
-    for role in (*roles, *(way.role for way in ways(plan))):
+    for role in (*roles, *(way.role for way in ways_of_requests(plan))):
         ends = role_ends(plan, role)
         if ends is not None and ends[0].address is not None and ends[1].address is not None:
             here, there = ends

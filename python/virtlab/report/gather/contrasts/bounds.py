@@ -61,13 +61,13 @@ def compared(data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapp
 
     ExperimentError where none of them has a value at one of the report's settings.
     """
-    found, reasons = beside(data, others, plans)
+    found, reasons = with_other_datasets(data, others, plans)
     if not found.comparisons:
         raise ExperimentError("--with", "; ".join(reasons), "name a dataset of the same experiment")
     return found
 
 
-def beside(
+def with_other_datasets(
     data: Gathered, others: Iterable[tuple[str, Gathered]], plans: Mapping[int, Plan]
 ) -> tuple[Gathered, list[str]]:
     """The report with the values of other datasets that are comparable, and why the rest is not."""

@@ -23,7 +23,7 @@ VALUES: list[Any] = [
 EVENTS: list[dict[str, Any]] = [
     {"event": "exited", "channel": 1, "channels": 10**10, "code": None, "signal": 9, "tail": "x"},
     {"event": "exited", "channel": -35_000, "code": 0}, {"event": "exited"}, {"event": "cut", "channel": 0},
-    {"event": "finished", "role": "probe", "t_ns": 2**62, "reason": "failed: \n x"}, {"log": [], "text": {}},
+    {"event": "finished", "role": "probe", "t_ns": 2**62, "reason": "failed", "failure": "\n x"}, {"log": [], "text": {}},
     {"event": "finished", "role": ["probe"], "t_ns": "now"}, {"re": 1, "ok": {}}, {"re": None, "error": {"what": []}},
     {"re": 1, "error": {"what": "no", "index": -5, "kernel": {}}}, {"event": "started", "role": "probe"},
 ]  # fmt: skip

@@ -49,7 +49,9 @@ class Standstills:
             self._judge(channel, now_ns - since_ns)
 
     def judge_services(self, plan: Plan, may_starve: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """Judges what services say of themselves; yields guest and words where the experiment may be the cause of it."""
+        """Judges what services say of themselves; yields guest and words where the experiment may be the cause of
+        it.
+        """
         for each in self.guests.standstills():
             words = (
                 f"{each.entity}: starved: it stood still {each.count} times for 20 ms or longer, "

@@ -33,7 +33,7 @@ from virtlab.testbed.leader import ledger
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
     pytest.mark.skipif(os.geteuid() != 0, reason="a real store needs root"),
-    pytest.mark.skipif(not os.environ.get(EVERY_ROUND), reason=f"minutes: set {EVERY_ROUND} (make kill)"),
+    pytest.mark.skipif(not os.environ.get(EVERY_ROUND), reason="'make kill' runs it on demand"),
     pytest.mark.slow,
     pytest.mark.timeout(300 + 90 * SLOWEST),
 ]

@@ -83,7 +83,12 @@ def taints_of_the_agent() -> list[str]:
     told = []
     for path, source in every.items():
         for kind, added in re.findall(r"\.taint\(\s*(?:taint::)?Kind::(\w+),(.*?)\);\n", source, re.DOTALL):
-            text = TEXT.search(added)
+            made = (
+                re.search(r"let text = format!\((.*?)\);", source, re.DOTALL)
+                if added.strip() == "text"
+                else None
+            )
+            text = TEXT.search(made[1] if made is not None else added)
             assert text is not None or added.strip() == "failure", f"{path.name}: {added}"
             name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
             told.append(f"{name}: {filled(text[1]) if text is not None else 'it ended'}")

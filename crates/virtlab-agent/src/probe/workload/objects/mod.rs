@@ -18,6 +18,7 @@ mod swift;
 
 use super::operations::{self, Choice, Turns, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, content, parse};
+use crate::probe::pacing::sleep;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use anyhow::Context;
@@ -45,6 +46,11 @@ pub const KIND: Kind = Kind::of(NAME, prepare);
 const GRACE: Nanos = Nanos(2_000_000_000);
 /// For nodes that say what they hold.
 const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
+/// After which a node that has said nothing is asked again.
+const ASK_AGAIN: Nanos = Nanos(1_000_000_000);
+/// So long no copy has come that is missing: none will.
+const SETTLED: Nanos = Nanos(500_000_000);
+const LIST_EVERY: Nanos = Nanos(50_000_000);
 
 /// The store, as the testbed says it beside a role's parameters.
 #[derive(Clone, Debug, Deserialize)]
@@ -162,9 +168,9 @@ impl Workload for Client {
         }
         let Asking { turns, lines, .. } = asking;
         turns.tell(1, &mut report);
-        let said = lines.said_for(Peer(self.asked.me));
-        drop(lines);
-        report.last = Some(Box::new(move || self.audit(said)));
+        // Kept until then: a connection that is closed may take a copy with it that is still on its way.
+        let lines = Mutex::new(lines);
+        report.last = Some(Box::new(move || self.audit(&mut lock(&lines))));
         report
     }
 }
@@ -308,44 +314,68 @@ fn verified(pick: &Pick, outcome: Outcome, came: Option<&Content>) -> Outcome {
 }
 
 impl Client {
-    /// What the store holds of the folder, and what was said for this client, by all.
-    fn audit(&self, own: [u64; 4]) -> anyhow::Result<Vec<(&'static str, u64)>> {
-        let mut lines = self.lines()?;
+    /// What the store holds of the folder, and what was said for this client, by all. Copies beyond the write quorum may
+    /// be under way: these come to their end first, unless a node has lost some, as what comes back is measured.
+    fn audit(&self, lines: &mut Lines) -> anyhow::Result<Vec<(&'static str, u64)>> {
+        let late = clock::raw() + AUDIT_PATIENCE;
+        let (mut missing, mut since) = (u64::MAX, clock::raw());
+        loop {
+            let Listed { said, lost, held } = self.listed(lines, late)?;
+            let audit = Audit::of(&lock(&self.choice.folder), &held, self.policy.copies);
+            let now = clock::raw();
+            if audit.missing_copies < missing {
+                (missing, since) = (audit.missing_copies, now);
+            }
+            if missing == 0 || !lost.is_empty() || now.since(since) >= SETTLED || now + SETTLED > late {
+                let names = ["messages", "message_bytes", "lookup_messages", "lookup_bytes"];
+                return Ok(lost
+                    .into_iter()
+                    .chain(names.into_iter().zip(said))
+                    .chain(audit.counters())
+                    .collect());
+            }
+            sleep(LIST_EVERY);
+        }
+    }
+
+    fn listed(&self, lines: &mut Lines, late: Nanos) -> anyhow::Result<Listed> {
         let me = Peer(self.asked.me);
         let mut left: Vec<Peer> = (0..self.asked.peers.len() as u32).map(Peer).collect();
-        left.iter().for_each(|&peer| lines.send(peer, codec::audit(me), None));
-        let mut said = own;
-        let mut lost = Vec::new();
-        let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
-        let late = clock::raw() + AUDIT_PATIENCE;
+        let mut listed = Listed { said: lines.said_for(me), lost: Vec::new(), held: BTreeMap::new() };
+        let mut again = Nanos(0);
         while !left.is_empty() {
-            anyhow::ensure!(
-                clock::raw() < late,
-                "{} peers of the store did not say what they hold",
-                left.len()
-            );
+            let now = clock::raw();
+            anyhow::ensure!(now < late, "{} peers of the store did not say what they hold", left.len());
+            // A connection that broke since its peer was heard last takes one question with it.
+            if now >= again {
+                left.iter().for_each(|&peer| lines.send(peer, codec::audit(me), None));
+                again = now + ASK_AGAIN;
+            }
             lines.wait(Some(late), &[])?;
             while let Some((from, word)) = lines.heard() {
-                let Word::Audited(Audited { said: theirs, lost: own, objects }) = word else { continue };
-                left.retain(|peer| *peer != from);
-                lost.extend(Loss::NAMES.into_iter().zip(own).filter(|(_, number)| *number != codec::ABSENT));
-                said.iter_mut().zip(theirs).for_each(|(sum, more)| *sum += more);
+                let Word::Audited(Audited { said, lost, objects }) = word else { continue };
+                let Some(place) = left.iter().position(|peer| *peer == from) else { continue };
+                left.swap_remove(place);
+                let lost = Loss::NAMES.into_iter().zip(lost);
+                listed.lost.extend(lost.filter(|(_, number)| *number != codec::ABSENT));
+                listed.said.iter_mut().zip(said).for_each(|(sum, more)| *sum += more);
                 for (key, content) in objects {
-                    held.entry(key).or_default().push(content);
+                    listed.held.entry(key).or_default().push(content);
                 }
             }
         }
-        let [messages, bytes, lookups, lookup_bytes] = said;
-        let mut counters = lost; // of the one node that a run loses
-        counters.extend([
-            ("messages", messages),
-            ("message_bytes", bytes),
-            ("lookup_messages", lookups),
-            ("lookup_bytes", lookup_bytes),
-        ]);
-        counters.extend(Audit::of(&lock(&self.choice.folder), &held, self.policy.copies).counters());
-        Ok(counters)
+        Ok(listed)
     }
+}
+
+/// What all peers of a store say at its end.
+struct Listed {
+    /// Messages for this client, octets, and those of lookups.
+    said: [u64; 4],
+    /// Counters of the one node that a run loses.
+    lost: Vec<(&'static str, u64)>,
+    /// By key, the content of each copy.
+    held: BTreeMap<Key, Vec<u64>>,
 }
 
 #[cfg(test)]

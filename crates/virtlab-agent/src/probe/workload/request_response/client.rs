@@ -70,15 +70,14 @@ impl Workload for Client {
         }
         asking.leave_open();
         let (took, charged) = (clock::raw().since(begun), Nanos(work::charged_ns() - charged_ns));
-        if self.record == Record::Responses && self.idle == Idle::Sleep {
-            if let Some(percent) = limits_the_load(charged, took) {
-                report.taint(
-                    taint::Kind::Starved,
-                    format!(
-                        "the client took {percent:.0} % of a processor, so that it may be what limits the load"
-                    ),
-                );
-            }
+        if self.record == Record::Responses
+            && self.idle == Idle::Sleep
+            && let Some(percent) = limits_the_load(charged, took)
+        {
+            let text = format!(
+                "the client took {percent:.0} % of a processor, so that it may be what limits the load"
+            );
+            report.taint(taint::Kind::Starved, text);
         }
         if self.record == Record::Responses {
             report.add("client_cpu_ns", charged.0);

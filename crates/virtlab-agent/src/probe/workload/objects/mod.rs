@@ -314,8 +314,8 @@ fn verified(pick: &Pick, outcome: Outcome, came: Option<&Content>) -> Outcome {
 }
 
 impl Client {
-    /// What the store holds of the folder, and what was said for this client, by all. Copies beyond the write quorum may
-    /// be under way: these come to their end first, unless a node has lost some, as what comes back is measured.
+    /// What the store holds of the folder, and what was said for this client, by all. Copies beyond the write quorum
+    /// may be under way: these come to their end first, unless a node has lost some, as what comes back is measured.
     fn audit(&self, lines: &mut Lines) -> anyhow::Result<Vec<(&'static str, u64)>> {
         let late = clock::raw() + AUDIT_PATIENCE;
         let (mut missing, mut since) = (u64::MAX, clock::raw());

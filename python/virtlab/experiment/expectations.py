@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import NamedTuple
 
-from virtlab.analysis.claims import ClaimError
+from virtlab.analysis.claims import ClaimError, mistakes
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.declared import Mistaken, uses_mistaken
@@ -111,7 +111,7 @@ def _check_claim(
         findings.add_text(("claims", position, "published"), str(error))
         return
     levels = {name: list(factor.levels) for name, factor in factors.items()}
-    for found in parsed.check(levels, roles.workloads, parts=roles.parts):
+    for found in mistakes(parsed, levels, roles.workloads, parts=roles.parts):
         findings.add(at, f"{found.what} (column {found.column} of the claim)", found.cure)
 
 

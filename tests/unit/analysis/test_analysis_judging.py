@@ -10,6 +10,7 @@ import pytest
 from tests.unit.analysis.claims_specimen import PUBLISHED, number, rule, table_of
 
 from virtlab.analysis import PublishedReference, RunTable, RunValue, exit_code, parse_claim
+from virtlab.analysis.claims import mistakes
 from virtlab.analysis.claims.words import in_words
 from virtlab.analysis.judging.text import ANSWERS
 from virtlab.analysis.published import published_values
@@ -544,10 +545,10 @@ def test_of_equal_worsts_neither_is_shown_to_be_worse() -> None:
 
 def test_what_has_no_worse_direction_has_no_worst() -> None:
     claim = parse_claim("probe.rtt.mean / probe.rtt.min: vnic virtio > e1000 at worst J")
-    (mistake,) = claim.check(PLATFORMS_AND_J, {"probe": "rtt"})
+    (mistake,) = mistakes(claim, PLATFORMS_AND_J, {"probe": "rtt"})
     assert "which level of J is the worst is not known" in mistake.what
-    (mistake,) = parse_claim("probe.rtt.mean: vnic virtio > e1000 at worst K").check(
-        PLATFORMS_AND_J, {"probe": "rtt"}
+    (mistake,) = mistakes(
+        parse_claim("probe.rtt.mean: vnic virtio > e1000 at worst K"), PLATFORMS_AND_J, {"probe": "rtt"}
     )
     assert "K" in mistake.what
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.analysis.claims_specimen import rule, table_of
 
 from virtlab.analysis import RunTable, parse_claim
-from virtlab.analysis.claims import ClaimError
+from virtlab.analysis.claims import ClaimError, mistakes
 from virtlab.analysis.judging.averages import averaged
 from virtlab.analysis.judging.cells import gather
 
@@ -163,5 +163,5 @@ def test_half_an_average_is_a_mistake_with_its_place(text: str, told: str) -> No
     ],
 )
 def test_a_factor_that_cannot_be_averaged_over_is_told(text: str, told: str) -> None:
-    (mistake,) = parse_claim(text).check(FACTORS, {"probe": "rtt"})
+    (mistake,) = mistakes(parse_claim(text), FACTORS, {"probe": "rtt"})
     assert str(mistake) == told

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from virtlab.analysis.claims import ClaimError, PublishedReference, matches, ordered, parse_claim
+from virtlab.analysis.claims import ClaimError, PublishedReference, matches, mistakes, ordered, parse_claim
 from virtlab.analysis.claims.nouns import (
     Bounds,
     Centre,
@@ -42,7 +42,7 @@ REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "claims.md"
 
 
 def mistakes_of(text: str) -> list[str]:
-    return [str(mistake) for mistake in parse_claim(text, published=PUBLISHED).check(FACTORS, ROLES)]
+    return [str(mistake) for mistake in mistakes(parse_claim(text, published=PUBLISHED), FACTORS, ROLES)]
 
 
 def test_a_threshold_is_kept_in_the_unit_of_its_metric() -> None:
@@ -54,7 +54,7 @@ def test_an_ordering_finds_its_factor_by_the_level() -> None:
     claim = parse_claim("probe.rtt.median: ovs < linux_bridge")
     assert isinstance(claim.relation, Ordering)
     assert [operand.text for operand in claim.relation.operands] == ["ovs", "linux_bridge"]
-    assert claim.check(FACTORS, ROLES) == []
+    assert mistakes(claim, FACTORS, ROLES) == []
 
 
 def test_a_difference_has_a_constant_with_a_tolerance() -> None:
@@ -86,7 +86,7 @@ def test_every_relation_is_read_as_its_own_kind() -> None:
     for text, kind in kinds.items():
         claim = parse_claim(text, published=PUBLISHED)
         assert isinstance(claim.relation, kind), text
-        assert claim.check(FACTORS, ROLES) == [], text
+        assert mistakes(claim, FACTORS, ROLES) == [], text
 
 
 def test_percentage_points_are_an_absolute_margin_and_percent_a_relative_one() -> None:
@@ -208,7 +208,7 @@ def test_lists_of_levels_stand_for_a_claim_per_combination() -> None:
     orders = [member.relation for member in claim.members if isinstance(member.relation, Ordering)]
     named = [[operand.text for operand in order.operands] for order in orders]
     assert named == [["streams 1", "3"]] * 2 + [["streams 2", "3"]] * 2
-    assert claim.check(FACTORS, ROLES) == []
+    assert mistakes(claim, FACTORS, ROLES) == []
 
 
 def test_lists_cannot_stand_for_more_claims_than_anybody_reads() -> None:
@@ -293,7 +293,7 @@ def test_any_order_of_words_is_a_claim_or_a_clean_error(words: list[str]) -> Non
     except ClaimError as error:
         refused_cleanly(error, text)
     else:
-        claim.check(FACTORS, ROLES)
+        mistakes(claim, FACTORS, ROLES)
 
 
 def test_every_claim_written_in_the_reference_parses_and_checks() -> None:
@@ -301,4 +301,4 @@ def test_every_claim_written_in_the_reference_parses_and_checks() -> None:
     assert len(written) >= 20
     for text in written:
         claim = parse_claim(text.strip().strip("'"), published=PUBLISHED)
-        assert [str(mistake) for mistake in claim.check(FACTORS, ROLES)] == [], text
+        assert [str(mistake) for mistake in mistakes(claim, FACTORS, ROLES)] == [], text

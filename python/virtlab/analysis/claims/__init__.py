@@ -2,9 +2,9 @@
 here.
 
 >>> claim = parse_claim("probe.rtt.mean: switches 1 < 2 where load >= 30 kB")
->>> claim.check({"switches": ["1", "2"], "load": ["0 B", "30 kB"]}, {"probe": "rtt"})
+>>> mistakes(claim, {"switches": ["1", "2"], "load": ["0 B", "30 kB"]}, {"probe": "rtt"})
 []
->>> print(claim.check({"switches": ["1", "3"], "load": ["0 B", "30 kB"]}, {"probe": "rtt"})[0])
+>>> print(mistakes(claim, {"switches": ["1", "3"], "load": ["0 B", "30 kB"]}, {"probe": "rtt"})[0])
 '2' is not a level of switches; write one of 1, 3
 """
 

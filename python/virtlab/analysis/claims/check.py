@@ -47,7 +47,12 @@ def mistakes(
     entities: Iterable[str] | None = None,
     parts: Mapping[str, Set[str]] | None = None,
 ) -> list[Mistake]:
-    """Every mistake of one claim; empty when it can be judged."""
+    """Every mistake of a claim against an experiment's factors (name -> levels as written) and roles (name ->
+    workload); empty when it can be judged.
+
+    `entities` are names that series and counters may have; None accepts any. `parts`: by role, the names of its
+    parts that have values of their own; of a role that is absent, any is accepted.
+    """
     workloads = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
     parts = parts or {}
     known = None if entities is None else set(entities)

@@ -8,14 +8,11 @@ class. Levels and factors are names here; which factors and levels exist is know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
-
-if TYPE_CHECKING:
-    from virtlab.analysis.claims.check import Mistake
 
 Comparator = Literal["<", "<=", ">", ">="]
 NO_NAME = "names no file in the folder of published tables"
@@ -287,20 +284,3 @@ class Claim(NamedTuple):
     members: tuple[Claim, ...] = ()
     at: str = ""
     title: str = ""
-
-    def check(
-        self,
-        factors: Mapping[str, Sequence[str]],
-        roles: Mapping[str, str] | Iterable[str],
-        entities: Iterable[str] | None = None,
-        parts: Mapping[str, Set[str]] | None = None,
-    ) -> list[Mistake]:
-        """Every mistake against an experiment's factors (name -> levels as written) and roles (name ->
-        workload).
-
-        `entities` are names that series and counters may have; None accepts any. `parts`: by role, the names of its
-        parts that have values of their own; of a role that is absent, any is accepted.
-        """
-        from virtlab.analysis.claims.check import mistakes
-
-        return mistakes(self, factors, roles, entities, parts)

@@ -16,7 +16,7 @@ HOME_OF_INSTALL := $(PREFIX)/share/virtlab/installed
 PURE := --workspace --exclude virtlab-agent --exclude virtlab-leader --exclude virtlab-py --exclude virtlab-system
 PY_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock python/virtlab/plan/blocks.json python/virtlab/catalogue/workloads/defaults.json
 
-.PHONY: help demo quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench pairs predictions wheel manylinux wheel-here arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
+.PHONY: help demo sooner quick test variants setup platforms check-tools check-needed native agent environment lint unit xen faults stores kill fuzz libfuzzer rust-test bench pairs predictions wheel manylinux wheel-here arm64 arm64-wheel arm64-test arm64-machine image wheel-test release-test bounds oracles alarms demos install uninstall clean lock site
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -106,7 +106,6 @@ $(VENV)/.native: $(VENV)/.compiled $(VENV)/.needed
 
 # What the demonstration needs in an empty clone, a third sooner: no crate is optimised together with others. All else
 # builds it as it is shipped.
-.PHONY: sooner
 sooner: target/.agent-sooner $(VENV)/.native-sooner
 
 APART := LTO=off CODEGEN_UNITS=16 DEBUG=false

@@ -104,7 +104,7 @@ def tried(storage: list[str], folder: Path) -> dict[str, Any]:
             return {"filtered": said[-1], "tries": answers}
     runs = " and ".join(str(dict(one["runs"])) for one in answers)
     raise AssertionError(
-        f"a claim stayed undecided in {TRIES} tries, of runs {runs}: try again on a quieter machine"
+        f"a claim or a run stayed open in {TRIES} tries, of runs {runs}: try again on a quieter machine"
     )
 
 
@@ -116,8 +116,11 @@ def judged(done: subprocess.CompletedProcess[str], runs: Counter[str]) -> dict[s
     real = {one["id"]: one["verdict"] for one in answers["testbed"]["verdicts"]}
     assert simulated == dict.fromkeys(real, "holds") != {}, answers
     assert set() < runs.keys() <= {"ok", "tainted"}, runs  # a busy machine taints
-    decided = set(real.values()) == {"holds"}
-    assert decided == (done.returncode == 0), (done.returncode, real)
+    decided = (
+        done.returncode == 0
+    )  # else a claim is open, or runs are missing that the machine had no time for
+    assert set(real.values()) <= {"holds", "undecided"}, real
+    assert not decided or set(real.values()) == {"holds"}, real
     return {"verdicts": real, "runs": runs, "decided": decided}
 
 

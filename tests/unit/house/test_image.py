@@ -29,6 +29,10 @@ def test_a_demonstration_that_decides_every_claim_is_what_is_wanted() -> None:
     assert told["verdicts"] == {"a": "holds"}
 
 
+def test_claims_that_hold_while_runs_are_missing_are_no_decision() -> None:
+    assert not image.judged(answered(4), Counter({"ok": 6, "tainted": 20}))["decided"]
+
+
 @pytest.mark.parametrize(
     ("done", "runs"),
     [

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod memory;
 pub mod offload;
+pub mod slice;
 pub mod standstill;
 pub mod transport;
 pub mod work;

@@ -21,9 +21,9 @@ use request::{Configure, Request};
 use serde_json::{Value, json};
 use std::os::fd::{FromRawFd, OwnedFd};
 use timing::{Sleeper, Spin};
-use virtlab_system::clock;
 use virtlab_system::standstill::Standstills;
 use virtlab_system::transport::{Reader, Writer, understood};
+use virtlab_system::{clock, slice};
 use virtlab_wire::frame::Kind;
 use virtlab_wire::{Nanos, PROTOCOL};
 
@@ -245,6 +245,8 @@ impl Switch {
         }
         if let Some(priority) = configure.fifo_priority {
             timing::real_time(priority).context("fifo_priority")?;
+        } else {
+            slice::shortest().context("cannot ask for short slices")?;
         }
         self.spin = configure.spin;
         let player = Player::new(configure)?;

@@ -129,7 +129,7 @@ def judge(name: str, rtt_ns: list[int], reasons: Iterable[str], by: str, *, swit
     if not slow and not values["taints"]:
         return Finding(name, GROUP, "yes", says, needed=True, values=values)
     says = "; ".join([says, *values["taints"]])
-    cure = "stop what else runs here, or runs will be tainted and repeated; as root the soft switch has SCHED_FIFO"
+    cure = "stop what else runs here, or runs will be tainted and repeated; as root the soft switch has a real-time priority"
     return Finding(name, GROUP, "limited", says, cure, needed=True, values=values)
 
 

@@ -182,10 +182,12 @@ bench: setup  ## figures as JSON lines, each with the ratio to a peer run in the
 pairs: setup  ## figures of this clone and of another that was set up, in turns, with the ratio of each (OLD=FOLDER BENCHES="startup report" ROUNDS=10)
 	@$(BIN)/python -m tools.pairs $(OLD) $(BENCHES) --rounds $(or $(ROUNDS),10)
 
-predictions: setup native agent  ## a service measured here (some fifteen minutes), and how wrong predictions of left-out loads, allocations and highest loads are
+predictions: setup native agent  ## a service and a store measured here (some twenty-five minutes), and how wrong predictions of left-out loads, allocations, highest loads, clients, sizes and links are
 	@# a claim that is refuted (1) or undecided (4) is an answer; what is asked here is how well it was predicted
-	$(BIN)/virtlab run experiments/over-allocation/prediction.yaml --no-report --wait --dataset target/prediction.results || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
-	$(BIN)/virtlab validate target/prediction.results
+	for study in over-allocation distributed-storage; do \
+		$(BIN)/virtlab run experiments/$$study/prediction.yaml --no-report --wait --dataset target/$$study-prediction.results || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ] || exit $$code; }; \
+		$(BIN)/virtlab validate target/$$study-prediction.results || exit $$?; \
+	done
 
 wheel: manylinux  ## the wheels in dist/ that an index takes: of this machine's processor, and on x86_64 that of aarch64, too
 	$(if $(filter x86_64-%,$(TRIPLE)),$(MAKE) --no-print-directory arm64-wheel)

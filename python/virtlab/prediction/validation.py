@@ -43,8 +43,9 @@ GOAL = 0.10  # of the median error
 CHOSEN = (
     ("rtt", "mean"), ("rtt", "mdev"), ("jitter_rfc3550", "mean"), ("jitter_rfc3550", "final"), ("goodput", "mean"),
     ("response_time", "mean"), ("response_time", "p95"), ("transaction_time", "mean"), ("bandwidth", "mean"),
-    ("answer_rate", "mean"),
+    ("answer_rate", "mean"), ("operation_time", "mean"), ("operation_rate", "mean"),
 )  # fmt: skip
+RATES = {"answer_rate", "operation_rate"}
 FULL = (
     0.95  # of the requests that were due: where fewer were answered, the rate of answers is the highest load
 )
@@ -297,7 +298,7 @@ class _Part:
                 )
                 if measured is None or measured.point == 0 or path not in values:
                     continue
-                if path.metric == "answer_rate" and not self._full(path, point, measured.point):
+                if path.metric in RATES and not self._full(path, point, measured.point):
                     continue
                 predicted = sum(values[path]) / len(values[path])
                 found.append(

@@ -54,6 +54,12 @@ OTHERS, PAGES, STUDIES = "machine", "pages", "studies"
 # Who begins first: pages after machines and moves, as commands of a page and runs of others' worlds wait for each
 # other.
 ORDER = (OTHERS, "programs", "moves", PAGES)
+LIMITS_S = {
+    OTHERS: 1440,
+    "programs": 960,
+    "moves": 960,
+    PAGES: 480,
+}  # of each group, as `.ci/run` has of each part
 LONGEST_NAME = 200  # of a value in the name of a test
 _seconds: defaultdict[str, float] = defaultdict(float)  # of each group, where several processes test
 
@@ -136,11 +142,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _seconds[group] += report.duration
 
 
+def over_limit(group: str, seconds: float) -> str:
+    """What is added where a group took longer than it may: tests of it are moved, or run on demand."""
+    return f" (over its limit of {LIMITS_S[group]} s)" if seconds > LIMITS_S[group] else ""
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line of groups, the longest first."""
+    """One line of groups, the longest first, with those that are over their limits."""
     if _seconds:
         longest = sorted(_seconds.items(), key=lambda each: -each[1])
-        said = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in longest)
+        said = ", ".join(f"{name} {seconds:.0f} s{over_limit(name, seconds)}" for name, seconds in longest)
         terminalreporter.write_line(f"groups of tests that build real worlds: {said}")
 
 

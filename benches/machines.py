@@ -27,6 +27,8 @@ import machine_world as machines
 import testbed_world as worlds
 from _skipped import skipped
 
+from virtlab.agents.requests.every import Hello, ReadClock
+from virtlab.agents.requests.leader import ReadCounters
 from virtlab.plan import Plan
 from virtlab.testbed import Testbed
 from virtlab.testbed.image import boot_image
@@ -98,7 +100,7 @@ def _bare_boot_s() -> float:
         ) as machine:  # fmt: skip
             try:
                 control = Control(ours)
-                control.wait(control.send("hello", {"protocol": [1, 0]}), timeout_s=120.0)
+                control.wait(control.send(Hello()), timeout_s=120.0)
                 return time.monotonic() - begin
             finally:
                 machine.kill()
@@ -108,7 +110,7 @@ def _round_trips_ns(control: Control, channel: int) -> list[int]:
     found = []
     for _ in range(QUESTIONS):
         begin = time.perf_counter_ns()
-        control.call("clock", channel=channel)
+        control.call(ReadClock(), channel=channel)
         found.append(time.perf_counter_ns() - begin)
     return found
 
@@ -121,7 +123,7 @@ def _own_round_trip_ns() -> float:
 
 
 def _resident_bytes(session: TestbedSession) -> list[int]:
-    rows = session.leader.control.call("counters", {"groups": ["guests"]})["rows"]
+    rows = session.leader.control.call(ReadCounters(groups=["guests"]))["rows"]
     return [int(value) for _, counter, value in rows if counter == "resident_bytes"]
 
 

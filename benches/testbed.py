@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from virtlab.agents.requests.leader import Ping
 from virtlab.cli.startup import lighten
 from virtlab.plan import Plan, Unobserved
 from virtlab.testbed.build.lower import lower
@@ -124,7 +125,7 @@ def up_and_gone(guests: int) -> tuple[float, float, float]:
             "to": str(plan.world.guests[f"g{guests}"].vnics["eth0"].ip[0]).split("/")[0],
             "ip_packet_bytes": 84,
         }
-        answer = leader.control.call("ping", {"pairs": [ask], "deadline_ns": 10**10}, timeout_s=20)
+        answer = leader.control.call(Ping(pairs=[ask], deadline_ns=10**10), timeout_s=20)
         up_s = time.monotonic() - begin
         assert answer["answers"] != [None], "the last guest did not answer"
     finally:

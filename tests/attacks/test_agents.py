@@ -19,6 +19,9 @@ from tools.fuzz.agents import BLOCK, CONTROL, DATA, LEADER, Said
 from virtlab._native import encode_frame
 
 from virtlab.agents import Breach, Conversation, Notice
+from virtlab.agents.requests.every import Hello, ReadClock
+from virtlab.agents.requests.leader import Exec, Observe
+from virtlab.agents.requests.probe import Collect, Disarm, StopRole
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.testbed.leader.control import BreachError, Control, SilenceError
 from virtlab.testbed.leader.speakers import UNHEARD_BYTES
@@ -143,10 +146,10 @@ def test_a_reply_comes_from_who_was_asked() -> None:
     with theirs:
         control = Control(ours)
         control.begin(LEADER, 64)
-        number = control.send("clock")
-        theirs.sendall(said({"re": number, "ok": {"raw_ns": 1, "realtime_ns": 1}}))
-        theirs.sendall(said({"re": number, "ok": {"raw_ns": 2, "realtime_ns": 2}}, 0))
-        assert control.wait(number)["raw_ns"] == 2
+        asked = control.send(ReadClock())
+        theirs.sendall(said({"re": asked.number, "ok": {"raw_ns": 1, "realtime_ns": 1}}))
+        theirs.sendall(said({"re": asked.number, "ok": {"raw_ns": 2, "realtime_ns": 2}}, 0))
+        assert control.wait(asked)["raw_ns"] == 2
         assert "which it was not asked" in str(control.ended(LEADER))
         assert control.ended(0) is None
         control.close()
@@ -224,7 +227,7 @@ def test_who_says_more_than_anybody_hears_takes_no_memory_without_bound(frame: b
     ours, theirs = socket.socketpair()
     control = Control(ours)
     control.begin(LEADER, 64)
-    number = control.send("clock")
+    asked = control.send(ReadClock())
     stop = threading.Event()
 
     def flood() -> None:
@@ -245,7 +248,7 @@ def test_who_says_more_than_anybody_hears_takes_no_memory_without_bound(frame: b
         assert "more than anybody hears" in str(control.ended(PROBE))
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (4 * UNHEARD_BYTES) >> 10
         assert control.ended(0) is None
-        assert not control.answered(number)
+        assert not control.answered(asked)
     finally:
         stop.set()
         control.close()
@@ -277,10 +280,10 @@ def far(channels: int = 64) -> tuple[Control, socket.socket, socket.socket]:
 def test_a_host_has_no_channels_of_the_next_one() -> None:
     control, theirs, host = far()
     with theirs, host:
-        number = control.send("clock", channel=57_164)  # of the next host
-        host.sendall(said({"re": number, "ok": {"raw_ns": 1, "realtime_ns": 1}}, 64))
+        asked = control.send(ReadClock(), channel=57_164)  # of the next host
+        host.sendall(said({"re": asked.number, "ok": {"raw_ns": 1, "realtime_ns": 1}}, 64))
         control.pump(1.0)
-        assert not control.answered(number)
+        assert not control.answered(asked)
         assert "it speaks on channel 64, and has 64" in str(control.ended(57_100))
         assert control.ended(57_164) is None
         control.close()
@@ -292,8 +295,8 @@ def test_a_host_that_reads_nothing_is_lost_and_not_waited_for(monkeypatch: pytes
     control, theirs, host = far()
     with theirs, host:
         began = time.monotonic()
-        control.tell("exec", {"argv": ["x" * (1 << 19)] * 1}, channel=57_100)
-        control.tell("exec", {"argv": ["x" * (1 << 19)] * 1}, channel=57_100)
+        control.tell(Exec(57_101, "x", ["x" * (1 << 19)]), channel=57_100)
+        control.tell(Exec(57_101, "x", ["x" * (1 << 19)]), channel=57_100)
         assert time.monotonic() - began < 5
         assert "nothing read" in str(control.ended(57_100))
         control.close()
@@ -323,17 +326,17 @@ def test_who_was_silent_once_is_not_asked_again() -> None:
         control = Control(ours)
         control.begin(LEADER, 64)
         with pytest.raises(SilenceError, match=r"within 0\.2 s"):
-            control.call("stop", {"role": "probe"}, channel=PROBE, timeout_s=0.2)
+            control.call(StopRole(role="probe"), channel=PROBE, timeout_s=0.2)
         theirs.recv(1 << 16)
         began = time.monotonic()
-        for do in ("stop", "collect", "disarm"):
+        for request in (StopRole("probe"), Collect("probe"), Disarm("probe")):
             with pytest.raises(SilenceError):
-                control.call(do, {"role": "probe"}, channel=PROBE)
+                control.call(request, channel=PROBE)
         assert time.monotonic() - began < 1
         with pytest.raises(BlockingIOError):
             theirs.recv(1, socket.MSG_DONTWAIT)
         control.begin(PROBE, 1, leads=False)  # another begins there
-        control.send("hello", channel=PROBE)
+        control.send(Hello(), channel=PROBE)
         assert b"hello" in theirs.recv(1 << 16)
         control.close()
 
@@ -350,7 +353,7 @@ def test_who_broke_the_protocol_is_heard_no_more_and_others_are() -> None:
         assert [message.name for message in heard if isinstance(message, Notice)] == ["exited"]
         assert [getattr(message, "text", None) for message in heard] == [None, "heard"]
         with pytest.raises(AgentError, match="breach of the protocol"):
-            control.call("clock", channel=PROBE)
+            control.call(ReadClock(), channel=PROBE)
         control.close()
 
 
@@ -364,8 +367,10 @@ def test_an_error_that_nobody_foresaw_is_a_breach_only_where_an_agent_spoke() ->
     ours, theirs = socket.socketpair()
     with theirs:
         control = Control(ours)
-        number = control.send("observe", {"namespaces": ["x"]})
-        theirs.sendall(said({"re": number, "ok": json.loads('{"namespaces": {"x": {"links": []}}}')}, 0))
+        asked = control.send(Observe(namespaces=["x"]))
+        theirs.sendall(
+            said({"re": asked.number, "ok": json.loads('{"namespaces": {"x": {"links": []}}}')}, 0)
+        )
         with pytest.raises(BreachError, match="its answer to 'observe' has another shape"):
-            control.wait(number)
+            control.wait(asked)
         control.close()

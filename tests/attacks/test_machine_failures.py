@@ -15,6 +15,7 @@ from tests.contract.closed_form import ClosedForm
 from tests.contract.small_campaign import POINTS, campaign, opened
 from virtlab._native import encode_frame
 
+from virtlab.agents.requests.every import ReadClock
 from virtlab.campaign.loop.schedule import Finished, Schedule
 from virtlab.cli.experiment import run as command
 from virtlab.cli.main import main
@@ -154,9 +155,9 @@ def test_what_an_agent_of_ours_ran_out_of_is_the_machines_and_what_a_guest_says_
             control.begin(guest, 64)
             control.begin(probe, 1, leads=False)
             control.begin(guest + 1, 1, leads=False)
-            number = control.send("clock", channel=channel)
-            body = json.dumps({"re": number, "error": {"what": what}}).encode()
+            asked = control.send(ReadClock(), channel=channel)
+            body = json.dumps({"re": asked.number, "error": {"what": what}}).encode()
             theirs.sendall(encode_frame(channel, 0, body))
             with pytest.raises(kind):
-                control.wait(number)
+                control.wait(asked)
             control.close()

@@ -9,6 +9,7 @@ import pytest
 import testbed_world as worlds
 
 from virtlab import __version__
+from virtlab.agents.requests.leader import Apply, Spawn
 from virtlab.testbed.leader.process import Leader, agent_path
 from virtlab.testbed.steps.operations import NamespaceAdd
 
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.
 def test_leader_probe_and_switch_are_of_one_build_that_names_its_sources() -> None:
     with Leader.start() as leader:
         control = leader.control
-        control.call("apply", {"batch": [NamespaceAdd("guest:a").json()]})
+        control.call(Apply(batch=[NamespaceAdd("guest:a").json()]))
         for channel, role in ((1, "switch"), (2, "probe")):
-            control.call("spawn", {"channel": channel, "role": role, "namespace": "guest:a"})
+            control.call(Spawn(channel=channel, role=role, namespace="guest:a"))
         builds = {leader.hello["build"], *(control.greet(channel)["build"] for channel in (1, 2))}
     (build,) = builds
     assert re.fullmatch(rf"{re.escape(__version__)}\+[0-9a-f]{{16}}", build)

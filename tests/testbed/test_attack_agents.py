@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 import testbed_world as worlds
 
+from virtlab.agents.requests.every import ReadClock
+from virtlab.agents.requests.leader import Apply, Spawn
 from virtlab.errors import AgentError
 from virtlab.plan import Trial
 from virtlab.testbed.backend import Testbed
@@ -49,9 +51,10 @@ def gone(process: int) -> bool:
 @pytest.mark.parametrize("stopped", ["outside", "inside", "both"])
 def test_a_leader_that_is_stopped_ends_with_its_python(stopped: str) -> None:
     script = (
-        "import time; from virtlab.testbed.leader.process import Leader\n"
-        "led = Leader.start(); c = led.control; c.call('apply', {'batch': [{'op': 'namespace', 'name': 'x'}]})\n"
-        "c.call('exec', {'channel': 5, 'namespace': 'x', 'argv': ['sleep', '600']})\n"
+        "import time; from virtlab.agents.requests.leader import Apply, Exec\n"
+        "from virtlab.testbed.leader.process import Leader\n"
+        "led = Leader.start(); led.control.call(Apply([{'op': 'namespace', 'name': 'x'}]))\n"
+        "led.control.call(Exec(5, 'x', ['sleep', '600']))\n"
         "print(led.process.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as python:
@@ -109,8 +112,8 @@ def _until_closed(carry, *arguments) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_flood_of_output_stands_in_front_of_no_answer() -> None:
     with slowly_read() as control:
-        control.call("apply", {"batch": [{"op": "namespace", "name": "x"}]})
-        control.call("spawn", {"channel": 3, "role": "probe", "namespace": "x"})
+        control.call(Apply(batch=[{"op": "namespace", "name": "x"}]))
+        control.call(Spawn(channel=3, role="probe", namespace="x"))
         control.greet(3)
         command = Command(control, 10, "x", ["cat", "/dev/zero"])
         control.listen(10, command.take)
@@ -119,7 +122,7 @@ def test_a_flood_of_output_stands_in_front_of_no_answer() -> None:
         while time.monotonic() < end:
             control.pump(0.1)
         began = time.monotonic()
-        control.call("clock", channel=3)
+        control.call(ReadClock(), channel=3)
         assert time.monotonic() - began < 1.2  # 4 MiB would take two seconds
         assert command.output
 

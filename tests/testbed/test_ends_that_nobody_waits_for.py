@@ -13,6 +13,7 @@ import process_world as processes
 import pytest
 import testbed_world as worlds
 
+from virtlab.agents.requests.leader import Kill
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Action, Trial
 from virtlab.testbed import Testbed
@@ -123,7 +124,7 @@ def test_a_probe_that_ends_once_its_role_has_is_what_the_run_fails_of(
 
         def killing(self: Pass) -> None:
             channel = self.probes.channels["g1"]
-            self.control.call("kill", {"channel": channel, "signal": 9})
+            self.control.call(Kill(channel=channel, signal=9))
             while self.control.ended(channel) is None:
                 self.control.await_news(1.0)
             collect(self)
@@ -232,7 +233,7 @@ def test_a_command_that_ends_by_itself_as_its_time_is_up_is_one_that_was_not_ove
 
     def late(self: Pass, action: Action, timeline: Timeline) -> None:
         for channel in self.commands:
-            self.control.call("kill", {"channel": channel, "signal": 9})
+            self.control.call(Kill(channel=channel, signal=9))
             while self.control.ended(channel) is None:
                 self.control.await_news(1.0)
         give_up(self, action, timeline)
@@ -281,10 +282,9 @@ def test_a_machine_that_answers_no_more_is_told_by_name_with_its_console(
     wait = control.Control.wait
 
     def impatient(
-        self: control.Control, number: int, *, do: str = "", timeout_s: float = control.CALL_TIMEOUT_S
-    ) -> dict[str, Any]:
-        shorter = 1.0 if self._awaited.get(number) == leader else timeout_s
-        return wait(self, number, do=do, timeout_s=shorter)
+        self: control.Control, asked: control.Pending[Any], *, timeout_s: float = control.CALL_TIMEOUT_S
+    ) -> Any:
+        return wait(self, asked, timeout_s=1.0 if asked.channel == leader else timeout_s)
 
     plan = worlds.echo_plan(machines.machines(worlds.one_host(3), "g3"), source="g1", target="g2")
     with Testbed().open(plan, worlds.Patient()) as session:

@@ -13,6 +13,7 @@ from test_existing_hosts import existing, opened, plan_of
 from test_existing_hosts_cut import await_none, kill_client
 
 from virtlab.agents import Notice
+from virtlab.agents.requests.every import ReadClock
 from virtlab.errors import MachineError
 from virtlab.testbed.leader import branch as branches
 from virtlab.testbed.leader import far_ledger
@@ -66,13 +67,13 @@ def test_others_are_heard_while_an_ended_connection_has_not_said_why(
         # Our own leader and the other host answer, and it is looked again and again whether the client ended.
         for channel in (0, existing(session).hosts["a"].leader):
             for _ in range(3):
-                assert "raw_ns" in control.call("clock", channel=channel)
+                assert "raw_ns" in control.call(ReadClock(), channel=channel)
         while slow.looks < 5 and time.monotonic() < deadline:
             control.pump(0.05)
         assert (slow.looks >= 5, slow.agains, slow.judged) == (True, 0, 0)
         assert [each for each in control.messages(0.0) if isinstance(each, Notice)] == []
         slow.over = True
-        assert "raw_ns" in control.call("clock", channel=host.leader)
+        assert "raw_ns" in control.call(ReadClock(), channel=host.leader)
         told = [each.name for each in control.messages(0.0) if isinstance(each, Notice)]
         assert told == ["cut", "mended"]
         assert (slow.agains, slow.judged) == (1, 1)

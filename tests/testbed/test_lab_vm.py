@@ -23,7 +23,7 @@ from virtlab.testbed.lab import LabVm, vm
 from virtlab.testbed.lab.rules import lab_missing
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import INSIDE_COMMAND
-from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.control import Control, Pending
 from virtlab.testbed.platforms.qemu import command
 
 pytestmark = [
@@ -418,8 +418,8 @@ def test_a_machine_that_stands_still_is_told_with_its_console_and_replaced_at_th
 ) -> None:
     wait = Control.wait
 
-    def impatient(self: Control, number: int, *, do: str = "", timeout_s: float = 0.0) -> dict[str, Any]:
-        return wait(self, number, do=do, timeout_s=min(timeout_s, 1.0))
+    def impatient(self: Control, asked: Pending[Any], *, timeout_s: float = 0.0) -> Any:
+        return wait(self, asked, timeout_s=min(timeout_s, 1.0))
 
     backend = LabVm()
     try:

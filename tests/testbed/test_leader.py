@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import testbed_world as worlds
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.every import ReadClock
+from virtlab.agents.requests.leader import Apply, Exec, Kill, Observe, Resize, Spawn, TryQdiscs
+from virtlab.agents.requests.request import Anything, Request
 from virtlab.testbed.leader.control import Control, RefusedError
 from virtlab.testbed.leader.process import Leader
 
@@ -28,7 +32,7 @@ def control() -> Iterator[Control]:
 
 
 def apply(control: Control, *batch: dict[str, Any]) -> None:
-    control.call("apply", {"batch": list(batch)})
+    control.call(Apply(batch=list(batch)))
 
 
 def until_exit(control: Control, channel: int, timeout_s: float = 60.0) -> tuple[bytes, bytes, Notice]:
@@ -56,7 +60,7 @@ def test_a_batch_that_fails_leaves_nothing_of_it(control: Control) -> None:
         )
     assert refused.value.error["index"] == 3
     assert "exists" in refused.value.error["kernel"].lower()
-    seen = control.call("observe", {"namespaces": ["x"]})["namespaces"]["x"]
+    seen = control.call(Observe(namespaces=["x"]))["namespaces"]["x"]
     assert set(seen["links"]) == {"lo"}
     apply(control, BRIDGE)  # the name and the index are free again
 
@@ -67,7 +71,7 @@ def test_a_value_of_the_namespace_is_put_back_when_its_batch_fails(control: Cont
     with pytest.raises(RefusedError) as refused:
         apply(control, forward, {"op": "link", "namespace": "x", "link": "nowhere", "up": True})
     assert refused.value.error["index"] == 1
-    control.call("exec", {"channel": 5, "namespace": "x", "argv": ["cat", "/proc/sys/net/ipv4/ip_forward"]})
+    control.call(Exec(channel=5, namespace="x", argv=["cat", "/proc/sys/net/ipv4/ip_forward"]))
     output, _, _ = until_exit(control, 5)
     assert output == b"0\n"
 
@@ -76,7 +80,7 @@ def test_a_namespace_of_a_failed_batch_is_forgotten(control: Control) -> None:
     with pytest.raises(RefusedError):
         apply(control, NAMESPACE, {"op": "link", "namespace": "x", "link": "nowhere", "up": True})
     with pytest.raises(RefusedError, match="no namespace 'x'"):
-        control.call("observe", {"namespaces": ["x"]})
+        control.call(Observe(namespaces=["x"]))
 
 
 def test_an_interface_that_went_and_came_again_as_another_is_claimed_anew(control: Control) -> None:
@@ -89,14 +93,25 @@ def test_an_interface_that_went_and_came_again_as_another_is_claimed_anew(contro
     for channel, command in enumerate(
         (brought, f"ip link del port && ip link add aside0 type bridge && {brought}")
     ):
-        control.call("exec", {"channel": 5 + channel, "namespace": "x", "argv": ["sh", "-c", command]})
+        control.call(Exec(channel=5 + channel, namespace="x", argv=["sh", "-c", command]))
         *_, ended = until_exit(control, 5 + channel)
         assert ended.details["code"] == 0
         apply(control, claim, {**up, "up": False, "master": "br"}, up)
-        seen = control.call("observe", {"namespaces": ["x"]})["namespaces"]["x"]["links"]
+        seen = control.call(Observe(namespaces=["x"]))["namespaces"]["x"]["links"]
         assert seen["port"]["mac"] == mac
         assert seen["port"]["master"] == "br"
         assert "born" not in seen
+
+
+@dataclass(frozen=True)
+class Unknown(Request[Anything]):
+    """A request that is none."""
+
+    do: str  # type: ignore[misc]
+    fields: dict[str, Any]
+
+    def wire(self) -> dict[str, Any]:
+        return self.fields
 
 
 @pytest.mark.parametrize(
@@ -114,8 +129,8 @@ def test_an_interface_that_went_and_came_again_as_another_is_claimed_anew(contro
 )
 def test_what_is_not_known_is_an_error_reply(control: Control, do: str, fields: dict[str, Any]) -> None:
     with pytest.raises(RefusedError):
-        control.call(do, fields)
-    assert control.call("clock")["raw_ns"] > 0
+        control.call(Unknown(do, fields))
+    assert control.call(ReadClock())["raw_ns"] > 0
 
 
 @pytest.mark.parametrize("path", ["net/../kernel/hostname", "kernel/hostname", "/etc/passwd"])
@@ -128,7 +143,7 @@ def test_only_values_of_a_network_namespace_can_be_written(control: Control, pat
 def test_a_command_streams_input_output_and_errors(control: Control) -> None:
     apply(control, NAMESPACE)
     content = bytes(range(256)) * 4096
-    control.call("exec", {"channel": 5, "namespace": "x", "argv": ["sh", "-c", "cat; echo late >&2; exit 3"]})
+    control.call(Exec(channel=5, namespace="x", argv=["sh", "-c", "cat; echo late >&2; exit 3"]))
     control.data(5, content)
     control.data(5, b"")
     output, errors, end = until_exit(control, 5)
@@ -140,22 +155,16 @@ def test_a_command_streams_input_output_and_errors(control: Control) -> None:
 def test_a_command_that_does_not_exist_is_refused_at_once(control: Control) -> None:
     apply(control, NAMESPACE)
     with pytest.raises(RefusedError, match="no-such-program"):
-        control.call("exec", {"channel": 5, "namespace": "x", "argv": ["no-such-program"]})
+        control.call(Exec(channel=5, namespace="x", argv=["no-such-program"]))
 
 
 def test_a_terminal_has_the_size_it_was_given_and_the_next(control: Control) -> None:
     apply(control, NAMESPACE)
     script = "stty size; read line; stty size"
     control.call(
-        "exec",
-        {
-            "channel": 5,
-            "namespace": "x",
-            "argv": ["sh", "-c", script],
-            "terminal": {"rows": 33, "columns": 101},
-        },
+        Exec(channel=5, namespace="x", argv=["sh", "-c", script], terminal={"rows": 33, "columns": 101}),
     )
-    control.call("resize", {"channel": 5, "rows": 44, "columns": 99})
+    control.call(Resize(channel=5, rows=44, columns=99))
     control.data(5, b"go\n")
     output, _, end = until_exit(control, 5)
     assert end.details["code"] == 0
@@ -164,18 +173,18 @@ def test_a_terminal_has_the_size_it_was_given_and_the_next(control: Control) -> 
 
 def test_a_killed_agent_reports_its_signal(control: Control) -> None:
     apply(control, NAMESPACE)
-    control.call("spawn", {"channel": 5, "role": "probe", "namespace": "x"})
+    control.call(Spawn(channel=5, role="probe", namespace="x"))
     control.greet(5)
-    control.call("kill", {"channel": 5, "signal": 9})
+    control.call(Kill(channel=5, signal=9))
     _, _, end = until_exit(control, 5)
     assert end.details["signal"] == 9
-    control.call("spawn", {"channel": 5, "role": "probe", "namespace": "x"})  # the channel is free again
+    control.call(Spawn(channel=5, role="probe", namespace="x"))  # the channel is free again
     assert control.greet(5)["role"] == "probe"
 
 
 def test_orphans_of_the_world_are_collected(control: Control) -> None:
     apply(control, NAMESPACE)
-    control.call("exec", {"channel": 5, "namespace": "x", "argv": ["sh", "-c", "(sleep 0.1 &) ; exit 0"]})
+    control.call(Exec(channel=5, namespace="x", argv=["sh", "-c", "(sleep 0.1 &) ; exit 0"]))
     until_exit(control, 5)
     look = "grep -lE '^State:.Z|^Name:.sleep' /proc/[0-9]*/status"
     end = time.monotonic() + 60
@@ -183,17 +192,17 @@ def test_orphans_of_the_world_are_collected(control: Control) -> None:
     while (
         output and time.monotonic() < end
     ):  # the orphan sleeps, and then nobody but the world's first asks how it ended
-        control.call("exec", {"channel": 6, "namespace": "x", "argv": ["sh", "-c", look]})
+        control.call(Exec(channel=6, namespace="x", argv=["sh", "-c", look]))
         output, _, _ = until_exit(control, 6)
     assert output == b""
 
 
 def test_stray_bytes_before_a_frame_do_no_harm(control: Control) -> None:
     control._write(b"Welcome to nowhere\n", 0)
-    assert control.call("clock")["raw_ns"] > 0
+    assert control.call(ReadClock())["raw_ns"] > 0
 
 
 def test_every_discipline_is_tried_and_told(control: Control) -> None:
-    kinds = control.call("try_qdiscs", {"kinds": ["pfifo", "no_such_thing"]})["kinds"]
+    kinds = control.call(TryQdiscs(kinds=["pfifo", "no_such_thing"]))["kinds"]
     assert kinds["pfifo"] is None
     assert kinds["no_such_thing"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import testbed_world as worlds
 
+from virtlab.agents.requests.request import Request
 from virtlab.plan import Plan, Reading, Trial
 from virtlab.testbed import Testbed
-from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.control import Control, Pending
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
@@ -85,9 +87,9 @@ def test_where_nobody_watches_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) 
     asked: list[str] = []
     send = Control.send
 
-    def noted(self: Control, do: str, *more: object, **named: object) -> int:
-        asked.append(do)
-        return send(self, do, *more, **named)  # type: ignore[arg-type]
+    def noted(self: Control, request: Request[Any], *, channel: int = 0) -> Pending[Any]:
+        asked.append(request.do)
+        return send(self, request, channel=channel)
 
     monkeypatch.setattr(Control, "send", noted)
     blind = Watching()

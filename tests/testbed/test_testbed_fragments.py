@@ -8,6 +8,7 @@ import time
 import pytest
 import testbed_world as worlds
 
+from virtlab.agents.requests.leader import Apply, Ping
 from virtlab.testbed import Testbed
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.session import TestbedSession
@@ -44,7 +45,7 @@ def flood(session: TestbedSession) -> None:
 
 def fragmented_echo(session: TestbedSession) -> int | None:
     pair = {"namespace": session.lowered.guests["g1"], "to": "10.0.0.2", "ip_packet_bytes": FRAGMENTED_BYTES}
-    answer = session.leader.control.call("ping", {"pairs": [pair], "deadline_ns": 10**9}, timeout_s=10)
+    answer = session.leader.control.call(Ping(pairs=[pair], deadline_ns=10**9), timeout_s=10)
     return answer["answers"][0]  # type: ignore[no-any-return]
 
 
@@ -64,7 +65,7 @@ def test_with_the_kernel_s_own_limits_it_would_not() -> None:
     with opened() as session:
         for key, value in (("high_thresh", str(4 << 20)), ("time", "30")):
             step = SysctlSet(session.lowered.guests["g2"], f"net/ipv4/ipfrag_{key}", value)
-            session.leader.control.call("apply", {"batch": [step.json()]})
+            session.leader.control.call(Apply(batch=[step.json()]))
         flood(session)
         assert fragmented_echo(session) is None
 

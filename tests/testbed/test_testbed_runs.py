@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import testbed_world as worlds
 
+from virtlab.agents.requests.leader import Kill
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Outcome, Plan, Trial
 from virtlab.testbed import Testbed
@@ -184,7 +185,7 @@ def test_a_dead_probe_fails_its_run_with_its_signal() -> None:
 
         def kill() -> None:
             channel = session._probes.channels["b"]  # type: ignore[attr-defined]
-            session.leader.control.tell("kill", {"channel": channel, "signal": 9})  # type: ignore[attr-defined]
+            session.leader.control.tell(Kill(channel=channel, signal=9))  # type: ignore[attr-defined]
 
         sink = worlds.MemorySink()
         session.run(Trial("t0", 1), sink)

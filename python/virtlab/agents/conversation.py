@@ -101,13 +101,11 @@ class Conversation:
     _decoder: Any = field(default=None)
     _next_number: int = 1
 
-    def request(
-        self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0
-    ) -> tuple[int, bytes]:
-        """A request's number and its frame. Names of fields are the protocol's own."""
+    def request(self, do: str, fields: Mapping[str, Any], *, channel: int = 0) -> tuple[int, bytes]:
+        """A request's number and its frame."""
         number = self._next_number
         self._next_number += 1
-        text = json.dumps({"id": number, "do": do, **(fields or {})}, separators=(",", ":"))
+        text = json.dumps({"id": number, "do": do, **fields}, separators=(",", ":"))
         return number, _encode(channel, Kind.CONTROL, text.encode())
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What an agent may answer to each request, by its name; anything else is no answer.
+"""What an agent may answer to each request (`requests`); anything else is no answer.
 
 An agent inside a guest or on a host of somebody else's may say what it likes. So all that is read of a reply is checked
 here, once, as it comes in: keys that are needed are there, numbers are finite and fit 64 bits, addresses are addresses,
@@ -62,7 +62,7 @@ class Machine(TypedDict):
 
 
 @_open
-class Hello(TypedDict):
+class Introduction(TypedDict):
     """Who an agent is."""
 
     protocol: tuple[Count, Count]
@@ -261,45 +261,17 @@ class Worked(TypedDict):
     per_s: Annotated[int, Field(gt=0, le=10**12)]
 
 
-SHAPES: Mapping[str, Any] = {
-    "hello": Hello,
-    "clock": Clocks,
-    "work_rate": Worked,
-    "spawn": Started,
-    "exec": Started,
-    "arm": Armed,
-    "start": Instant,
-    "set": Instant,
-    "stop": Instant,
-    "reset": Instant,
-    "move": Instant,
-    "rate": Instant,
-    "live": Live,
-    "collect": Collected,
-    "counters": Counted,
-    "placed": Placed,
-    "disks": ServedDisks,
-    "observe": Observed,
-    "ping": Echoes,
-    "try_qdiscs": Tried,
-    "stats": Instant,
-}
-
-
 @cache
-def _adapter(do: str) -> TypeAdapter[Any]:
-    return TypeAdapter(SHAPES[do])
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
 
 
-def checked(do: str, reply: Mapping[str, Any]) -> dict[str, Any]:
+def checked(do: str, shape: Any, reply: Mapping[str, Any]) -> Any:
     """The reply to a request of that name. ValueError with one line that says where it has another shape."""
-    if do not in SHAPES:
-        return dict(reply)
     try:
-        found: dict[str, Any] = _adapter(do).validate_python(reply)
+        return _adapter(shape).validate_python(reply)
     except ValidationError as error:
         raise ValueError(f"its answer to '{do}' has another shape: {_first(error)}") from None
-    return found
 
 
 def _first(error: ValidationError) -> str:

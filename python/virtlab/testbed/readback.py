@@ -86,7 +86,7 @@ def realise(
         by = lowered.links[name]
         applied: dict[str, Any]
         if by == "soft_switch":
-            applied = dict((lowered.soft_switch or {}).get("links", {}).get(name, {}))
+            applied = dict(lowered.soft_switch.links.get(name, {})) if lowered.soft_switch is not None else {}
             read_back = dict(switch)
         else:
             applied = {"ports": list(link.ends)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from virtlab.agents.replies import Introduction
 from virtlab.testbed.build import idle
 from virtlab.testbed.build.machine import versions
 from virtlab.testbed.kinds.container_home import Home
@@ -25,7 +26,7 @@ class WorldLeader(Protocol):
     """The leader of one world."""
 
     control: Control
-    hello: dict[str, Any]
+    hello: Introduction
     rootless: bool
     number: int  # of its process on this machine; 0: it is on another one
 

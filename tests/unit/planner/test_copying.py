@@ -201,7 +201,8 @@ def test_a_host_is_lowered_as_a_station_of_its_switch(arp: str) -> None:
         assert not entries
         return
     assert entries == {(f"host:h{number}", vnics[0].mac) for number in (1, 2, 3)}
-    (table,) = (out.soft_switch or {})["forwarding"].values()
+    assert out.soft_switch is not None
+    (table,) = (out.soft_switch.forwarding or {}).values()
     assert len({table[vnic.mac] for vnic in vnics if vnic is not None}) == 2
 
 

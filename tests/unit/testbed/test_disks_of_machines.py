@@ -49,9 +49,9 @@ def test_the_leader_is_told_the_model_and_where_the_bytes_are() -> None:
     [(name, guest)] = planned(disk).world.guests.items()
     model = {"size_bytes": MIB, "rate_byte_per_s": 2_000_000, "latency_ns": 5, "write_cache_bytes": 0}
     told = {"name": "together:guests.g0.disk", "together": "together:hosts.h.disks", "model": model}
-    assert disks.served_disk(name, guest) == {"kind": "disk", "disk": told}
+    assert disks.served_disk(name, guest).disk == told
     on_file = guest.model_copy(update={"disk": disk.model_copy(update={"medium": "file"})})
-    assert disks.served_disk(name, on_file)["disk"]["folder"] == disks.FOLDER
+    assert disks.served_disk(name, on_file).disk["folder"] == disks.FOLDER
 
 
 def test_disks_in_memory_count_as_memory_of_their_machines(monkeypatch: pytest.MonkeyPatch) -> None:

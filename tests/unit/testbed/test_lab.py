@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from virtlab.agents import Conversation
+from virtlab.agents.requests.every import Bye
+from virtlab.agents.requests.leader import Exec
 from virtlab.campaign.loop.resumption import open_dataset
 from virtlab.cli.experiment.run import made_backend
 from virtlab.cli.testbed.up import up
@@ -173,10 +175,10 @@ def test_channels_below_zero_are_of_what_carries_the_world() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         control = Control(ours, at=-5)
-        control.tell("bye", channel=-5)
-        control.tell("bye")
+        control.tell(Bye(), channel=-5)
+        control.tell(Bye())
         control.begin(-2, 60_000)
-        number = control.send("exec", {"channel": -1, "argv": ["x"]}, channel=-2)
+        asked = control.send(Exec(-1, "x", ["x"]), channel=-2)
         from virtlab._native import FrameDecoder, encode_frame
 
         decoder = FrameDecoder()
@@ -188,8 +190,8 @@ def test_channels_below_zero_are_of_what_carries_the_world() -> None:
         )
         exited = {"event": "exited", "channel": 2, "channels": 3, "code": None, "signal": 9, "tail": ""}
         theirs.send(encode_frame(3, 0, json.dumps(exited).encode()))
-        theirs.send(encode_frame(3, 0, json.dumps({"re": number, "ok": {"pid": 1}}).encode()))
-        assert control.wait(number) == {"pid": 1}
+        theirs.send(encode_frame(3, 0, json.dumps({"re": asked.number, "ok": {"pid": 1}}).encode()))
+        assert control.wait(asked) == {"pid": 1}
         assert [control.ended(channel) for channel in (-1, 0, 1, 2, 3)] == [None, *["signal 9"] * 3, None]
         control.renew(-1)
         assert control.ended(0) is None

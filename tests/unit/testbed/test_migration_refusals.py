@@ -397,7 +397,8 @@ def test_fixed_entries_change_when_the_guest_is_there() -> None:
     assert sorted(changed) == sorted(
         [("host:h1", lowered.uplinks["h1.up"].link, mac), (tap.namespace, tap.link, mac)]
     )
-    before = (lowered.soft_switch or {})["forwarding"]
+    assert lowered.soft_switch is not None
+    before = lowered.soft_switch.forwarding or {}
     assert leg.relocated.keys() == before.keys()
     for switch, entries in leg.relocated.items():
         assert list(entries) == [mac]
@@ -477,8 +478,9 @@ def test_a_port_of_the_soft_switch_waits_at_the_destination_before_its_tap() -> 
     built = as_built(wanted, "soft_switch")
     assert list(refused(built)) == []
     lowered = lower(built)
-    request, inside = lowered.soft_switch or {}, lowered.machines["v"]
-    ports = {name: link["ends"] for name, link in request["links"].items() if name.startswith("v.eth0")}
+    request, inside = lowered.soft_switch, lowered.machines["v"]
+    assert request is not None
+    ports = {name: link["ends"] for name, link in request.links.items() if name.startswith("v.eth0")}
     assert set(ports) == {"v.eth0", "v.eth0@h2"}
     here, there = inside.taps["eth0"], inside.legs["go"].there["eth0"]
     taps = [step.op for step in lowered.steps if isinstance(step.op, TapAdd)]
@@ -511,8 +513,9 @@ def test_a_port_of_the_kernel_and_one_of_the_soft_switch_are_each_at_their_host(
     assert list(refused(built)) == [], "the wires of both hosts hold it back alike"
     lowered = lower(built)
     assert {name for name, _ in lowered.queues} == {"v.eth0"}
-    assert "v.eth0@h2" in (lowered.soft_switch or {})["links"]
-    assert "v.eth0" not in (lowered.soft_switch or {})["links"]
+    assert lowered.soft_switch is not None
+    assert "v.eth0@h2" in lowered.soft_switch.links
+    assert "v.eth0" not in lowered.soft_switch.links
 
 
 def test_what_holds_its_frames_back_is_the_same_at_both_ends() -> None:

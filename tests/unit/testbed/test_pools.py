@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from virtlab.agents.requests.leader import Places
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.build import pools
@@ -139,8 +140,8 @@ class Answering:
     def __init__(self, *rows: tuple[str, list[int], int, str]) -> None:
         self.rows = rows
 
-    def call(self, do: str) -> dict[str, Any]:
-        assert do == "placed"
+    def call(self, request: Places) -> dict[str, Any]:
+        assert isinstance(request, Places)
         return {"rows": list(self.rows)}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from virtlab.agents.requests.switch import Configure
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.queues.draws import seeded
@@ -60,15 +61,13 @@ def realisations(plan: Plan, automatic: str) -> dict[str, str]:
     }
 
 
-def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> dict[str, Any]:
-    """The soft switch's `configure`: real ports, switches, links, static forwarding, largest IP packet."""
+def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> Configure:
+    """Real ports, switches, links, static forwarding, largest IP packet."""
     world = plan.world
-    request: dict[str, Any] = {
-        "ports": {end: {"ifname": name} for end, name in ports.items()},
-        "switches": {
-            name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()
-        },
-        "links": {
+    return Configure(
+        ports={end: {"ifname": name} for end, name in ports.items()},
+        switches={name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()},
+        links={
             name: {
                 "ends": list(link.ends),
                 "rate_bit_per_s": link.rate_bit_per_s,
@@ -80,19 +79,22 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
             }
             for name, link in world.links.items()
         },
-        "mtu_bytes": max(
+        mtu_bytes=max(
             (vnic.mtu_bytes for guest in world.guests.values() for vnic in guest.vnics.values()), default=1500
         ),
-        "spin": world.spin,
-    }
-    if world.arp == "static":
-        forwarding: dict[str, dict[str, str]] = {}
-        for _, vnic, towards in wiring.stations(plan):
-            for box, port in towards.items():
-                if box.startswith("switch:"):
-                    forwarding.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
-        request["forwarding"] = forwarding
-    return request
+        spin=world.spin,
+        forwarding=_forwarding(plan, wiring) if world.arp == "static" else None,
+    )
+
+
+def _forwarding(plan: Plan, wiring: Wiring) -> dict[str, dict[str, str]]:
+    """Of each physical switch: behind which of its ports each vNIC is."""
+    entries: dict[str, dict[str, str]] = {}
+    for _, vnic, towards in wiring.stations(plan):
+        for box, port in towards.items():
+            if box.startswith("switch:"):
+                entries.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
+    return entries
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

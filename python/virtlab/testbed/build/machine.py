@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from virtlab import __version__
+from virtlab.agents.requests.leader import Apply, Spawn, TryQdiscs
 from virtlab.catalogue import QDISCS
 from virtlab.errors import MachineError, VirtlabError
 from virtlab.testbed.image.initramfs import programs_of_machines
@@ -36,7 +37,7 @@ def findings() -> Findings:
     try:
         with Leader.start() as leader:
             _set_values(leader)
-            found = leader.control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)})
+            found = leader.control.call(TryQdiscs(list(KERNEL_QDISCS)))
             played = _switch_qdiscs(leader)
             return Findings(
                 world=None,
@@ -63,7 +64,7 @@ def _set_values(leader: Leader) -> None:
     """Sets a value under /proc/sys of a network namespace, as every world does. MachineError where it cannot."""
     batch = [NamespaceAdd("trial:values"), SysctlSet("trial:values", "net/ipv4/ip_forward", "0")]
     try:
-        leader.control.call("apply", {"batch": [operation.json() for operation in batch]})
+        leader.control.call(Apply([operation.json() for operation in batch]))
     except VirtlabError as error:
         raise MachineError(
             "",
@@ -76,8 +77,8 @@ def _set_values(leader: Leader) -> None:
 def _switch_qdiscs(leader: Leader) -> tuple[str, ...]:
     """The disciplines that the soft switch says it plays."""
     control = leader.control
-    control.call("apply", {"batch": [NamespaceAdd("trial:switch").json()]})
-    control.call("spawn", {"channel": 1, "role": "switch", "namespace": "trial:switch"})
+    control.call(Apply([NamespaceAdd("trial:switch").json()]))
+    control.call(Spawn(1, "switch", "trial:switch"))
     said = control.greet(1)["capabilities"]
     return tuple(word for word in said if word in QDISCS)
 

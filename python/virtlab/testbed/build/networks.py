@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from virtlab.agents.requests.leader import Observe
 from virtlab.testbed.leader.control import Control
 
 LOOK_TIMEOUT_S = 60.0
@@ -16,7 +17,7 @@ def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for at in range(0, len(namespaces), PARTS):
         asked = namespaces[at : at + PARTS]
-        reply = control.call("observe", {"namespaces": asked}, timeout_s=LOOK_TIMEOUT_S)
+        reply = control.call(Observe(asked), timeout_s=LOOK_TIMEOUT_S)
         found |= _of_those_asked(control, 0, asked, reply)
     return found
 
@@ -34,7 +35,7 @@ def _of_those_asked(
 
 def observe_each(control: Control, leaders: Mapping[str, int]) -> dict[str, Any]:
     """What the kernels have in namespaces, each of a leader of its own (namespace -> channel), who look at once."""
-    asked = [("observe", {"namespaces": [namespace]}, channel) for namespace, channel in leaders.items()]
+    asked = [(Observe([namespace]), channel) for namespace, channel in leaders.items()]
     found: dict[str, Any] = {}
     replies = control.call_all(asked, timeout_s=LOOK_TIMEOUT_S)
     for (namespace, channel), reply in zip(leaders.items(), replies, strict=True):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.leader import Exec
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
@@ -106,7 +107,7 @@ def pin(control: Control, lowered: Lowered, chosen: Mapping[str, int]) -> dict[s
         links = {place.link: vnic for (owner, vnic), place in lowered.vnics.items() if owner == guest}
         argv = ["unshare", "-m", "sh", "-c", _WRITE, "pin", mask(cpu), *links]
         try:
-            control.execute(PINNING.at(number), lowered.guests[guest], argv)
+            control.call(Exec(PINNING.at(number), lowered.guests[guest], argv))
         except RefusedError as error:
             raise MachineError(f"guests.{guest}.pin", error.what, CURE) from error
         said = dict(line.split() for line in _answer(control, PINNING.at(number), guest).splitlines())

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtlab.agents.requests.leader import Places
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
 from virtlab.planner.guests.clusters import ways_of_requests
@@ -212,7 +213,7 @@ class Confinement(Running):
         if not self.shares.guests:
             return []
         names = {namespace: guest for guest, namespace in self.lowered.guests.items()}
-        rows = control.call("placed")["rows"]
+        rows = control.call(Places())["rows"]
         wrong, told = [], set()
         for each in self.machines():
             for has, line in self._look_at(each):

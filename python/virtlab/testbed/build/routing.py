@@ -17,6 +17,7 @@ from ipaddress import ip_interface, ip_network
 from pathlib import Path
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.leader import Exec, Observe
 from virtlab.errors import MachineError
 from virtlab.plan import Guest, Observer, Plan
 from virtlab.testbed.kinds.lowered import Lowered
@@ -162,7 +163,7 @@ class Routing(Running):
         channel = ROUTING.at(len(self.names))
         self.control.listen(channel, lambda data: self._hear(channel, data))
         try:
-            self.control.execute(channel, namespace, argv, cpus=list(cpus))
+            self.control.call(Exec(channel, namespace, argv, cpus=list(cpus)))
         except RefusedError as error:
             raise MachineError("routers", f"{name}: {error.what}", CURE) from error
         self.names[channel] = name
@@ -195,9 +196,7 @@ class Routing(Running):
             self.control.pump(POLL_S)
             for death in self.deaths():
                 raise death
-            seen = self.control.call("observe", {"namespaces": list(places.values())}, timeout_s=60.0)[
-                "namespaces"
-            ]
+            seen = self.control.call(Observe(list(places.values())), timeout_s=60.0)["namespaces"]
             left = {
                 name: need[name]
                 - {str(ip_network(each["to"], strict=False)) for each in seen[place]["routes"] if each["via"]}

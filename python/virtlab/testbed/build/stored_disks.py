@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_interface
 from typing import Any
 
+from virtlab.agents.requests.leader import Disks, Mount
 from virtlab.catalogue.disks import FOLDER
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER
 from virtlab.catalogue.services.store import MULTICAST
@@ -52,9 +53,8 @@ def mount(control: Control, plan: Plan, lowered: Lowered, observe: Observer) -> 
     """Gives guests their folders, before anything is started in them. MachineError where the kernel gives none."""
     for name in folders_on_stores(plan):
         observe.progress("mount disks on stores")
-        asked = {"namespace": lowered.guests[name], "disk": on_store(name, plan)}
         try:
-            control.call("mount", asked)
+            control.call(Mount(lowered.guests[name], on_store(name, plan)))
         except RefusedError as error:
             cure = f"see who may mount file systems by FUSE here, or {INSTEAD}"
             raise MachineError(f"guests.{name}.disk", error.what, cure) from error
@@ -65,7 +65,7 @@ def served(control: Control, plan: Plan) -> dict[str, dict[str, Any]]:
     folders = folders_on_stores(plan)
     if not folders:
         return {}
-    disks = control.call("disks", {})["disks"]
+    disks = control.call(Disks())["disks"]
     for error in unmounted(folders, disks):
         raise error
     told = {each["name"]: each for each in disks}

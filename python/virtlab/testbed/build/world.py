@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 from typing import Any, NamedTuple
 
+from virtlab.agents.requests.leader import Apply, Ping, Spawn
+from virtlab.agents.requests.switch import Forward
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.build import switch_capacity
@@ -15,7 +17,7 @@ from virtlab.testbed.build.hosts import copying_pairs
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.kinds.platform import Guests
 from virtlab.testbed.leader.channels import SWITCH
-from virtlab.testbed.leader.control import Control, RefusedError
+from virtlab.testbed.leader.control import Control, Pending, RefusedError
 from virtlab.testbed.steps.neighbours import reach_pairs
 from virtlab.testbed.steps.operations import Step, TapAdd
 
@@ -57,7 +59,7 @@ def batches(steps: Sequence[Step]) -> list[Batch]:
 class Sent:
     """Steps on their way to a leader: requests whose replies `finish` waits for."""
 
-    requests: tuple[tuple[int, list[Step]], ...]
+    requests: tuple[tuple[Pending[Any], list[Step]], ...]
 
 
 def send(control: Control, steps: Sequence[Step], *, channel: int) -> Sent:
@@ -69,7 +71,7 @@ def finish(control: Control, sent: Sent) -> None:
     """Waits until Steps that were sent are applied. MachineError names the Plan's object, with the kernel's words."""
     for number, batch in sent.requests:
         try:
-            control.wait(number, do="apply", timeout_s=APPLY_TIMEOUT_S)
+            control.wait(number, timeout_s=APPLY_TIMEOUT_S)
         except RefusedError as error:
             raise _refused(batch, error) from error
 
@@ -84,8 +86,8 @@ def apply(control: Control, steps: Sequence[Step], observe: Observer, *, channel
             observe.progress("build the world", done / len(steps))
 
 
-def _ask(control: Control, batch: Batch, channel: int) -> int:
-    return control.send("apply", {"batch": batch.operations}, channel=channel)
+def _ask(control: Control, batch: Batch, channel: int) -> Pending[Any]:
+    return control.send(Apply(batch.operations), channel=channel)
 
 
 def _refused(batch: Sequence[Step], error: RefusedError) -> MachineError:
@@ -101,18 +103,16 @@ def _refused(batch: Sequence[Step], error: RefusedError) -> MachineError:
 
 def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: bool) -> dict[str, Any]:
     """Starts the soft switch in `fabric` and configures it; what it said of its sleeps. MachineError when it cannot."""
-    request = dict(lowered.soft_switch or {})
-    if root and request.get("spin") != "always":
+    request = lowered.soft_switch
+    assert request is not None
+    if root and request.spin != "always":
         # Beside other work only a real-time priority keeps departures on time; it sleeps, then spins briefly.
-        request["fifo_priority"] = FIFO_PRIORITY
-    spawn: dict[str, Any] = {"channel": SWITCH, "role": "switch", "namespace": "fabric"}
-    if cpu is not None:
-        spawn["cpus"] = [cpu]
-    control.call("spawn", spawn)
+        request = replace(request, fifo_priority=FIFO_PRIORITY)
+    control.call(Spawn(SWITCH, "switch", "fabric", None if cpu is None else [cpu]))
     control.greet(SWITCH)
     try:
-        said = control.call("configure", request, channel=SWITCH)
-        control.call("start", {}, channel=SWITCH)
+        said = control.call(request, channel=SWITCH)
+        control.call(Forward(), channel=SWITCH)
     except RefusedError as error:
         raise MachineError("links", f"the soft switch refused: {error.what}", error.cure) from error
     stored = switch_capacity.stored()
@@ -121,7 +121,7 @@ def start_switch(control: Control, lowered: Lowered, *, cpu: int | None, root: b
         if stored is None
         else {"capacity_small_pps": stored.small_pps, "capacity_full_pps": stored.full_pps}
     )
-    return {**said, **capacity, "fifo_priority": request.get("fifo_priority"), "cpu": cpu}
+    return {**said, **capacity, "fifo_priority": request.fifo_priority, "cpu": cpu}
 
 
 def check_reach(
@@ -212,13 +212,10 @@ def _echoes(
     # Leaders inside guests first, all at once: the world's own does nothing else while it asks.
     order = sorted(asked, reverse=True)
     for leaders in ([at for at in order if at], [at for at in order if not at]):
-        numbers = [
-            control.send("ping", {"pairs": asked[at][0], "deadline_ns": deadline_ns}, channel=at)
-            for at in leaders
-        ]
+        numbers = [control.send(Ping(asked[at][0], deadline_ns), channel=at) for at in leaders]
         for at, number in zip(leaders, numbers, strict=True):
             try:
-                reply = control.wait(number, do="ping", timeout_s=deadline_ns / 1e9 + 10)
+                reply = control.wait(number, timeout_s=deadline_ns / 1e9 + 10)
             except RefusedError as error:
                 if not any(each.unasked(at, error.what) for each in guests.running):
                     raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from virtlab.agents.requests.switch import Configure
 from virtlab.planner.topology.wiring import OWN
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Operation, Step
@@ -87,7 +88,7 @@ class Lowered:
     vswitches: dict[str, BuiltSwitch] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)  # link -> realisation
     queues: dict[tuple[str, str], PortQueue] = field(default_factory=dict)  # link, direction: in the kernel
-    soft_switch: dict[str, Any] | None = None  # the configure request
+    soft_switch: Configure | None = None
     ports: dict[str, Place] = field(
         default_factory=dict
     )  # ports of links that are interfaces: kernel realisations

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from virtlab.agents.requests.leader import Apply, TryQdiscs
 from virtlab.catalogue.vswitches.ovs_kernel import OVS_KERNEL
 from virtlab.catalogue.vswitches.ovs_netdev import OVS_NETDEV
 from virtlab.errors import MachineError
@@ -53,14 +54,14 @@ def find(machine: LabMachine, image: Image) -> Findings:
     world = machine.world()
     try:
         control = machine.control
-        control.call("apply", {"batch": [NamespaceAdd(TRIAL).json()]})
+        control.call(Apply([NamespaceAdd(TRIAL).json()]))
         kernel = ask(machine, ["uname", "-r"]).strip()
         if kernel != machine.facts.kernel:
             what = f"runs Linux {kernel}, not {machine.facts.kernel} as its package says"
             raise MachineError(machine.where, what, "build its image again: `virtlab image build`")
         network = ask(machine, ["ls", "/proc/sys/net"]).split()
         inside = ask(machine, ["ls", "/bin", "/sys/module"]).split()
-        tried = control.call("try_qdiscs", {"kinds": list(KERNEL_QDISCS)}, timeout_s=120.0)["kinds"]
+        tried = control.call(TryQdiscs(list(KERNEL_QDISCS)), timeout_s=120.0)["kinds"]
     finally:
         world.end()
     found = Findings(

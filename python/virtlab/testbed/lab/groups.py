@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from virtlab.agents.requests.leader import Apply
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import AgentError, MachineError
 from virtlab.plan import Plan
@@ -116,7 +117,7 @@ class GroupsInside:
 
     def _prepare(self) -> None:
         if not self._ready:
-            self.control.call("apply", {"batch": [NamespaceAdd(NAMESPACE).json()]})
+            self.control.call(Apply([NamespaceAdd(NAMESPACE).json()]))
             self._ask(["sh", "-c", _READY])
             self._ready = True
 

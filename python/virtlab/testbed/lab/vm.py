@@ -15,7 +15,9 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from virtlab.agents import Data
-from virtlab.agents.conversation import PROTOCOL
+from virtlab.agents.requests.descriptors import AgentDescriptor, StreamDescriptor
+from virtlab.agents.requests.every import Bye, Hello, ReadClock
+from virtlab.agents.requests.leader import Apply, Exec
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.plan import Observer
 from virtlab.testbed.image import Image
@@ -99,22 +101,23 @@ class LabMachine:
         started = Started(cls.where, PROCESS)
         try:
             control = outer.control
-            control.call("apply", {"batch": [NamespaceAdd(NAMESPACE).json()]}, channel=OUTER)
+            control.call(Apply([NamespaceAdd(NAMESPACE).json()]), channel=OUTER)
             control.listen(PROCESS, started.hear)
             monitor = Monitor(control, MONITOR, cls.where, started.tail)
             started.monitor = monitor
             wanted = cls.wanted(image, accelerator)
             descriptors = [
-                {"kind": "agent", "channel": INSIDE - OUTER, "channels": OF_A_LABORATORY},
-                {"kind": "stream", "channel": MONITOR - OUTER},
+                AgentDescriptor(INSIDE - OUTER, OF_A_LABORATORY),
+                StreamDescriptor(MONITOR - OUTER),
             ]
+            program = Exec(PROCESS, NAMESPACE, wanted.argv(), descriptors=descriptors)
             try:
-                control.execute(PROCESS, NAMESPACE, wanted.argv(), leader=OUTER, descriptors=descriptors)
+                control.call(program, channel=OUTER)
             except RefusedError as error:
                 what = f"its virtual machine cannot be started: {error.what}"
                 raise GuestError(cls.where, what, CURE_START) from error
             _await_hello(control, started, observe, cls.boot_timeout_s)
-            control.call("apply", {"batch": [HomeAdd(HOME).json()]}, channel=INSIDE)
+            control.call(Apply([HomeAdd(HOME).json()]), channel=INSIDE)
             facts = cls.facts_of(monitor, image, accelerator)
             made = cls(outer, started, facts)
             made.compare_clocks()
@@ -177,7 +180,7 @@ class LabMachine:
 
     def compare_clocks(self) -> None:
         """Asks it for its time; the answer that took the least counts."""
-        reading = read(lambda: int(self.control.call("clock", channel=INSIDE)["raw_ns"]), raw_ns)
+        reading = read(lambda: self.control.call(ReadClock(), channel=INSIDE)["raw_ns"], raw_ns)
         self._readings = [*self._readings[-1:], reading]
 
     def clocks(self) -> dict[str, Any]:
@@ -223,9 +226,9 @@ class LabWorld:
         control.renew(WORLD_PROCESS)
         control.listen(WORLD_PROCESS, self._hear)
         argv = ["virtlab-agent", "leader", "--control-fd", str(FIRST_DESCRIPTOR)]
-        descriptors = [{"kind": "agent", "channel": -INSIDE, "channels": OF_A_WORLD_INSIDE}]
-        control.execute(WORLD_PROCESS, HOME, argv, leader=INSIDE, descriptors=descriptors)
-        self.hello: dict[str, Any] = control.greet()
+        descriptors = [AgentDescriptor(-INSIDE, OF_A_WORLD_INSIDE)]
+        control.call(Exec(WORLD_PROCESS, HOME, argv, descriptors=descriptors), channel=INSIDE)
+        self.hello = control.greet()
 
     def tail(self) -> str:
         """The end of its standard error."""
@@ -239,7 +242,7 @@ class LabWorld:
         if self.control.open and self.control.ended(INSIDE) is None and not self._carrier.silent:
             with contextlib.suppress(AgentError):
                 if self.control.ended(0) is None:
-                    self.control.call("bye", timeout_s=END_TIMEOUT_S)
+                    self.control.call(Bye(), timeout_s=END_TIMEOUT_S)
                 deadline = time.monotonic() + END_TIMEOUT_S
                 # Both, or the later one would be taken for the end of the next world.
                 while not self._gone() and time.monotonic() < deadline:
@@ -259,7 +262,7 @@ class LabWorld:
 
 def _await_hello(control: Control, started: Started, observe: Observer, timeout_s: float) -> None:
     where = started.name
-    hello = control.send("hello", {"protocol": list(PROTOCOL)}, channel=INSIDE)
+    hello = control.send(Hello(), channel=INSIDE)
     deadline = time.monotonic() + timeout_s
     while not control.answered(hello):
         left = deadline - time.monotonic()
@@ -272,7 +275,7 @@ def _await_hello(control: Control, started: Started, observe: Observer, timeout_
         if how is not None:
             raise GuestError(where, started.death(how), "see its console")
         control.await_news(min(LOOK_S, left))
-    control.wait(hello, do="hello")
+    control.wait(hello)
 
 
 def _facts(monitor: Monitor, image: Image, accelerator: str, where: str) -> Facts:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import ClassVar
 
+from virtlab.agents.requests.leader import Exec
 from virtlab.catalogue import PLATFORMS
 from virtlab.catalogue.platforms.xen import XEN
 from virtlab.errors import AgentError, GuestError
@@ -137,7 +138,7 @@ class XenMachine(LabMachine):
             return
         how: str | None = "no answer"
         try:
-            control.execute(SWEEP, HOME, ["/" + SCRIPTS["sweep"]], leader=INSIDE)
+            control.call(Exec(SWEEP, HOME, ["/" + SCRIPTS["sweep"]]), channel=INSIDE)
             deadline = time.monotonic() + SWEEP_TIMEOUT_S
             while (how := control.ended(SWEEP)) is None and time.monotonic() < deadline:
                 if not control.pump(LOOK_S) and not control.open:

@@ -17,12 +17,16 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from virtlab.agents import STOPS, Breach, Conversation, Data, Message, Notice, Reply
-from virtlab.agents.conversation import PROTOCOL, one_line
-from virtlab.agents.replies import checked
+from virtlab.agents.conversation import one_line
+from virtlab.agents.replies import Introduction
+from virtlab.agents.requests.descriptors import AgentDescriptor
+from virtlab.agents.requests.every import Hello, ReadClock
+from virtlab.agents.requests.leader import Exec, HandOver, Kill, Resize, Spawn, WorkRate
+from virtlab.agents.requests.request import Request
 from virtlab.errors import AgentError, MachineError
 from virtlab.testbed.leader import branch as branches
 from virtlab.testbed.leader.branch import Branch, Renewal
@@ -37,6 +41,16 @@ BREACH = "a breach of the protocol"
 CURE_BREACH = "see who else controls that guest or host: no agent of virtlab sends this"
 OUR_EVENTS = frozenset({"cut", "mended"})  # of connections, reported by who has them
 _CHUNK = 1 << 18
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending(Generic[R]):
+    """A request that was sent on a channel, for `wait`."""
+
+    number: int
+    channel: int
+    request: Request[R]
 
 
 class RefusedError(AgentError):
@@ -94,7 +108,6 @@ class Control:
         self._inbox: deque[Message] = deque()
         self._replies: dict[int, Reply] = {}
         self._awaited: dict[int, int] = {}  # number -> channel
-        self._asked: dict[int, tuple[int, str]] = {}  # number -> channel, what was asked
         self._silent: dict[int, float] = {}  # channel -> for how long it was waited for, s
         self._speakers = Speakers(at)
         self._ended: dict[int, str] = {}  # channel -> how what ran there ended
@@ -114,21 +127,19 @@ class Control:
         """For `select`."""
         return self._stream.fileno()
 
-    def send(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> int:
-        """Sends a request; its number is for `wait`. A `channel` among the fields is one of the leader asked."""
-        if do in {"spawn", "exec"} and channel == 0 and fields is not None:
-            cpus = self._confined.get(str(fields.get("namespace")))
-            fields = fields if cpus is None or fields.get("cpus") else {**fields, "cpus": cpus}
-        if fields is not None and "channel" in fields:
-            if do in {"spawn", "exec"}:
-                self._begin(do, fields, channel)
-            fields = {**fields, "channel": int(fields["channel"]) - channel}
-        number, frame = self._conversation.request(do, fields, channel=channel - self._base(channel))
-        self._asked[number] = (channel, do)
+    def send(self, request: Request[R], *, channel: int = 0) -> Pending[R]:
+        """Sends a request, for `wait`. A channel among its fields is one of ours."""
+        number, frame = self._frame(self._begun(request, channel), channel)
         if channel not in self._silent:
             self._awaited[number] = channel
             self._write(frame, channel)
-        return number
+        return Pending(number, channel, request)
+
+    def _frame(self, request: Request[Any], channel: int) -> tuple[int, bytes]:
+        if isinstance(request, (Spawn, Exec, Resize, Kill, HandOver)):
+            request = replace(request, channel=request.channel - channel)
+        at = channel - self._base(channel)
+        return self._conversation.request(request.do, request.wire(), channel=at)
 
     def confine(
         self, processors: Mapping[str, list[int]], *, at: Mapping[tuple[str, str], list[int]] | None = None
@@ -144,38 +155,44 @@ class Control:
         """Processors of a guest's machine at this host; none: it may run on any."""
         return self._at.get((network, host), [])
 
-    def _begin(self, do: str, fields: Mapping[str, Any], leader: int) -> None:
-        """Something is started on a channel: who speaks there, and behind it, from now on."""
-        channel = int(fields["channel"])
-        self._ended.pop(channel, None)
-        if do == "spawn":
-            self.begin(channel, 1, leads=False)
-        for each in fields.get("descriptors", ()):
-            if each["kind"] == "agent":
-                self.begin(leader + each["channel"], each["channels"])
+    def _begun(self, request: Request[Any], leader: int) -> Request[Any]:
+        """Where something is started on a channel: who speaks there, and behind it, from now on. The request with the
+        processors that it is confined to.
+        """
+        if not isinstance(request, (Spawn, Exec)):
+            return request
+        self._ended.pop(request.channel, None)
+        if isinstance(request, Spawn):
+            self.begin(request.channel, 1, leads=False)
+        else:
+            for each in request.descriptors or ():
+                if isinstance(each, AgentDescriptor):
+                    self.begin(leader + each.channel, each.channels)
+        cpus = self._confined.get(request.namespace) if leader == 0 else None
+        return replace(request, cpus=cpus) if cpus is not None and not request.cpus else request
 
     def begin(self, first: int, channels: int, *, leads: bool = True) -> None:
         """An agent speaks on so many channels from now on, and for no others."""
         self._speakers.begin(first, channels, leads=leads)
         self._silent = {each: s for each, s in self._silent.items() if not first <= each < first + channels}
 
-    def tell(self, do: str, fields: Mapping[str, Any] | None = None, *, channel: int = 0) -> None:
+    def tell(self, request: Request[Any], *, channel: int = 0) -> None:
         """Sends a request that has no reply, or whose reply does not matter."""
-        _, frame = self._conversation.request(do, fields, channel=channel - self._base(channel))
+        _, frame = self._frame(request, channel)
         self._write(frame, channel)
 
-    def answered(self, number: int) -> bool:
+    def answered(self, asked: Pending[Any]) -> bool:
         """Whether the reply to a request is there."""
-        return number in self._replies
+        return asked.number in self._replies
 
-    def wait(self, number: int, *, do: str = "request", timeout_s: float = CALL_TIMEOUT_S) -> dict[str, Any]:
+    def wait(self, asked: Pending[R], *, timeout_s: float = CALL_TIMEOUT_S) -> R:
         """The reply to a request. RefusedError when it is an error, MachineError when that is of a machine that ran
         out of something; SilenceError when none comes; AgentError at the end.
 
         BreachError when it is no answer to what was asked.
         """
         end = time.monotonic() + timeout_s
-        channel, asked = self._asked.pop(number, (self.at, do))
+        number, channel, do = asked.number, asked.channel, asked.request.do
         try:
             self._await(number, channel, do, end, timeout_s)
         finally:
@@ -188,7 +205,7 @@ class Control:
                 raise MachineError(do, refused.what, cure)
             raise refused
         try:
-            return checked(asked, reply.ok or {})
+            return asked.request.read(reply.ok or {})
         except ValueError as error:
             raise self.breach(channel, str(error), do) from error
 
@@ -231,39 +248,19 @@ class Control:
     def work_per_s(self, leader: int) -> int:
         """Units of counted work that a processor of a leader's does in a second, measured at the first question."""
         if leader not in self._work_per_s:
-            self._work_per_s[leader] = int(self.call("work_rate", channel=leader)["per_s"])
+            self._work_per_s[leader] = self.call(WorkRate(), channel=leader)["per_s"]
         return self._work_per_s[leader]
 
-    def call(
-        self,
-        do: str,
-        fields: Mapping[str, Any] | None = None,
-        *,
-        channel: int = 0,
-        timeout_s: float = CALL_TIMEOUT_S,
-    ) -> dict[str, Any]:
+    def call(self, request: Request[R], *, channel: int = 0, timeout_s: float = CALL_TIMEOUT_S) -> R:
         """Request and reply."""
-        return self.wait(self.send(do, fields, channel=channel), do=do, timeout_s=timeout_s)
-
-    def execute(
-        self, channel: int, namespace: str, argv: Sequence[str], *, leader: int = 0, **placed: Any
-    ) -> int:
-        """Has a leader start a program in one of its namespaces, on a channel of its own; the number of its process.
-
-        `placed`: its environment, groups, processors and descriptors, as the request names them.
-        """
-        request = {"channel": channel, "namespace": namespace, "argv": list(argv), **placed}
-        return int(self.call("exec", request, channel=leader)["pid"])
+        return self.wait(self.send(request, channel=channel), timeout_s=timeout_s)
 
     def call_all(
-        self, requests: Sequence[tuple[str, Mapping[str, Any], int]], timeout_s: float = CALL_TIMEOUT_S
-    ) -> list[dict[str, Any]]:
-        """Several requests (do, fields, channel) on their way at once; replies in their order."""
-        numbers = [self.send(do, fields, channel=channel) for do, fields, channel in requests]
-        return [
-            self.wait(number, do=do, timeout_s=timeout_s)
-            for number, (do, _, _) in zip(numbers, requests, strict=True)
-        ]
+        self, requests: Sequence[tuple[Request[R], int]], timeout_s: float = CALL_TIMEOUT_S
+    ) -> list[R]:
+        """Several requests, each to a channel, on their way at once; replies in their order."""
+        asked = [self.send(request, channel=channel) for request, channel in requests]
+        return [self.wait(each, timeout_s=timeout_s) for each in asked]
 
     def data(self, channel: int, content: bytes) -> None:
         """Input for a command; nothing is its end."""
@@ -384,12 +381,9 @@ class Control:
         self._ended = {channel: how for channel, how in self._ended.items() if channel < first}
         self._silent = {channel: s for channel, s in self._silent.items() if channel < first}
 
-    def greet(self, channel: int = 0, *, heartbeat_ns: int | None = None) -> dict[str, Any]:
+    def greet(self, channel: int = 0, *, heartbeat_ns: int | None = None) -> Introduction:
         """The handshake. With `heartbeat_ns` a probe stops its traffic when it hears nothing for so long."""
-        fields: dict[str, Any] = {"protocol": list(PROTOCOL)}
-        if heartbeat_ns is not None:
-            fields["heartbeat_ns"] = heartbeat_ns
-        return self.call("hello", fields, channel=channel)
+        return self.call(Hello(heartbeat_ns=heartbeat_ns), channel=channel)
 
     def close(self) -> None:
         """Closes the stream; an attached world ends with it."""
@@ -425,7 +419,7 @@ class Control:
                 del self._beats[channel]
             with contextlib.suppress(AgentError):  # the leader is gone: the reader is told
                 for channel in self._beats:
-                    self.tell("clock", channel=channel)
+                    self.tell(ReadClock(), channel=channel)
 
     def _take_branch(self, branch: Branch) -> bool:
         messages, holds = branch.take()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from virtlab.agents import Data
+from virtlab.agents.requests.leader import Exec
 from virtlab.testbed.leader.control import Control
 
 OUTPUT_MAX_BYTES = 64 << 20
@@ -35,18 +35,18 @@ class Command:
         """Starts it; `terminal` is (rows, columns). The number of its process, as its leader sees it. Refused when it
         cannot be executed.
         """
-        placed: dict[str, Any] = {
-            "environment": self.environment,
-            "cgroups": self.cgroups,
-            "confined": self.confined,
-        }
-        if self.user is not None:
-            placed["user"] = self.user
-        if self.folder is not None:
-            placed["folder"] = self.folder
-        if terminal is not None:
-            placed["terminal"] = {"rows": terminal[0], "columns": terminal[1]}
-        return self.control.execute(self.channel, self.namespace, self.argv, leader=self.leader, **placed)
+        program = Exec(
+            self.channel,
+            self.namespace,
+            self.argv,
+            environment=self.environment,
+            terminal={"rows": terminal[0], "columns": terminal[1]} if terminal is not None else None,
+            cgroups=self.cgroups,
+            confined=self.confined,
+            user=self.user,
+            folder=self.folder,
+        )
+        return self.control.call(program, channel=self.leader)["pid"]
 
     def take(self, data: Data) -> None:
         """Keeps what it wrote."""

@@ -11,9 +11,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 import virtlab
+from virtlab.agents.replies import Introduction
+from virtlab.agents.requests.every import Bye
 from virtlab.errors import AgentError, MachineError
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.environment import of_program
@@ -80,7 +82,7 @@ class Leader:
     """A leader process and its control stream. Leaving it ends the world."""
 
     def __init__(
-        self, control: Control, process: subprocess.Popen[bytes], errors: IO[bytes], hello: dict[str, Any]
+        self, control: Control, process: subprocess.Popen[bytes], errors: IO[bytes], hello: Introduction
     ) -> None:
         self.control = control
         self.process = process
@@ -126,7 +128,7 @@ class Leader:
         """Ends the world; everything in it is gone from the kernel's point of view once this returns."""
         if self.control.open:
             with contextlib.suppress(AgentError):
-                self.control.call("bye", channel=self.control.at, timeout_s=1.0)
+                self.control.call(Bye(), channel=self.control.at, timeout_s=1.0)
         self.control.close()
         try:
             self.process.wait(END_TIMEOUT_S)

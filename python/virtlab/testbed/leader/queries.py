@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from virtlab.agents import Data
+from virtlab.agents.requests.leader import Exec
 from virtlab.errors import MachineError
 from virtlab.testbed.leader.control import Control, outcome
 
@@ -38,7 +39,7 @@ def output_of(
 
     control.listen(channel, hear)
     try:
-        control.execute(channel, namespace, argv, leader=leader)
+        control.call(Exec(channel, namespace, argv), channel=leader)
         deadline = time.monotonic() + timeout_s
         while (how := control.ended(channel)) is None and time.monotonic() < deadline:
             control.await_news(0.1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from virtlab.agents import Notice
+from virtlab.agents.requests.every import ReadClock
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import GuestError, VirtlabError
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
@@ -203,7 +204,7 @@ class Guests:
                 reach.clock.add(Reading(told.at_ns, told.offset_ns, told.bound_ns + self.site.bound_ns()))
 
     def _time(self, leader: int) -> int:
-        return int(self.control.call("clock", channel=leader)["raw_ns"])
+        return self.control.call(ReadClock(), channel=leader)["raw_ns"]
 
     def clocks(self) -> dict[str, dict[str, Any]]:
         """Offset, drift and bound of each guest's clock, ns and parts per million."""

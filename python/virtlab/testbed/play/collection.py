@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.agents.conversation import one_line
-from virtlab.agents.replies import FAILED, STARVED
+from virtlab.agents.replies import FAILED, STARVED, Collected
+from virtlab.agents.requests.probe import Collect
 from virtlab.errors import AgentError
 from virtlab.plan.blocks import STOPPED
+from virtlab.testbed.leader.control import Pending
 from virtlab.testbed.play.actions.action import Playing
 from virtlab.testbed.play.intake import Blocks
 from virtlab.testbed.play.probes import Side
@@ -49,9 +51,9 @@ class Collection:
                 if control.silent(side.channel):
                     continue  # it is not asked again, and that is reported
                 self.blocks.begin(side)
-                number = control.send("collect", {"role": name}, channel=side.channel)
+                asked = control.send(Collect(name), channel=side.channel)
                 try:
-                    report = self._await(number, side.channel)
+                    report = self._await(asked)
                 except AgentError as error:  # refused, or gone with what it had
                     self.fail(side, error)
                     continue
@@ -62,23 +64,23 @@ class Collection:
                     continue
                 self._keep(name, side, report)
 
-    def _await(self, number: int, channel: int) -> dict[str, Any]:
+    def _await(self, asked: Pending[Collected]) -> Collected:
         control = self.trial.control
         end = time.monotonic() + TIMEOUT_S
         taken, quiet_since = self.blocks.taken_bytes, time.monotonic()
         while True:
-            self.take(0.0 if control.answered(number) else POLL_S)
-            if control.answered(number):
-                report = control.wait(number, do="collect")
+            self.take(0.0 if control.answered(asked) else POLL_S)
+            if control.answered(asked):
+                report = control.wait(asked)
                 self.take(0.0)
                 return report
-            if (how := control.ended(channel)) is not None:
+            if (how := control.ended(asked.channel)) is not None:
                 raise AgentError("collect", f"the agent that was asked ended with {how}")
             now = time.monotonic()
             if self.blocks.taken_bytes > taken:
                 taken, quiet_since = self.blocks.taken_bytes, now
             if now > end or now - quiet_since > SILENCE_S:
-                raise control.silence(channel, "collect", SILENCE_S)
+                raise control.silence(asked.channel, "collect", SILENCE_S)
 
     def _keep(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
         t_ns = self.trial.site.now()

@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from virtlab.agents.requests.leader import ReadCounters
+from virtlab.agents.requests.switch import Stats
 from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Mark, Plan
 from virtlab.plan.blocks import END
@@ -43,7 +45,7 @@ class Counting:
     guests: Guests
     site: Site
     rows: list[CounterRow] = field(default_factory=list)
-    switch_at_end: dict[str, Any] = field(default_factory=dict)
+    switch_at_end: Mapping[str, Any] = field(default_factory=dict)
     reset: set[str] = field(default_factory=set)  # guests: what a kernel of their own had counted is gone
     _marked: set[str] = field(default_factory=set)
     _longest_ns: int = 0  # of reading what costs processes
@@ -88,7 +90,7 @@ class Counting:
         entities = Entities(self.lowered)
         if groups:
             # Where every guest exists already, this machine is no one's.
-            reply = self.control.call("counters", {"groups": [] if elsewhere(self.plan) else groups})
+            reply = self.control.call(ReadCounters([] if elsewhere(self.plan) else groups))
             t_ns = int(reply["t_ns"])
             anew = {f"{place.namespace}/{place.link}" for place in self._anew}
             self.rows += [
@@ -110,7 +112,7 @@ class Counting:
             self.rows += shared_rows(shared, seen, self.site.now(), mark)
             self.rows += sender_rows(senders, seen, self.site.now(), mark)
         if self.lowered.soft_switch is not None and ("links" in wanted or mark == END):
-            stats = self.control.call("stats", {}, channel=SWITCH)
+            stats: Mapping[str, Any] = self.control.call(Stats(), channel=SWITCH)
             if "links" in wanted:
                 self.rows += switch_rows(stats, int(stats["t_ns"]), mark)
             if mark == END:
@@ -135,7 +137,7 @@ class Counting:
             name for name, guest in guests if not PLATFORMS[guest.platform].shares_kernel
         } - self.reset
         leaders = {name: reach for name, reach in self.guests.alive().items() if name in counting}
-        asked = [("counters", {"groups": groups}, reach.leader) for reach in leaders.values()]
+        asked = [(ReadCounters(groups), reach.leader) for reach in leaders.values()]
         for (guest, reach), reply in zip(leaders.items(), self.control.call_all(asked), strict=True):
             t_ns = reach.clock.to_ours(int(reply["t_ns"]))
             for entity, counter, value in reply["rows"]:

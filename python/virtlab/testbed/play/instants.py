@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from virtlab.agents.requests.every import ReadClock
 from virtlab.outputs import UnreadableError
 from virtlab.outputs.times import Stamp
 from virtlab.testbed.kinds.reach import Reach
@@ -30,8 +31,8 @@ class Reading:
 
 def read(control: Control, reach: Reach) -> Reading:
     """Asks the leader of a guest, whose kernel's clock its programs have. AgentError where it does not answer."""
-    told = control.call("clock", channel=reach.leader)
-    return Reading(int(told["realtime_ns"]), reach.clock.to_ours(int(told["raw_ns"])))
+    told = control.call(ReadClock(), channel=reach.leader)
+    return Reading(told["realtime_ns"], reach.clock.to_ours(told["raw_ns"]))
 
 
 @dataclass(slots=True)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from virtlab.agents import replies
+from virtlab.agents.replies import Totals
+from virtlab.agents.requests.probe import RunningTotals
 from virtlab.errors import AgentError
 from virtlab.plan.backend import Observer, Reading, Watcher
-from virtlab.testbed.leader.control import Control
+from virtlab.testbed.leader.control import Control, Pending
 from virtlab.testbed.play.probes import Side
-
-Totals = Mapping[str, int]
 
 
 def reading(role: str, before: Totals | None, after: Totals, over_ns: int) -> Reading:
@@ -24,7 +26,8 @@ def reading(role: str, before: Totals | None, after: Totals, over_ns: int) -> Re
     >>> reading("load", None, {"seen": 50, "bytes": 25_000, "expected": 100, "timed": 0, "time_ns": 0}, 10**9)
     Reading(role='load', over_ns=1000000000, rate_per_s=50.0, received_bit_per_s=200000.0, time_ns=None, loss_ratio=0.5)
     """
-    change = {key: value - (before or {}).get(key, 0) for key, value in after.items()}
+    since: Mapping[str, Any] = before or {}
+    change = {key: value - since.get(key, 0) for key, value in dict[str, Any](after).items()}
     return Reading(
         role=role,
         over_ns=over_ns,
@@ -45,7 +48,7 @@ class Live:
     observe: Observer
     sides: Mapping[str, list[Side]]
     _next_ns: int = 0
-    _asked: dict[int, int] = field(default_factory=dict)  # number of a request -> channel
+    _asked: list[Pending[replies.Live]] = field(default_factory=list)
     _before: dict[tuple[int, str], tuple[int, Totals]] = field(default_factory=dict)
     _found: dict[tuple[int, str], Reading] = field(default_factory=dict)
 
@@ -54,10 +57,10 @@ class Live:
         watcher = self.observe
         if not isinstance(watcher, Watcher) or watcher.live_every_ns is None:
             return
-        for number, channel in list(self._asked.items()):
-            if self.control.answered(number) or self.control.ended(channel) is not None:
-                del self._asked[number]
-                self._take(number, channel)
+        for asked in list(self._asked):
+            if self.control.answered(asked) or self.control.ended(asked.channel) is not None:
+                self._asked.remove(asked)
+                self._take(asked)
         if self._asked:
             return
         if self._found:
@@ -67,23 +70,23 @@ class Live:
         if now_ns >= self._next_ns:
             self._next_ns = now_ns + watcher.live_every_ns
             channels = {side.channel for sides in self.sides.values() for side in sides if side.started}
-            self._asked = {
-                self.control.send("live", channel=channel): channel
+            self._asked = [
+                self.control.send(RunningTotals(), channel=channel)
                 for channel in sorted(channels)
                 if self.control.ended(channel) is None
-            }
+            ]
 
-    def _take(self, number: int, channel: int) -> None:
+    def _take(self, asked: Pending[replies.Live]) -> None:
         try:
-            reply = self.control.wait(number, do="live")
+            reply = self.control.wait(asked)
         except AgentError:
             return  # its probe is gone, which the run learns by itself
-        t_ns = int(reply["t_ns"])
+        t_ns = reply["t_ns"]
         for role, totals in reply["roles"].items():
-            then = self._before.get((channel, role))
-            self._before[channel, role] = (t_ns, totals)
+            then = self._before.get((asked.channel, role))
+            self._before[asked.channel, role] = (t_ns, totals)
             if then is not None and t_ns > then[0]:
-                self._found[channel, role] = reading(role, then[1], totals, t_ns - then[0])
+                self._found[asked.channel, role] = reading(role, then[1], totals, t_ns - then[0])
 
     def _of(self, role: str) -> Reading | None:
         """What is reported of a role: by the end that sends, or else by the one that receives."""

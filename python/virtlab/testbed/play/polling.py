@@ -10,10 +10,13 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from virtlab.agents.replies import Live
+from virtlab.agents.requests.probe import RunningTotals
 from virtlab.errors import AgentError
 from virtlab.metrics.declared import PROGRESS
 from virtlab.plan import Action
 from virtlab.plan.model import Wait
+from virtlab.testbed.leader.control import Pending
 from virtlab.testbed.play.actions.action import Playing
 
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
@@ -25,7 +28,7 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 class _Poll:
     wait: Wait
     next_ns: int = 0
-    asked: dict[int, int] = field(default_factory=dict)  # number of a request -> channel
+    asked: list[Pending[Live]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -67,26 +70,26 @@ class Polling:
             return self.trial.programs.latest(role, key)
         control = self.trial.control
         channels = {side.channel for side in self.trial.sides[role] if side.started}
-        poll.asked = {
-            control.send("live", channel=channel): channel
+        poll.asked = [
+            control.send(RunningTotals(), channel=channel)
             for channel in sorted(channels)
             if control.ended(channel) is None
-        }
+        ]
         return None if poll.asked else self._most(role)
 
     def _answered(self, poll: _Poll, role: str) -> float | None:
         control = self.trial.control
-        for number, channel in list(poll.asked.items()):
-            if not control.answered(number) and control.ended(channel) is None:
+        for asked in list(poll.asked):
+            if not control.answered(asked) and control.ended(asked.channel) is None:
                 continue
-            del poll.asked[number]
+            poll.asked.remove(asked)
             try:
-                totals = control.wait(number, do="live")["roles"].get(role)
+                totals = control.wait(asked)["roles"].get(role)
             except AgentError:
                 continue  # its probe is gone, which the run learns by itself
             if totals is not None:
-                before = self._seen.get((role, channel), 0)
-                self._seen[role, channel] = max(before, int(totals["seen"]))
+                before = self._seen.get((role, asked.channel), 0)
+                self._seen[role, asked.channel] = max(before, int(totals["seen"]))
         return None if poll.asked else self._most(role)
 
     def _most(self, role: str) -> float | None:

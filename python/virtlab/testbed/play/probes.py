@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
+from virtlab.agents.requests.leader import Spawn
+from virtlab.agents.requests.probe import Arm, Collect, StartRole, StopRole
 from virtlab.catalogue import WORKLOADS
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Plan, Role
@@ -54,7 +56,7 @@ class Probes:
     cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
-    _servers: dict[str, dict[str, Any]] = field(default_factory=dict)  # role -> how its server was armed
+    _servers: dict[str, Arm] = field(default_factory=dict)  # role -> how its server was armed
     _halted: set[str] = field(default_factory=set)  # roles whose server had begun
 
     def channel(self, guest: str) -> int:
@@ -63,16 +65,9 @@ class Probes:
             reach = self.stations.reach(guest)
             inside = guest in self.lowered.machines
             channel = reach.channels[0] if reach.channels is not None else PROBES.at(len(self.channels))
-            request: dict[str, Any] = {
-                "channel": channel,
-                "role": "probe",
-                "namespace": self.lowered.guests[guest],
-            }
-            if guest in self.cpus and not inside:
-                request["cpus"] = list(self.cpus[guest])
-            if guest in self.tasks and not inside:
-                request["cgroups"] = list(self.tasks[guest])
-            self.control.call("spawn", request, channel=reach.leader)
+            cpus, tasks = (None, None) if inside else (self.cpus.get(guest), self.tasks.get(guest))
+            spawn = Spawn(channel, "probe", self.lowered.guests[guest], cpus, cgroups=tasks)
+            self.control.call(spawn, channel=reach.leader)
             try:
                 self.control.greet(channel, heartbeat_ns=HEARTBEAT_NS)
             except AgentError as error:
@@ -124,20 +119,19 @@ class Probes:
                 ]
             if side == "client":
                 own |= self._asked(name, role)
-            request: dict[str, Any] = {
-                "role": name, "side": side, "workload": role.workload, "parameters": own,
-                "local": self._endpoint(end, other, local=True), "peer": peer, "seed": stream_seed(seed, name, side),
-            }  # fmt: skip
-            if (priority := self.priorities.fifo(name, parameters, end.guest)) is not None:
-                request["fifo_priority"] = priority
+            local, priority = (
+                self._endpoint(end, other, local=True),
+                self.priorities.fifo(name, parameters, end.guest),
+            )
+            arm = Arm(name, side, role.workload, own, local, peer, stream_seed(seed, name, side), priority)
             try:
-                reply = self.control.call("arm", request, channel=channel)
+                reply = self.control.call(arm, channel=channel)
             except RefusedError as error:
                 what = f"guest {end.guest}, {side}: {error.what}"
                 raise GuestError(f"roles.{name}", what, error.cure) from error
             port = reply.get("port", port)
             if side == "server":
-                self._servers[name] = {**request, "local": {**request["local"], "port": port}}
+                self._servers[name] = replace(arm, local={**local, "port": port})
             armed.append(Side(name, side, end.guest, channel))
         return armed
 
@@ -150,8 +144,8 @@ class Probes:
         """Ends a server whose guest is about to be shut down, and keeps what it counted."""
         if side.started:
             self._halted.add(side.role)
-            self.control.call("stop", {"role": side.role}, channel=side.channel)
-            counted = self.control.call("collect", {"role": side.role}, channel=side.channel)["counters"]
+            self.control.call(StopRole(side.role), channel=side.channel)
+            counted = self.control.call(Collect(side.role), channel=side.channel)["counters"]
             side.before = {name: int(count) + side.before.get(name, 0) for name, count in counted.items()}
         side.started = False
 
@@ -167,9 +161,9 @@ class Probes:
         """
         channel = self.channel(side.guest)
         try:
-            self.control.call("arm", self._servers[side.role], channel=channel)
+            self.control.call(self._servers[side.role], channel=channel)
             if side.role in self._halted:
-                self.control.call("start", {"role": side.role}, channel=channel)
+                self.control.call(StartRole(side.role), channel=channel)
         except RefusedError as error:
             what = f"guest {side.guest}, {side.side}: {error.what}"
             raise GuestError(f"roles.{side.role}", what, error.cure) from error
@@ -188,29 +182,30 @@ class Probes:
         here = RoleEnd(guest, vnic, port.mac, port.mtu_bytes, source)
         there = {"vnic": self.lowered.vnics[guest, vnic].link, "mac": port.mac, "mtu_bytes": port.mtu_bytes}
         said = {key: value for key, value in parameters.items() if key not in NOT_OF_THE_PROBE}
-        request = {
-            "role": name, "side": "client", "workload": role.workload, "parameters": {**said, "service": str(address)},
-            "local": self._endpoint(here, here, local=True),
-            "peer": {**there, "address": str(address), "port": role.parameters["port"]},
-            "seed": stream_seed(seed, name, "client"),
-        }  # fmt: skip
-        return self._armed_client(name, guest, request)
+        arm = Arm(
+            name,
+            "client",
+            role.workload,
+            parameters={**said, "service": str(address)},
+            local=self._endpoint(here, here, local=True),
+            peer={**there, "address": str(address), "port": role.parameters["port"]},
+            seed=stream_seed(seed, name, "client"),
+        )
+        return self._armed_client(name, guest, arm)
 
-    def _armed_client(self, name: str, guest: str, request: Mapping[str, Any]) -> Side:
+    def _armed_client(self, name: str, guest: str, arm: Arm) -> Side:
         channel = self.channel(guest)
         try:
-            self.control.call("arm", request, channel=channel)
+            self.control.call(arm, channel=channel)
         except RefusedError as error:
             raise GuestError(f"roles.{name}", f"guest {guest}: {error.what}", error.cure) from error
         return Side(name, "client", guest, channel)
 
     def _arm_alone(self, name: str, role: Role, parameters: Mapping[str, Any], seed: int) -> Side:
         """Arms a role that sends no traffic."""
-        request = {
-            "role": name, "side": "client", "workload": role.workload, "parameters": dict(parameters),
-            "local": {}, "peer": {}, "seed": stream_seed(seed, name, "client"),
-        }  # fmt: skip
-        return self._armed_client(name, str(role.from_), request)
+        seed = stream_seed(seed, name, "client")
+        arm = Arm(name, "client", role.workload, dict(parameters), local={}, peer={}, seed=seed)
+        return self._armed_client(name, str(role.from_), arm)
 
     def _endpoint(self, end: RoleEnd, other: RoleEnd, *, local: bool = False) -> dict[str, Any]:
         place = self.lowered.vnics[end.guest, end.vnic]

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from virtlab.agents.requests.leader import Apply
+from virtlab.agents.requests.switch import Forward, ForwardNoMore, SetRate
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.testbed.kinds.lowered import Lowered
@@ -27,7 +29,7 @@ def change(control: Control, plan: Plan, lowered: Lowered, link: str, rate_bit_p
     """Gives a link a rate. AgentError where the kernel or the soft switch does not take it."""
     _reshape(control, plan, lowered, {link: rate_bit_per_s})
     if lowered.soft_switch is not None:
-        control.call("rate", {"link": link, "bit_per_s": rate_bit_per_s}, channel=SWITCH)
+        control.call(SetRate(link, rate_bit_per_s), channel=SWITCH)
 
 
 def renew(control: Control, plan: Plan, lowered: Lowered) -> None:
@@ -39,8 +41,8 @@ def renew(control: Control, plan: Plan, lowered: Lowered) -> None:
         own = {name: plan.world.links[name].rate_bit_per_s for name in sorted(slowed)}
         _reshape(control, plan, lowered, own)
         if lowered.soft_switch is not None:
-            control.call("stop", {}, channel=SWITCH)
-            control.call("start", {}, channel=SWITCH)
+            control.call(ForwardNoMore(), channel=SWITCH)
+            control.call(Forward(), channel=SWITCH)
 
 
 def _reshape(control: Control, plan: Plan, lowered: Lowered, rates: Mapping[str, int]) -> None:
@@ -52,7 +54,7 @@ def _reshape(control: Control, plan: Plan, lowered: Lowered, rates: Mapping[str,
             raise MachineError(f"links.{link}", what, "write 'realise: shaping' or 'realise: soft_switch'")
         held += found
     if held:
-        control.call("apply", {"batch": [operation.json() for operation in held]})
+        control.call(Apply([operation.json() for operation in held]))
 
 
 def classes(plan: Plan, lowered: Lowered, name: str, rate_bit_per_s: int) -> Iterator[ClassAdd]:

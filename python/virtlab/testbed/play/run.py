@@ -15,7 +15,11 @@ from typing import Any
 
 from virtlab.agents import STOPS, Block, Log, Message, Notice
 from virtlab.agents.conversation import one_line
-from virtlab.agents.replies import FAILED
+from virtlab.agents.replies import FAILED, ServedDisk
+from virtlab.agents.requests.every import Ack, ReadClock
+from virtlab.agents.requests.leader import Disks, Kill
+from virtlab.agents.requests.probe import Disarm, StopRole
+from virtlab.agents.requests.switch import ResetCounters
 from virtlab.catalogue.actions import ACTIONS, EXEC, MIGRATE, begins
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
@@ -103,7 +107,7 @@ class Pass:
         """Plays the timeline once."""
         parameters = self._parameters()
         self._kept = {*self.plan.collect.packets, "series"}
-        before = self.control.call("clock")
+        before = self.control.call(ReadClock())
         ticks = idle.ticks()
         self.site.compare_clocks()
         timeline = Timeline(self.plan, self.site.now())
@@ -113,7 +117,7 @@ class Pass:
             self.guests.renew(self.observe)
             self._arm(parameters)
             if self.lowered.soft_switch is not None:
-                self.control.call("reset", {}, channel=SWITCH)
+                self.control.call(ResetCounters(), channel=SWITCH)
             rates.renew(self.control, self.plan, self.lowered)
             self._disks()
             self._sample(
@@ -155,7 +159,7 @@ class Pass:
         for name, content in self.guests.artefacts():
             self.sink.artefact(name, [content])
         self._judge_switch()
-        after = self.control.call("clock")
+        after = self.control.call(ReadClock())
         self._take_messages(self._hear_late)
         self.standstills.judge_unfinished()
         self._judge_services()
@@ -231,10 +235,10 @@ class Pass:
         for guest, words in self.standstills.judge_services(self.plan, partial(may_starve, self)):
             self.tell("guest.starved", self.site.now(), {"guest": guest, "text": words})
 
-    def _disks(self) -> list[dict[str, Any]]:
+    def _disks(self) -> list[ServedDisk]:
         """The disks as they are served, and how often what serves them stood still since this was asked last."""
         any_disk = any(guest.disk is not None for guest in self.plan.world.guests.values())
-        return list(self.control.call("disks")["disks"]) if any_disk else []
+        return self.control.call(Disks())["disks"] if any_disk else []
 
     def _note_deaths(self) -> None:
         """Of what runs without a role, too: other questions may have passed the news over."""
@@ -331,7 +335,7 @@ class Pass:
         self.programs.stop(name)
         for side in self.sides.get(name, []):
             if side.side == "client" and side.started:
-                reply = self.control.call("stop", {"role": name}, channel=side.channel)
+                reply = self.control.call(StopRole(name), channel=side.channel)
                 side.finished = True
                 t_ns = self.clock(side.channel).to_ours(int(reply["t_ns"]))
                 for action in timeline.actions_of(name):
@@ -355,7 +359,7 @@ class Pass:
         guest = self.guests.of_channel(channel)
         leader = self.guests.reach(guest).leader if guest is not None else OURS.leader
         try:
-            self.control.call("kill", {"channel": channel, "signal": int(number)}, channel=leader)
+            self.control.call(Kill(channel, int(number)), channel=leader)
         except RefusedError:
             return  # it has just ended by itself, and the news of it is on its way
         except AgentError:
@@ -478,8 +482,8 @@ class Pass:
                 )
             if samples.stream in self._kept and len(next(iter(columns.values()), ())):
                 self.sink.block(samples.stream, samples.schema, columns)
-        ack = {"stream": samples.stream, "schema": samples.schema, "number": samples.number}
-        self.control.tell("ack", ack, channel=message.channel)
+        ack = Ack(samples.stream, samples.schema, samples.number)
+        self.control.tell(ack, channel=message.channel)
 
     def clock(self, channel: int) -> Clock:
         """The clock of the speaker on a channel."""
@@ -509,7 +513,7 @@ class Pass:
     def _stop_all(self) -> None:
         for wanted in ("client", "server"):
             asked = [
-                (side, self.control.send("stop", {"role": side.role}, channel=side.channel))
+                (side, self.control.send(StopRole(side.role), channel=side.channel))
                 for sides in self.sides.values()
                 for side in sides
                 if side.side == wanted and side.started and self.control.ended(side.channel) is None
@@ -517,7 +521,7 @@ class Pass:
             end = time.monotonic() + CALL_TIMEOUT_S  # of all together: they were asked at once
             for side, number in asked:
                 try:
-                    self.control.wait(number, do="stop", timeout_s=max(end - time.monotonic(), 0.0))
+                    self.control.wait(number, timeout_s=max(end - time.monotonic(), 0.0))
                 except AgentError as error:  # refused, or gone
                     self._fail(side, error)
                 side.finished = True
@@ -568,8 +572,7 @@ class Pass:
         for sides in self.sides.values():
             for side in sides:
                 try:
-                    request = {"role": side.role}
-                    self.control.call("disarm", request, channel=side.channel, timeout_s=timeout_s)
+                    self.control.call(Disarm(side.role), channel=side.channel, timeout_s=timeout_s)
                 except AgentError:
                     continue  # its probe is gone, which was reported
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from virtlab.agents.requests.leader import Sample
 from virtlab.catalogue import PLATFORMS
 from virtlab.metrics import disks, migration
 from virtlab.plan import Plan, Refusal, SeriesRequest
@@ -76,9 +77,7 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
     sources = [each for each in sources if each["source"] not in BESIDE]
     if not elsewhere(plan):
         shared = guests.confinement.shared() if sources and guests.confinement is not None else []
-        control.call(
-            "sample", {"sources": list(sources), "shared": shared} if shared else {"sources": list(sources)}
-        )
+        control.call(Sample(list(sources), shared=shared or None))
     inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
     if sources and (every_ns := plan.collect.telemetry_ns):
         asked_for = {each["source"] for each in inside}
@@ -86,12 +85,12 @@ def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources:
     machines = bool(plan.collect.telemetry_ns) or any(
         each.source in OF_EACH_KERNEL for each in plan.collect.series
     )
-    asked: list[tuple[str, Mapping[str, Any], int]] = []
+    asked: list[tuple[Sample, int]] = []
     for name, reach in guests.alive().items():
         if PLATFORMS[plan.world.guests[name].platform].existing:
-            asked.append(("sample", {"sources": list(sources), "hold": bool(sources)}, reach.leader))
+            asked.append((Sample(list(sources), hold=bool(sources)), reach.leader))
         elif name in lowered.machines and machines and name not in moves(plan):
-            asked.append(("sample", {"sources": inside}, reach.leader))
+            asked.append((Sample(inside), reach.leader))
     control.call_all(asked, timeout_s=CALL_TIMEOUT_S if sources else END_TIMEOUT_S)
 
 

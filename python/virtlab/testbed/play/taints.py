@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from virtlab.agents.replies import Clocks
 from virtlab.testbed.build.pools import TOGETHER
 
 LATE_SHARE_MAX = 0.005  # of frames that left the soft switch more than 200 us after their computed departure
@@ -65,7 +66,7 @@ def disk_taints(disks: Sequence[Mapping[str, Any]]) -> list[str]:
     return told
 
 
-def clock_taint(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+def clock_taint(before: Clocks, after: Clocks) -> list[str]:
     """Whether CLOCK_REALTIME, which kernel packet stamps are of, moved against CLOCK_MONOTONIC_RAW during the run."""
     step = (after["realtime_ns"] - before["realtime_ns"]) - (after["raw_ns"] - before["raw_ns"])
     # A disciplined clock runs up to 500 ppm off the raw one; what is beyond that is a step.

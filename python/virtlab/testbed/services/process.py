@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.agents import Data
+from virtlab.agents.requests.leader import Kill
 from virtlab.catalogue.references import SERVICE_ENDS, referred, replaced
 from virtlab.errors import GuestError
 from virtlab.plan import Ready, Service
@@ -182,7 +183,7 @@ class Process:
         """Kills it; that it has ended is news of its leader's."""
         leader = self.all_guests.reach(self.guest).leader
         try:
-            self.all_guests.control.call("kill", {"channel": self.channel, "signal": 9}, channel=leader)
+            self.all_guests.control.call(Kill(self.channel, 9), channel=leader)
         except RefusedError:
             return  # it has just ended by itself
 
@@ -370,7 +371,7 @@ class Process:
             if control.ended(channel) is not None:
                 return
             with suppress(RefusedError):  # it has just ended by itself
-                control.call("kill", {"channel": channel, "signal": int(number)}, channel=leader)
+                control.call(Kill(channel, int(number)), channel=leader)
             while control.ended(channel) is None and time.monotonic() < until_s:
                 control.await_news(LOOK_S)
 

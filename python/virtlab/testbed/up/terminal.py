@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.leader import Resize
 from virtlab.errors import AgentError, GuestError
 from virtlab.testbed.leader.channels import TERMINAL
 from virtlab.testbed.leader.control import Control, RefusedError
@@ -113,9 +114,7 @@ def _raw() -> Iterator[None]:
 def _resizing(control: Control, leader: int, channel: int) -> Iterator[None]:
     def resize(_number: int, _frame: object) -> None:
         rows, columns = _size()
-        control.tell(
-            "resize", {"channel": channel - leader, "rows": rows, "columns": columns}, channel=leader
-        )
+        control.tell(Resize(channel, rows, columns), channel=leader)
 
     before = signal.signal(signal.SIGWINCH, resize)
     try:

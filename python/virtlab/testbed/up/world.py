@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from virtlab.agents.requests.every import Bye
+from virtlab.agents.requests.leader import Keep
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.errors import ExperimentError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Plan
@@ -170,7 +172,7 @@ def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int 
         new = description.with_suffix(".new")
         new.write_text(json.dumps(values), encoding="utf-8")
         new.replace(description)
-        session.leader.control.call("keep", {"socket": str(door), "idle_ns": idle_ns})
+        session.leader.control.call(Keep(str(door), idle_ns))
     except (VirtlabError, OSError):
         description.unlink(missing_ok=True)
         session.end()
@@ -209,7 +211,7 @@ def namespace_of(world: World, guest: str) -> str:
 def end(world: World) -> None:
     """Ends a kept world and returns when its door is gone."""
     control = enter(world)
-    control.call("bye")
+    control.call(Bye())
     deadline = time.monotonic() + END_TIMEOUT_S
     while time.monotonic() < deadline:
         try:

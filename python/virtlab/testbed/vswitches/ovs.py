@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.leader import Apply, Exec
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.testbed.kinds.lowered import Lowered
@@ -107,7 +108,7 @@ class OpenVswitches(RunningSwitches):
             self.ports_ns = max(self.ports_ns, time.monotonic_ns() - begin)
             for bridge in bridges:
                 if bridge.afterwards:
-                    self.control.call("apply", {"batch": [op.json() for op in bridge.afterwards]})
+                    self.control.call(Apply([op.json() for op in bridge.afterwards]))
                 self._run(namespace, ["ovs-ofctl", "add-flows", bridge.link, "-"], _text(bridge))
         self.version = self._run(first, ["ovs-vsctl", "--version"]).splitlines()[0]
         self._observe = None
@@ -212,7 +213,7 @@ class OpenVswitches(RunningSwitches):
 
     def _exec(self, channel: int, namespace: str, argv: Sequence[str]) -> None:
         try:
-            self.control.execute(channel, namespace, argv, environment=self._environment(namespace))
+            self.control.call(Exec(channel, namespace, argv, environment=self._environment(namespace)))
         except RefusedError as error:
             raise MachineError("vswitches", f"{argv[0]}: {error.what}", CURE) from error
 

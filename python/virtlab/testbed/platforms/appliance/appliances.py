@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.descriptors import StreamDescriptor, TapDescriptor
+from virtlab.agents.requests.leader import Exec
 from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import GuestError, MachineError
 from virtlab.plan import Observer, Plan
@@ -197,8 +199,8 @@ class Appliances(Running):
                 f"{DEVICES[models[own]]},netdev=net{number},mac={guest.vnics[own].mac},romfile=",
             ]
         descriptors = [
-            {"kind": "stream", "channel": channel + 1},
-            *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+            StreamDescriptor(channel + 1),
+            *(TapDescriptor(tap.namespace, tap.link) for tap in taps.values()),
         ]
         self.control.listen(channel, appliance.hear)
         appliance.started.monitor = Monitor(
@@ -206,13 +208,14 @@ class Appliances(Running):
         )
         self.running[name] = appliance
         try:
-            appliance.started.pid = self.control.execute(
+            program = Exec(
                 channel,
                 self.lowered.guests[name],
                 argv,
                 descriptors=descriptors,
                 cgroups=list(self.tasks.get(name, ())),
             )
+            appliance.started.pid = self.control.call(program)["pid"]
         except RefusedError as error:
             what = f"its appliance cannot be started: {error.what}"
             raise GuestError(f"guests.{name}", what, CURE_START) from error

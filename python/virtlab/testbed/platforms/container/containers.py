@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
-from virtlab.agents.conversation import PROTOCOL
+from virtlab.agents.replies import Introduction
+from virtlab.agents.requests.descriptors import AgentDescriptor, Descriptor, UsersDescriptor
+from virtlab.agents.requests.every import Hello
+from virtlab.agents.requests.leader import Exec, Observe
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
 from virtlab.planner.guests.weights import weights
@@ -30,7 +33,7 @@ from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import BUNDLES, CONTAINERS
-from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
+from virtlab.testbed.leader.control import Control, Pending, RefusedError, ending, outcome
 from virtlab.testbed.leader.groups import Bounds, bandwidths
 from virtlab.testbed.leader.memory_accounts import Account
 from virtlab.testbed.platforms import plain
@@ -130,8 +133,7 @@ class Containers(Running):
         for number, bundle in enumerate(bundles):
             self._begin(number, bundle, place)
         hellos = {
-            name: self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=each.leader)
-            for name, each in self.containers.items()
+            name: self.control.send(Hello(), channel=each.leader) for name, each in self.containers.items()
         }
         deadline = time.monotonic() + self._patience_s
         for name, hello in hellos.items():
@@ -236,7 +238,7 @@ class Containers(Running):
         if any(home.runtime.is_engine for home in homes):
             script += f" && {engine.prepared(place)}"
         try:
-            self.control.execute(BUNDLES.first, namespace, ["sh", "-c", script])
+            self.control.call(Exec(BUNDLES.first, namespace, ["sh", "-c", script]))
         except RefusedError as error:
             raise MachineError("guests", f"bundles of containers: {error.what}", CURE) from error
         self.control.data(BUNDLES.first, archive(bundles, names, place))
@@ -259,11 +261,9 @@ class Containers(Running):
         self.control.listen(channel, each.hear)
         self.containers[bundle.guest] = each
         self._reaches[bundle.guest] = each.reach
-        descriptors: list[dict[str, Any]] = [
-            {"kind": "agent", "channel": each.leader, "channels": CONTAINERS.each - 1}
-        ]
+        descriptors: list[Descriptor] = [AgentDescriptor(each.leader, CONTAINERS.each - 1)]
         if bundle.users is not None:
-            descriptors.append({"kind": "users", "namespace": self.lowered.guests[bundle.guest]})
+            descriptors.append(UsersDescriptor(self.lowered.guests[bundle.guest]))
         if home.runtime.is_engine:
             argv = engine.run(home.runtime.path, place, number, bundle)
         else:
@@ -274,11 +274,12 @@ class Containers(Running):
                 descriptors=len(descriptors),
                 rootless=self.groups is None,
             )
-        placed: dict[str, Any] = {"descriptors": descriptors}
+        program = Exec(channel, self.lowered.guests[bundle.guest], argv, descriptors=descriptors)
         if home.runtime.is_engine and self.groups is None:
-            placed["environment"] = engine.environment(place, uid=os.getuid(), gid=os.getgid())
+            own = engine.environment(place, uid=os.getuid(), gid=os.getgid())
+            program = replace(program, environment=own)
         try:
-            self.control.execute(channel, self.lowered.guests[bundle.guest], argv, **placed)
+            self.control.call(program)
         except RefusedError as error:
             what = f"its container cannot be started: {error.what}"
             raise GuestError(f"guests.{bundle.guest}", what, CURE_START.format(home.runtime.name)) from error
@@ -291,7 +292,9 @@ class Containers(Running):
             **bundle.limits.json(),
         }
 
-    def _await_hello(self, each: Started, hello: int, deadline: float, observe: Observer) -> None:
+    def _await_hello(
+        self, each: Started, hello: Pending[Introduction], deadline: float, observe: Observer
+    ) -> None:
         where = f"guests.{each.name}"
         while not self.control.answered(hello):
             how = self.control.ended(each.process)
@@ -307,7 +310,7 @@ class Containers(Running):
                 )
             self.control.await_news(min(LOOK_S, left))
         try:
-            each.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
+            each.read_back["agent"] = self.control.wait(hello).get("build")
         except AgentError as error:
             raise GuestError(where, f"its container refused: {error.what}", CURE) from error
 
@@ -315,7 +318,7 @@ class Containers(Running):
         guest, runtime = self.plan.world.guests[each.name], each.home.runtime
         if guest.disk is not None:
             namespace = self.lowered.guests[each.name]
-            seen = self.control.call("observe", {"namespaces": [namespace]}, channel=each.leader)
+            seen = self.control.call(Observe([namespace]), channel=each.leader)
             own = seen["namespaces"][namespace]
             each.read_back["disk"] = disks.read_back(f"guests.{each.name}", guest, own)
         if runtime.is_engine:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from virtlab.agents.requests.leader import Exec, HandOver
 from virtlab.errors import GuestError
 from virtlab.plan import Action
 from virtlab.testbed.kinds.moved import Moved
@@ -51,8 +52,8 @@ class ColdMove:
         )  # else its process would end before it told when
         self.began_ns = now()
         # Its answer may never come: on one processor the guest may be off before.
-        request = {"channel": CHANNEL, "namespace": self.network, "argv": list(POWER_OFF)}
-        control.tell("exec", request, channel=self.agent)
+        program = Exec(self.agent + CHANNEL, self.network, POWER_OFF)
+        control.tell(program, channel=self.agent)
         hold_back(control, self.guest, self.agent)
 
     def look(self, control: Control, now: Callable[[], int]) -> bool:
@@ -63,7 +64,7 @@ class ColdMove:
             what = f"it is shut down, and the machine at its destination ended with {how}"
             raise GuestError(f"guests.{self.guest}", what, CURE)
         self.off_ns = when(self.source, "SHUTDOWN", self.guest) + now() - time.time_ns()
-        control.call("hand_over", {"channel": self.agent})
+        control.call(HandOver(self.agent))
         self.destination.monitor.execute("cont")
         self.there = True
         return True

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from virtlab.agents.requests.descriptors import DiskDescriptor
 from virtlab.catalogue.disks import FILE, SERVICE
 from virtlab.metrics.disks import disks_of
 from virtlab.plan import Disk, Guest, Plan, Refusal
@@ -20,15 +21,15 @@ from virtlab.testbed.build.stored_disks import disk_entity, on_store
 FOLDER = "/var/tmp"  # noqa: S108 - for what has no name there
 
 
-def served_disk(name: str, guest: Guest, plan: Plan | None = None) -> dict[str, Any]:
+def served_disk(name: str, guest: Guest, plan: Plan | None = None) -> DiskDescriptor:
     """The descriptor of a guest's disk, as the leader makes it; of one on a store its Plan is needed."""
     assert guest.disk is not None, name
     if guest.disk.medium == SERVICE:
         assert plan is not None, name
-        return {"kind": "disk", "disk": on_store(name, plan)}
+        return DiskDescriptor(on_store(name, plan))
     model = guest.disk.model_dump(mode="json", exclude={"medium", "service", "block_bytes"})
     wanted = {"name": disk_entity(name), "together": f"{TOGETHER}{disks_of(guest.host)}", "model": model}
-    return {"kind": "disk", "disk": wanted | ({"folder": FOLDER} if guest.disk.medium == FILE else {})}
+    return DiskDescriptor(wanted | ({"folder": FOLDER} if guest.disk.medium == FILE else {}))
 
 
 def intended_disk(disk: Disk) -> dict[str, Any]:
@@ -38,14 +39,14 @@ def intended_disk(disk: Disk) -> dict[str, Any]:
     return disk.model_dump(mode="json", exclude=of_model if disk.medium == SERVICE else of_store)
 
 
-def joined_disk(name: str, host: str) -> dict[str, Any]:
+def joined_disk(name: str, host: str) -> DiskDescriptor:
     """The descriptor by which a second machine of a guest has its disk, which counts for that host once it runs
     there.
     """
-    return {"kind": "disk", "disk": {"join": disk_entity(name), "together": f"{TOGETHER}{disks_of(host)}"}}
+    return DiskDescriptor({"join": disk_entity(name), "together": f"{TOGETHER}{disks_of(host)}"})
 
 
-def mirrored_disk(name: str, guest: Guest, host: str) -> dict[str, Any]:
+def mirrored_disk(name: str, guest: Guest, host: str) -> DiskDescriptor:
     """The descriptor of a disk at another host, to which a guest's own is copied, and which is that one then."""
     found = served_disk(name, guest)
     mine = {
@@ -53,7 +54,7 @@ def mirrored_disk(name: str, guest: Guest, host: str) -> dict[str, Any]:
         "instead_of": disk_entity(name),
         "together": f"{TOGETHER}{disks_of(host)}",
     }
-    return found | {"disk": found["disk"] | mine}
+    return DiskDescriptor({**found.disk, **mine})
 
 
 def disk_refusals(path: str, name: str, plan: Plan) -> Iterator[Refusal]:

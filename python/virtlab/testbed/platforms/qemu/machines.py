@@ -18,7 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.agents import Data, Notice
-from virtlab.agents.conversation import PROTOCOL
+from virtlab.agents.replies import Introduction, Observed
+from virtlab.agents.requests.descriptors import (
+    AgentDescriptor,
+    Descriptor,
+    HeirDescriptor,
+    StreamDescriptor,
+    TapDescriptor,
+)
+from virtlab.agents.requests.every import Hello, ReadClock
+from virtlab.agents.requests.leader import Apply, Disks, Exec, Kill, Observe
+from virtlab.agents.requests.switch import MoveStations
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError, MachineError
@@ -46,7 +56,7 @@ from virtlab.testbed.kinds.moved import Moved
 from virtlab.testbed.kinds.platform import News, Running
 from virtlab.testbed.kinds.reach import Reach
 from virtlab.testbed.leader.channels import MACHINES, SWITCH
-from virtlab.testbed.leader.control import Control, RefusedError, ending
+from virtlab.testbed.leader.control import Control, Pending, RefusedError, ending
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms import carriers, plain
 from virtlab.testbed.platforms.qemu import command, confinement, kvm
@@ -108,9 +118,9 @@ class Started:
     applied: dict[str, Any] = field(default_factory=dict)
     read_back: dict[str, Any] = field(default_factory=dict)
     began_ns: int = 0  # monotonic: when its process was started
-    hello: int | None = None  # the question that its agent answers first, until it has
+    hello: Pending[Introduction] | None = None  # the question that its agent answers first, until it has
     network_setup: build.Sent | None = None  # what its network is, on its way,
-    ports_query: int | None = None  # and behind it the question what its ports are then
+    ports_query: Pending[Observed] | None = None  # and behind it the question what its ports are then
     disk: Disk | None = None  # what it boots, when that is no kernel of ours
     wanted: command.Machine | None = None
     # The first of its channels, which stay its own when another process runs it; 0: its process's.
@@ -368,10 +378,10 @@ class Machines(Running):
         guest = self.plan.world.guests[name]
         machine = Started(name, channel, disk=disk)
         taps = self.lowered.machines[name].taps
-        descriptors: list[dict[str, Any]] = [
-            {"kind": "agent", "channel": machine.leader, "channels": MACHINES.each - 2},
-            {"kind": "stream", "channel": channel + 1},
-            *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+        descriptors: list[Descriptor] = [
+            AgentDescriptor(machine.leader, MACHINES.each - 2),
+            StreamDescriptor(channel + 1),
+            *(TapDescriptor(tap.namespace, tap.link) for tap in taps.values()),
             *([served_disk(name, guest, self.plan)] if guest.disk is not None else []),
         ]
         ports = [
@@ -420,7 +430,7 @@ class Machines(Running):
         self._by_channel[channel] = machine
         machine.began_ns = time.monotonic_ns()
         try:
-            machine.pid = self.control.execute(
+            program = Exec(
                 channel,
                 self.lowered.guests[name],
                 wanted.argv(),
@@ -429,6 +439,7 @@ class Machines(Running):
                 network=self.lowered.machines[name].network,
                 host=guest.host if name in moves(self.plan) else None,
             )
+            machine.pid = self.control.call(program)["pid"]
         except RefusedError as error:
             what = f"its virtual machine cannot be started: {error.what}"
             raise GuestError(f"guests.{name}", what, CURE_START) from error
@@ -450,7 +461,7 @@ class Machines(Running):
             machine.applied |= started.facts()
         self._reaches[name] = machine.reach
 
-    def _disk_at(self, name: str, action: Action) -> list[dict[str, Any]]:
+    def _disk_at(self, name: str, action: Action) -> list[Descriptor]:
         """The descriptor of a guest's disk at its destination, if it has one."""
         kind, to = disk_of_move(self.plan, action), str(action.to)
         if kind is None:
@@ -469,29 +480,30 @@ class Machines(Running):
         name, leg = machine.name, self.lowered.machines[machine.name].legs[action.id]
         taps, cold = leg.there, mode_of(action) == COLD
         wanted = replace(machine.wanted, incoming=not cold, held=cold, account=confinement.account(channel))
-        descriptors: list[dict[str, Any]] = [
-            {"kind": "heir", "channel": machine.leader},
-            {"kind": "stream", "channel": channel + 1},
-            *({"kind": "tap", "namespace": tap.namespace, "link": tap.link} for tap in taps.values()),
+        descriptors: list[Descriptor] = [
+            HeirDescriptor(machine.leader),
+            StreamDescriptor(channel + 1),
+            *(TapDescriptor(tap.namespace, tap.link) for tap in taps.values()),
             *self._disk_at(name, action),
         ]
         self.control.listen(channel, machine.hear)
         there = Destination(
             action, channel, Monitor(self.control, channel + 1, f"guests.{name}", machine.tail)
         )
-        placed: dict[str, Any] = {
-            "descriptors": descriptors,
-            "cgroups": list(self.tasks.get(name, ())),
-            "host": str(action.to),
-        }
-        if leg.network is not None:
-            placed["network"] = leg.network
-        if cpus := self.control.confined_at(self.lowered.guests[name], str(action.to)):
-            placed["cpus"] = cpus
+        program = Exec(
+            channel,
+            self.lowered.guests[name],
+            wanted.argv(),
+            network=leg.network,
+            cpus=self.control.confined_at(self.lowered.guests[name], str(action.to)) or None,
+            cgroups=list(self.tasks.get(name, ())),
+            descriptors=descriptors,
+            host=str(action.to),
+        )
         there.uri = leg.copied.uri if leg.copied is not None else ""
         self.moving.destinations[name] = there
         try:
-            there.pid = self.control.execute(channel, self.lowered.guests[name], wanted.argv(), **placed)
+            there.pid = self.control.call(program)["pid"]
         except RefusedError as error:
             what = f"the machine at its destination cannot be started: {error.what}"
             raise GuestError(f"guests.{name}", what, CURE_START) from error
@@ -635,7 +647,8 @@ class Machines(Running):
                     self._greet(machine)
                 continue
             self._tell_awake()
-            if machine.hello is not None or not self.control.answered(machine.ports_query or 0):
+            asked = machine.ports_query
+            if machine.hello is not None or asked is None or not self.control.answered(asked):
                 continue
             self._await_told(machine, self.observe)
             self._await_carriers(machine, self.observe)
@@ -687,7 +700,7 @@ class Machines(Running):
             itinerary.passed()
             return
         with contextlib.suppress(AgentError):
-            self.control.call("kill", {"channel": there.process, "signal": int(signal.SIGKILL)})
+            self.control.call(Kill(there.process, signal.SIGKILL))
         there.monitor.close()
         itinerary.stayed(there.process)
 
@@ -698,14 +711,14 @@ class Machines(Running):
         """Fixed entries name the ports behind which the guest is now: when each was changed, by our clock."""
         leg, changed = self.lowered.machines[move.guest].legs[move.action.id], []
         if leg.moved:
-            self.control.call("apply", {"batch": [step.op.json() for step in leg.moved]})
+            self.control.call(Apply([step.op.json() for step in leg.moved]))
             changed += [(self.now(), f"{step.op.namespace} {step.op.link}") for step in leg.moved]  # type: ignore[attr-defined]
         for switch, ports in leg.interfaces.items():
             self.moving.switches[switch].relocate(switch, ports)
             at_ns, namespace = self.now(), self.lowered.vswitches[switch].namespace
             changed += [(at_ns, f"{namespace} {link}") for link in ports.values()]
         if leg.relocated:
-            reply = self.control.call("move", {"forwarding": leg.relocated}, channel=SWITCH)
+            reply = self.control.call(MoveStations(leg.relocated), channel=SWITCH)
             changed += [
                 (int(reply["t_ns"]), port) for entries in leg.relocated.values() for port in entries.values()
             ]
@@ -727,14 +740,14 @@ class Machines(Running):
         source.close()
         machine.monitor = there.monitor
         self.dirtying.forget(guest)
-        self.control.call("kill", {"channel": left, "signal": int(signal.SIGKILL)})
+        self.control.call(Kill(left, signal.SIGKILL))
         self.moving.itineraries[guest].arrived(left)
 
     def _read_clock(self, machine: Started) -> Reading:
-        return read(lambda: int(self.control.call("clock", channel=machine.leader)["raw_ns"]), self.now)
+        return read(lambda: self.control.call(ReadClock(), channel=machine.leader)["raw_ns"], self.now)
 
     def _greet(self, machine: Started) -> None:
-        machine.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=machine.leader)
+        machine.hello = self.control.send(Hello(), channel=machine.leader)
 
     def _await_hello(self, machine: Started, deadline: float, observe: Observer) -> None:
         where = f"guests.{machine.name}"
@@ -761,7 +774,7 @@ class Machines(Running):
             if machine.hello is None or not self.control.answered(machine.hello):
                 continue
             try:
-                said = self.control.wait(machine.hello, do="hello")
+                said = self.control.wait(machine.hello)
             except AgentError as error:
                 raise machine.silent(error) from error
             machine.hello = None
@@ -780,10 +793,10 @@ class Machines(Running):
             what = f"its disk holds our agent of build {build_there}, and this is build {ours}"
             raise GuestError(f"guests.{machine.name}", what, CURE_BUILD)
 
-    def _look(self, machine: Started) -> int:
+    def _look(self, machine: Started) -> Pending[Observed]:
         """Asks what its ports are."""
         namespaces = [self.lowered.guests[machine.name]]
-        return self.control.send("observe", {"namespaces": namespaces}, channel=machine.leader)
+        return self.control.send(Observe(namespaces), channel=machine.leader)
 
     def counters(self) -> Iterator[tuple[str, str, int]]:
         """(entity, counter, value): how long each machine took to come up; of its balloon, what that holds and
@@ -822,7 +835,7 @@ class Machines(Running):
 
     def _own_disk(self, machine: Started, monitor: Monitor) -> dict[str, Any]:
         """The model of its disk as it is served; its size as QEMU has it."""
-        served = self.control.call("disks", {})["disks"]
+        served = self.control.call(Disks())["disks"]
         wanted = disk_entity(machine.name)
         found = next((dict(each) for each in served if each["name"] == wanted), {})
         for told in ("name", "standstills", "standstill_max_ns"):
@@ -864,7 +877,7 @@ class Machines(Running):
         while True:
             assert machine.ports_query is not None
             try:
-                ports_query = self.control.wait(machine.ports_query, do="observe")
+                ports_query = self.control.wait(machine.ports_query)
             except AgentError as error:
                 raise machine.silent(error) from error
             found = networks.links_of(self.control, namespace, ports_query, machine.leader)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from virtlab.agents.requests.leader import HandOver, Kill
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Action
 from virtlab.planner.mobility.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_NS, HOT, POST_COPY, mode_of
@@ -195,7 +196,7 @@ class Move:
                 )
                 raise GuestError(f"guests.{self.guest}", what, CURE)
             time.sleep(ONCE_MORE_S)
-        control.call("hand_over", {"channel": self.agent})
+        control.call(HandOver(self.agent))
         self.there = True
         if self.mirror is not None:
             withdraw(there)
@@ -285,12 +286,12 @@ class Move:
             raise GuestError(
                 f"guests.{self.guest}", f"its move has failed, and it is {state} where it was", CURE
             )
-        control.call("hand_over", {"channel": self.agent, "held": False})
+        control.call(HandOver(self.agent, held=False))
         self.destination.monitor.close()
 
     def _end_destination(self, control: Control) -> None:
         with contextlib.suppress(AgentError):
-            control.call("kill", {"channel": self.destination.process, "signal": int(signal.SIGKILL)})
+            control.call(Kill(self.destination.process, signal.SIGKILL))
         deadline = time.monotonic() + CANCELLED_S
         while control.ended(self.destination.process) is None:
             if time.monotonic() > deadline:
@@ -305,9 +306,9 @@ def hold_back(control: Control, guest: str, agent: int) -> None:
     GuestError when it does not.
     """
     deadline = time.monotonic() + HELD_S
-    while control.call("hand_over", {"channel": agent, "held": True})["unread"]:
+    while control.call(HandOver(agent, held=True))["unread"]:
         if time.monotonic() > deadline:
-            control.call("hand_over", {"channel": agent, "held": False})
+            control.call(HandOver(agent, held=False))
             raise GuestError(f"guests.{guest}", f"its agent read nothing for {HELD_S:g} s", CURE)
 
 

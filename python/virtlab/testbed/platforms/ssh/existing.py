@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.agents import Notice
-from virtlab.agents.conversation import PROTOCOL
+from virtlab.agents.requests.every import Bye, Hello
+from virtlab.agents.requests.leader import Observe
 from virtlab.errors import AgentError, GuestError
 from virtlab.plan import Observer, Plan, Unobserved
 from virtlab.testbed.build import networks
@@ -108,9 +109,7 @@ class Existing(Running):
         connection = host.connection
         self.control.attach(connection.stream, host.leader, EXISTING.each, connection.death, connection)
         try:
-            said = self.control.call(
-                "hello", {"protocol": list(PROTOCOL)}, channel=host.leader, timeout_s=HELLO_TIMEOUT_S
-            )
+            said = self.control.call(Hello(), channel=host.leader, timeout_s=HELLO_TIMEOUT_S)
         except AgentError as error:
             how = self.control.ended(host.leader)
             what = how or f"its agent does not answer: {error.what}"
@@ -132,7 +131,7 @@ class Existing(Running):
             raise GuestError(where, what, "log in as root, or write 'network: own'")
         build.apply(self.control, [network.naming(host.guest, vnic)], Unobserved(), channel=host.leader)
         name = network.home(host.guest, vnic)
-        seen = self.control.call("observe", {"namespaces": [name]}, channel=host.leader)
+        seen = self.control.call(Observe([name]), channel=host.leader)
         wanted = self.plan.world.hosts[guest.host].interface
         address = host.connection.far.address if host.connection.far is not None else None
         links = networks.links_of(self.control, name, seen, host.leader)
@@ -201,7 +200,7 @@ class Existing(Running):
         for host in self.hosts.values():
             if self.control.ended(host.leader) is None and self.control.attached(host.leader):
                 with contextlib.suppress(AgentError):
-                    self.control.call("bye", channel=host.leader, timeout_s=5.0)
+                    self.control.call(Bye(), channel=host.leader, timeout_s=5.0)
             self.control.detach(host.leader)
         for host in self.hosts.values():
             host.connection.close()

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.agents import Notice
-from virtlab.agents.conversation import PROTOCOL
+from virtlab.agents.requests.descriptors import AgentDescriptor
+from virtlab.agents.requests.every import Hello
+from virtlab.agents.requests.leader import Exec, Observe
 from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
@@ -66,7 +68,7 @@ class Domains(Running):
         for number, name in enumerate(names):
             self._begin(name, MACHINES.at(number))
         for domain in self.domains.values():
-            domain.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=domain.leader)
+            domain.hello = self.control.send(Hello(), channel=domain.leader)
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         for done, domain in enumerate(self.domains.values(), start=1):
             self._await_hello(domain, deadline, observe)
@@ -152,7 +154,7 @@ class Domains(Running):
         domain = self.domains[guest]
         domain.clock.forget()  # it begins again
         self._create(domain)
-        domain.hello = self.control.send("hello", {"protocol": list(PROTOCOL)}, channel=domain.leader)
+        domain.hello = self.control.send(Hello(), channel=domain.leader)
         self._await_hello(domain, time.monotonic() + BOOT_TIMEOUT_S, observe)
         ports = set(self.lowered.machines[guest].taps.values())
         build.apply(self.control, [step for step in self.lowered.late if place_of(step) in ports], observe)
@@ -192,11 +194,10 @@ class Domains(Running):
     def _create(self, domain: Started) -> None:
         """Has `xl` make it, by the process that becomes the way to its agent."""
         argv = ["/" + SCRIPTS["guest"], domain.name, self._wanted(domain.name).text()]
-        descriptors = [{"kind": "agent", "channel": domain.leader, "channels": MACHINES.each - 2}]
+        descriptors = [AgentDescriptor(domain.leader, MACHINES.each - 2)]
         try:
-            domain.pid = self.control.execute(
-                domain.process, self._network(domain.name), argv, descriptors=descriptors
-            )
+            program = Exec(domain.process, self._network(domain.name), argv, descriptors=descriptors)
+            domain.pid = self.control.call(program)["pid"]
         except RefusedError as error:
             what = f"its domain cannot be started: {error.what}"
             raise GuestError(f"guests.{domain.name}", what, CURE_XL) from error
@@ -231,7 +232,7 @@ class Domains(Running):
             self.control.await_news(min(LOOK_S, left))
             self._note_answers()
         self._note_answers()
-        domain.read_back["agent"] = self.control.wait(hello, do="hello").get("build")
+        domain.read_back["agent"] = self.control.wait(hello).get("build")
 
     def _note_answers(self) -> None:
         """How long each domain took until its agent answered, of those that have by now."""
@@ -245,7 +246,7 @@ class Domains(Running):
         deadline = time.monotonic() + CARRIER_TIMEOUT_S
         while True:
             try:
-                seen = self.control.call("observe", {"namespaces": [namespace]}, channel=domain.leader)
+                seen = self.control.call(Observe([namespace]), channel=domain.leader)
             except AgentError as error:
                 raise domain.silent(error) from error
             found = networks.links_of(self.control, namespace, seen, domain.leader)

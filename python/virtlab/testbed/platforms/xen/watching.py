@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from virtlab.agents import Data, Notice
+from virtlab.agents.requests.leader import Exec, Kill
 from virtlab.errors import GuestError
 from virtlab.testbed.image.xen import SCRIPTS
 from virtlab.testbed.leader.channels import XENTOP
@@ -68,7 +69,7 @@ class Watch:
         rows = [row for reader in self.readers.values() for row in reader.rows]
         for channel in self.readers:
             with contextlib.suppress(RefusedError):
-                self.control.call("kill", {"channel": channel, "signal": 9})
+                self.control.call(Kill(channel, 9))
         deadline = time.monotonic() + TIMEOUT_S
         while self._running() and time.monotonic() < deadline:
             self.control.pump(LOOK_S)
@@ -100,7 +101,7 @@ class Watch:
             self.readers[channel] = reader
             self.control.listen(channel, lambda data, to=reader: self._hear(to, data))  # type: ignore[misc]
             argv = ["/" + SCRIPTS["top"], str(place.pid()), "-b", "-f", "-n", *options]
-            self.control.execute(channel, NAMESPACE, argv)
+            self.control.call(Exec(channel, NAMESPACE, argv))
 
     def _running(self) -> bool:
         return any(self.control.ended(channel) is None for channel in self.readers)

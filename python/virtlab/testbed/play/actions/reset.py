@@ -11,6 +11,7 @@ Addresses stay. How long all that takes, carrier on the far ends included, is wh
 
 from __future__ import annotations
 
+from virtlab.agents.requests.leader import Apply
 from virtlab.catalogue import PLATFORMS
 from virtlab.errors import MachineError
 from virtlab.plan import Action, Plan
@@ -74,7 +75,7 @@ def up(lowered: Lowered, guest: str) -> list[Operation]:
 def apply(control: Control, operations: list[Operation], guest: str) -> None:
     """Applies them at once. MachineError with the kernel's words."""
     try:
-        control.call("apply", {"batch": [operation.json() for operation in operations]})
+        control.call(Apply([operation.json() for operation in operations]))
     except RefusedError as error:
         what = error.error.get("kernel") or error.error.get("what")
         raise MachineError(f"guests.{guest}", f"cannot be reset: {what}") from error

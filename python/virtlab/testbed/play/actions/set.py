@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from virtlab.agents.requests.probe import SetParameter
 from virtlab.plan import Action
 from virtlab.testbed.play import rates
 from virtlab.testbed.play.actions.action import ActionKind, Playing
@@ -17,8 +18,7 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
     else:
         for parameter, value in action.args.items():
             for side in trial.sides.get(str(action.role), []):
-                request = {"role": action.role, "parameter": parameter, "value": value}
-                trial.control.call("set", request, channel=side.channel)
+                trial.control.call(SetParameter(str(action.role), parameter, value), channel=side.channel)
     trial.note(timeline, f"{action.id}.done", trial.site.now())
 
 

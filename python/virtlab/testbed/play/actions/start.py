@@ -5,8 +5,7 @@ The program of a role begins as its guest's leader starts it.
 
 from __future__ import annotations
 
-from typing import Any
-
+from virtlab.agents.requests.probe import StartRole
 from virtlab.catalogue.workloads import is_command
 from virtlab.plan import Action
 from virtlab.testbed.play.actions.action import ActionKind, Playing
@@ -27,12 +26,10 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
         )
         return
     for side in sides:
-        request: dict[str, Any] = {"role": side.role}
         begins_ns = max(at_ns, trial.site.now())
-        if side.side == "client":
-            request["at_ns"] = trial.clock(side.channel).from_ours(begins_ns)
+        at = trial.clock(side.channel).from_ours(begins_ns) if side.side == "client" else None
         side.started = True
-        trial.control.call("start", request, channel=side.channel)
+        trial.control.call(StartRole(side.role, at), channel=side.channel)
         late_ns = trial.site.now() - begins_ns
         if side.side == "client" and trial.control.attached(side.channel) and late_ns > LATE_START_NS:
             late = f"guest {side.guest}: ordered to start up to {late_ns / 1e9:.1f} s late"

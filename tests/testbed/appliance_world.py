@@ -15,7 +15,8 @@ import testbed_world as worlds
 from virtlab.testbed.image import kernels, modules
 from virtlab.testbed.image.archive import Archive
 from virtlab.testbed.image.initramfs import find_busybox
-from virtlab.testbed.platforms.appliance.platform import appliances_missing, iso_program
+from virtlab.testbed.platforms.appliance.iso import program_here
+from virtlab.testbed.platforms.appliance.platform import appliances_missing
 
 DRIVERS = ("virtio_pci", "virtio_net", "e1000")
 DRIVERS_OF_A_DRIVE = ("ata_piix", "sr_mod", "isofs")
@@ -151,7 +152,7 @@ def drive_missing() -> str | None:
     """Why no appliance can read a disc here, or None."""
     if (why := missing()) is not None:
         return why
-    if iso_program() is None:
+    if program_here() is None:
         return "nothing here writes ISO images (xorriso)"
     kernel = kernels.find("cloud")
     assert kernel is not None

@@ -15,9 +15,10 @@
 [{'size': '64 B ip_packet'}, {'size': '1500 B ip_packet'}]
 """
 
-from virtlab.experiment.experiment import Claim, DesignPoint, Experiment, Repeat, Study, Until
+from virtlab.experiment.experiment import Claim, DesignPoint, Experiment, Repeat, Until
 from virtlab.experiment.load import load, load_bytes, load_text
 from virtlab.experiment.read.mistakes import FileMistakesError, Mistake
+from virtlab.experiment.study import Study
 
 __all__ = [
     "Claim", "DesignPoint", "Experiment", "FileMistakesError", "Mistake", "Repeat", "Study", "Until", "load", "load_bytes",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from virtlab.catalogue.declaration import Pushback
 from virtlab.errors import MachineError
+from virtlab.experiment.study import Study
 from virtlab.folders import put
 from virtlab.lazy import pattern
 from virtlab.metrics import Declared, MetricPath
@@ -16,15 +17,7 @@ from virtlab.metrics import Declared, MetricPath
 if TYPE_CHECKING:
     from virtlab.analysis.claims import Claim as ParsedClaim
     from virtlab.experiment.read.factors import Design
-    from virtlab.experiment.read.model import CollectSpec, LimitsSpec, NetworkSpec, TimingSpec
     from virtlab.experiment.resolver import Resolver
-    from virtlab.experiment.work.roles import RoleSpec
-    from virtlab.experiment.work.search import SearchFor
-    from virtlab.experiment.work.services import ServiceSpec
-    from virtlab.experiment.work.timeline import ActionSpec
-    from virtlab.experiment.world.addresses import Addresses
-    from virtlab.experiment.world.queues import QueueSpec
-    from virtlab.experiment.world.topology import Wiring
 
 DATASET_NAME = pattern(r"[a-z0-9][a-z0-9-]{0,62}\Z")  # of experiments and of claims
 RUNS_MAX = 10_000  # of one experiment, unless its author says that more are meant
@@ -81,24 +74,6 @@ class Claim:
             declared=self.declared,
         )
         return claim._replace(title=self.title)
-
-
-class Study(NamedTuple):
-    """One design point with all references replaced and everything typed, wired and addressed."""
-
-    wiring: Wiring
-    addresses: Addresses
-    network: NetworkSpec
-    queues: Mapping[str, tuple[QueueSpec, QueueSpec]]  # by cable: first -> second end, and back
-    roles: Mapping[str, RoleSpec]
-    timing: TimingSpec
-    timeline: tuple[ActionSpec, ...] | None
-    windows: Mapping[str, tuple[str, str]] | None
-    collect: CollectSpec
-    limits: LimitsSpec
-    search: SearchFor | None = None
-    port_queues: Mapping[str, QueueSpec] = {}  # by host: at its ports towards guests
-    services: Mapping[str, ServiceSpec] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from virtlab.catalogue.kinds import shown
-from virtlab.experiment.experiment import Study
 from virtlab.experiment.read.brought import Brought
 from virtlab.experiment.read.factors import Factor, Levels, references, substitute
 from virtlab.experiment.read.findings import Findings
@@ -30,6 +29,7 @@ from virtlab.experiment.read.model import (
 from virtlab.experiment.read.sections import merged, validate_section
 from virtlab.experiment.read.traces import Traces
 from virtlab.experiment.read.tree import Node
+from virtlab.experiment.study import Study
 from virtlab.experiment.work.ends import with_ends
 from virtlab.experiment.work.reach import check_roles
 from virtlab.experiment.work.roles import RoleSpec, read_roles

@@ -20,8 +20,8 @@ from virtlab.planner.queues.pushback import shared_queues, sharing
 from virtlab.planner.topology.port_names import port_of, port_there
 from virtlab.testbed.build import disks
 from virtlab.testbed.build.hosts import alone
+from virtlab.testbed.kinds.built_switch import BuiltSwitch
 from virtlab.testbed.kinds.lowered import Lowered, Place
-from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.leader.groups import of_services
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.queues.applied import NOT_TAKEN, NOT_THERE, QUEUEING, check_operations

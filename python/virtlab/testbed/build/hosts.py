@@ -47,7 +47,7 @@ def ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             continue
         switch, path, namespace = out.vswitches[str(vnic.vswitch)], f"hosts.{host}.vnic", host_namespace(host)
         port = interface(f"{OWN_LINK}.port", taken.setdefault(namespace, set()))
-        switch.join_guest(host_port(host), vnic, port, out)
+        out.join_guest(switch, host_port(host), vnic, port)
         near = End(namespace, port, mtu_bytes=vnic.mtu_bytes, master=switch.master)
         out.add(path, VethAdd((near, End(namespace, OWN_LINK, mac=vnic.mac, mtu_bytes=vnic.mtu_bytes))))
         out.ports[host_port(host)] = Place(namespace, port)

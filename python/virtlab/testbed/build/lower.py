@@ -22,10 +22,10 @@ from virtlab.planner.topology.port_names import port_of, port_there
 from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed.build import fabric, hosts
 from virtlab.testbed.build.ports import at_guest_port
+from virtlab.testbed.kinds.built_switch import BuiltSwitch
 from virtlab.testbed.kinds.findings import USUAL, Machine
 from virtlab.testbed.kinds.lowered import Inside, Leg, Lowered, Place
 from virtlab.testbed.kinds.registry import vswitches
-from virtlab.testbed.kinds.switch import BuiltSwitch
 from virtlab.testbed.kinds.user_namespaces import users_of
 from virtlab.testbed.queues.pacing import in_front_of_wire, licence, pushback
 from virtlab.testbed.steps.names import FABRIC, guest_namespace, host_namespace, interface
@@ -249,7 +249,7 @@ def _guest_ports(plan: Plan, taken: dict[str, set[str]], out: Lowered) -> None:
             inside = out.guests[guest]
             port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
             path = f"guests.{guest}.vnics.{name}"
-            switch.join_guest(port_of(guest, name), vnic, port, out)
+            out.join_guest(switch, port_of(guest, name), vnic, port)
             if PLATFORMS[plan.world.guests[guest].platform].late_ports:
                 place = Place(namespace, port)
                 out.machines[guest].taps[name] = out.ports[f"{guest}/{name}"] = place
@@ -304,7 +304,7 @@ def _taps_at(
         port = interface(f"{guest}.{name}", taken.setdefault(namespace, set()))
         offloads = vnic.offloads == "default"
         queued = port_there(guest, name, host)
-        switch.join_guest(queued, vnic, port, out)
+        out.join_guest(switch, queued, vnic, port)
         out.add(path, TapAdd(namespace, port, vnic.mtu_bytes, switch.master, offloads=offloads))
         out.add(path, *at_guest_port(queued, vnic, namespace, port, out))
         found[name] = Place(namespace, port)

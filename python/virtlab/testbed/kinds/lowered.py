@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from virtlab.agents.requests.switch import Configure
+from virtlab.plan import Vnic
 from virtlab.planner.topology.wiring import OWN
+from virtlab.testbed.kinds.built_switch import BuiltSwitch
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Operation, Step
-
-if TYPE_CHECKING:
-    from virtlab.testbed.kinds.switch import BuiltSwitch
-
 
 OWN_LINK = "_host"  # no name of a Plan begins so
 
@@ -102,6 +99,11 @@ class Lowered:
         """Host -> its own vNIC, if it has one: beside the port of its virtual switch."""
         own = {name.partition(":"): place for name, place in self.ports.items() if name.startswith(f"{OWN}:")}
         return {host: Place(place.namespace, OWN_LINK) for (_, _, host), place in own.items()}
+
+    def join_guest(self, switch: BuiltSwitch, port: str, vnic: Vnic, link: str) -> None:
+        """Joins a vNIC to a virtual switch, and notes its queue where the switch sets one up."""
+        if (queue := switch.join_guest(vnic, link)) is not None:
+            self.queues[port, "ab"] = queue
 
     def add_inside(self, guest: str, because: str, *operations: Operation) -> None:
         """Adds operations where a guest's network is: in the private world, or inside its own kernel."""

@@ -22,13 +22,21 @@ if TYPE_CHECKING:
     from virtlab.testbed.kinds.container_home import Home
     from virtlab.testbed.kinds.findings import Findings
     from virtlab.testbed.kinds.lowered import Lowered
-    from virtlab.testbed.kinds.switch import RunningSwitches
     from virtlab.testbed.leader.control import Control
     from virtlab.testbed.leader.groups import Bounds
 
 Counted = tuple[str, str, int]  # entity, counter, value
 News = tuple[str, str | None]  # the action that waited, why it failed
 CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
+
+
+class Relocating(Protocol):
+    """Virtual switches that are programs, and know where addresses are."""
+
+    def relocate(self, vswitch: str, ports: Mapping[str, str]) -> None:
+        """Tells a switch behind which of its ports some addresses are from now on: MAC -> interface. MachineError where
+        it cannot be told.
+        """
 
 
 class Surroundings(Protocol):
@@ -45,7 +53,7 @@ class Surroundings(Protocol):
         """Guest -> `tasks` files of its control groups."""
 
     @property
-    def switches(self) -> Mapping[str, RunningSwitches]:
+    def switches(self) -> Mapping[str, Relocating]:
         """Virtual switches that are programs; they start before guests do."""
 
     def now(self) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from virtlab.plan import Vswitch
-from virtlab.testbed.kinds.switch import BuiltSwitch, SwitchKind
+from virtlab.testbed.kinds.built_switch import BuiltSwitch
+from virtlab.testbed.kinds.switch import SwitchKind
 from virtlab.testbed.steps.operations import BridgeAdd, ForwardingAdd, LinkSet, Operation, Rules
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qos import QosQueue
@@ -16,38 +16,38 @@ from virtlab.testbed.queues.applied import NOT_THERE, by_handle, differences, of
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.ovs import LEFT_ALONE, ROOT, WHOLE, Qos, qos_of
 from virtlab.testbed.queues.rules import filters
-from virtlab.testbed.steps.operations import Discipline, QdiscAdd
-
-if TYPE_CHECKING:
-    from virtlab.testbed.kinds.lowered import Lowered
-    from virtlab.testbed.vswitches.ovs_rules import OvsBridge
+from virtlab.testbed.steps.operations import Discipline, Operation, QdiscAdd
 
 NOT_PASSED_ON = "write values that it passes on as they are, or 'vswitch: linux_bridge'"
 
 
-def at_ovs_port(port: str, vnic: Vnic, ovs: OvsBridge, link: str, out: Lowered) -> Qos | None:
-    """What Open vSwitch's database says of the port; what only tc can say about it comes after its start.
+def at_ovs_port(
+    vnic: Vnic, namespace: str, link: str, *, by_rules: bool
+) -> tuple[Qos | None, PortQueue | None, list[Operation]]:
+    """What Open vSwitch's database says of a port; the queue that this is in the kernel; what only tc can say about it,
+    after its start.
 
-    Frames find their queue by OpenFlow where the datapath keeps it and rules can name the port by an address behind it,
-    else by filters of tc: a frame from a virtual cable or a tap has no priority, so filters decide.
+    Frames find their queue by OpenFlow where the datapath keeps it and rules can name the port by an address behind it
+    (`by_rules`), else by filters of tc: a frame from a virtual cable or a tap has no priority, so filters decide.
     """
     if vnic.queue is None:
-        return None
+        return None, None, []
     qos = qos_of(vnic.queue, vnic.port_rate_bit_per_s, vnic.mtu_bytes)
     if qos is None:
-        return LEFT_ALONE
+        return LEFT_ALONE, None, []
     handles = qos.handles()
-    out.queues[port, "ab"] = PortQueue(ovs.namespace, link, handles, ROOT)
     leaves = vnic.queue.classes or {"all": QueueClass(limit_packets=vnic.queue.limit_packets)}
+    operations: list[Operation] = []
     for number in range(len(qos.queues)):
         own = next((each for each, at in qos.names.items() if at == number), "all")
         fifo = kernel_queues.waiting(leaves[own].limit_packets)
         handle = f"{0x100 + number:x}:"
-        ovs.afterwards.append(QdiscAdd(ovs.namespace, link, fifo, parent=qos.handle(number), handle=handle))
-    if ovs.in_kernel and ovs.static:
-        return replace(qos, match=vnic.queue.match)
-    ovs.afterwards += filters(ovs.namespace, link, ROOT, vnic.queue.match, handles, None)
-    return qos
+        operations.append(QdiscAdd(namespace, link, fifo, parent=qos.handle(number), handle=handle))
+    if by_rules:
+        qos = replace(qos, match=vnic.queue.match)
+    else:
+        operations += filters(namespace, link, ROOT, vnic.queue.match, handles, None)
+    return qos, PortQueue(namespace, link, handles, ROOT), operations
 
 
 def _of_qos(qos: Qos) -> dict[str, Spans]:

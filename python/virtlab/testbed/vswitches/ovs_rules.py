@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from virtlab.plan import Vnic
-from virtlab.testbed.kinds.lowered import Lowered
-from virtlab.testbed.kinds.switch import BuiltSwitch
+from virtlab.testbed.kinds.built_switch import BuiltSwitch
+from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.queues.ovs import LEFT_ALONE, Qos
 from virtlab.testbed.queues.ovs import words as qos_words
 from virtlab.testbed.steps.names import interface
@@ -95,10 +95,13 @@ class OvsBridge(BuiltSwitch):
     addresses: dict[str, str] = field(default_factory=dict)  # MAC -> link
     joints: list[Joint] = field(default_factory=list)
 
-    def join_guest(self, port: str, vnic: Vnic, link: str, out: Lowered) -> None:
+    def join_guest(self, vnic: Vnic, link: str) -> PortQueue | None:
         """A port towards a vNIC, with a record of its queue."""
-        qos = at_ovs_port(port, vnic, self, link, out)
+        by_rules = self.in_kernel and self.static
+        qos, queue, operations = at_ovs_port(vnic, self.namespace, link, by_rules=by_rules)
         self.ports.append(Port(link, isolated=vnic.isolated, qos=qos))
+        self.afterwards += operations
+        return queue
 
     def join_uplink(self, link: str, *, shared: bool, mtu_bytes: int, names: set[str]) -> None:
         """A port towards a link, which queues by itself."""

@@ -18,9 +18,14 @@ from virtlab.errors import MachineError
 from virtlab.testbed.image import folder
 from virtlab.testbed.leader import far_ledger
 from virtlab.testbed.leader.environment import of_program
-from virtlab.testbed.platforms.appliance.platform import iso_program
 
 KIND = "iso"
+PROGRAMS = ("xorrisofs", "genisoimage", "mkisofs")
+
+
+def program_here() -> str | None:
+    """The program on this machine that writes ISO images."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Iso:
 
 def write(files: Mapping[str, str], label: str) -> Iso:
     """An image with these files. MachineError when there is no room for it, or no program that makes it."""
-    program = iso_program()
+    program = program_here()
     if program is None:
         raise MachineError("appliance", "nothing here writes ISO images", "install xorriso")
     home = folder()

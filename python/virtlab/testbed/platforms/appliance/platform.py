@@ -11,14 +11,12 @@ from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import tun_missing
-from virtlab.testbed.platforms.appliance import recipe
+from virtlab.testbed.platforms.appliance import iso, recipe
 from virtlab.testbed.platforms.qemu.acceleration import own_bytes
 from virtlab.testbed.platforms.qemu.command import PROGRAM
 
 if TYPE_CHECKING:
     from virtlab.testbed.kinds.findings import Findings
-
-ISO_PROGRAMS = ("xorrisofs", "genisoimage", "mkisofs")
 
 
 def appliances_missing() -> str | None:
@@ -26,11 +24,6 @@ def appliances_missing() -> str | None:
     if shutil.which(PROGRAM) is None:
         return f"{PROGRAM} is missing"
     return tun_missing()
-
-
-def iso_program() -> str | None:
-    """The program on this machine that writes ISO images."""
-    return next((found for name in ISO_PROGRAMS if (found := shutil.which(name))), None)
 
 
 def appliance_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
@@ -47,7 +40,7 @@ def appliance_refusals(path: str, name: str, plan: Plan, findings: Findings) -> 
             wanted = recipe.load(guest.image)
             for text in [*(step.send for step in wanted.steps), *wanted.iso.values()]:
                 recipe.filled(text, wanted, plan, name)
-            if wanted.iso and iso_program() is None:
+            if wanted.iso and iso.program_here() is None:
                 yield Refusal(f"{path}.image", "nothing here writes ISO images", "install xorriso")
         except MachineError as error:
             yield Refusal(f"{path}.image", f"{error.where}: {error.what}", error.cure or "mend the recipe")

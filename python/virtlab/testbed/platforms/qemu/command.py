@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from virtlab.plan import Guest
 from virtlab.testbed.image.disk import Disk
 from virtlab.testbed.image.firmware import Firmware
 from virtlab.testbed.image.initramfs import LOAD, PORT
@@ -35,6 +36,15 @@ MIB = 1 << 20
 # them unseen: the guest arrives with old pages. (Mended in 9.0: "physmem: Fix migration dirty bitmap coherency with TCG
 # memory access".) Any other size takes the longer way. QEMU rounds to 8 KiB.
 UNEVEN_BYTES = 8192
+
+
+def flavour_of(guest: Guest) -> str:
+    """The kernel that has drivers for a guest's devices."""
+    return (
+        "cloud"
+        if {vnic.model or DEFAULT_MODEL for vnic in guest.vnics.values()} <= {DEFAULT_MODEL}
+        else "generic"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,16 +73,15 @@ from virtlab.testbed.platforms.qemu.disks import (
 from virtlab.testbed.platforms.qemu.itinerary import CURE_MOVED, Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, offer
 from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.testbed.platforms.qemu.moves import Moving
 from virtlab.testbed.platforms.qemu.moving import (
     COMPLETED,
     LOOK_CLOSELY_NS,
     LOOK_NS,
     Destination,
     Move,
-    Moving,
     prepare,
 )
-from virtlab.testbed.platforms.qemu.platform import flavour_of
 from virtlab.testbed.platforms.qemu.recovery import Recovery
 
 BOOT_TIMEOUT_S = 300.0  # a loaded machine needs twenty times as long as a quiet one
@@ -237,7 +236,7 @@ class Machines(Running):
                 accelerated = accelerator(kernel.image if kernel is not None else Path("/"))
                 self._begin(name, channel, None, accelerated, *disks[guest.image])
                 continue
-            flavour = flavour_of(guest)
+            flavour = command.flavour_of(guest)
             if flavour not in images:
                 image = boot_image(flavour)
                 images[flavour] = image, accelerator(image.kernel.program)

@@ -19,9 +19,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virtlab.agents.requests.leader import HandOver, Kill
 from virtlab.errors import AgentError, GuestError
@@ -30,14 +30,9 @@ from virtlab.planner.mobility.moves import BANDWIDTH_BYTE_PER_S, DOWNTIME_LIMIT_
 from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, LostGuestError, Moved
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.platforms.qemu.itinerary import Itinerary
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, withdraw
 from virtlab.testbed.platforms.qemu.monitor import Asked, Monitor
 from virtlab.testbed.platforms.qemu.recovery import BREAK, IN_POST_COPY, Recovery
-
-if TYPE_CHECKING:
-    from virtlab.testbed.kinds.switch import RunningSwitches
-    from virtlab.testbed.platforms.qemu.cold import ColdMove
 
 LOOK_NS = 50_000_000
 LOOK_CLOSELY_NS = 5_000_000  # where fixed entries have to be changed once it is there
@@ -382,30 +377,3 @@ def when(monitor: Monitor, event: str, guest: str) -> int:
     if not found:
         raise GuestError(f"guests.{guest}", f"QEMU told no {event}", CURE)
     return (int(found[-1]["seconds"]) * 1_000_000 + int(found[-1]["microseconds"])) * _NS_PER_US
-
-
-@dataclass(slots=True)
-class Moving:
-    """All moves of a session."""
-
-    control: Control
-    now: Callable[[], int]
-    destinations: dict[str, Destination] = field(default_factory=dict)
-    under_way: dict[str, Move] = field(default_factory=dict)  # by action
-    cold: dict[str, ColdMove] = field(default_factory=dict)  # by action: those that are not copied
-    moved: dict[str, Moved] = field(default_factory=dict)  # by action
-    waiting: dict[str, tuple[Action, int]] = field(default_factory=dict)  # for their machine, since when
-    itineraries: dict[str, Itinerary] = field(default_factory=dict)  # by guest
-    switches: Mapping[str, RunningSwitches] = field(default_factory=dict)  # those that are programs
-
-    def ended(self, channel: int) -> str | None:
-        """The guest whose destination has a channel."""
-        return next((name for name, each in self.destinations.items() if each.process == channel), None)
-
-    def due(self) -> Iterator[Move]:
-        """Moves at which to look now."""
-        now_ns = self.now()
-        for move in list(self.under_way.values()):
-            if now_ns >= move.next_look_ns:
-                move.next_look_ns = now_ns + move.look_ns
-                yield move

@@ -17,7 +17,13 @@ from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.kinds.platform import GuestPlatform, Running, Surroundings
 from virtlab.testbed.kinds.tap import CURE_TUN, tun_missing
 from virtlab.testbed.platforms.qemu.acceleration import own_bytes
-from virtlab.testbed.platforms.qemu.command import BALLOON_DRIVER, DISK_MEMORY_BYTES, MEMORY_BYTES, PROGRAM
+from virtlab.testbed.platforms.qemu.command import (
+    BALLOON_DRIVER,
+    DISK_MEMORY_BYTES,
+    MEMORY_BYTES,
+    PROGRAM,
+    flavour_of,
+)
 from virtlab.testbed.platforms.qemu.disks import disk_refusals
 
 if TYPE_CHECKING:
@@ -28,11 +34,6 @@ if TYPE_CHECKING:
 MEMORY_MIN_BYTES = {"cloud": 84 << 20, "generic": 100 << 20}
 LEFT_MIN_BYTES = 64 << 20  # beside a balloon: kernel, what it was booted with, and our agent
 VCPUS_MAX = 255
-
-
-def flavour_of(guest: Guest) -> str:
-    """The kernel that has drivers for a guest's devices."""
-    return "cloud" if {vnic.model or "virtio" for vnic in guest.vnics.values()} <= {"virtio"} else "generic"
 
 
 def machine_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from virtlab.plan import Action, Observer, Plan, Sink
 from virtlab.testbed.kinds.clock import Clock
@@ -18,9 +18,22 @@ from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import Site
 
-if TYPE_CHECKING:
-    from virtlab.testbed.play.polling import Polling
-    from virtlab.testbed.play.programs import Programs
+
+class RolePrograms(Protocol):
+    """Programs of roles, of which actions start some and wait for what others print."""
+
+    def begin(self, name: str, action: str, timeline: Timeline) -> None:
+        """Starts a role's program."""
+
+    def latest(self, name: str, key: str) -> float | None:
+        """The last value of a metric that it has printed."""
+
+
+class Waits(Protocol):
+    """Waits until a metric reaches a bound."""
+
+    def begin(self, action: Action) -> None:
+        """Looks from now on."""
 
 
 class Playing(Protocol):
@@ -38,9 +51,15 @@ class Playing(Protocol):
     reasons: list[str]  # why it failed
     taints: list[str]
     sink: Sink
-    programs: Programs
-    polling: Polling
     commands: dict[int, tuple[str, Command]]  # channel -> name of the action, and what runs there
+
+    @property
+    def programs(self) -> RolePrograms:
+        """Those of its roles."""
+
+    @property
+    def polling(self) -> Waits:
+        """Those of its actions."""
 
     def clock(self, channel: int) -> Clock:
         """The clock of the speaker on a channel."""

@@ -36,7 +36,7 @@ def test_neighbouring_settings_give_the_effect_of_a_switch_and_their_average() -
     table = simulate(experiment, IDEAL_PROFILE, repetitions=3)
     plans = {point.index: plan_run(experiment, point, 0) for point in experiment.points()}
     found = [one for one in effects_of(table, plans) if one.path == RTT]
-    assert {one.what for one in found} == {"switch"}
+    assert {one.added for one in found} == {"switch"}
     idle = [one for one in found if one.levels.get("load") == "0 B"]
     assert [(one.before, one.after) for one in idle] == [("1", "2"), ("2", "4")]
     assert [one.estimate.point for one in idle] == [244_160, 244_160]  # per switch, also over two
@@ -53,14 +53,14 @@ def test_neighbouring_settings_give_the_effect_of_a_switch_and_their_average() -
 def test_one_more_switch_and_guest_are_predicted_at_any_design_point() -> None:
     experiment = load_text(FILE)
     found = predicted_effects(experiment, IDEAL_PROFILE, {"switches": "2", "load": "0 B"}, repetitions=3)
-    effect = {(one.what, str(one.path)): one for one in found}
+    effect = {(one.added, str(one.path)): one for one in found}
     assert effect["switch", "probe.rtt.mean"].estimate is not None
     assert effect["switch", "probe.rtt.mean"].estimate.point == 244_160
     assert effect["guest", "probe.rtt.mean"].how == "with load once more"
     assert effect["guest", "probe.rtt.mean"].estimate is not None
     assert effect["guest", "probe.rtt.mean"].estimate.point == 0  # the load is 0 B
     loaded = predicted_effects(experiment, IDEAL_PROFILE, {"switches": "2", "load": "30 kB"}, repetitions=6)
-    (more,) = [one for one in loaded if one.what == "guest" and one.path == RTT]
+    (more,) = [one for one in loaded if one.added == "guest" and one.path == RTT]
     assert more.estimate is not None
     assert more.estimate.low is not None
     assert more.estimate.low > 0
@@ -71,7 +71,7 @@ def test_a_world_that_cannot_have_one_more_says_why() -> None:
         "switches: [1, 2, 4], ", ""
     )
     found = predicted_effects(load_text(text), IDEAL_PROFILE, {"load": "0 B"}, repetitions=2)
-    (switch,) = [one for one in found if one.what == "switch"]
+    (switch,) = [one for one in found if one.added == "switch"]
     assert switch.estimate is None
     assert "has no number of switches" in switch.why
 

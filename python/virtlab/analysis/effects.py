@@ -19,7 +19,7 @@ from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.stats import Estimate, contrast
 
-What = Literal["switch", "guest"]
+Added = Literal["switch", "guest"]
 CHOSEN = (
     ("rtt", "mean"), ("rtt", "mdev"), ("jitter_rfc3550", "final"), ("goodput", "mean"), ("response_time", "mean"),
     ("transaction_time", "mean"),
@@ -34,7 +34,7 @@ class Effect:
     are the factor's levels.
     """
 
-    what: What
+    added: Added
     factor: str
     before: str
     after: str
@@ -71,14 +71,14 @@ def effects_of(table: RunTable, plans: Mapping[int, Plan], level: float = 0.95) 
     found: list[Effect] = []
     for realisation in table.realisations:
         part = table.only(realisation=realisation)
-        for what, at in (("switch", 0), ("guest", 1)):
-            found += _effects(part, points, plans, paths, realisation, what, at, level)  # type: ignore[arg-type]
+        for added, at in (("switch", 0), ("guest", 1)):
+            found += _effects(part, points, plans, paths, realisation, added, at, level)  # type: ignore[arg-type]
     return tuple(found)
 
 
 def _effects(
     table: RunTable, points: Mapping[int, Mapping[str, str]], plans: Mapping[int, Plan], paths: Sequence[MetricPath],
-    realisation: str, what: What, at: int, level: float,
+    realisation: str, added: Added, at: int, level: float,
 ) -> list[Effect]:  # fmt: skip
     steps = _steps(points, {point: counts_of(plans[point]) for point in points}, at)
     found = []
@@ -92,11 +92,11 @@ def _effects(
             mine.setdefault(key, []).append((low, high, width))
             others = {name: text for name, text in points[before].items() if name != factor}
             estimate = _estimate(path, [(low, high, width)], level)
-            found.append(Effect(what, *key, others, path, realisation, estimate))
+            found.append(Effect(added, *key, others, path, realisation, estimate))
         for key, cells in mine.items():
             if len(cells) > 1:
                 estimate = _estimate(path, cells, level)
-                found.append(Effect(what, *key, {}, path, realisation, estimate, average=True))
+                found.append(Effect(added, *key, {}, path, realisation, estimate, average=True))
     return found
 
 

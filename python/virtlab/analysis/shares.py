@@ -42,9 +42,9 @@ def shares_of(records: Iterable[RunRecord], rows: Iterable[RunValue]) -> dict[in
     return found
 
 
-def of_one_thing(one: str, other: str) -> bool:
+def of_one_thing(share: str, other: str) -> bool:
     """Whether two shares are of the same thing, as far as it is known."""
-    return "" in (one, other) or one == other
+    return "" in (share, other) or share == other
 
 
 def kinds_of(shares: Shares, entity: str, metric: str) -> dict[int, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.analysis import RunTable
-from virtlab.analysis.effects import What, paths_of
+from virtlab.analysis.effects import Added, paths_of
 from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
@@ -30,7 +30,7 @@ from virtlab.stats import Estimate, mean_interval
 class Predicted:
     """An effect in the path's unit; `how` says what the new guest does. `estimate` is None with the reason in `why`."""
 
-    what: What
+    added: Added
     path: MetricPath | None
     estimate: Estimate | None
     base: Estimate | None
@@ -52,20 +52,20 @@ def predicted_effects(
     base = simulate(plain, profile, repetitions=repetitions)
     paths = paths_of(base, [plan_run(plain, plain.points()[0], 0)])
     found: list[Predicted] = []
-    what: What
-    for what, altered in (("switch", _one_switch_more), ("guest", _one_guest_more)):
+    added: Added
+    for added, altered in (("switch", _one_switch_more), ("guest", _one_guest_more)):
         try:
             more, how = altered(copy.deepcopy(values))
-            table = simulate(reread(more, f"one more {what}"), profile, repetitions=repetitions)
+            table = simulate(reread(more, f"one more {added}"), profile, repetitions=repetitions)
         except ExperimentError as error:
-            found.append(Predicted(what, None, None, None, why=str(error)))
+            found.append(Predicted(added, None, None, None, why=str(error)))
             continue
-        found += [_difference(what, path, base, table, repetitions, level, how) for path in paths]
+        found += [_difference(added, path, base, table, repetitions, level, how) for path in paths]
     return found
 
 
 def _difference(
-    what: What, path: MetricPath, base: RunTable, more: RunTable, repetitions: int, level: float, how: str
+    added: Added, path: MetricPath, base: RunTable, more: RunTable, repetitions: int, level: float, how: str
 ) -> Predicted:
     def by_repetition(table: RunTable) -> dict[int, float]:
         return {row.repetition: row.value for row in table.of(path).values() if row.value is not None}
@@ -73,10 +73,10 @@ def _difference(
     first, second = by_repetition(base), by_repetition(more)
     own = mean_interval(list(first.values()), level=level, metric=path.metric, unit=path.unit)
     if len(first) != repetitions or len(second) != repetitions:
-        return Predicted(what, path, None, own, how, "a run has no value of it")
+        return Predicted(added, path, None, own, how, "a run has no value of it")
     differences = [second[at] - first[at] for at in range(repetitions)]
     return Predicted(
-        what, path, mean_interval(differences, level=level, metric=path.metric, unit=path.unit), own, how
+        added, path, mean_interval(differences, level=level, metric=path.metric, unit=path.unit), own, how
     )
 
 

@@ -174,9 +174,9 @@ class Choice:
         found = [self._candidate(at, one, search, lead) for at, one in enumerate(standing)]
         sign = 1.0 if self.goal.better == "lower" else -1.0
         found.sort(
-            key=lambda one: (
-                ORDER.index(one.standing),
-                sign * one.estimate.point if one.estimate is not None else 0.0,
+            key=lambda each: (
+                ORDER.index(each.standing),
+                sign * each.estimate.point if each.estimate is not None else 0.0,
             )
         )
         return Recommendation(

@@ -64,7 +64,7 @@ def resources(records: Sequence[TrialRecord], role: str) -> list[Resource]:
             )
         )
     lines += _pools(records)
-    return sorted(lines, key=lambda one: (-one.busy_ratio, -one.wait_ns, one.name))
+    return sorted(lines, key=lambda each: (-each.busy_ratio, -each.wait_ns, each.name))
 
 
 def _pools(records: Sequence[TrialRecord]) -> list[Resource]:

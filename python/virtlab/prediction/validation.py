@@ -359,7 +359,7 @@ def by_nearness(level: str, known: Sequence[str]) -> list[str]:
     }
     return sorted(
         (one for one in known if one != level),
-        key=lambda one: (abs(places[one] - places[level]), places[one]),
+        key=lambda each: (abs(places[each] - places[level]), places[each]),
     )
 
 

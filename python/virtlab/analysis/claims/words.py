@@ -121,10 +121,10 @@ def _place(place: Place) -> str:
     return f"at the {place.which or 'same'} {place.factor}" + (" of each" if place.which == "worst" else "")
 
 
-def _ordering(claim: Claim, what: str) -> str:
+def _ordering(claim: Claim, quantity: str) -> str:
     relation: Ordering = claim.relation  # type: ignore[assignment]
     first, *rest = _operands(claim, lambda each: each.operands)
-    subject = f"the growth of {what} over {relation.growth_over}" if relation.growth_over else what
+    subject = f"the growth of {quantity} over {relation.growth_over}" if relation.growth_over else quantity
     by = f" by at least {_margin(relation.by, claim.expression.unit)}" if relation.by else ""
     steps, before = [], first
     for sign, level in zip(relation.comparators, rest, strict=True):
@@ -138,19 +138,21 @@ def _ordering(claim: Claim, what: str) -> str:
     return sentence
 
 
-def _equivalent(claim: Claim, what: str) -> str:
+def _equivalent(claim: Claim, quantity: str) -> str:
     relation: Equivalent = claim.relation  # type: ignore[assignment]
     levels = _operands(claim, lambda each: each.operands)
     within = _margin(relation.margin, claim.expression.unit)
     where = f"at every {levels[0]}" if len(levels) == 1 else f"with {', '.join(levels[:-1])} and {levels[-1]}"
-    return f"{what} is the same {where}, within {within}"
+    return f"{quantity} is the same {where}, within {within}"
 
 
-def _difference(claim: Claim, what: str) -> str:
+def _difference(claim: Claim, quantity: str) -> str:
     relation: Difference = claim.relation  # type: ignore[assignment]
     left, right = _operands(claim, lambda each: (each.left, each.right))
     unit = "ratio" if relation.quotient else claim.expression.unit
-    sentence = f"{what} with {left}, {'divided by' if relation.quotient else 'less'} that with {right}, is "
+    sentence = (
+        f"{quantity} with {left}, {'divided by' if relation.quotient else 'less'} that with {right}, is "
+    )
     if relation.constant_over is not None:
         margin = f", within {_margin(relation.margin, unit)}" if relation.margin else ""
         return f"{sentence}constant over {relation.constant_over}{margin}"
@@ -159,21 +161,29 @@ def _difference(claim: Claim, what: str) -> str:
 
 def _of(words: Callable[[Any, str], str]) -> Callable[[Claim, str], str]:
     """A relation that speaks of one value: words of it, behind the expression."""
-    return lambda claim, what: f"{what} {words(claim.relation, claim.expression.unit)}"
+    return lambda claim, quantity: f"{quantity} {words(claim.relation, claim.expression.unit)}"
 
 
 _RELATIONS: dict[type, Callable[[Claim, str], str]] = {
-    Threshold: _of(lambda one, unit: f"is {_target(one, unit)}"),
-    Near: _of(lambda one, unit: f"is {_target(one.target, unit)}"),
-    Trend: _of(lambda one, _: f"{one.direction} {'steadily ' if one.steadily else ''}with {one.factor}"),
-    Linear: _of(lambda one, _: f"is linear in {one.factor}, within {100 * one.margin_ratio:g} %"),
-    Constant: _of(lambda one, unit: f"is constant over {one.factor}, within {_margin(one.margin, unit)}"),
-    Onset: _of(
-        lambda one, unit: (
-            f"exceeds {show_quantity(one.limit, unit)} from {one.factor} {one.first} to {one.last} on"
+    Threshold: _of(lambda relation, unit: f"is {_target(relation, unit)}"),
+    Near: _of(lambda relation, unit: f"is {_target(relation.target, unit)}"),
+    Trend: _of(
+        lambda relation, _: (
+            f"{relation.direction} {'steadily ' if relation.steadily else ''}with {relation.factor}"
         )
     ),
-    PublishedOrder: _of(lambda one, _: f"is ordered over {one.factor} as published"),
+    Linear: _of(
+        lambda relation, _: f"is linear in {relation.factor}, within {100 * relation.margin_ratio:g} %"
+    ),
+    Constant: _of(
+        lambda relation, unit: f"is constant over {relation.factor}, within {_margin(relation.margin, unit)}"
+    ),
+    Onset: _of(
+        lambda relation, unit: (
+            f"exceeds {show_quantity(relation.limit, unit)} from {relation.factor} {relation.first} to {relation.last} on"
+        )
+    ),
+    PublishedOrder: _of(lambda relation, _: f"is ordered over {relation.factor} as published"),
     Ordering: _ordering,
     Equivalent: _equivalent,
     Difference: _difference,

@@ -211,7 +211,7 @@ def _effects(
                 continue
             what = (
                 "one more switch"
-                if one.what == "switch"
+                if one.added == "switch"
                 else f"one more guest on every host ({one.how or 'idle'})"
             )
             shown = str(one.estimate) if one.estimate is not None else one.why
@@ -219,7 +219,7 @@ def _effects(
             lines.append(f"  {what}: {one.path or ''} {sign}{shown}".replace(":  ", ": "))
             found.append(
                 {
-                    "point": dict(point.levels), "one_more": one.what, "how": one.how,
+                    "point": dict(point.levels), "one_more": one.added, "how": one.how,
                     "metric": None if one.path is None else str(one.path),
                     "effect": None if one.estimate is None else _json(one.estimate),
                     "before": None if one.base is None else _json(one.base), "why": one.why,

@@ -30,14 +30,14 @@ def effects_table(data: Gathered) -> tuple[Block, int]:
     for one in data.influences.effects:
         levels = {name: level for name, level in one.levels.items() if name in data.design.varying}
         where = "on average" if one.average else point_words(levels, "always")
-        key = (one.what, str(one.factor), str(one.before), str(one.after), where, one.realisation)
+        key = (one.added, str(one.factor), str(one.before), str(one.after), where, one.realisation)
         steps.setdefault(key, _Step(one, where)).by_path[str(one.path)] = one
-    ordered = sorted(steps.values(), key=lambda step: (step.first.what != "switch", not step.first.average))
+    ordered = sorted(steps.values(), key=lambda step: (step.first.added != "switch", not step.first.average))
     averages = [step for step in ordered if step.first.average]
     single = [step for step in ordered if not step.first.average]
     split = len({one.realisation for one in data.influences.effects}) > 1
     columns: list[Column[_Step]] = [
-        Column("one more", lambda step: ADDED.get(step.first.what, ADDED["guest"])),
+        Column("one more", lambda step: ADDED.get(step.first.added, ADDED["guest"])),
         Column("from", lambda step: f"{step.first.factor} {step.first.before} to {step.first.after}"),
         Column("where", lambda step: step.where),
         *([Column(REALISATION, lambda step: step.first.realisation)] if split else []),

@@ -107,22 +107,22 @@ def of_search(kind: OfSearch, role: str) -> str:
     return slug(f"{kind} of {role}")
 
 
-def by_load(what: ByLoad, role: str) -> str:
+def by_load(quantity: ByLoad, role: str) -> str:
     """The name of a plot against load, of the tests after a search.
 
     >>> by_load("frame loss", "flows")
     'frame-loss-of-flows-by-load'
     """
-    return slug(f"{what} of {role} by load")
+    return slug(f"{quantity} of {role} by load")
 
 
-def processing(share: str, what: OfProcessing) -> str:
+def processing(share: str, plot: OfProcessing) -> str:
     """The name of a plot of the share of processors: of the host's, or of those that guests may use.
 
     >>> processing("host", "over time"), processing("guests", "by load")
     ('cpu-of-host-over-time', 'cpu-of-guests-by-load')
     """
-    return slug(f"cpu of {share} {what}")
+    return slug(f"cpu of {share} {plot}")
 
 
 def search_section(role: str) -> str:

@@ -60,7 +60,7 @@ def test_times_are_from_the_start_of_the_move(tmp_path: Path) -> None:
     (one,) = around(tmp_path, moving(RTT))
     assert one.spans == (Span("b", 0.0, 2.0),)
     assert one.width_ns == 100 * MS
-    lines = {(line.what, line.of, line.statistic): (line.x, line.y) for line in one.lines}
+    lines = {(line.quantity, line.of, line.statistic): (line.x, line.y) for line in one.lines}
     assert lines.pop(("response times", "b", MEDIAN)) == ((-3.0,), (2.0 * MS,))
     assert lines.pop(("response times", "b", LARGEST)) == ((-3.0,), (7.0 * MS,))
     assert lines.pop(("processors", "guests.b", LARGEST)) == ((-0.95, 1.5), (0.3, 0.1))
@@ -80,7 +80,9 @@ def test_two_kinds_of_times_of_one_guest_are_two_lines(tmp_path: Path) -> None:
     block = {"flow": np.zeros(2, np.int32), "started_ns": begun, "finished_ns": begun + 40 * MS}
     (one,) = around(tmp_path, plan.model_copy(update={"roles": {**plan.roles, "t": asks}}), t=block)
     times = {
-        line.of: line.y for line in one.lines if line.what == "response times" and line.statistic == MEDIAN
+        line.of: line.y
+        for line in one.lines
+        if line.quantity == "response times" and line.statistic == MEDIAN
     }
     assert sorted(y for y, *_ in times.values()) == [2.0 * MS, 40.0 * MS]
     assert all(of.startswith("b, ") for of in times)

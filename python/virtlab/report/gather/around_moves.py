@@ -50,7 +50,7 @@ class Span:
 class Line:
     """Values of one guest, service, host or disk: ns of times, 0..1 of processors, byte/s of writes."""
 
-    what: What
+    quantity: What
     of: str
     guest: str  # that it is of, '' of hosts
     statistic: str  # of each slice of time
@@ -126,7 +126,7 @@ def _sampled(
 ) -> Iterator[Line]:
     """Lines of series. What was zero throughout is left out: it has no disk that is written to, or did nothing."""
     (low, high), guests = window, record.plan.world.guests
-    for what, chosen in _SERIES.items():
+    for quantity, chosen in _SERIES.items():
         rows = db.execute(
             "SELECT entity, arg_max(t_ns, value) AS at_ns, max(value) FROM series "
             f"WHERE run = ? AND ({chosen}) AND t_ns BETWEEN ? AND ? "
@@ -139,4 +139,4 @@ def _sampled(
                 x, y = zip(*own, strict=True)
                 names = entity.removeprefix("guests.").removesuffix(".disk")
                 guest = next((name for name in (names, names.rpartition(AT_HOST)[0]) if name in guests), "")
-                yield Line(what, entity, guest, LARGEST, x, y)
+                yield Line(quantity, entity, guest, LARGEST, x, y)

@@ -150,7 +150,7 @@ def gather(
             fairness=axis_of_experiment(experiment, [factor.name for factor in varying]),
         ),
         runs=tuple(
-            _run_row(one, varying) for one in sorted(records, key=lambda one: (one.started, one.name))
+            _run_row(one, varying) for one in sorted(records, key=lambda each: (each.started, each.name))
         ),
         verdicts=verdicts_of(experiment, claims, table, goals, files.published),
         results=results,
@@ -210,7 +210,7 @@ def largest_plan(records: Sequence[RunRecord]) -> dict[str, Any] | None:
     plans = {record.point: record.plan for record in records}.values()
     if not plans:
         return None
-    plan = max(plans, key=lambda one: len(one.world.switches) + len(one.world.guests) + len(one.roles))
+    plan = max(plans, key=lambda each: len(each.world.switches) + len(each.world.guests) + len(each.roles))
     return plan.model_dump(mode="json", by_alias=True)
 
 

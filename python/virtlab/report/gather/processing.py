@@ -49,7 +49,7 @@ def courses_of(
     ]
     by_run = {record.name: record for record in records}
     first: dict[int, tuple[float, str]] = {}
-    for mean, run in sorted(used, key=lambda one: one[1]):
+    for mean, run in sorted(used, key=lambda each: each[1]):
         if run in by_run:
             first.setdefault(by_run[run].point, (mean, run))
     ordered = [run for _, run in sorted(first.values())]

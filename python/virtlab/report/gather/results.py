@@ -72,7 +72,7 @@ def result_of(
     cells = []
     for realisation in table.realisations:
         for index, point in points.items():
-            values = tuple(sorted(groups.get((index, realisation), ()), key=lambda one: one.run))
+            values = tuple(sorted(groups.get((index, realisation), ()), key=lambda each: each.run))
             if values or len(table.realisations) == 1:
                 estimate = _estimate(
                     path, values, counts.get((index, realisation), 0), _level(table, values, level)

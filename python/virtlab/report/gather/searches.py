@@ -53,7 +53,7 @@ class Searched:
 def searches_of(used: Iterable[RunRecord], varying: Sequence[Factor]) -> tuple[Searched, ...]:
     """One search per design point and link realisation."""
     kept: dict[tuple[int, str], Searched] = {}
-    for record in sorted(used, key=lambda one: one.name):
+    for record in sorted(used, key=lambda each: each.name):
         held = trials_of(record)
         if held is None or (record.point, record.link_realisation) in kept:
             continue

@@ -85,12 +85,12 @@ def step_rows(series: Sequence[Series]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def step_text(one: Series, step: Step) -> str:
+def step_text(series: Series, step: Step) -> str:
     """A step in one line."""
-    unit = display(one.unit, [step.before, step.after])
-    point = one.points[step.at]
-    place = f"{one.path} at {words(one.levels)}"
-    return f"{place}: {one.word(step)} since {point.name} ({point.created[:10]}), {_change(step, unit)}"
+    unit = display(series.unit, [step.before, step.after])
+    point = series.points[step.at]
+    place = f"{series.path} at {words(series.levels)}"
+    return f"{place}: {series.word(step)} since {point.name} ({point.created[:10]}), {_change(step, unit)}"
 
 
 def _change(step: Step, unit: Display) -> str:
@@ -113,17 +113,17 @@ def _steps(series: Sequence[Series]) -> Block:
     return table(columns, rows, name="every-step")
 
 
-def _points(one: Series) -> Block:
-    unit = display(one.unit, [point.estimate.point for point in one.points])
+def _points(series: Series) -> Block:
+    unit = display(series.unit, [point.estimate.point for point in series.points])
 
     def text(at: int) -> str:
-        found = one.points[at].estimate
+        found = series.points[at].estimate
         return interval(found.low, found.point, found.high, unit)
 
     columns: list[Column[int]] = [
-        Column("dataset", lambda at: one.points[at].name),
-        Column("made", lambda at: one.points[at].created[:19].replace("T", " ")),
-        number("runs", lambda at: str(one.points[at].estimate.n)),
+        Column("dataset", lambda at: series.points[at].name),
+        Column("made", lambda at: series.points[at].created[:19].replace("T", " ")),
+        number("runs", lambda at: str(series.points[at].estimate.n)),
         number("mean", text),
     ]
-    return table(columns, range(len(one.points)))
+    return table(columns, range(len(series.points)))

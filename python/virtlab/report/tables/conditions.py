@@ -27,14 +27,14 @@ def realised_table(realised: Sequence[Realisation]) -> Block | None:
         return None
     return table(
         [
-            text("object", lambda one: one.path),
-            Column("by", lambda one: one.by),
-            number("runs", lambda one: str(one.runs)),
-            text("intended", lambda one: _facts(one.intended)),
-            text("applied", lambda one: _facts(one.applied)),
+            text("object", lambda row: row.path),
+            Column("by", lambda row: row.by),
+            number("runs", lambda row: str(row.runs)),
+            text("intended", lambda row: _facts(row.intended)),
+            text("applied", lambda row: _facts(row.applied)),
             text(
                 "read back",
-                lambda one: cell(_facts(one.read_back), "text differs" if differing(one) else "text"),
+                lambda row: cell(_facts(row.read_back), "text differs" if differing(row) else "text"),
             ),
         ],
         realised,

@@ -20,13 +20,13 @@ def settings_table(data: Gathered, result: Result) -> Block:
     level, method = (estimates[0].level, estimates[0].method) if estimates else (0.95, "")
     columns = [
         *setting_columns(data.design.varying, result.cells),
-        number("runs", lambda one: str(len(one.present))),
-        number(in_unit("mean", shown.unit), lambda one: _mean(one, shown)),
-        number("low", lambda one: _end(one, "low", shown)),
-        number("high", lambda one: _end(one, "high", shown)),
-        number("smallest run", lambda one: shown.number(min(one.present), 5) if one.present else None),
-        number("largest run", lambda one: shown.number(max(one.present), 5) if one.present else None),
-        *([text("published", lambda one: published_words(result, one.point))] if result.published else []),
+        number("runs", lambda row: str(len(row.present))),
+        number(in_unit("mean", shown.unit), lambda row: _mean(row, shown)),
+        number("low", lambda row: _end(row, "low", shown)),
+        number("high", lambda row: _end(row, "high", shown)),
+        number("smallest run", lambda row: shown.number(min(row.present), 5) if row.present else None),
+        number("largest run", lambda row: shown.number(max(row.present), 5) if row.present else None),
+        *([text("published", lambda row: published_words(result, row.point))] if result.published else []),
     ]
     return table(
         columns,
@@ -35,7 +35,7 @@ def settings_table(data: Gathered, result: Result) -> Block:
         title=f"{quantity.statistic} per setting",
         caption=f"{quantity.path}{quantity.qualifier}: mean of the runs' values with {level * 100:g} % interval"
         + (f" ({method})" if method else ""),
-        out=lambda one: not one.present,
+        out=lambda row: not row.present,
     )
 
 

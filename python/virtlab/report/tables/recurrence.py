@@ -21,7 +21,7 @@ def recurrence_table(data: Gathered, recurrence: Recurring) -> Block:
     level = next((one.components.level for one in recurrence.settings if one.components), 0.95)
 
     def component(title: str, says: Callable[[Recurrence], str]) -> Column[Setting]:
-        return number(title, lambda one: says(one.components) if one.components else absent("not estimable"))
+        return number(title, lambda row: says(row.components) if row.components else absent("not estimable"))
 
     def share(title: str, field: str) -> Column[Setting]:
         return component(title, lambda had: f"{getattr(had, field):.1%}")
@@ -29,12 +29,12 @@ def recurrence_table(data: Gathered, recurrence: Recurring) -> Block:
     return table(
         [
             *setting_columns(data.design.varying, recurrence.settings),
-            number("runs", lambda one: str(len(one.runs))),
-            number("samples per run", lambda one: f"{one.samples / len(one.runs):.0f}"),
+            number("runs", lambda row: str(len(row.runs))),
+            number("samples per run", lambda row: f"{row.samples / len(row.runs):.0f}"),
             number(
-                "worth", lambda one: f"{one.components.effective_samples:.0f}" if one.components else None
+                "worth", lambda row: f"{row.components.effective_samples:.0f}" if row.components else None
             ),
-            number(in_unit("mean", shown.unit), lambda one: shown.number(one.mean, 5)),
+            number(in_unit("mean", shown.unit), lambda row: shown.number(row.mean, 5)),
             component(in_unit("sd within a run", shown.unit), lambda had: shown.number(had.within_sd)),
             component(in_unit("sd between runs", shown.unit), lambda had: shown.number(had.between_sd)),
             *(share(title, field) for title, field in _SHARES.items()),

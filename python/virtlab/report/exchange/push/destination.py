@@ -89,13 +89,13 @@ class Destination:
         worker.join(patience_s)
         return f"no answer within {patience_s:g} s" if worker.is_alive() else "".join(told)
 
-    def _write(self, numbers: Sequence[Number], told: list[str], _: float) -> None:
+    def _write(self, numbers: Sequence[Number], failures: list[str], _: float) -> None:
         try:
             put(Path(self.place), self.receiver.encoded(numbers))
         except OSError as error:
-            told.append(f"cannot be written ({error.strerror})")
+            failures.append(f"cannot be written ({error.strerror})")
 
-    def _send(self, numbers: Sequence[Number], told: list[str], patience_s: float) -> None:
+    def _send(self, numbers: Sequence[Number], failures: list[str], patience_s: float) -> None:
         """One request per batch; the first that fails ends it."""
         from http.client import HTTPException
 
@@ -104,12 +104,12 @@ class Destination:
                 why = self._request(self.receiver.encoded(numbers[at : at + BATCH]), patience_s)
                 if why:
                     of = f" after {at} of {len(numbers)} numbers" if at else ""
-                    told.append(f"{why}{of}")
+                    failures.append(f"{why}{of}")
                     return
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             words = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
-            told.append(f"did not take them ({_short(words)})")
+            failures.append(f"did not take them ({_short(words)})")
 
     def _request(self, body: bytes, patience_s: float) -> str:
         from urllib.error import HTTPError

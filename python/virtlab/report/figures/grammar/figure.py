@@ -59,9 +59,9 @@ def name(field: str, title: str | None, order: Sequence[str] | None = None, **mo
     return {"field": field, "type": "nominal", "title": title, **sort, **more}
 
 
-def one_colour(what: str) -> Row:
+def one_colour(series: str) -> Row:
     """The colour of marks that are all of one series."""
-    return {"datum": what, "type": "nominal", "legend": None}
+    return {"datum": series, "type": "nominal", "legend": None}
 
 
 def tips(*shown: tuple[str, str] | tuple[str, str, str]) -> list[Row]:

@@ -116,7 +116,7 @@ def described(settings: Iterable[tuple[str, str]]) -> str:
 def main_factor(factors: Sequence[Factor]) -> Factor | None:
     """The factor that colours distributions: a numeric one before names, then the one with most levels."""
     return max(
-        factors, key=lambda one: (numeric_levels(one.levels) is not None, len(one.levels)), default=None
+        factors, key=lambda each: (numeric_levels(each.levels) is not None, len(each.levels)), default=None
     )
 
 

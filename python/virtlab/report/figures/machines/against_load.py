@@ -32,7 +32,7 @@ class Against:
     text: str  # format of a value in a sentence
 
 
-def against_load(data: Gathered, said: Against, found: Found) -> Figure | None:
+def against_load(data: Gathered, said: Against, entities: Found) -> Figure | None:
     """Means over the first load of which there are several values, of a role; None without one."""
     for load_metric, title in LOADS:
         for load in data.results:
@@ -40,15 +40,15 @@ def against_load(data: Gathered, said: Against, found: Found) -> Figure | None:
             if (quantity.metric, quantity.statistic) != (load_metric, "mean"):
                 continue
             if len({cell.mean for cell in load.cells if cell.present}) > 1:
-                return _of_load(data, said, load, title, found)
+                return _of_load(data, said, load, title, entities)
     return None
 
 
-def _of_load(data: Gathered, said: Against, load: Result, title: str, found: Found) -> Figure:
+def _of_load(data: Gathered, said: Against, load: Result, title: str, entities: Found) -> Figure:
     role = load.quantity.role
     loads = {cell.setting: cell.mean for cell in load.cells if cell.present}
     cells = [
-        (entity, one) for entity, all_of in found for one in all_of if one.present and one.setting in loads
+        (entity, one) for entity, all_of in entities for one in all_of if one.present and one.setting in loads
     ]
     chosen = busiest((entity, one.mean) for entity, one in cells)
     main = main_factor(data.design.factors)

@@ -24,60 +24,61 @@ _TITLES: dict[What, str] = {
 
 def around_moves_figures(data: Gathered) -> Iterator[Figure]:
     """A picture of each of the three that has values, with a panel per exemplar run."""
-    for what, title in _TITLES.items():
+    for quantity, title in _TITLES.items():
         found = [
-            (one, [line for line in one.lines if line.what == what]) for one in data.samples.around_moves
+            (one, [line for line in one.lines if line.quantity == quantity])
+            for one in data.samples.around_moves
         ]
         found = [(one, lines) for one, lines in found if lines]
         if found:
-            yield _figure(what, title, found)
+            yield _figure(quantity, title, found)
 
 
-def _figure(what: What, title: str, found: Sequence[tuple[Around, Sequence[Line]]]) -> Figure:
-    moved = list(dict.fromkeys(span.guest for one, _ in found for span in one.spans))
+def _figure(quantity: What, title: str, runs: Sequence[tuple[Around, Sequence[Line]]]) -> Figure:
+    moved = list(dict.fromkeys(span.guest for one, _ in runs for span in one.spans))
     means: dict[str, float] = {}
-    for _, lines in found:
+    for _, lines in runs:
         for line in lines:
             means[line.of] = max(means.get(line.of, 0.0), sum(line.y) / len(line.y))
     # Hosts, then the guests that move, then those that had most of it.
-    moving = {line.of for _, lines in found for line in lines if line.guest in moved}
+    moving = {line.of for _, lines in runs for line in lines if line.guest in moved}
     chosen = sorted(means, key=lambda of: (not of.startswith("host"), of not in moving, -means[of], of))[
         :LINES
     ]
     called = {of: f"{of} (moves)" if of in moving else of for of in chosen}
-    shown = _shown(what, [max(line.y) for _, lines in found for line in lines])
-    labels = [point_words(one.point, one.run) for one, _ in found]
+    shown = _shown(quantity, [max(line.y) for _, lines in runs for line in lines])
+    labels = [point_words(one.point, one.run) for one, _ in runs]
     rows: list[Row] = [
-        {"x": x, "y": (max(y, 1.0) if what == "response times" else y) / shown.size, "of": called[line.of],
+        {"x": x, "y": (max(y, 1.0) if quantity == "response times" else y) / shown.size, "of": called[line.of],
          "statistic": line.statistic, "panel": label, "run": one.run}
-        for (one, lines), label in zip(found, labels, strict=True)
+        for (one, lines), label in zip(runs, labels, strict=True)
         for line in lines if line.of in chosen
         for x, y in zip(line.x, line.y, strict=True)
     ]  # fmt: skip
     moves: list[Row] = [
         {"x": begin_s, "x2": end_s, "panel": label}
-        for (one, _), label in zip(found, labels, strict=True)
+        for (one, _), label in zip(runs, labels, strict=True)
         for begin_s, end_s in _shades(one)
     ]
-    widths = " and ".join(dict.fromkeys(str(Duration(one.width_ns)) for one, _ in found))
+    widths = " and ".join(dict.fromkeys(str(Duration(one.width_ns)) for one, _ in runs))
     more = len(means) - len(chosen)
-    said = "Median and largest" if what == "response times" else "Largest value"
+    said = "Median and largest" if quantity == "response times" else "Largest value"
     spec = arrange(
-        _layers(what, rows, moves, list(called.values()), shown),
+        _layers(quantity, rows, moves, list(called.values()), shown),
         labels if len(labels) > 1 else (),
         height=190,
     )
     return Figure(
-        name=names.AROUND_MOVES_PLOTS[what],
+        name=names.AROUND_MOVES_PLOTS[quantity],
         title=title,
-        subtitle=f"{said} of each {widths}, {_runs_in_words(len(found))}, which is shaded"
+        subtitle=f"{said} of each {widths}, {_runs_in_words(len(runs))}, which is shaded"
         + (f"; {more} more are left out" if more else ""),
         alt=f"{title}, of {', '.join(called.values())}, in {len(labels)} exemplar runs: "
-        + "; ".join(f"{label}, {_moves_in_words(one)}" for (one, _), label in zip(found, labels, strict=True))
+        + "; ".join(f"{label}, {_moves_in_words(one)}" for (one, _), label in zip(runs, labels, strict=True))
         + ".",
         spec=spec,
         group=GROUP,
-        statistic=what,
+        statistic=quantity,
     )
 
 
@@ -90,19 +91,21 @@ def _runs_in_words(count: int) -> str:
     return f"one run each of {named}"
 
 
-def _shown(what: What, largest: Sequence[float]) -> Display:
-    unit = {"response times": "ns", "processors": "", "writes": "byte/s"}[what]
+def _shown(quantity: What, largest: Sequence[float]) -> Display:
+    unit = {"response times": "ns", "processors": "", "writes": "byte/s"}[quantity]
     return display(unit, largest)
 
 
-def _layers(what: What, rows: list[Row], moves: list[Row], called: list[str], shown: Display) -> list[Row]:
+def _layers(
+    quantity: What, rows: list[Row], moves: list[Row], called: list[str], shown: Display
+) -> list[Row]:
     seconds = amount("x", "seconds since the first move began", scale={"nice": False}, axis={"tickCount": 6})
     y: Row = amount("y", shown.unit or "busy", scale={"zero": True}, axis={"format": "~s"})
-    if what == "response times":
+    if quantity == "response times":
         y = amount("y", f"{shown.unit}, logarithmic", scale={"type": "log", "nice": False})
-    elif what == "processors":
+    elif quantity == "processors":
         y["axis"] = {"format": "~%"}
-    form = ".3~%" if what == "processors" else ".4~g"
+    form = ".3~%" if quantity == "processors" else ".4~g"
     tooltip = tips(
         ("of", "of"),
         ("statistic", "statistic"),
@@ -111,7 +114,7 @@ def _layers(what: What, rows: list[Row], moves: list[Row], called: list[str], sh
         ("run", "run"),
     )
     dashes: Row = {}
-    if what == "response times":
+    if quantity == "response times":
         scale = {"domain": list(DASHES), "range": list(DASHES.values())}
         dashes = {"strokeDash": name("statistic", "", scale=scale)}
     shade = layer(
@@ -132,10 +135,10 @@ def _layers(what: What, rows: list[Row], moves: list[Row], called: list[str], sh
     return [shade, line]
 
 
-def _shades(one: Around) -> list[tuple[float, float]]:
+def _shades(run: Around) -> list[tuple[float, float]]:
     """When at least one guest was under way: moves at the same time are shaded once."""
     shades: list[tuple[float, float]] = []
-    for begin_s, end_s in sorted((span.begin_s, span.end_s) for span in one.spans):
+    for begin_s, end_s in sorted((span.begin_s, span.end_s) for span in run.spans):
         if shades and begin_s <= shades[-1][1]:
             shades[-1] = shades[-1][0], max(shades[-1][1], end_s)
         else:
@@ -143,5 +146,5 @@ def _shades(one: Around) -> list[tuple[float, float]]:
     return shades
 
 
-def _moves_in_words(one: Around) -> str:
-    return " and ".join(f"{span.guest} from {span.begin_s:.3g} to {span.end_s:.3g} s" for span in one.spans)
+def _moves_in_words(run: Around) -> str:
+    return " and ".join(f"{span.guest} from {span.begin_s:.3g} to {span.end_s:.3g} s" for span in run.spans)

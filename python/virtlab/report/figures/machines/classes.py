@@ -52,10 +52,10 @@ def _waits(shown: Sequence[ClassSeen]) -> Figure:
         mean if one.wait_p99_ns is None else one.wait_p99_ns for one, mean in zip(shown, means, strict=True)
     ]
     unit = display("ns", tails)
-    rows = _rows(shown, lambda one: (one.wait_mean_ns or 0.0) / unit.size)
+    rows = _rows(shown, lambda each: (each.wait_mean_ns or 0.0) / unit.size)
     for row, tail in zip(rows, tails, strict=True):
         row["high"] = tail / unit.size
-    longest = max(shown, key=lambda one: one.wait_mean_ns or 0.0)
+    longest = max(shown, key=lambda each: each.wait_mean_ns or 0.0)
     return Figure(
         name=names.CLASS_WAITS_PLOT,
         title="Waits in queues, by class",
@@ -68,13 +68,13 @@ def _waits(shown: Sequence[ClassSeen]) -> Figure:
 
 
 def _drops(shown: Sequence[ClassSeen]) -> Figure:
-    most = max(shown, key=lambda one: one.dropped_ratio)
+    most = max(shown, key=lambda each: each.dropped_ratio)
     return Figure(
         name=names.CLASS_DROPS_PLOT,
         title="Frames dropped in queues, by class",
         subtitle="Share of the frames that came; medians over runs",
         alt=f"Shares of frames dropped by class; the largest is {most.dropped_ratio:.1%} {_where(most)}.",
-        spec=_spec(_rows(shown, lambda one: one.dropped_ratio * 100), "dropped (%)", whiskers=False),
+        spec=_spec(_rows(shown, lambda each: each.dropped_ratio * 100), "dropped (%)", whiskers=False),
         group=GROUP,
         statistic="drops",
     )

@@ -138,9 +138,9 @@ def _layers(rows: list[Row], colour: Factor | None, x_shown: Display, y_shown: D
     ]
 
 
-def _axis(field: str, what: str, shown: Display, rows: Sequence[Row]) -> dict[str, Any]:
+def _axis(field: str, title: str, shown: Display, rows: Sequence[Row]) -> dict[str, Any]:
     """An axis, logarithmic where the values of `rows` lie far apart."""
     wide = far_apart([row[field] for row in rows], WIDE)
     unit = (shown.unit or "value") + (", logarithmic" if wide else "")
     scale: Row = {"type": "log", "nice": False} if wide else {"zero": True}
-    return amount(field, f"{what} ({unit})" if what else unit, scale=scale)
+    return amount(field, f"{title} ({unit})" if title else unit, scale=scale)

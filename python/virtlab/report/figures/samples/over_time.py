@@ -14,16 +14,16 @@ from virtlab.units import Duration, display
 LINES = ("max", "p99", "median")
 
 
-def over_time_figures(found: Sequence[OverTime]) -> Iterator[Figure]:
+def over_time_figures(runs: Sequence[OverTime]) -> Iterator[Figure]:
     """One of each metric of a role, with a panel per exemplar run."""
-    for key in dict.fromkeys((one.role, one.metric) for one in found):
-        yield _figure([one for one in found if (one.role, one.metric) == key])
+    for key in dict.fromkeys((one.role, one.metric) for one in runs):
+        yield _figure([one for one in runs if (one.role, one.metric) == key])
 
 
-def _figure(found: Sequence[OverTime]) -> Figure:
-    role, metric = found[0].role, found[0].metric
-    shown = display("ns", [interval.median for one in found for interval in one.intervals])
-    labels = [point_words(one.point, one.run) for one in found]
+def _figure(runs: Sequence[OverTime]) -> Figure:
+    role, metric = runs[0].role, runs[0].metric
+    shown = display("ns", [interval.median for one in runs for interval in one.intervals])
+    labels = [point_words(one.point, one.run) for one in runs]
     rows: list[Row] = [
         {
             "x": interval.begin_s,
@@ -33,7 +33,7 @@ def _figure(found: Sequence[OverTime]) -> Figure:
             "panel": label,
             "run": one.run,
         }
-        for one, label in zip(found, labels, strict=True)
+        for one, label in zip(runs, labels, strict=True)
         for interval in one.intervals
         for line, value in zip(LINES, (interval.largest, interval.p99, interval.median), strict=True)
     ]
@@ -47,13 +47,13 @@ def _figure(found: Sequence[OverTime]) -> Figure:
             ("of", "of its requests"), ("x", "s", ".4~g"), ("y", unit, ".4~g"), ("n", "requests", ""), ("run", "run")
         ),
     )  # fmt: skip
-    widths = " and ".join(dict.fromkeys(str(Duration(one.width_ns)) for one in found))
+    widths = " and ".join(dict.fromkeys(str(Duration(one.width_ns)) for one in runs))
     return Figure(
         name=names.over_time(role, metric),
-        title=title_of(found[0].title, role, "over time"),
+        title=title_of(runs[0].title, role, "over time"),
         subtitle=f"Median, p99 and maximum of the requests of each {widths}, in exemplar runs",
         alt=f"Median, p99 and maximum of {role}.{metric} over time in {len(labels)} exemplar runs: {'; '.join(labels)}. "
-        + " ".join(_worst(one, label) for one, label in zip(found, labels, strict=True)),
+        + " ".join(_worst(one, label) for one, label in zip(runs, labels, strict=True)),
         spec=arrange([curve], labels if len(labels) > 1 else (), height=190),
         group=f"{role}.{metric}",
         statistic="quantiles over time",
@@ -61,7 +61,7 @@ def _figure(found: Sequence[OverTime]) -> Figure:
     )
 
 
-def _worst(one: OverTime, label: str) -> str:
-    worst = max(one.intervals, key=lambda interval: interval.p99)
+def _worst(run: OverTime, label: str) -> str:
+    worst = max(run.intervals, key=lambda interval: interval.p99)
     shown = display("ns", [worst.p99])
     return f"{label}: p99 is at most {shown.text(worst.p99)}, {worst.begin_s:.4g} s after the begin."

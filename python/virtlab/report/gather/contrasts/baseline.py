@@ -73,7 +73,7 @@ def _reduced(
     )
 
 
-def _leads(one: Result, data: Gathered) -> bool:
-    quantity = one.quantity
+def _leads(result: Result, data: Gathered) -> bool:
+    quantity = result.quantity
     leading = primary(quantity) and leads(quantity)
     return leading or quantity.path in data.claimed

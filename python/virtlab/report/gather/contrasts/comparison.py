@@ -93,9 +93,9 @@ def comparisons(data: Gathered, others: Sequence[Other]) -> tuple[Comparison, ..
     return tuple(found)
 
 
-def _alike(one: Quantity, other: Quantity) -> bool:
+def _alike(quantity: Quantity, other: Quantity) -> bool:
     """Of one goal, and of one unit: files may declare a metric by one name and mean two things."""
-    return (one.goal, one.unit) == (other.goal, other.unit)
+    return (quantity.goal, quantity.unit) == (other.goal, other.unit)
 
 
 def other_goals(data: Gathered, others: Sequence[Other]) -> list[str]:

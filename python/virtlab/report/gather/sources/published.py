@@ -62,7 +62,7 @@ def _placed_best(
         rows = (one.file, one.metric, one.path, *(f"{key}={cell}" for key, cell in sorted(one.where.items())))
         same.setdefault(rows, []).append(one)
     for each in same.values():
-        each.sort(key=lambda one: -len(one.columns))
+        each.sort(key=lambda rows: -len(rows.columns))
         yield next((one for one in each if _numbers(one, folder, factors)), each[-1])
 
 

@@ -133,7 +133,7 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 written = role.parameters.get("argv")
                 of = None if written is not None else container_images(study.wiring)[role.source]
                 argv = tuple(written or ()) if of is None else _of_image(of)
-                polls = tuple(each.what for each in sources_of(role.parameters.get("metrics") or {}))
+                polls = tuple(each.place for each in sources_of(role.parameters.get("metrics") or {}))
                 found[Executed("roles", role.name, role.source, platforms[role.source], argv, of, polls)] = (
                     None
                 )

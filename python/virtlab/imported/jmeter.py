@@ -107,10 +107,10 @@ def _error(row: Mapping[str, str], line: int) -> int:
     )
 
 
-def _requests(output: ToolOutput, found: list[tuple[int, int, int, int]]) -> None:
-    first = found[0][0]
+def _requests(output: ToolOutput, samples: list[tuple[int, int, int, int]]) -> None:
+    first = samples[0][0]
     rows = []
-    for begun, connecting_ns, spent_ns, error in found:
+    for begun, connecting_ns, spent_ns, error in samples:
         at_ns = (begun - first) * 1_000_000
         sent_ns = at_ns + connecting_ns if connecting_ns >= 0 else -1
         rows.append(

@@ -148,12 +148,12 @@ def _datagrams(text: str, rows: list[tuple[int, list[str]]]) -> ToolOutput:
     return output
 
 
-def _transactions(text: str, what: str, rows: list[tuple[int, list[str]]]) -> ToolOutput:
+def _transactions(text: str, test: str, rows: list[tuple[int, list[str]]]) -> ToolOutput:
     line, cells = rows[0]
     if len(cells) < 6:
         raise UnreadableError("a row of request and response has six numbers", line)
-    if not what.startswith("TCP REQUEST"):
-        raise UnreadableError(f"no workload here is {what.lower()}", line)
+    if not test.startswith("TCP REQUEST"):
+        raise UnreadableError(f"no workload here is {test.lower()}", line)
     if _UNIT.search(text):
         raise UnreadableError("has bits of both ways together, not transactions", line, "run it without -f")
     burst = _BURST.search(text)

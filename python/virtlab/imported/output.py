@@ -66,7 +66,7 @@ class ToolOutput:
             self.blocks[schema] = {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def number(text: str, line: int, what: str) -> float:
+def number(text: str, line: int, name: str) -> float:
     """A finite number that is not below 0. UnreadableError for other text.
 
     >>> number("1024.5", 3, "rate")
@@ -75,9 +75,9 @@ def number(text: str, line: int, what: str) -> float:
     Traceback (most recent call last):
     virtlab.outputs.unreadable.UnreadableError: rate '29,5' has a comma, where '.' begins the decimals
     """
-    value = finite(text, line, what)
+    value = finite(text, line, name)
     if value < 0:
-        raise UnreadableError(f"{what} '{text[:40]}' is not a number of its kind", line)
+        raise UnreadableError(f"{name} '{text[:40]}' is not a number of its kind", line)
     return value
 
 
@@ -88,17 +88,17 @@ def cell(row: Mapping[str, str], key: str, line: int) -> float:
     return number(row[key], line, key)
 
 
-def whole(text: str, line: int, what: str) -> int:
+def whole(text: str, line: int, name: str) -> int:
     """A whole number that is not below 0 and fits 62 bits."""
-    value = number(text, line, what)
+    value = number(text, line, name)
     if value != int(value) or value >= 2**62:
-        raise UnreadableError(f"{what} '{text[:40]}' is not a whole number", line)
+        raise UnreadableError(f"{name} '{text[:40]}' is not a whole number", line)
     return int(value)
 
 
-def nanoseconds(value: float, unit_ns: float, line: int, what: str) -> int:
+def nanoseconds(value: float, unit_ns: float, line: int, name: str) -> int:
     """A time in ns. UnreadableError beyond a century."""
     found = value * unit_ns
     if not 0 <= found < 3.2e18:
-        raise UnreadableError(f"{what} {value} is not a time that was measured", line)
+        raise UnreadableError(f"{name} {value} is not a time that was measured", line)
     return round(found)

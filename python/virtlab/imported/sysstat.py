@@ -232,10 +232,10 @@ def _instant(output: ToolOutput, text: str) -> int:
     return instants.of(text, 0)
 
 
-def _number(value: Any, what: str) -> float:
+def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnreadableError(f"{what} '{str(value)[:40]}' is not a number")
-    return number(repr(value), 0, what)
+        raise UnreadableError(f"{name} '{str(value)[:40]}' is not a number")
+    return number(repr(value), 0, name)
 
 
 def _sadf(output: ToolOutput, report: Mapping[str, Any]) -> None:

@@ -128,7 +128,7 @@ def _rows(output: ToolOutput, text: str) -> Iterator[_Row]:
             raise UnreadableError(f"'{row['Timestamp'][:40]}' is not an instant with its day", line)
         at[line] = found
     instants = Instants(day_first=day_first)
-    for line, row in sorted(cells, key=lambda one: at[one[0]]):
+    for line, row in sorted(cells, key=lambda each: at[each[0]]):
         kind = kinds[row["Entity"], row.get("EntityId")]
         t_ns = instants.of(row["Timestamp"], line)
         metric = row["MetricId"].lower()

@@ -69,12 +69,12 @@ def read(text: str) -> ToolOutput:
     return output
 
 
-def _whole(text: str, line: int, what: str) -> int:
+def _whole(text: str, line: int, name: str) -> int:
     """To the last digit, which an instant since 1970 as a float has not."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_OF_NS):
-        raise UnreadableError(f"{what} '{text[:40]}' is not a whole number", line, CURE)
+        raise UnreadableError(f"{name} '{text[:40]}' is not a whole number", line, CURE)
     if (value := int(text)) >= 2**62:
-        raise UnreadableError(f"{what} '{text}' is more ns than a century has", line, CURE)
+        raise UnreadableError(f"{name} '{text}' is more ns than a century has", line, CURE)
     return value
 
 

@@ -40,7 +40,7 @@ FRAME_MAX_BYTES = 2 << 20  # an agent's longest is a poll of 1 MiB
 class Source(NamedTuple):
     """What is polled, as the file writes it, and how often."""
 
-    what: str
+    place: str
     every_ns: int
 
 

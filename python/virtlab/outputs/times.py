@@ -30,7 +30,7 @@ _ZONED = "print times with their zone, e.g. 2026-01-31T12:00:00.5Z"
 class Written(NamedTuple):
     """A time as the output has it: its line, 0 where it has none, and its place in words."""
 
-    what: Any
+    value: Any
     line: int
     where: str
 
@@ -61,7 +61,7 @@ def mistakes(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "time_unit", f"texts of {ISO} have no unit; remove it"
 
 
-def stamps(found: list[Written], entry: Mapping[str, Any]) -> list[Stamp]:
+def stamps(written: list[Written], entry: Mapping[str, Any]) -> list[Stamp]:
     """Each time as nanoseconds. UnreadableError where one is no time of the entry's clock.
 
     >>> stamps([Written("1.5", 2, "at")], {"time": "at"}), stamps([Written(250, 0, "at")], {"time_unit": "ms"})
@@ -71,43 +71,47 @@ def stamps(found: list[Written], entry: Mapping[str, Any]) -> list[Stamp]:
     """
     iso = entry.get("clock", START) == ISO
     size = Decimal(round(SCALES["ns"][str(entry.get("time_unit", "s"))]))
-    return [Stamp(_of_text(one) if iso else _of_number(one, size), one.line, one.where) for one in found]
+    return [Stamp(_of_text(one) if iso else _of_number(one, size), one.line, one.where) for one in written]
 
 
-def _of_number(one: Written, size: Decimal) -> int:
-    text = _shown(one)
-    if isinstance(one.what, str) and "," in one.what:
+def _of_number(written: Written, size: Decimal) -> int:
+    text = _shown(written)
+    if isinstance(written.value, str) and "," in written.value:
         raise UnreadableError(
-            f"{one.where} '{text}' has a comma, where '.' begins the decimals", one.line, POINT_CURE
+            f"{written.where} '{text}' has a comma, where '.' begins the decimals", written.line, POINT_CURE
         )
     try:
-        if isinstance(one.what, bool) or not isinstance(one.what, str | int | float) or "_" in text:
+        if isinstance(written.value, bool) or not isinstance(written.value, str | int | float) or "_" in text:
             raise InvalidOperation
-        ns = Decimal(str(one.what).strip()) * size
+        ns = Decimal(str(written.value).strip()) * size
     except Overflow:  # above 10**999999, where decimals end
         ns = Decimal("Infinity")
     except (InvalidOperation, ValueError):  # ValueError: an integer of more digits than Python writes
-        raise UnreadableError(f"{one.where} '{text}' is not a number, and no time", one.line) from None
+        raise UnreadableError(
+            f"{written.where} '{text}' is not a number, and no time", written.line
+        ) from None
     if not ns.is_finite() or abs(ns) >= _FAR_NS:
-        raise UnreadableError(f"{one.where} '{text}' is beyond all times", one.line)
+        raise UnreadableError(f"{written.where} '{text}' is beyond all times", written.line)
     return int(ns)
 
 
-def _of_text(one: Written) -> int:
+def _of_text(written: Written) -> int:
     try:
-        if not isinstance(one.what, str):
+        if not isinstance(written.value, str):
             raise ValueError
-        found = dt.datetime.fromisoformat(one.what.strip())
+        found = dt.datetime.fromisoformat(written.value.strip())
     except ValueError:
-        raise UnreadableError(f"{one.where} '{_shown(one)}' is no time of ISO 8601", one.line) from None
+        raise UnreadableError(
+            f"{written.where} '{_shown(written)}' is no time of ISO 8601", written.line
+        ) from None
     if found.tzinfo is None:
-        raise UnreadableError(f"{one.where} '{_shown(one)}' has no zone", one.line, _ZONED)
+        raise UnreadableError(f"{written.where} '{_shown(written)}' has no zone", written.line, _ZONED)
     since = found - _1970
     return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
 
 
-def _shown(one: Written) -> str:
-    text = one.what if isinstance(one.what, str) else type(one.what).__name__
-    if isinstance(one.what, int | float) and not isinstance(one.what, bool):
-        text = f"{one.what:.6g}"
+def _shown(written: Written) -> str:
+    text = written.value if isinstance(written.value, str) else type(written.value).__name__
+    if isinstance(written.value, int | float) and not isinstance(written.value, bool):
+        text = f"{written.value:.6g}"
     return " ".join(text[:SHOWN].split())

@@ -20,7 +20,7 @@ class UnreadableError(ValueError):
         self.cure = cure
 
 
-def finite(text: str, line: int, what: str) -> float:
+def finite(text: str, line: int, name: str) -> float:
     """A finite number. UnreadableError for other text.
 
     No tool that is read here writes thousands apart, so a comma is another language's decimal point; what '1,234' means
@@ -35,12 +35,12 @@ def finite(text: str, line: int, what: str) -> float:
     shown = " ".join(text[:SHOWN].split())
     if "," in text:
         raise UnreadableError(
-            f"{what} '{shown}' has a comma, where '.' begins the decimals", line, POINT_CURE
+            f"{name} '{shown}' has a comma, where '.' begins the decimals", line, POINT_CURE
         )
     try:
         value = float("_" if "_" in text else text)
     except ValueError:
-        raise UnreadableError(f"{what} '{shown}' is not a number", line) from None
+        raise UnreadableError(f"{name} '{shown}' is not a number", line) from None
     if not math.isfinite(value):
-        raise UnreadableError(f"{what} '{shown}' is not a number of its kind", line)
+        raise UnreadableError(f"{name} '{shown}' is not a number of its kind", line)
     return value

@@ -246,7 +246,7 @@ def pages(plan: Plan, name: str, role: Role, sources: Sequence[Source]) -> list[
     """Where each is polled, with addresses as its guest reaches them; one of IPv6 in brackets, as a page's address
     is.
     """
-    places = [source.what for source in sources]
+    places = [source.place for source in sources]
     found = _resolved(plan, role, places, f"roles.{name}.metrics")
     bracketed = {key: f"[{text}]" if ":" in text else text for key, text in found.items()}
     return [replaced(place, bracketed) if place.startswith("http:") else place for place in places]

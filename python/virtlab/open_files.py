@@ -35,7 +35,7 @@ def allow(needed: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def require(needed: int, where: str, what: str, otherwise: str = "") -> None:
+def require(needed: int, where: str, task: str, otherwise: str = "") -> None:
     """The same for a task that cannot do with less. MachineError when the hard limit is lower."""
     allow(needed)
     if resource is None:
@@ -43,7 +43,7 @@ def require(needed: int, where: str, what: str, otherwise: str = "") -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise MachineError(
-            where, f"{what} needs {needed} open files, and {hard} are allowed", cure() + otherwise
+            where, f"{task} needs {needed} open files, and {hard} are allowed", cure() + otherwise
         )
 
 

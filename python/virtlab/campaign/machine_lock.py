@@ -42,14 +42,14 @@ def places() -> list[tuple[Path, bool]]:
 class MachineLock:
     """Held while a testbed is run. A context manager that gives it back."""
 
-    def __init__(self, what: str, *, folder: Path | None = None) -> None:
-        self._what = what
+    def __init__(self, purpose: str, *, folder: Path | None = None) -> None:
+        self._purpose = purpose
         self._places = [(folder, True)] if folder is not None else places()
         self._locks: list[FileLock] = []
 
     def _try(self) -> FileLock | None:
         """None once all are held that have to be; else the one that another holds, and then none is held."""
-        holder = Holder(os.getpid(), self._what, now())
+        holder = Holder(os.getpid(), self._purpose, now())
         problem: OSError | None = None
         made = False
         for folder, make in self._places:

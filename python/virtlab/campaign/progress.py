@@ -85,7 +85,7 @@ class CampaignObserver:
         """True once the campaign should end early."""
         return self.asked()
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """The current run begins a step."""
 
     def live(self, readings: Sequence[Reading]) -> None:
@@ -117,10 +117,10 @@ class PlainProgress(CampaignObserver):
         self._stream.write(one_line(text) + "\n")
         self._stream.flush()
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """A line per step when verbose."""
         if self._verbose:
-            self._line(f"    {what}" + (f" {done_ratio:.0%}" if done_ratio is not None else ""))
+            self._line(f"    {step}" + (f" {done_ratio:.0%}" if done_ratio is not None else ""))
 
     def live(self, readings: Sequence[Reading]) -> None:
         """A line per role."""
@@ -157,9 +157,9 @@ class JsonProgress(CampaignObserver):
         self._stream.write(json.dumps({"event": event, "utc_ns": time.time_ns(), **details}) + "\n")
         self._stream.flush()
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """`step`: what the run does."""
-        self._event("step", what=what, done_ratio=done_ratio)
+        self._event("step", what=step, done_ratio=done_ratio)
 
     def live(self, readings: Sequence[Reading]) -> None:
         """`live`: what each role sees at the moment."""
@@ -233,9 +233,9 @@ class LiveProgress(CampaignObserver):
     def _refresh(self) -> None:
         self._live.update(self._panel(), refresh=True)
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """Shows what the current run does."""
-        self._step = what + (f" {done_ratio:.0%}" if done_ratio is not None else "")
+        self._step = step + (f" {done_ratio:.0%}" if done_ratio is not None else "")
         self._refresh()
 
     def live(self, readings: Sequence[Reading]) -> None:

@@ -128,7 +128,7 @@ class Access:
 class Observer(Protocol):
     """Receives progress, and decides whether to continue."""
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """What is being done now, and how far it is (0..1, None = unknown)."""
 
     def cancelled(self) -> bool:
@@ -138,7 +138,7 @@ class Observer(Protocol):
 class Unobserved:
     """An observer for work that is not watched: it shows nothing and never cancels."""
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """Not shown."""
 
     def cancelled(self) -> bool:

@@ -353,7 +353,7 @@ def _independent(records: Iterable[RunRecord]) -> None:
     another.
     """
     seen: dict[object, RunRecord] = {}
-    for record in sorted(records, key=lambda one: one.key):
+    for record in sorted(records, key=lambda each: each.key):
         place = record.point, record.repetition
         for what, sign in (("the Plan", record.plan_identity), ("the seed", record.seed)):
             other = seen.setdefault((what, sign), record)

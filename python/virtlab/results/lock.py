@@ -53,7 +53,7 @@ class FileLock:
         self._mode = mode
         self._make = make
         self._descriptor: int | None = None
-        self._beside: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
 
     def _open(self) -> int:
         flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -104,7 +104,7 @@ class FileLock:
         except sqlite3.OperationalError:
             connection.close()
             return False
-        self._beside = connection
+        self._connection = connection
         return True
 
     def holder(self) -> Holder | None:
@@ -135,9 +135,9 @@ class FileLock:
                 self._say(b"")
             os.close(self._descriptor)
             self._descriptor = None
-        if self._beside is not None:
-            self._beside.close()
-            self._beside = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _say(self, words: bytes) -> None:
         """Writes who holds it, where the file is ours and has no other name, by which it would be another file of

@@ -39,10 +39,10 @@ class OverLimitError(MachineError):
     """A run would keep more than its file allows: `limits: {disk: ...}`."""
 
 
-def _file_name(name: str, what: str) -> str:
+def _file_name(name: str, noun: str) -> str:
     """A name that came from a backend, fit to be a file's: what a guest sends never leaves its folder."""
     if not _FILE_NAME.match(name):
-        raise AgentError(name[:80], f"is not a valid name for {what}", "use letters, digits and _ . : @ + -")
+        raise AgentError(name[:80], f"is not a valid name for {noun}", "use letters, digits and _ . : @ + -")
     return name
 
 
@@ -117,10 +117,10 @@ class RunWriter:
             for chunk in chunks:
                 file.write(chunk)
 
-    def log(self, level: str, what: str, **details: Any) -> None:
+    def log(self, level: str, text: str, **details: Any) -> None:
         """Adds a line to the run's structured log."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        self._entry({"level": level, "t": now, "what": what, **({"details": details} if details else {})})
+        self._entry({"level": level, "t": now, "what": text, **({"details": details} if details else {})})
 
     def _entry(self, entry: Mapping[str, Any]) -> None:
         self._log.write(files.one_line(entry) + "\n")

@@ -35,12 +35,12 @@ class _Logged:
         """Passes it on; it is for people and in no log."""
         self._observer.live(readings)
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """Passes it on; logs each step once."""
-        if what != self._last:
-            self._writer.log("info", what)
-            self._last = what
-        self._observer.progress(what, done_ratio)
+        if step != self._last:
+            self._writer.log("info", step)
+            self._last = step
+        self._observer.progress(step, done_ratio)
 
     def cancelled(self) -> bool:
         """Asks the campaign."""

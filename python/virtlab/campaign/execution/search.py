@@ -125,7 +125,7 @@ class Conducted:
                 self._settle(wanted, line)
                 continue
             self._say(wanted)
-            made = self._tries.searched(wanted, lambda one, wanted=wanted: self._settle(wanted, one))  # type: ignore[misc]
+            made = self._tries.searched(wanted, lambda line, wanted=wanted: self._settle(wanted, line))  # type: ignore[misc]
             if isinstance(made, Outcome):
                 return made
         return None

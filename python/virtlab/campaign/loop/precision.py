@@ -58,7 +58,7 @@ class Precision:
         if self._learnt is None:
             self._learnt = {}
         if record.status == "ok":
-            insort(self._learnt.setdefault(record.point, []), record, key=lambda one: one.key)
+            insort(self._learnt.setdefault(record.point, []), record, key=lambda each: each.key)
 
     def _good(self, point: int) -> list[RunRecord]:
         if self._learnt is None:

@@ -18,11 +18,11 @@ class _Quiet:
     def __init__(self) -> None:
         self._last = ""
 
-    def progress(self, what: str, done_ratio: float | None = None) -> None:
+    def progress(self, step: str, done_ratio: float | None = None) -> None:
         """Prints a new step."""
-        if what != self._last and done_ratio is None:
-            say(f"  {what}", err=True)
-            self._last = what
+        if step != self._last and done_ratio is None:
+            say(f"  {step}", err=True)
+            self._last = step
 
     def cancelled(self) -> bool:
         """Never: Ctrl-C raises."""

@@ -47,6 +47,6 @@ def load(file: str | Path) -> Experiment:
     return load_file(file)
 
 
-def given(what: str | Path | Experiment) -> Experiment:
+def given(experiment: str | Path | Experiment) -> Experiment:
     """An experiment as it is, or that of a file."""
-    return load(what) if isinstance(what, (str, Path)) else what
+    return load(experiment) if isinstance(experiment, (str, Path)) else experiment

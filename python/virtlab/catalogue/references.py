@@ -29,13 +29,13 @@ def referred(words: Iterable[str], ends: Sequence[str]) -> Iterator[tuple[int, s
                 yield place, match[1]
 
 
-def replaced(word: str, found: Mapping[str, str]) -> str:
+def replaced(word: str, values: Mapping[str, str]) -> str:
     """The word with what every reference stands for in its place.
 
     >>> replaced("http://{to}:80/{x}", {"to": "10.0.0.2"})
     'http://10.0.0.2:80/{x}'
     """
-    return _BRACES.sub(lambda match: found.get(match[1], match[0]), word)
+    return _BRACES.sub(lambda match: values.get(match[1], match[0]), word)
 
 
 def of_service(reference: str, services: Iterable[str]) -> tuple[str, str] | None:

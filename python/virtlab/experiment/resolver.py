@@ -67,7 +67,7 @@ class Resolver:
         self.mistakes = mistakes
         present = {name: node for name in RESOLVED if (node := root.get(name)) is not None}
         self._uses = {name: tuple(sorted(references(node) & set(factors))) for name, node in present.items()}
-        self._kept: dict[tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[Any, ...], Any] = {}
         self._factors_of: dict[tuple[str, ...], tuple[str, ...]] = {}  # sections -> what they refer to
         self._values = {name: sum(1 for _ in node.walk()) for name, node in present.items()}
         self._guests_met = self._values_met = 0
@@ -98,26 +98,26 @@ class Resolver:
     def resolve(self, point: Levels) -> Study | None:
         """The study of a point, or None when it has mistakes (which are added)."""
         key = self._key("study", RESOLVED, point)
-        if key not in self._kept:
-            self._kept[key] = self._study(point)
-        return self._kept[key]  # type: ignore[no-any-return]
+        if key not in self._made:
+            self._made[key] = self._study(point)
+        return self._made[key]  # type: ignore[no-any-return]
 
     def _once(
-        self, what: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]
+        self, part: str, sections: tuple[str, ...], point: Levels, make: Callable[[Findings, Levels], T]
     ) -> T:
         """Makes it once per combination of the factors that the sections refer to."""
-        key = self._key(what, sections, point)
-        if key not in self._kept:
-            self._kept[key] = make(self._findings(sections, point), point)
-        return self._kept[key]  # type: ignore[no-any-return]
+        key = self._key(part, sections, point)
+        if key not in self._made:
+            self._made[key] = make(self._findings(sections, point), point)
+        return self._made[key]  # type: ignore[no-any-return]
 
-    def _key(self, what: str, sections: tuple[str, ...], point: Levels) -> tuple[str, ...]:
+    def _key(self, part: str, sections: tuple[str, ...], point: Levels) -> tuple[str, ...]:
         """What is made, and the point's levels of the factors that the sections refer to."""
         factors = self._factors_of.get(sections)
         if factors is None:
             used = {name for section in sections for name in self._uses.get(section, ())}
             factors = self._factors_of[sections] = tuple(sorted(used))
-        return (what, *(point[name] for name in factors))
+        return (part, *(point[name] for name in factors))
 
     def _findings(self, sections: tuple[str, ...], point: Levels) -> Findings:
         """A tree with the sections' references replaced."""
@@ -130,10 +130,10 @@ class Resolver:
 
     def _resolved(self, name: str, node: Node, point: Levels) -> Node:
         key = ("section", name, *(point[factor] for factor in self._uses[name]))
-        if key not in self._kept:
+        if key not in self._made:
             self._values_met += self._values[name]
-            self._kept[key] = substitute(node, self._factors, point)
-        return self._kept[key]  # type: ignore[no-any-return]
+            self._made[key] = substitute(node, self._factors, point)
+        return self._made[key]  # type: ignore[no-any-return]
 
     def _section(self, name: str, point: Levels) -> Any:
         return self._once(

@@ -111,14 +111,14 @@ def level_number(text: str) -> float | None:
     return None
 
 
-def same_level(one: str, other: str) -> bool:
+def same_level(level: str, other: str) -> bool:
     """Whether two spellings are one factor level.
 
     >>> same_level("30 kB", "30000 B"), same_level("sfq", "codel")
     (True, False)
     """
-    number = level_number(one)
-    return one == other or (number is not None and number == level_number(other))
+    number = level_number(level)
+    return level == other or (number is not None and number == level_number(other))
 
 
 def same_levels(here: Mapping[str, str], there: Mapping[str, str]) -> bool:

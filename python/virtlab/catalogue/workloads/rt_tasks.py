@@ -33,21 +33,21 @@ QUOTA_PERIOD_MIN_NS, QUOTA_PERIOD_MAX_NS = 1_000_000, 1_000_000_000
 
 
 def _rows_of(
-    what: str, example: str, most: int, keys: Mapping[str, bool], check: Callable[[dict[str, Any]], str]
+    noun: str, example: str, most: int, keys: Mapping[str, bool], check: Callable[[dict[str, Any]], str]
 ) -> Callable[[Any], list[dict[str, Any]]]:
     """A parser of a list of mappings whose keys are times (True: required), but for `name`."""
 
     def parse(value: Any) -> list[dict[str, Any]]:
         if not isinstance(value, list):
-            raise ValueError(f"'{shown(value)}' is not a list of {what}s; write e.g. '[{example}]'")
+            raise ValueError(f"'{shown(value)}' is not a list of {noun}s; write e.g. '[{example}]'")
         if len(value) > most:
-            raise ValueError(f"{len(value)} {what}s are more than one guest plays; write at most {most}")
+            raise ValueError(f"{len(value)} {noun}s are more than one guest plays; write at most {most}")
         rows: list[dict[str, Any]] = []
         for place, entry in enumerate(value):
-            row = _row(what, example, keys, place, entry)
+            row = _row(noun, example, keys, place, entry)
             if any(other.get("name") == row["name"] for other in rows if "name" in row):
                 raise PlacedError(
-                    (place, "name"), f"there are two {what}s '{row['name']}'; give each its own name"
+                    (place, "name"), f"there are two {noun}s '{row['name']}'; give each its own name"
                 )
             if text := check(row):
                 raise PlacedError((place,), text)
@@ -57,18 +57,18 @@ def _rows_of(
     return parse
 
 
-def _row(what: str, example: str, keys: Mapping[str, bool], place: int, entry: Any) -> dict[str, Any]:
+def _row(noun: str, example: str, keys: Mapping[str, bool], place: int, entry: Any) -> dict[str, Any]:
     if not isinstance(entry, dict):
-        raise PlacedError((place,), f"'{shown(entry)}' is no {what}; write '{example}'")
+        raise PlacedError((place,), f"'{shown(entry)}' is no {noun}; write '{example}'")
     for key in entry:
         if key not in keys:
             cure = nearest(key, keys) or f"it has {', '.join(keys)}"
-            raise PlacedError((place, key), f"'{shown(key)}' is not a key of a {what}; {cure}")
+            raise PlacedError((place, key), f"'{shown(key)}' is not a key of a {noun}; {cure}")
     row: dict[str, Any] = {}
     for key, required in keys.items():
         if key not in entry:
             if required:
-                raise PlacedError((place,), f"'{key}' of the {what} is missing; write '{example}'")
+                raise PlacedError((place,), f"'{key}' of the {noun} is missing; write '{example}'")
             continue
         kind = NAME_TEXT if key == "name" else POSITIVE_DURATION
         try:

@@ -158,13 +158,13 @@ def interface(version: int) -> Callable[[Any], str]:
     return parse
 
 
-def _word(names: Callable[[], list[str]], what: str) -> PlainValidator:
+def _word(names: Callable[[], list[str]], noun: str) -> PlainValidator:
     def parse(value: Any) -> str:
         known = names()
         if isinstance(value, str) and value in known:
             return value
         cure = nearest(str(value), known) or f"write one of {', '.join(known)}"
-        raise ValueError(f"there is no {what} '{shown(value)}'; {cure}")
+        raise ValueError(f"there is no {noun} '{shown(value)}'; {cure}")
 
     return PlainValidator(parse)
 

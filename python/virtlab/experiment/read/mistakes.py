@@ -65,7 +65,7 @@ class Mistakes:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Mistake, None] = {}
+        self._mistakes: dict[Mistake, None] = {}
         self._settled: set[tuple[int, int]] = set()
         self.count = 0
 
@@ -73,11 +73,11 @@ class Mistakes:
         """Keeps one mistake."""
         self.count += 1
         if (mistake.line, mistake.column) not in self._settled:
-            self._kept[mistake] = None
+            self._mistakes[mistake] = None
 
     def settle(self) -> None:
         """Says of the places found so far that no more need be said about them."""
-        self._settled |= {(mistake.line, mistake.column) for mistake in self._kept}
+        self._settled |= {(mistake.line, mistake.column) for mistake in self._mistakes}
 
     def settle_at(self, line: int, column: int) -> None:
         """Says so of one place that is wrong because of another."""
@@ -88,10 +88,10 @@ class Mistakes:
         return Watch(self)
 
     def __iter__(self) -> Iterator[Mistake]:
-        return iter(self._kept)
+        return iter(self._mistakes)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._mistakes)
 
 
 class Watch:

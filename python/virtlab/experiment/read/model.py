@@ -225,30 +225,30 @@ def _counted_out(guests: dict[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def _named_once(names: list[Any], what: str) -> dict[str, Any]:
+def _named_once(names: list[Any], noun: str) -> dict[str, Any]:
     if not names:
-        raise ValueError(f"an empty list names no {what}; write at least one name")
+        raise ValueError(f"an empty list names no {noun}; write at least one name")
     for name in names:
         object_name(name)
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"'{twice}' is named twice; give every {what} its own name")
+        raise ValueError(f"'{twice}' is named twice; give every {noun} its own name")
     return {name: {} for name in names}
 
 
-def _numbered(letter: str, what: str, most: int) -> BeforeValidator:
+def _numbered(letter: str, noun: str, most: int) -> BeforeValidator:
     """Objects as a mapping of names; a count gives LETTER1, LETTER2, ..."""
 
     def normal(value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool):
             if not 1 <= value <= most:
-                raise ValueError(f"{value} {what} are not possible; write between 1 and {most}")
+                raise ValueError(f"{value} {noun} are not possible; write between 1 and {most}")
             return {f"{letter}{number}": {} for number in range(1, value + 1)}
         if isinstance(value, list):
-            return _named_once(value, what.rstrip("s"))
+            return _named_once(value, noun.rstrip("s"))
         if not isinstance(value, dict) or not value:
             raise ValueError(
-                f"'{shown(value)}' names no {what}; write their number, a list of names, or a mapping"
+                f"'{shown(value)}' names no {noun}; write their number, a list of names, or a mapping"
             )
         return {object_name(name): {} if entry is None else entry for name, entry in value.items()}
 

@@ -127,11 +127,11 @@ def _every(at: Steps, value: Mapping[str, Any], findings: Findings) -> dict[str,
         return {}
 
 
-def _unknown(at: Steps, what: str, name: Any, known: Iterable[str], findings: Findings) -> None:
+def _unknown(at: Steps, key: str, name: Any, known: Iterable[str], findings: Findings) -> None:
     """A name of nothing; of a service that is wrong itself nothing more is said."""
     names = list(known)
     if name is None:
-        findings.add(at[:-1], f"'{what}' is missing", "name a service of the file")
+        findings.add(at[:-1], f"'{key}' is missing", "name a service of the file")
     elif not findings.declares("services", name):
         cure = nearest(str(name), names) or (f"there are {', '.join(names)}" if names else "add 'services'")
-        findings.add(at, f"there is no {what} '{shown(name)}'", cure)
+        findings.add(at, f"there is no {key} '{shown(name)}'", cure)

@@ -267,9 +267,9 @@ def sensitivity(
     vm, budget, overhead = frame.ticks(period_ns), frame.ticks(budget_ns), frame.ticks(overhead_ns)
     native = frame.assign(vm, budget, overhead)
 
-    def limit(what: str, index: int = 0) -> tuple[Pair, int] | None:
+    def limit(quantity: str, index: int = 0) -> tuple[Pair, int] | None:
         found: tuple[Pair, int] | None = frame.ask(
-            lambda: native.limit(what, index, vm, budget, overhead, frame.polling, frame.by_edf)
+            lambda: native.limit(quantity, index, vm, budget, overhead, frame.polling, frame.by_edf)
         )
         return found
 

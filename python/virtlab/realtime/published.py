@@ -183,7 +183,7 @@ def _effective(case: str, _published: str) -> float:
     return _named(case, "share") - _named(case, "X") / _named(case, "T_VM")
 
 
-def _line(what: str) -> Callable[[str, str], float]:
+def _line(attribute: str) -> Callable[[str, str], float]:
     def compute(case: str, _published: str) -> float:
         first = _named(case, "T_1") if "T_1" in case else 161.0
         wcet = _named(case, "C_1") if "C_1" in case else 2.0
@@ -192,7 +192,7 @@ def _line(what: str) -> Callable[[str, str], float]:
             share=_named(case, "share"), utilisation=used, overhead=_named(case, "X"), first_period=first,
             first_wcet=wcet,
         )  # fmt: skip
-        return float(getattr(lines, what))
+        return float(getattr(lines, attribute))
 
     return compute
 

@@ -171,11 +171,11 @@ def as_values(changes: Changes) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _source(one: Baseline) -> dict[str, Any]:
+def _source(baseline: Baseline) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "created": one.created,
-        "backend": one.backend,
-        "runs": one.runs,
-        "facts": one.facts,
+        "name": baseline.name,
+        "created": baseline.created,
+        "backend": baseline.backend,
+        "runs": baseline.runs,
+        "facts": baseline.facts,
     }

@@ -55,7 +55,7 @@ def doctor(
         examination = examine(
             self_test=self_test,
             why_not=why_not,
-            progress=lambda what: status.update(f"trying {what}") if status is not None else None,
+            progress=lambda group: status.update(f"trying {group}") if status is not None else None,
         )
     if as_json:
         say(json_text(examination.json(), indent=2))

@@ -130,8 +130,8 @@ def answers(
     return found
 
 
-def _guests(one: Input) -> bool:
-    return one.place is not None and one.place[-1] == "guests"
+def _guests(factor: Input) -> bool:
+    return factor.place is not None and factor.place[-1] == "guests"
 
 
 def _lines(capacity: Capacity) -> list[str]:

@@ -103,11 +103,11 @@ def migration(
         raise typer.Exit(1)
 
 
-def _lines(found: Sequence[Course], all_s: float) -> list[str]:
-    alike = all(_alike(course, found[0]) for course in found)
+def _lines(courses: Sequence[Course], all_s: float) -> list[str]:
+    alike = all(_alike(course, courses[0]) for course in courses)
     lines = []
-    for number, course in enumerate(found[:1] if alike else found, 1):
-        name = "" if len(found) == 1 else "each guest: " if alike else f"guest {number}: "
+    for number, course in enumerate(courses[:1] if alike else courses, 1):
+        name = "" if len(courses) == 1 else "each guest: " if alike else f"guest {number}: "
         if course.end == "never":
             lines.append(
                 f"{name}never arrives: rounds do not become smaller than R L ({len(course.rounds)} looked at)"
@@ -120,13 +120,13 @@ def _lines(found: Sequence[Course], all_s: float) -> list[str]:
             f"total {_time(course.total_s)}, {_size(course.bytes)} sent"
         )
         lines += _round_lines(course)
-    if len(found) > 1 and all(course.end != "never" for course in found):
-        lines.append(f"all {len(found)} guests: {_time(all_s)}")
+    if len(courses) > 1 and all(course.end != "never" for course in courses):
+        lines.append(f"all {len(courses)} guests: {_time(all_s)}")
     return lines
 
 
-def _alike(one: Course, other: Course) -> bool:
-    return (one.end, one.rounds, one.pause_s, one.total_s) == (
+def _alike(course: Course, other: Course) -> bool:
+    return (course.end, course.rounds, course.pause_s, course.total_s) == (
         other.end,
         other.rounds,
         other.pause_s,
@@ -181,26 +181,26 @@ def _size(size: float) -> str:
 def _seconds(text: str, option: str) -> float:
     from virtlab.units import Duration
 
-    return _parsed(lambda one: Duration.parse(one).ns / 1e9, text, option)
+    return _parsed(lambda value: Duration.parse(value).ns / 1e9, text, option)
 
 
 def _bytes(text: str, option: str) -> float:
     from virtlab.units import Size
 
-    return _parsed(lambda one: float(Size.parse(one).size_bytes), text, option)
+    return _parsed(lambda value: float(Size.parse(value).size_bytes), text, option)
 
 
 def _rate(text: str, option: str) -> float:
     """In byte/s, of bits or bytes a second."""
     from virtlab.units import Bitrate, parse_quantity, split_quantity
 
-    def parse(one: str) -> float:
-        parts = split_quantity(one)
+    def parse(text: str) -> float:
+        parts = split_quantity(text)
         if parts is not None and parts[1] in Bitrate.units:
-            return Bitrate.parse(one).bit_per_s / 8
-        rate = parse_quantity(one, "byte/s")
+            return Bitrate.parse(text).bit_per_s / 8
+        rate = parse_quantity(text, "byte/s")
         if rate < 0:
-            raise ValueError(f"'{one}' must be zero or more")
+            raise ValueError(f"'{text}' must be zero or more")
         return rate
 
     return _parsed(parse, text, option)

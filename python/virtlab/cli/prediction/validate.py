@@ -120,12 +120,12 @@ def _lines(validation: Validation) -> list[str]:
 def _json(validation: Validation) -> dict[str, Any]:
     from virtlab.prediction.validation import GOAL
 
-    def summary(one: Summary) -> dict[str, Any]:
+    def summary(errors: Summary) -> dict[str, Any]:
         return {
-            "factor": one.factor or None, "metric": str(one.path), "realisation": one.realisation,
-            "median_error": one.median, "p90_error": one.p90, "nearest_median_error": one.naive_median,
-            "noise": one.noise, "cells": one.cells, "goal": GOAL, "reached": one.reached,
-            "reaches": {kind: {"cells": count, "median_error": median} for kind, (count, median) in one.reaches.items()},
+            "factor": errors.factor or None, "metric": str(errors.path), "realisation": errors.realisation,
+            "median_error": errors.median, "p90_error": errors.p90, "nearest_median_error": errors.naive_median,
+            "noise": errors.noise, "cells": errors.cells, "goal": GOAL, "reached": errors.reached,
+            "reaches": {kind: {"cells": count, "median_error": median} for kind, (count, median) in errors.reaches.items()},
         }  # fmt: skip
 
     return {

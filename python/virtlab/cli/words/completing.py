@@ -47,13 +47,13 @@ def candidates(given: Sequence[str]) -> list[str]:
     return _beginning(last, _arguments(name, last))
 
 
-def escaped(found: Iterable[str], shell: str, given: Sequence[str]) -> list[str]:
+def escaped(words: Iterable[str], shell: str, given: Sequence[str]) -> list[str]:
     """As the shell takes them. bash ends words at '=', so it is given what follows the last one."""
     if shell == "fish":
-        return list(found)
+        return list(words)
     last = _joined(given)[-1]
     cut = last.rfind("=") + 1 if shell == "bash" and "=" in last else 0
-    return [re.sub(r"([^\w.,=%+/:@-])", r"\\\1", one[cut:]) for one in found]
+    return [re.sub(r"([^\w.,=%+/:@-])", r"\\\1", one[cut:]) for one in words]
 
 
 def _joined(given: Sequence[str]) -> list[str]:

@@ -207,7 +207,7 @@ def test_idle_vcpus_and_contention_cost_what_a_profile_says() -> None:
         "idle vCPUs are part of its use"
     )
     assert means["hosts.h2", "cpu"] == pytest.approx(0.5, rel=0.01)
-    assert not any("vcpus" in one.what for one in without_effect(parsed(world(1, role, cpus=2)), profile))
+    assert not any("vcpus" in one.setting for one in without_effect(parsed(world(1, role, cpus=2)), profile))
 
 
 def test_idle_vcpus_that_take_the_whole_pool_are_refused() -> None:

@@ -110,10 +110,10 @@ def test_a_pause_takes_the_processor_from_nobody_else() -> None:
 def test_what_decides_is_not_listed_as_without_effect() -> None:
     server = {"demand_ns": MS}
     listed = [
-        one.what
+        one.setting
         for one in without_effect(parsed(world({"cpu_quota_ratio": 0.5}, probe=server)), IDEAL_PROFILE)
     ]
     assert not any(what.startswith("CPU quota") for what in listed)
     idle = parsed(world({"cpu_quota_ratio": 0.5}, probe={}))
-    assert any(one.what.startswith("CPU quota") for one in without_effect(idle, IDEAL_PROFILE))
+    assert any(one.setting.startswith("CPU quota") for one in without_effect(idle, IDEAL_PROFILE))
     assert Simulator().check(idle) == []

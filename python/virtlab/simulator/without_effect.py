@@ -41,10 +41,10 @@ CUT_TO_MTU = "segments of TCP are cut to the MTU at the sender, where a cable wo
 
 @dataclass(frozen=True, slots=True)
 class WithoutEffect:
-    """Something that the Plan says of an object (`path`) and that changes nothing: `what` it is, and why."""
+    """Something that the Plan says of an object (`path`) and that changes nothing: the setting, and why."""
 
     path: str
-    what: str
+    setting: str
     why: str
 
 
@@ -69,7 +69,7 @@ def sentences(objects: list[WithoutEffect]) -> list[str]:
     """
     said: dict[tuple[str, str], list[str]] = {}
     for one in objects:
-        said.setdefault((one.what, one.why), []).append(one.path)
+        said.setdefault((one.setting, one.why), []).append(one.path)
     return [f"{what} of {', '.join(paths)} changes nothing: {why}" for (what, why), paths in said.items()]
 
 
@@ -77,7 +77,7 @@ def by_path(objects: list[WithoutEffect]) -> Mapping[str, dict[str, str]]:
     """Object -> what of it changes nothing -> why."""
     each: dict[str, dict[str, str]] = {}
     for one in objects:
-        each.setdefault(one.path, {})[one.what] = one.why
+        each.setdefault(one.path, {})[one.setting] = one.why
     return each
 
 

@@ -91,9 +91,9 @@ def test_processors_that_forward_change_nothing_in_an_ideal_world_and_are_played
     for point in pinned.points():
         plan = plan_run(pinned, point, 0)
         routers = set() if point.levels["pin"] == "none" else {f"guests.r{number}" for number in (1, 2, 3)}
-        assert {one.path for one in without_effect(plan, IDEAL_PROFILE) if "pin" in one.what} == routers
+        assert {one.path for one in without_effect(plan, IDEAL_PROFILE) if "pin" in one.setting} == routers
         assert Simulator(costly).check(plan) == []
-        assert not [one for one in without_effect(plan, costly) if "pin" in one.what]
+        assert not [one for one in without_effect(plan, costly) if "pin" in one.setting]
 
 
 def test_a_unit_that_the_source_cannot_mean_is_read_as_the_one_it_must_mean() -> None:

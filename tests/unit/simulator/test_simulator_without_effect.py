@@ -113,7 +113,7 @@ def test_kinds_of_virtual_switches_are_different_worlds_where_kernels_speak_of_t
 
     def told(noise: bool) -> tuple[set[str], set[str]]:
         plans = [parsed(with_kind(kind, noise=noise)) for kind in ("linux_bridge", "ovs-netdev")]
-        said = {one.what for plan in plans for one in without_effect(plan, IDEAL_PROFILE)}
+        said = {one.setting for plan in plans for one in without_effect(plan, IDEAL_PROFILE)}
         return said, {world_once(plan, IDEAL_PROFILE) for plan in plans}
 
     said, worlds = told(noise=False)
@@ -132,7 +132,7 @@ def test_a_bridge_that_a_machine_stands_on_alone_speaks_where_kernels_do() -> No
         return with_port_links(parsed(values), all_ports)
 
     assert world_once(queued("qemu"), IDEAL_PROFILE) != world_once(queued("namespace"), IDEAL_PROFILE)
-    said = {(one.path, one.what) for one in without_effect(queued("qemu"), IDEAL_PROFILE)}
+    said = {(one.path, one.setting) for one in without_effect(queued("qemu"), IDEAL_PROFILE)}
     assert said == {("guests.a", "platform qemu")}, "b has a bridge more than a namespace would have"
 
 
@@ -169,7 +169,7 @@ def test_what_a_profile_holds_no_costs_for_is_played_and_said(key: str, value: A
     plan = parsed(with_guest(**{key: value}))
     assert not Simulator(bare).check(plan)
     assert world_once(plan, bare) == world_once(parsed(with_guest()), bare) or key == "cpu_quota_ratio"
-    assert what in {each.what for each in without_effect(plan, bare)}
+    assert what in {each.setting for each in without_effect(plan, bare)}
 
 
 def test_entries_of_flows_change_nothing_where_asking_the_rules_costs_nothing() -> None:
@@ -179,7 +179,7 @@ def test_entries_of_flows_change_nothing_where_asking_the_rules_costs_nothing() 
     known = {**PAID, "vswitch.ovs-netdev.packet_ns": Parameter(700.0)}
     plan = parsed(values)
     (one, _) = without_effect(plan, Profile("without", parameters=known))
-    assert (one.path, one.what) == ("vswitches.h1.br", "flow_entries own")
+    assert (one.path, one.setting) == ("vswitches.h1.br", "flow_entries own")
     assert "vswitch.ovs-netdev.upcall_ns" in one.why
     with_upcalls = Profile("with", parameters={**known, "vswitch.ovs-netdev.upcall_ns": Parameter(50_000.0)})
     assert not without_effect(plan, with_upcalls)
@@ -362,5 +362,5 @@ repeat: 1
 """)
     plan = plan_run(experiment, experiment.points()[0], 0)
     assert Simulator().check(plan) == []
-    found = [one.path for one in without_effect(plan, IDEAL_PROFILE) if one.what == "idle_write"]
+    found = [one.path for one in without_effect(plan, IDEAL_PROFILE) if one.setting == "idle_write"]
     assert found == said

@@ -83,7 +83,7 @@ def slowly_read() -> Iterator[Control]:
     with tempfile.TemporaryFile() as errors:
         argv = [str(leaders.agent_path()), "leader", "--control-fd", "3", "--parent", str(os.getpid())]
         with theirs:
-            process = leaders._spawn(argv, theirs, errors, kept=True)
+            process = leaders._spawn(argv, theirs, errors, keep=True)
         control = Control(ours)
 
         def carry(source: socket.socket, to: socket.socket, bytes_per_s: float) -> None:

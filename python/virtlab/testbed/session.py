@@ -44,7 +44,7 @@ class TestbedSession:
     realised: Realised
 
     def __init__(
-        self, plan: Plan, machine: Machine, observe: Observer, *, kept: bool = False, site: Site = HERE
+        self, plan: Plan, machine: Machine, observe: Observer, *, keep: bool = False, site: Site = HERE
     ) -> None:
         self.plan = plan = as_built(plan, machine.link)
         self._site = site
@@ -55,7 +55,7 @@ class TestbedSession:
         self._awake = idle.hold_awake() if idle.pollers(plan) or idle.is_virtual() else None
         observe.progress("start the leader")
         try:
-            self.leader: WorldLeader = site.start(cpus=world_cpus if pinned else (), kept=kept)
+            self.leader: WorldLeader = site.start(cpus=world_cpus if pinned else (), keep=keep)
         except BaseException:
             self._sleep_again()
             raise

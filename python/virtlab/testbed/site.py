@@ -45,7 +45,7 @@ class Site(Protocol):
     emulated: bool  # its processor is a program: when it gets to run is no mistake of a run
     asks: bool  # files of the world's kernel are read by processes that are started there
 
-    def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
+    def start(self, *, cpus: Sequence[int], keep: bool) -> WorldLeader:
         """The leader of a new, empty world."""
 
     def now(self) -> int:
@@ -90,9 +90,9 @@ class Here:
     emulated = False
     asks = False
 
-    def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
+    def start(self, *, cpus: Sequence[int], keep: bool) -> WorldLeader:
         """A leader as a child of this process."""
-        return Leader.start(cpus=cpus, kept=kept)
+        return Leader.start(cpus=cpus, keep=keep)
 
     def now(self) -> int:
         """All agents share this machine's clock."""

@@ -89,4 +89,4 @@ def test_what_does_not_come_in_time_is_named() -> None:
     assert talk.late(S - 1) is None
     late = talk.late(S)
     assert late is not None
-    assert late.what == "login: $"
+    assert late.description == "login: $"

@@ -179,17 +179,17 @@ class Confinement(Running):
     _seen_at: dict[tuple[str, str], set[int]] = field(
         default_factory=dict
     )  # the same of who moves, and a host
-    _ways: dict[str, list[str]] = field(init=False)  # who moves -> the hosts that it comes to
+    _destinations: dict[str, list[str]] = field(init=False)  # who moves -> the hosts that it comes to
     # Networks of guests that move between hosts with other numbers of processors: no one share is of their host's.
     shareless: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ways = {
+        self._destinations = {
             guest: destinations(self.plan, guest)
             for guest in moves(self.plan)
             if guest in self.plan.world.guests
         }
-        unlike = (name for name in self._ways if len(cpus_of_hosts(self.plan, name)) > 1)
+        unlike = (name for name in self._destinations if len(cpus_of_hosts(self.plan, name)) > 1)
         self.shareless = frozenset(self.lowered.guests[name] for name in unlike)
 
     def begin(self, control: Control) -> None:
@@ -198,7 +198,7 @@ class Confinement(Running):
             {self.lowered.guests[name]: cpus for name, cpus in self.shares.guests.items()},
             at={
                 (self.lowered.guests[name], host): self.shares.at(self.plan, name, host)
-                for name, ways in self._ways.items()
+                for name, ways in self._destinations.items()
                 for host in (self.plan.world.guests[name].host, *ways)
                 if self.shares.guests
             },
@@ -246,7 +246,7 @@ class Confinement(Running):
 
     def _places(self, guest: str) -> list[Processors]:
         """Where threads in its network may run: of a guest that moves at any host of its way."""
-        there = [self.shares.at(self.plan, guest, host) for host in self._ways.get(guest, ())]
+        there = [self.shares.at(self.plan, guest, host) for host in self._destinations.get(guest, ())]
         return [self.shares.guests[guest], *(place for place in there if place != self.shares.guests[guest])]
 
     def objects(self) -> dict[str, RealisedObject]:
@@ -268,7 +268,7 @@ class Confinement(Running):
             guests = [
                 each
                 for each, guest in self.plan.world.guests.items()
-                if name in {guest.host, *self._ways.get(each, ())}
+                if name in {guest.host, *self._destinations.get(each, ())}
             ]
             intended = {"cpus": self.plan.world.hosts[name].cpus}
             applied = {"processors": cpus, **self._beside(cpus, name)}
@@ -284,7 +284,7 @@ class Confinement(Running):
             for name, guest in self.plan.world.guests.items()
             if any(
                 set(cpus) & set(self.shares.outside[where])
-                for where in (guest.host, *self._ways.get(name, ()))
+                for where in (guest.host, *self._destinations.get(name, ()))
                 if where != host and pool_at(self.plan, name, where) is None
             )
         ]
@@ -313,7 +313,9 @@ class Confinement(Running):
     def _of_pool(self, pool: str) -> list[str]:
         host = self.plan.world.pools[pool].host
         return [
-            f"{self.lowered.guests[name]}{AT}{host}" if name in self._ways else self.lowered.guests[name]
+            f"{self.lowered.guests[name]}{AT}{host}"
+            if name in self._destinations
+            else self.lowered.guests[name]
             for name in self._in_pool(pool)
         ]
 
@@ -321,9 +323,9 @@ class Confinement(Running):
         found = []
         for name, guest in self.plan.world.guests.items():
             network = self.lowered.guests[name]
-            if name not in self._ways:
+            if name not in self._destinations:
                 found += [network] if guest.host == host else []
-            elif host in {guest.host, *self._ways[name]}:
+            elif host in {guest.host, *self._destinations[name]}:
                 found.append(f"{network}{AT}{host}")
         return found
 
@@ -333,7 +335,11 @@ class Confinement(Running):
         """
         found = {}
         for guest in guests:
-            cpus = self._seen_at.get((guest, at)) if at and guest in self._ways else self._seen.get(guest)
+            cpus = (
+                self._seen_at.get((guest, at))
+                if at and guest in self._destinations
+                else self._seen.get(guest)
+            )
             if cpus:
                 found[guest] = {"processors": sorted(cpus)}
         return found

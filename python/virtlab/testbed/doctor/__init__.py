@@ -17,7 +17,7 @@ __all__ = ["Examination", "Finding", "State", "examine"]
 
 
 def examine(
-    *, self_test: bool = True, progress: Callable[[str], None] = lambda _what: None, why_not: str = ""
+    *, self_test: bool = True, progress: Callable[[str], None] = lambda _group: None, why_not: str = ""
 ) -> Examination:
     """Examines this machine for this user. Leaves nothing behind; takes about ten seconds.
 

@@ -104,8 +104,8 @@ def missing(flavour: str) -> MachineError:
 def build(
     flavour: str,
     package: Path | None = None,
-    progress: Callable[[str], None] = lambda _what: None,
-    more: Callable[[Path, Path], None] = lambda _work, _kept: None,
+    progress: Callable[[str], None] = lambda _step: None,
+    more: Callable[[Path, Path], None] = lambda _work, _folder: None,
 ) -> Kernel:
     """Fetches the newest kernel package of the distribution (or takes a file) and keeps what a guest needs of it.
 
@@ -174,7 +174,7 @@ def run(command: list[str], place: Path, package: str) -> str:
     return done.stdout
 
 
-def _keep(unpacked: Path, package: Path, kept: Path, wanted: Sequence[str]) -> None:
+def _keep(unpacked: Path, package: Path, folder: Path, wanted: Sequence[str]) -> None:
     images = sorted((unpacked / "boot").glob("vmlinuz-*"))
     if not images:
         raise MachineError(
@@ -192,20 +192,20 @@ def _keep(unpacked: Path, package: Path, kept: Path, wanted: Sequence[str]) -> N
             if path.name.endswith(modules.SUFFIXES)
         }
     chosen = modules.closure(wanted, lambda name: modules.content_of(paths[name]) if name in paths else None)
-    (kept / "modules").mkdir(parents=True)
-    shutil.copyfile(images[-1], kept / "vmlinuz")
+    (folder / "modules").mkdir(parents=True)
+    shutil.copyfile(images[-1], folder / "vmlinuz")
     image = images[-1].read_bytes()
     if (program := unpacked_kernel(image)) is not image and has_pvh_entry(program):
-        (kept / "vmlinux").write_bytes(program)
+        (folder / "vmlinux").write_bytes(program)
     for name, content in chosen.items():
-        (kept / "modules" / f"{name}.ko").write_bytes(content)
+        (folder / "modules" / f"{name}.ko").write_bytes(content)
     digest = hashlib.sha256(package.read_bytes()).hexdigest()
     said = {
         "version": version,
         "package": package.name.removesuffix(".deb").replace("%3a", ":"),
         "sha256": digest,
     }
-    (kept / _DESCRIPTION).write_text(json.dumps(said, indent=1), encoding="utf-8")
+    (folder / _DESCRIPTION).write_text(json.dumps(said, indent=1), encoding="utf-8")
 
 
 def _replace(new: Path, place: Path) -> None:

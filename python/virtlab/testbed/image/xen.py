@@ -163,13 +163,13 @@ class XenImage(Image):
         return self.kernel.program
 
 
-def build_xen(package: Path | None = None, progress: Callable[[str], None] = lambda _what: None) -> Kernel:
+def build_xen(package: Path | None = None, progress: Callable[[str], None] = lambda _step: None) -> Kernel:
     """Fetches hypervisor, tools with their libraries, and a kernel; keeps what is needed of them.
 
     `package`: a kernel package to take instead of fetching one. MachineError when one of them cannot be had.
     """
 
-    def more(work: Path, kept: Path) -> None:
+    def more(work: Path, folder: Path) -> None:
         said = kernels.run(["apt-cache", "search", "--names-only", "^xen-hypervisor-.*-amd64$"], work, "apt")
         versions = sorted((_number(found[1]), found[1]) for found in _HYPERVISOR.finditer(said))
         if not versions:
@@ -181,11 +181,11 @@ def build_xen(package: Path | None = None, progress: Callable[[str], None] = lam
         progress(f"fetch {name} and its tools")
         first = packages.fetch([name, f"xen-utils-{version}", "xenstore-utils"], work / "xen")
         programs, libraries = packages.gather(first, lambda root: _programs(root, version), work)
-        _put(programs, libraries, kept / "root")
+        _put(programs, libraries, folder / "root")
         hypervisor = next((work / "root/boot").glob("xen-*.gz"))
-        (kept / "xen").write_bytes(gzip.decompress(hypervisor.read_bytes()))
+        (folder / "xen").write_bytes(gzip.decompress(hypervisor.read_bytes()))
         facts = {"package": f"{name}_{packages.version_of(first[name])}"}
-        (kept / _FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        (folder / _FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
     return kernels.build(XEN, package, progress, more)
 

@@ -43,9 +43,9 @@ class LabSite:
         self.machine = machine
         self.emulated = machine.facts.accelerator == "tcg"
 
-    def start(self, *, cpus: Sequence[int], kept: bool) -> WorldLeader:
+    def start(self, *, cpus: Sequence[int], keep: bool) -> WorldLeader:
         """A leader in a new world inside."""
-        if cpus or kept:
+        if cpus or keep:
             where = self.machine.where
             raise MachineError(where, "keeps no world and pins none", f"leave out --in {where}")
         return self.machine.world()
@@ -149,7 +149,7 @@ class LabVm:
 
     def __init__(self) -> None:
         self._machine: LabMachine | None = None
-        self._found: Findings | None = None
+        self._tried: Findings | None = None
         self._image: Image | None = None
         self._accelerator = ""
 
@@ -206,14 +206,14 @@ class LabVm:
         return self._machine
 
     def _findings(self, observe: Observer | None = None) -> Findings:
-        if self._found is None:
+        if self._tried is None:
             image, accelerated = self._booted()
-            self._found = findings.stored(image, accelerated)
-        if self._found is None:
+            self._tried = findings.stored(image, accelerated)
+        if self._tried is None:
             # An idle machine would disturb the run that holds this one now, so it does not stay.
             with self.machines.boot(image, accelerated, observe or Unobserved()) as machine:
-                self._found = findings.find(machine, image)
-        return self._found
+                self._tried = findings.find(machine, image)
+        return self._tried
 
     def _fingerprint(self) -> dict[str, str]:
         image, accelerated = self._booted()

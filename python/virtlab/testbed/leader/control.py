@@ -438,9 +438,9 @@ class Control:
             self._lose(branch)
         return True  # its end is news
 
-    def _tell_of(self, branch: Branch, what: str, **details: Any) -> None:
-        told = {"event": what, "channel": branch.first, **details}
-        self._keep(Notice(branch.first, what, told))
+    def _tell_of(self, branch: Branch, event: str, **details: Any) -> None:
+        told = {"event": event, "channel": branch.first, **details}
+        self._keep(Notice(branch.first, event, told))
 
     def _lose(self, branch: Branch) -> None:
         """A stream of its own ended, and all its channels with it."""

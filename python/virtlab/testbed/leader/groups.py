@@ -465,13 +465,13 @@ def _weight_v2(weight: int) -> dict[str, str]:
     return {"cpu.weight": str(weight)}
 
 
-def _v2(bound: Bound, beside: Path) -> dict[str, str]:
+def _v2(bound: Bound, folder: Path) -> dict[str, str]:
     values = _weight_v2(bound.weight) if bound.weight is not None else {}
     if bound.bandwidth is not None:
         values["cpu.max"] = "{} {}".format(*bound.bandwidth)
     if bound.memory_bytes is not None:
         values["memory.max"] = str(bound.memory_bytes // PAGE_BYTES * PAGE_BYTES)
-        if (beside / "memory.swap.max").exists():
+        if (folder / "memory.swap.max").exists():
             values["memory.swap.max"] = str(bound.swap_bytes // PAGE_BYTES * PAGE_BYTES)
     return values
 

@@ -92,7 +92,7 @@ class Leader:
         self.number = process.pid
 
     @classmethod
-    def start(cls, *, cpus: Sequence[int] = (), kept: bool = False, at: int = 0) -> Self:
+    def start(cls, *, cpus: Sequence[int] = (), keep: bool = False, at: int = 0) -> Self:
         """A leader in a new, empty world. MachineError, with the cure, when this system does not allow one.
 
         `at`: its channel; below 0 where it only carries another world's leader.
@@ -100,12 +100,12 @@ class Leader:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the leader
         argv = [str(agent_path()), "leader", "--control-fd", str(_DESCRIPTOR)]
-        if not kept:
+        if not keep:
             argv += ["--parent", str(os.getpid())]
         if cpus:
             argv += ["--cpus", ",".join(map(str, cpus))]
         with theirs:
-            process = _spawn(argv, theirs, errors, kept=kept)
+            process = _spawn(argv, theirs, errors, keep=keep)
         control = Control(ours, at=at)
         try:
             hello = control.greet(at)
@@ -147,7 +147,7 @@ class Leader:
 
 
 def _spawn(
-    argv: list[str], theirs: socket.socket, errors: IO[bytes], *, kept: bool
+    argv: list[str], theirs: socket.socket, errors: IO[bytes], *, keep: bool
 ) -> subprocess.Popen[bytes]:
     """The agent with the stream as descriptor 3. `posix_spawn` semantics are kept: no Python code runs in the child."""
     # pass_fds keeps a descriptor's number; the agent is told which it is instead of moving it.
@@ -159,7 +159,7 @@ def _spawn(
             stdout=subprocess.DEVNULL,
             stderr=errors,
             pass_fds=(theirs.fileno(),),
-            start_new_session=kept,
+            start_new_session=keep,
             cwd="/",
             env=of_program(**_started_in()),
         )

@@ -48,11 +48,11 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, what: str) -> int:
+def checked(result: int, call: str) -> int:
     """Raises OSError with `what` when a call of `libc` gave -1."""
     if result == -1:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call}: {os.strerror(number)}")
     return result
 
 

@@ -67,10 +67,10 @@ class Blocks:
             rows[samples.schema] = rows.get(samples.schema, 0) + samples.rows
         return samples, new
 
-    def unlike(self, side: Side, told: Mapping[str, int]) -> str | None:
+    def unlike(self, side: Side, reported: Mapping[str, int]) -> str | None:
         """How what came of an end of a role differs from what it says that it sent; None where it does not."""
         came = self._rows.get((side.channel, side.role), {})
-        for schema in sorted({*came, *told}):
-            if came.get(schema, 0) != told.get(schema, 0):
-                return f"it sent {came.get(schema, 0)} rows of {schema}, and says {told.get(schema, 0)}"
+        for schema in sorted({*came, *reported}):
+            if came.get(schema, 0) != reported.get(schema, 0):
+                return f"it sent {came.get(schema, 0)} rows of {schema}, and says {reported.get(schema, 0)}"
         return None

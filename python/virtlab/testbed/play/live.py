@@ -50,7 +50,7 @@ class Live:
     _next_ns: int = 0
     _asked: list[Pending[replies.Live]] = field(default_factory=list)
     _before: dict[tuple[int, str], tuple[int, Totals]] = field(default_factory=dict)
-    _found: dict[tuple[int, str], Reading] = field(default_factory=dict)
+    _readings: dict[tuple[int, str], Reading] = field(default_factory=dict)
 
     def look(self, now_ns: int) -> None:
         """Asks when it is time to, takes the answers, and shows them once all have answered."""
@@ -63,9 +63,9 @@ class Live:
                 self._take(asked)
         if self._asked:
             return
-        if self._found:
+        if self._readings:
             told = [self._of(role) for role in self.sides]
-            self._found.clear()
+            self._readings.clear()
             watcher.live([each for each in told if each is not None])
         if now_ns >= self._next_ns:
             self._next_ns = now_ns + watcher.live_every_ns
@@ -86,10 +86,10 @@ class Live:
             then = self._before.get((asked.channel, role))
             self._before[asked.channel, role] = (t_ns, totals)
             if then is not None and t_ns > then[0]:
-                self._found[asked.channel, role] = reading(role, then[1], totals, t_ns - then[0])
+                self._readings[asked.channel, role] = reading(role, then[1], totals, t_ns - then[0])
 
     def _of(self, role: str) -> Reading | None:
         """What is reported of a role: by the end that sends, or else by the one that receives."""
         ends = sorted(self.sides[role], key=lambda side: side.side != "client")
-        found = [each for side in ends if (each := self._found.get((side.channel, role))) is not None]
+        found = [each for side in ends if (each := self._readings.get((side.channel, role))) is not None]
         return next((each for each in found if each.rate_per_s > 0), found[0] if found else None)

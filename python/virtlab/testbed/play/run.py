@@ -88,7 +88,7 @@ class Pass:
     polling: Polling = field(init=False)
     _blocks: intake.Blocks = field(init=False)
     _logs: Logs = field(init=False)
-    _kept: set[str] = field(default_factory=set)
+    _streams: set[str] = field(default_factory=set)
     _waiting: Waiting = field(default_factory=Waiting)
     _kinds: dict[str, ActionKind] = field(init=False)  # by the actions' names
     counting: Counting = field(init=False)
@@ -106,7 +106,7 @@ class Pass:
     def play(self) -> Outcome:
         """Plays the timeline once."""
         parameters = self._parameters()
-        self._kept = {*self.plan.collect.packets, "series"}
+        self._streams = {*self.plan.collect.packets, "series"}
         before = self.control.call(ReadClock())
         ticks = idle.ticks()
         self.site.compare_clocks()
@@ -480,7 +480,7 @@ class Pass:
                 columns["entity"] = _renamed(
                     columns["entity"], entities, f"guests.{whose}" if whose else "host"
                 )
-            if samples.stream in self._kept and len(next(iter(columns.values()), ())):
+            if samples.stream in self._streams and len(next(iter(columns.values()), ())):
                 self.sink.block(samples.stream, samples.schema, columns)
         ack = Ack(samples.stream, samples.schema, samples.number)
         self.control.tell(ack, channel=message.channel)

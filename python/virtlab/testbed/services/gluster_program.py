@@ -87,9 +87,9 @@ def own_folders(home: Path, hosts: list[str]) -> None:
     mount("--bind", str(known), "/etc/hosts")
 
 
-def made(told: dict[str, Any], nodes: list[str], home: Path) -> bool:
+def made(parameters: dict[str, Any], nodes: list[str], home: Path) -> bool:
     """Whether the volume is there; makes what can be made now."""
-    volume, others = told["volume"], nodes[1:]
+    volume, others = parameters["volume"], nodes[1:]
     if asked(f"volume status {volume}")[0]:
         return True
     if not all(is_open(address) for address in nodes):
@@ -101,7 +101,7 @@ def made(told: dict[str, Any], nodes: list[str], home: Path) -> bool:
     if asked("peer status")[1].count("(Connected)") < len(others):
         return False
     bricks = [f"{address}:{home / 'brick'}" for address in nodes]
-    copies = f" replica {told['copies']}" if told["copies"] > 1 else ""
+    copies = f" replica {parameters['copies']}" if parameters["copies"] > 1 else ""
     good, said = asked(f"volume create {volume}{copies} transport tcp {' '.join(bricks)} force")
     if not good and "already exists" not in said:
         say(said.strip())
@@ -171,11 +171,11 @@ def done(words: str, *options: str) -> None:
         time.sleep(LOOK_S)
 
 
-def wipe(told: dict[str, Any], address: str) -> None:
+def wipe(parameters: dict[str, Any], address: str) -> None:
     """Resets the brick of this node to an empty one, as for a disk that is replaced, and stays until it is filled
     again.
     """
-    home, volume = Path(told["home"]), told["volume"]
+    home, volume = Path(parameters["home"]), parameters["volume"]
     # It is outside of the node's namespaces, in which the daemon has its socket and its log.
     options = (f"--glusterd-sock={home}/runtime/glusterd.socket", f"--log-file={home}/log/glusterfs/cli.log")
     brick, began_s = f"{address}:{home / 'brick'}", time.monotonic()
@@ -214,9 +214,9 @@ def clear(folder: str) -> None:
     subprocess.run(["umount", "--lazy", folder], capture_output=True, check=False)
 
 
-def begin_client(told: dict[str, Any], nodes: list[str]) -> list[str]:
+def begin_client(parameters: dict[str, Any], nodes: list[str]) -> list[str]:
     """Mounts the volume where the role looks for it, and stays with it."""
-    folder = told["folder"]
+    folder = parameters["folder"]
     clear(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     while not is_open(nodes[0]):
@@ -228,7 +228,7 @@ def begin_client(told: dict[str, Any], nodes: list[str]) -> list[str]:
         "--log-file=-",
         "--log-level=WARNING",
         *servers,
-        f"--volfile-id={told['volume']}",
+        f"--volfile-id={parameters['volume']}",
         folder,
     ]
 

@@ -39,11 +39,11 @@ def brought(name: str, program: str) -> dict[str, str]:
     return {name: text_of(program), Path(counting).name: text_of(counting)}
 
 
-def node_command(server: Invocation, what: str) -> Invocation:
+def node_command(server: Invocation, task: str) -> Invocation:
     """The program of a service once more, as a command beside its server that does one thing."""
     assert server.files is not None
-    files = replace(server.files, folder=f"{server.files.folder}{what}")
-    return replace(server, before=(*server.before, what), files=files)
+    files = replace(server.files, folder=f"{server.files.folder}{task}")
+    return replace(server, before=(*server.before, task), files=files)
 
 
 def wipes(plan: Plan, name: str) -> list[str]:

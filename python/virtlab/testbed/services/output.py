@@ -34,7 +34,7 @@ class Output:
     recovered: bool = False
     flooded: bool = False
     _line: bytearray = field(default_factory=bytearray)
-    _told: int = 0  # bytes of what is kept that were looked through for numbers
+    _looked_bytes: int = 0  # bytes of what is kept that were looked through for numbers
 
     def begin(self) -> None:
         """What is written from now on is of another process, in which nothing was found yet."""
@@ -60,7 +60,7 @@ class Output:
 
     def skip(self) -> None:
         """Numbers that were written until now are of no interest."""
-        self._told = self.content.rfind(b"\n") + 1
+        self._looked_bytes = self.content.rfind(b"\n") + 1
 
     def numbers(self, prefix: str) -> list[int]:
         """Numbers in whole lines behind a prefix that were written since this, or `skip`, was called last.
@@ -70,8 +70,8 @@ class Output:
         >>> output.numbers("late: "), output.take(b"0\\n"), output.numbers("late: ")
         ([2, 30], None, [40])
         """
-        whole = bytes(self.content[self._told : self.content.rfind(b"\n") + 1])
-        self._told += len(whole)
+        whole = bytes(self.content[self._looked_bytes : self.content.rfind(b"\n") + 1])
+        self._looked_bytes += len(whole)
         found = [line[len(prefix) :] for line in whole.split(b"\n") if line.startswith(prefix.encode())]
         return [int(each) for each in found if each.isdigit() and len(each) < MOST_DIGITS]
 

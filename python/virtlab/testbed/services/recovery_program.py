@@ -48,12 +48,12 @@ def returned_bytes(path: Path, lost_bytes: int) -> int | None:
 class Recovery:
     """How far it is: what is missing still, and the times that were reached, counted from the loss."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.began_s: float = told["began_s"]  # of the machine's monotonic clock
-        self.left = {Path(path): size for path, size in told["missing"].items()}  # octets of each
-        self.beside = [Path(path) for path in told["beside"]]  # what is waited for, and not counted
-        self.signs = [Path(path) for path in told["signs"]]  # the first of them says that the loss is known
-        self.over = Path(told["over"]) if told["over"] else None  # a file: what is not there now was deleted
+    def __init__(self, loss: dict[str, Any]) -> None:
+        self.began_s: float = loss["began_s"]  # of the machine's monotonic clock
+        self.left = {Path(path): size for path, size in loss["missing"].items()}  # octets of each
+        self.awaited = [Path(path) for path in loss["beside"]]  # what is waited for, and not counted
+        self.signs = [Path(path) for path in loss["signs"]]  # the first of them says that the loss is known
+        self.over = Path(loss["over"]) if loss["over"] else None  # a file: what is not there now was deleted
         self.missing, self.made, self.bytes = len(self.left), 0, 0
         self.times: dict[str, int] = {}
 
@@ -69,7 +69,7 @@ class Recovery:
             elif over and not path.exists():
                 del self.left[path]
                 self.missing -= 1
-        self.beside = [path for path in self.beside if not path.exists()]
+        self.awaited = [path for path in self.awaited if not path.exists()]
         now_ns = round((time.monotonic() - self.began_s) * 1e9)
         if known or not self.left:
             self.signs = []
@@ -96,7 +96,7 @@ class Recovery:
     @property
     def done(self) -> bool:
         """Whether nothing is waited for any more."""
-        return not self.left and not self.beside
+        return not self.left and not self.awaited
 
 
 def main() -> None:

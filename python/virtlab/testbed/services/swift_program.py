@@ -76,16 +76,16 @@ default = yes
 """
 
 
-def build_rings(told: dict[str, Any], addresses: list[str], folder: Path) -> dict[str, Any]:
+def build_rings(parameters: dict[str, Any], addresses: list[str], folder: Path) -> dict[str, Any]:
     """A ring of each kind: the nodes are dealt into zones in runs, and each has one device of the same weight; returns
     what has built them, by kind.
     """
     ring = import_module("swift.common.ring")  # of the system's Python
 
-    nodes, zones = told["nodes"], told["zones"]
+    nodes, zones = parameters["nodes"], parameters["zones"]
     builders = {}
     for kind, port in PORTS.items():
-        builder = ring.RingBuilder(told["part_power"], told["copies"], 0)
+        builder = ring.RingBuilder(parameters["part_power"], parameters["copies"], 0)
         for number, address in enumerate(addresses[:nodes]):
             builder.add_dev({
                 "id": number, "region": 1, "zone": number * zones // nodes + 1, "ip": address, "port": port,
@@ -135,10 +135,10 @@ def lose(devices: Path, builders: dict[str, Any], place: int, note: Path) -> Non
     shutil.rmtree(gone)
 
 
-def wipe(told: dict[str, Any], addresses: list[str], place: int) -> None:
+def wipe(parameters: dict[str, Any], addresses: list[str], place: int) -> None:
     """Takes away what a node has, and becomes the program that counts what comes back."""
     folder = Path.cwd()
-    lose(Path(told["devices"]), build_rings(told, addresses, folder), place, folder / LOST)
+    lose(Path(parameters["devices"]), build_rings(parameters, addresses, folder), place, folder / LOST)
     os.execv(sys.executable, [sys.executable, WATCH, str(folder / LOST)])  # noqa: S606 - words of our own
 
 
@@ -168,11 +168,11 @@ def listed(device: Path) -> dict[str, dict[str, tuple[str, bool]]]:
     return found
 
 
-def replicator(told: dict[str, Any], kind: str) -> str:
+def replicator(parameters: dict[str, Any], kind: str) -> str:
     """Of a kind: objects go over the servers' own protocol; a database that is missing as a whole by rsync."""
     module = f"rsync_module = rsync://{{replication_ip}}:{COPY_PORT}/{kind}"
     how = "sync_method = ssync" if kind == "object" else module
-    return REPLICATOR.format(kind=kind, how=how, **told["replicator"])
+    return REPLICATOR.format(kind=kind, how=how, **parameters["replicator"])
 
 
 def copying(address: str, folder: Path, devices: Path) -> list[str]:
@@ -183,41 +183,41 @@ def copying(address: str, folder: Path, devices: Path) -> list[str]:
     return ["rsync", "--daemon", "--no-detach", f"--config={conf}"]
 
 
-def begin_node(told: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
+def begin_node(parameters: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
     """Its servers of accounts, containers and objects, and what makes lost copies again."""
-    devices = Path(told["devices"])
+    devices = Path(parameters["devices"])
     (devices / "disk").mkdir(parents=True, exist_ok=True)
     begun = []
     for kind, port in PORTS.items():
         text = COMMON.format(
             address=address,
             port=port,
-            user=told["user"],
+            user=parameters["user"],
             folder=folder,
             devices=devices,
-            workers=told["workers"],
+            workers=parameters["workers"],
         ) + SERVER.format(kind=kind)
-        if told["replicator"]:
-            text += replicator(told, kind)
+        if parameters["replicator"]:
+            text += replicator(parameters, kind)
         conf = folder / f"{kind}-server.conf"
         conf.write_text(text)
         begun.append([f"swift-{kind}-server", str(conf), "-v"])
-        if told["replicator"]:
+        if parameters["replicator"]:
             begun.append([f"swift-{kind}-replicator", str(conf), "-v"])
-    if told["replicator"]:
+    if parameters["replicator"]:
         begun.append(copying(address, folder, devices))
     return begun
 
 
-def begin_proxy(told: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
+def begin_proxy(parameters: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
     """A server for clients, and its cache of what it knows of accounts and containers."""
     text = COMMON.format(
         address=address,
-        port=told["port"],
-        user=told["user"],
+        port=parameters["port"],
+        user=parameters["user"],
         folder=folder,
         devices=folder,
-        workers=told["workers"],
+        workers=parameters["workers"],
     ) + PROXY.format(cache=f"{LOOPBACK}:{CACHE_PORT}")
     conf = folder / "proxy-server.conf"
     conf.write_text(text)

@@ -157,7 +157,7 @@ def check(plan: Plan, name: str) -> None:
 def keep(plan: Plan, name: str, source: str, observe: Observer, *, idle_ns: int = IDLE_NS) -> World:
     """Builds a world and leaves it running. MachineError or GuestError when that fails; nothing is left then."""
     check(plan, name)
-    session = TestbedSession(plan, findings().machine, observe, kept=True)
+    session = TestbedSession(plan, findings().machine, observe, keep=True)
     door = folder() / f"{name}.sock"
     description = door.with_suffix(".json")
     access = session.describe()

@@ -245,7 +245,7 @@ class Appliances(Running):
             raise _death(started.name, appliance, how)
         late = talk.late(time.monotonic_ns())
         if late is not None:
-            what = f"its console did not say {late.expect.pattern!r} ({late.what}) within {late.timeout_ns / 1e9:g} s"
+            what = f"its console did not say {late.expect.pattern!r} ({late.description}) within {late.timeout_ns / 1e9:g} s"
             raise GuestError(where, f"{what}; it ends with: {started.tail()}", "see its recipe")
 
 

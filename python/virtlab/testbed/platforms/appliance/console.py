@@ -23,12 +23,12 @@ _LAST_CHARACTERS = 20  # of a line, that a terminal of any width shows in one pi
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One wait and what is sent after it. `what` describes it in errors."""
+    """One wait and what is sent after it. `description` is for errors."""
 
     expect: re.Pattern[str]
     send: str | None
     timeout_ns: int
-    what: str
+    description: str
 
 
 @dataclass(slots=True)

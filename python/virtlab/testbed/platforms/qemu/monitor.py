@@ -123,14 +123,14 @@ class Monitor:
                 await self._greeting
         await self._client.disconnect()
 
-    def _run(self, awaitable: Awaitable[T], what: str, timeout_s: float, *, heeds: bool = True) -> T:
+    def _run(self, awaitable: Awaitable[T], command: str, timeout_s: float, *, heeds: bool = True) -> T:
         """`heeds`: whether it is over when the machine ends, or what carries it."""
         try:
             return self._loop.run_until_complete(self._carrying(awaitable, timeout_s, heeds=heeds))
         except TimeoutError:
-            raise self._failed(f"its monitor did not answer {what} within {timeout_s:g} s") from None
+            raise self._failed(f"its monitor did not answer {command} within {timeout_s:g} s") from None
         except (QMPError, OSError, EOFError) as error:
-            raise self._failed(f"its monitor: {what}: {error}") from error
+            raise self._failed(f"its monitor: {command}: {error}") from error
 
     def _failed(self, what: str) -> GuestError:
         return GuestError(self._where, f"{what}; its console ends with: {self._tail()}", CURE)

@@ -70,4 +70,4 @@ def _running(world: Surroundings, names: Sequence[str]) -> Running:
     return Domains(world.control, world.plan, world.lowered, names, world.now)
 
 
-IMPLEMENTATION = GuestPlatform(lambda found: None if found.xen else NO_XEN, domain_refusals, _running)
+IMPLEMENTATION = GuestPlatform(lambda findings: None if findings.xen else NO_XEN, domain_refusals, _running)

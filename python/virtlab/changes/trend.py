@@ -42,7 +42,7 @@ _Key = tuple[str, tuple[tuple[str, object], ...], str]
 
 def trend(baselines: Sequence[Baseline], *, paths: Collection[str] = (), level: float = 0.95) -> list[Series]:
     """Every series of the datasets. ExperimentError where no dataset has a value, or a path is in no dataset."""
-    ordered = sorted(baselines, key=lambda one: one.created)
+    ordered = sorted(baselines, key=lambda each: each.created)
     known = list(dict.fromkeys(each.path for one in ordered for each in one.quantities))
     for path in paths:
         if path not in known:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -84,6 +85,20 @@ def done(kinds: dict[tuple[str, str], int]) -> int:
     return sum(number for (_, found), number in kinds.items() if found == "done")
 
 
+S3 = SWIFT % ", interface: s3, access_key: 'lab:client', secret_key: tested/key"
+# Takes a bucket with all its objects away, by a token and Swift's own requests.
+EMPTIED = r"""
+get() { curl -sf --noproxy '*' "$@"; }
+token=$(get -i -H 'X-Storage-User: lab:client' -H 'X-Storage-Pass: tested/key' http://$PROXY:8080/auth/v1.0 \
+    | tr -d '\r' | sed -n 's/^X-Auth-Token: //p')
+bucket=http://$PROXY:8080/v1/AUTH_lab/same
+for key in $(get -H "X-Auth-Token: $token" $bucket); do
+    get -X DELETE -H "X-Auth-Token: $token" $bucket/$key || exit 1
+done
+until get -X DELETE -H "X-Auth-Token: $token" $bucket; do sleep 0.2; done
+"""
+
+
 SMALL = (
     """
   - {id: fill, do: run, role: fill}"""
@@ -106,6 +121,40 @@ def test_swift_answers_rightly_and_keeps_what_was_written() -> None:
     assert ended(sink, "fill") == {("create", "done"): 60}
     assert done(ended(sink, "load")) == 300
     all_is_there(sink)
+
+
+@on_demand
+@of_swift
+def test_s3_answers_rightly_and_keeps_what_was_written() -> None:
+    outcome, sink = played(planned(S3, roles_of(OBJECTS)))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "fill") == {("create", "done"): 60}
+    assert done(ended(sink, "load")) == 300
+    all_is_there(sink)
+    own = counted(sink, "load")
+    assert (own["missing_copies"], own["object_copies"]) == (0, 3 * own["objects"])
+
+
+@on_demand
+@of_swift
+def test_nothing_is_done_in_a_bucket_that_was_taken_away_and_each_failure_says_so() -> None:
+    """The bucket is there when its role is prepared, and goes before it begins."""
+    plan = planned(S3, roles_of(OBJECTS))
+    proxy = swift.IMPLEMENTATION.asked(plan, "load", plan.roles["load"])["swift"]["proxies"][0]
+    script = json.dumps(EMPTIED.replace("$PROXY", proxy))
+    timeline = (
+        "\n  - {id: fill, do: run, role: fill}"
+        f"\n  - {{id: empty, do: exec, guest: h1.client, argv: [sh, -c, {script}], after: fill.finished}}"
+        "\n  - {id: load, do: run, role: load, after: empty.finished}"
+    )
+    load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 1}}, count: 40, threads: 2, size: 1 kB}}"
+    outcome, sink = played(planned(S3, f"{roles_of(OBJECTS, 20).partition(chr(10))[0]}\n{load}", timeline))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert ended(sink, "fill") == {("create", "done"): 20}
+    own = counted(sink, "load")
+    assert done(ended(sink, "load")) == 0
+    assert own["no_bucket_operations"] == own["failed_operations"] == own["operations"] == 40
+    assert own["lost_objects"] == own["objects"]
 
 
 @on_demand

@@ -1129,6 +1129,9 @@ class SwiftService(TypedDict, total=False):
     needs: str | Sequence[str]
     ready: SwiftServiceReady
     proxies: Required[str | Sequence[str]]
+    interface: Literal["swift", "s3"] | str
+    access_key: str
+    secret_key: str
     copies: int | str
     part_power: int | str
     zones: int | str

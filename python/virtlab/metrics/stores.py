@@ -16,6 +16,7 @@ _COUNTED = "counted by the store over the role's whole time"
 _SINCE = "the store's nodes, or the folder of the node, from the call of fail_node or wipe_node"
 _MADE = "counted by the nodes that make them, or in the folder of the node"
 _ONCE = ("total",)
+_ANSWERED = "status and code of the answer, over the role's whole time"
 _AUDITED = "nodes, or files, compared with what clients know, when the run ends"
 
 STORES = by_key(
@@ -57,6 +58,30 @@ STORES = by_key(
     Metric(
         "failed_operations", "ratio", "lower", "Operations that ended with an error of the file system, or of a store.",
         "the error of a system call, or of a request", _SHARE, "role", "failed operations",
+    ),
+    Metric(
+        "denied_operations", "ratio", "lower",
+        "Failed operations that the store did not allow: a wrong key, a signature that does not hold, a token that was "
+        "revoked.", _ANSWERED, _SHARE, "role", "denied operations",
+    ),
+    Metric(
+        "no_bucket_operations", "ratio", "lower",
+        "Failed operations in a bucket, or container, that is not there.", _ANSWERED, _SHARE, "role",
+        "operations without their bucket",
+    ),
+    Metric(
+        "throttled_operations", "ratio", "lower",
+        "Failed operations that the store refused since requests came too fast for it (SlowDown).", _ANSWERED, _SHARE,
+        "role", "throttled operations",
+    ),
+    Metric(
+        "server_error_operations", "ratio", "lower", "Failed operations that ended with another error inside the store.",
+        _ANSWERED, _SHARE, "role", "errors of the store",
+    ),
+    Metric(
+        "broken_operations", "ratio", "lower",
+        "Failed operations whose connection could not be made, or ended without an answer.", "the client's sockets",
+        _SHARE, "role", "broken connections",
     ),
     Metric(
         "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",

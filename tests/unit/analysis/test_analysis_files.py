@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from virtlab.analysis.values import Collector
-from virtlab.analysis.workloads import files
-from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
+from virtlab.analysis.workloads import files, objects
+from virtlab.catalogue.workloads.objects import ENDINGS, FAILURES, OPERATIONS
 
 COUNTERS = {
     "operations": 6, "without_object": 2, "objects": 4, "lost_objects": 1, "stale_objects": 2, "doubtful_objects": 3,
@@ -79,3 +79,21 @@ def test_files_on_a_store_have_copies_and_a_recovery() -> None:
     assert (found["r", "recovered_ratio", "ratio"], found["r", "recovery_first", "total"]) == (0.75, 7)
     assert found["r", "recovery_whole", "total"] is None
     assert not any(metric == "missing_copies" for _, metric, _ in values(Operations(ROWS, COUNTERS, read=1)))
+
+
+def of_objects(counters: dict[str, int]) -> dict[tuple[str, str], float | None]:
+    operations = Operations(ROWS, counters, read=1)
+    objects.values(operations)  # type: ignore[arg-type]
+    return {(value.metric, value.statistic): value.value for value in operations.out.values}
+
+
+def test_failures_are_counted_by_class_where_a_store_says_why() -> None:
+    told = dict.fromkeys(FAILURES, 0) | {
+        "no_bucket_operations": 3,
+        "client_usable_ns": 9,
+        "client_worked_ns": 3,
+    }
+    found = of_objects(COUNTERS | told)
+    assert (found["no_bucket_operations", "count"], found["no_bucket_operations", "ratio"]) == (3, 0.5)
+    assert (found["denied_operations", "count"], found["broken_operations", "ratio"]) == (0, 0)
+    assert all(of_objects(COUNTERS)[metric, "count"] is None for metric in FAILURES), "missing is not zero"

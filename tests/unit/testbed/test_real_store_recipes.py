@@ -73,6 +73,13 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
         (SWIFT % ", zones: 5", "each zone has a node; write at most 4"),
         (SWIFT % ", part_power: 17", "write at most 16"),
         (SWIFT % ", interval: 5 s", "no replicator runs; write how much it does at once"),
+        (SWIFT % ", interface: s4", "'s4' is not one of swift, s3"),
+        (
+            SWIFT % ", access_key: 'a:b'",
+            "only requests of S3 are signed; write 'interface: s3', or remove it",
+        ),
+        (SWIFT % ", interface: s3, access_key: ab", "'ab' is not an account and a user"),
+        (SWIFT % ", interface: s3, secret_key: 'a b'", "a secret key has 1 to 128 letters, digits"),
         (SWIFT.replace("h1.proxy", "h1.n1") % "", "h1.n1 is a node; name another guest"),
         (SWIFT.replace(", proxies: h1.proxy", "") % "", "'proxies' of swift is missing"),
         (GLUSTER % ", copies: 3", "4 nodes are no whole number of groups of 3"),
@@ -134,6 +141,58 @@ def test_each_guest_is_told_the_same_of_a_swift() -> None:
     told = json.loads(invocation.before[2])
     assert told["replicator"] == {"concurrency": 2, "interval_s": 5}
     assert (told["nodes"], told["zones"], told["copies"], told["workers"]) == (4, 2, 3, 3)
+
+
+def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
+    plan = planned(SWIFT % ", interface: s3")
+    assert refused(plan) == []
+    asked = swift.IMPLEMENTATION.asked(plan, "load", plan.roles["load"])["swift"]
+    assert asked["path"] == "/load"
+    assert asked["keys"] == {"access_key": "test:tester", "secret_key": "testing", "region": "us-east-1"}
+    for folder, bucket in (("Many_files", "many-files"), ("a", "a00"), ("A_", "a00")):
+        text = FILE.format(
+            service=SWIFT % ", interface: s3",
+            disk=DISK,
+            workload="objects",
+            more=f"to: depot, folder: {folder}",
+        )
+        experiment = load_text(text)
+        ((path, _, cure),) = refused(plan_run(experiment, experiment.points()[0], 0))
+        assert (path, cure) == ("roles.load.folder", f"write e.g. 'folder: {bucket}'")
+
+
+def test_requests_of_swift_are_not_signed_and_go_to_a_container() -> None:
+    plan = planned(SWIFT % "")
+    asked = swift.IMPLEMENTATION.asked(plan, "load", plan.roles["load"])["swift"]
+    assert (asked["path"], asked["keys"]) == ("/v1/AUTH_virtlab/load", None)
+
+
+def test_a_proxy_of_s3_checks_signatures_and_no_other_does(tmp_path: Path) -> None:
+    told = {"port": 8080, "user": "swift", "workers": 0, "keys": None}
+    swift_program.begin_proxy(told, "10.0.0.1", tmp_path)
+    conf = tmp_path / "proxy-server.conf"
+    assert "pipeline = catch_errors cache proxy-server\n" in conf.read_text()
+    assert "s3api" not in conf.read_text()
+    told["keys"] = {"access_key": "lab:client", "secret_key": "a/b", "region": "us-east-1"}
+    swift_program.begin_proxy(told, "10.0.0.1", tmp_path)
+    assert "pipeline = catch_errors cache s3api tempauth proxy-server\n" in conf.read_text()
+    assert "user_lab_client = a/b .admin\n" in conf.read_text()
+
+
+def test_the_check_of_a_proxy_is_signed_as_the_documentation_of_aws_says() -> None:
+    """'Authenticating Requests (AWS Signature Version 4)': the example of GET Object."""
+    keys = {
+        "access_key": "AKIAIOSFODNN7EXAMPLE",
+        "secret_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "region": "us-east-1",
+    }
+    fields = {"host": "examplebucket.s3.amazonaws.com", "range": "bytes=0-9"}
+    found = swift_program.signed(keys, "20130524T000000Z", "GET", "/test.txt", fields, b"")
+    assert found["Authorization"] == (
+        "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
+        "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date,"
+        "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+    )
 
 
 def test_only_gluster_is_trusted() -> None:

@@ -14,6 +14,7 @@ from virtlab.analysis.context import RoleContext
 from virtlab.analysis.values import Collector
 from virtlab.analysis.workloads import health
 from virtlab.catalogue.workloads.objects import CARRYING, ENDINGS, OPERATIONS, parts
+from virtlab.catalogue.workloads.objects import FAILURES as CLASSES
 from virtlab.lazy import NDArray, np
 
 FAILURES = ("timed_out", "missing", "wrong", "skipped", "failed")  # of the endings of `operation/1`
@@ -22,6 +23,7 @@ NONE_DONE = "no operation of the window was done"
 THERE = "objects"  # the counter of those that are there in the end
 CLIENT_NOT_TOLD = "clients of the simulator take no processor time"
 NOT_TOLD = "a store that is not virtlab's own does not tell it"
+NOT_SAID = "only a store that is asked over HTTP says why an operation failed"
 NOT_LISTED = "a node of the store was away when the run ended, and did not say what it holds"
 NO_OBJECT = "no object that can be looked for is there in the end"
 NOT_REACHED = "it was not reached before the run ended"
@@ -38,6 +40,7 @@ PER_OPERATION = {
 def values(context: RoleContext) -> None:
     """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
     by_operation(context, FAILURES)
+    _by_class(context)
     _counted(context)
 
 
@@ -81,6 +84,16 @@ def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]], failures: Sequence
 def _share(out: Collector, metric: str, number: int, count: int) -> None:
     out.add(metric, "ratio", number / count if count else None, count, NONE_DUE)
     out.add(metric, "count", number if count else None, count, NONE_DUE)
+
+
+def _by_class(context: RoleContext) -> None:
+    """Why operations failed."""
+    out, counters = context.out, context.counters
+    for metric in CLASSES:
+        if metric in counters:
+            _share(out, metric, counters[metric], counters["operations"])
+        else:
+            out.absent(metric, NOT_SAID)
 
 
 def _counted(context: RoleContext) -> None:

@@ -1,21 +1,47 @@
 """`swift`: OpenStack Swift itself, by the programs of its distribution's packages: a real store of objects.
 
 The guests of `on` are its nodes, each a server of accounts, of containers and of objects on the guest's disk; those of
-`proxies` serve clients over HTTP. Its rings are built by Swift's own builder from partitions, copies and zones.
+`proxies` serve clients over HTTP. Its rings are built by Swift's own builder from partitions, copies and zones. With
+`interface: s3` its proxies speak S3 instead, by Swift's own middleware, and check each request's signature.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
-from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION
+from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION, Kind, choice, shown
 from virtlab.catalogue.services.store import GUESTS, RECOVERED
 from virtlab.catalogue.workloads.objects import OBJECTS
 
 PROXIES = "proxies"
 PART_POWER_MAX = 16  # each guest builds the rings: seconds beyond
 WORKERS_MAX = 64
+OWN, S3 = "swift", "s3"
+KEYS = {"access_key": "test:tester", "secret_key": "testing"}  # of S3, as Swift's own documentation has them
+BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+def _access_key(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,64}", value):
+        raise ValueError(
+            f"'{shown(value)}' is not an account and a user; write letters and digits, e.g. {KEYS['access_key']}"
+        )
+    return value
+
+
+def _secret_key(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9+/=_-]{1,128}", value):
+        raise ValueError(
+            "a secret key has 1 to 128 letters, digits, '+', '/', '=', '_' and '-'; write such a one"
+        )
+    return value
+
+
+ACCESS_KEY = Kind("account and user", _access_key, {"type": "string"}, KEYS["access_key"])
+SECRET_KEY = Kind("secret key", _secret_key, {"type": "string"}, KEYS["secret_key"])
 
 
 def _check(values: Values) -> list[tuple[str, str]]:
@@ -26,6 +52,9 @@ def _check(values: Values) -> list[tuple[str, str]]:
         )
     if int(values["workers"]) > WORKERS_MAX:
         found.append(("workers", f"each server has fewer; write at most {WORKERS_MAX}"))
+    if values["interface"] != S3:
+        reason = f"only requests of S3 are signed; write 'interface: {S3}', or remove it"
+        found.extend((key, reason) for key in KEYS if values.get(key) is not None)
     if values.get("interval_ns") is not None and values.get("concurrency") is None:
         found.append(
             (
@@ -54,6 +83,12 @@ SWIFT = ServiceKind(
     meaning="OpenStack Swift, of this machine's packages: nodes and proxies, asked by objects over HTTP",
     parameters=(
         Parameter(PROXIES, GUESTS, PROXIES, "guests that serve clients; each thread begins at one", required=True),
+        Parameter(
+            "interface", choice(OWN, S3), "interface",
+            "what clients speak over HTTP: swift, its own requests, or s3, those of S3, signed", OWN,
+        ),
+        Parameter("access_key", ACCESS_KEY, "access_key", "of S3, account:user of Swift; absent: test:tester"),
+        Parameter("secret_key", SECRET_KEY, "secret_key", "of S3, by which requests are signed; absent: testing"),
         Parameter("copies", COUNT, "copies", "of each object, account and container: replicas of the rings", 3),
         Parameter("part_power", COUNT, "part_power", "each ring has 2 to the power of it partitions", 8),
         Parameter("zones", COUNT, "zones", "into which the nodes are dealt in runs; absent: each node is one"),
@@ -87,7 +122,8 @@ SWIFT = ServiceKind(
     more_guests=PROXIES,
     forms=(
         StoreForm(
-            "2.x", "whole objects by key over HTTP", "a hash gives one of 2^'part_power' partitions, a table its nodes",
+            "2.x", "whole objects by key over HTTP: its own, or S3's by 'interface'",
+            "a hash gives one of 2^'part_power' partitions, a table its nodes",
             "nodes of different 'zones', as far as there are enough",
             "each object as 'copies'; more than half stand before an answer",
             "replicators of each node, with 'concurrency'", "itself: the programs of a distribution",

@@ -37,6 +37,13 @@ OPERATIONS = (
 )  # by their codes in `operation/1`
 OF_STORES = OPERATIONS[:5]  # the others are of files alone
 ENDINGS = ("done", "timed_out", "missing", "wrong", "skipped", "failed")  # by their codes there
+FAILURES = (  # classes of failed operations, where a store over HTTP says them
+    "denied_operations",
+    "no_bucket_operations",
+    "throttled_operations",
+    "server_error_operations",
+    "broken_operations",
+)
 SHARE_MAX = 10**6
 THREADS_MAX = 4096
 OBJECT_MAX_BYTES = 1 << 30
@@ -185,8 +192,8 @@ OBJECTS = Workload(
     streams={"operation/1": "from"},
     metrics=SEARCH | {
         "operation_time", "operation_rate", "content_rate", "timed_out_operations", "missing_operations", "wrong_operations",
-        "skipped_operations", "failed_operations", "operation_retries", "client_cpu", "without_object", "lookup_messages",
-        "lookup_bytes",
+        "skipped_operations", "failed_operations", *FAILURES, "operation_retries", "client_cpu", "without_object",
+        "lookup_messages", "lookup_bytes",
         "store_messages", "store_bytes", "object_copies", "missing_copies", "lost_objects", "stale_objects",
         "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
         "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from virtlab.catalogue.services.swift import PROXIES, SWIFT
+from virtlab.catalogue.services.swift import BUCKET, KEYS, PROXIES, S3, SWIFT
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.guests.stores import client_roles, guests_of, reached
@@ -59,7 +59,18 @@ def store_facts(name: str, service: Service) -> dict[str, Any]:
         "nodes": len(service.on), "zones": int(said.get("zones") or len(service.on)), "copies": said["copies"],
         "part_power": said["part_power"], "port": service.ready.port, "devices": DISK.format(name),
         "user": SWIFT.name, "workers": 0 if workers == 1 else workers, "replicator": replicator,
+        "keys": signed_by(service),
     }  # fmt: skip
+
+
+def signed_by(service: Service) -> dict[str, str] | None:
+    """By which clients sign their requests; None where these are Swift's own."""
+    said = SWIFT.complete(service.parameters)
+    if said["interface"] != S3:
+        return None
+    return {key: str(said.get(key) or absent) for key, absent in KEYS.items()} | {
+        "region": swift_program.REGION
+    }
 
 
 def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocation:
@@ -84,10 +95,11 @@ def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
                 f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
             )
         addresses.append(str(end.address.ip))
-    container = quote(_folder(name, role), safe="")
+    container, keys = quote(_folder(name, role), safe=""), signed_by(service)
+    path = f"/{container}" if keys else f"/v1/{ACCOUNT}/{container}"
     return {
         SWIFT.name: {
-            "proxies": addresses, "path": f"/v1/{ACCOUNT}/{container}",
+            "proxies": addresses, "path": path, "keys": keys,
             "timeout_ns": SWIFT.complete(service.parameters)["timeout_ns"],
         }
     }  # fmt: skip
@@ -144,6 +156,22 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         if role.parameters.get("service") == name and role.from_ in guests_of(service):
             reason = f"{role.from_} is both a client and part of the store '{name}'"
             yield Refusal(f"roles.{each}.from", reason, "name another guest")
+    if signed_by(service) is not None:
+        yield from _without_bucket(plan, name)
+
+
+def _without_bucket(plan: Plan, name: str) -> Iterator[Refusal]:
+    """Roles whose folder cannot be a bucket of S3."""
+    for each, folder in _roles(plan, name).items():
+        if not BUCKET.fullmatch(folder):
+            reason = f"'{folder}' cannot be a bucket of S3, which has 3 to 63 small letters, digits and '-'"
+            cure = f"write e.g. 'folder: {_bucket(folder)}'"
+            yield Refusal(f"roles.{each}.folder", reason, cure)
+
+
+def _bucket(folder: str) -> str:
+    """The bucket's name that is most like a folder's."""
+    return f"{folder.lower().replace('_', '-').strip('-')}00"[: max(3, len(folder))].rstrip("-")
 
 
 IMPLEMENTATION = ServiceImplementation(

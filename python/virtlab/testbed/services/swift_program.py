@@ -8,6 +8,7 @@ takes it away.
 
 from __future__ import annotations
 
+import hmac
 import http.client
 import json
 import os
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from hashlib import md5
+from hashlib import md5, sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ COPY_PORT = 8730  # of rsync, by which databases are copied as a whole
 WATCH, LOST = "recovery_program.py", "lost.json"
 LOOPBACK = "127.0.0.1"
 READY = "virtlab: this part of Swift is ready"
-PROBED = "/v1/AUTH_virtlab/ready"
+ACCOUNT, PROBED = "/v1/AUTH_virtlab", "ready"
+REGION = "us-east-1"  # of signatures
 LOOK_S = 0.1
 TRY_S = 2.0
 SEED = 1  # of the rings
@@ -53,7 +55,7 @@ REPLICATOR = "[{kind}-replicator]\nconcurrency = {concurrency}\ninterval = {inte
 COPYING = "port = {port}\naddress = {address}\nuse chroot = false\nlog file = {log}\n"
 MODULE = "\n[{kind}]\npath = {devices}\nread only = false\n"
 PROXY = """[pipeline:main]
-pipeline = catch_errors cache proxy-server
+pipeline = catch_errors cache {signed}proxy-server
 
 [app:proxy-server]
 use = egg:swift#proxy
@@ -65,6 +67,15 @@ use = egg:swift#catch_errors
 [filter:cache]
 use = egg:swift#memcache
 memcache_servers = {cache}
+"""
+SIGNED = """
+[filter:s3api]
+use = egg:swift#s3api
+location = {region}
+
+[filter:tempauth]
+use = egg:swift#tempauth
+user_{user} = {secret_key} .admin
 """
 SWIFT = """[swift-hash]
 swift_hash_path_prefix = virtlab
@@ -218,7 +229,11 @@ def begin_proxy(parameters: dict[str, Any], address: str, folder: Path) -> list[
         folder=folder,
         devices=folder,
         workers=parameters["workers"],
-    ) + PROXY.format(cache=f"{LOOPBACK}:{CACHE_PORT}")
+    )
+    keys = parameters["keys"]
+    text += PROXY.format(cache=f"{LOOPBACK}:{CACHE_PORT}", signed="s3api tempauth " if keys else "")
+    if keys:
+        text += SIGNED.format(user=keys["access_key"].replace(":", "_"), **keys)
     conf = folder / "proxy-server.conf"
     conf.write_text(text)
     return [
@@ -242,18 +257,40 @@ def is_open(address: str, port: int) -> bool:
     return True
 
 
-def stores(address: str, port: int) -> bool:
+def signed(
+    keys: dict[str, str], at: str, method: str, path: str, fields: dict[str, str], body: bytes
+) -> dict[str, str]:
+    """Fields of a request of S3, in order of their names, with its signature (AWS Signature Version 4)."""
+    body_hash = sha256(body).hexdigest()
+    fields = {**fields, "x-amz-content-sha256": body_hash, "x-amz-date": at}
+    lines, names = "".join(f"{name}:{value}\n" for name, value in fields.items()), ";".join(fields)
+    canonical = f"{method}\n{path}\n\n{lines}\n{names}\n{body_hash}"
+    scope = f"{at[:8]}/{keys['region']}/s3/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{at}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
+    key = f"AWS4{keys['secret_key']}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    by = f"Credential={keys['access_key']}/{scope},SignedHeaders={names},Signature={signature}"
+    return fields | {"Authorization": f"AWS4-HMAC-SHA256 {by}"}
+
+
+def stores(address: str, port: int, keys: dict[str, str] | None) -> bool:
     """Whether an object that is put at a proxy is read from it."""
     content = os.urandom(10_000)
+    host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    folder = f"/{PROBED}" if keys else f"{ACCOUNT}/{PROBED}"
     try:
         client = http.client.HTTPConnection(address, port, timeout=TRY_S)
         for method, path, body, wanted in (
-            ("PUT", PROBED, None, (201, 202)),
-            ("PUT", f"{PROBED}/one", content, (201,)),
-            ("GET", f"{PROBED}/one", None, (200,)),
-            ("DELETE", f"{PROBED}/one", None, (204,)),
+            ("PUT", folder, None, (200, 201, 202, 409)),  # it may be there from a try before
+            ("PUT", f"{folder}/one", content, (200, 201)),
+            ("GET", f"{folder}/one", None, (200,)),
+            ("DELETE", f"{folder}/one", None, (204,)),
         ):
-            client.request(method, path, body)
+            at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+            fields = signed(keys, at, method, path, {"host": host}, body or b"") if keys else {}
+            client.request(method, path, body, fields)
             answer = client.getresponse()
             came = answer.read()
             if answer.status not in wanted or (method == "GET" and came != content):
@@ -301,7 +338,7 @@ def main() -> None:
             asked = [address] if is_node else addresses[: told["nodes"]]
             ready = all(is_open(each, port) for each in asked for port in PORTS.values())
             if ready and not is_node:
-                ready = stores(address, told["port"])
+                ready = stores(address, told["port"], told["keys"])
             if ready:
                 say(READY)
         time.sleep(LOOK_S)

@@ -7,6 +7,7 @@ use super::operations::{Choice, Turns, lock};
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
 use virtlab_load::parameters::objects::Asks;
@@ -18,11 +19,38 @@ use virtlab_wire::Nanos;
 /// Of a thread that does operations; what it keeps is elsewhere.
 const STACK_BYTES: usize = 256 << 10;
 
+/// Classes of failures, of drivers that tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The store does not allow it.
+    Denied,
+    /// What holds the objects is not there.
+    NoBucket,
+    /// The store asks for fewer requests.
+    Throttled,
+    /// An error inside the store.
+    Server,
+    /// The connection could not be made, or ended without an answer.
+    Broken,
+}
+
+impl Failure {
+    /// Counters, in the order of the classes.
+    const COUNTERS: [&str; 5] = [
+        "denied_operations",
+        "no_bucket_operations",
+        "throttled_operations",
+        "server_error_operations",
+        "broken_operations",
+    ];
+}
+
 /// An operation that was done by a driver.
 pub struct Performed {
     pub ending: Ending,
-    /// Of one that failed: why.
+    /// Of one that failed: why, and its class, if it is of any.
     pub why: String,
+    pub failure: Option<Failure>,
     /// When it began, and when what keeps the objects had answered: making and comparing content is outside.
     pub sent: Nanos,
     pub finished: Nanos,
@@ -30,6 +58,9 @@ pub struct Performed {
 
 /// Does one operation at a time, on one thread, and compares the content that it reads.
 pub trait Driver: Send {
+    /// Whether failures are of classes.
+    const CLASSES: bool;
+
     /// # Errors
     /// When no further operation makes sense, as where there is no room.
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed>;
@@ -51,6 +82,7 @@ pub fn play<D: Driver>(
         folder: &choice.folder,
         over: OnceLock::new(),
         told: OnceLock::new(),
+        failed: Default::default(),
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
@@ -62,7 +94,7 @@ pub fn play<D: Driver>(
         }
         playing.work(&mut driver());
     });
-    let Playing { turns, over, .. } = playing;
+    let Playing { turns, over, failed, .. } = playing;
     let mut turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.failure = over.into_inner();
     report.complete = report.failure.is_none() && !run.stopped();
@@ -70,6 +102,11 @@ pub fn play<D: Driver>(
         turns.skip_rest();
     }
     report.add("failed_operations", turns.failed());
+    if D::CLASSES {
+        for (name, number) in Failure::COUNTERS.into_iter().zip(failed) {
+            report.add(name, number.into_inner());
+        }
+    }
     turns.tell(threads, &mut report);
     report
 }
@@ -83,6 +120,8 @@ struct Playing<'a> {
     over: OnceLock<String>,
     /// Whether an error was told already.
     told: OnceLock<()>,
+    /// Operations that failed, by class.
+    failed: [AtomicU64; Failure::COUNTERS.len()],
 }
 
 impl Playing<'_> {
@@ -125,7 +164,10 @@ impl Playing<'_> {
             let performed = driver.perform(&pick);
             turns = lock(&self.turns);
             match performed {
-                Ok(Performed { ending, why, sent, finished }) => {
+                Ok(Performed { ending, why, failure, sent, finished }) => {
+                    if let Some(failure) = failure {
+                        self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
+                    }
                     lock(self.folder).close(&pick, ending);
                     let at = [if is_open { intended } else { sent }, sent, finished];
                     turns.count((pick.deed, ending), at, pick.bytes(), 0);

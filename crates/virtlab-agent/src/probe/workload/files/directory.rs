@@ -336,6 +336,8 @@ fn close(file: OwnedFd) -> nix::Result<()> {
 }
 
 impl Driver for Files<'_> {
+    const CLASSES: bool = false;
+
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
         let (mut name, bytes) = ([0; 17], pick.bytes() as usize);
         let name = named(pick.key, &mut name);
@@ -374,6 +376,6 @@ impl Driver for Files<'_> {
                 Ending::Failed
             }
         };
-        Ok(Performed { ending, why, sent, finished })
+        Ok(Performed { ending, why, failure: None, sent, finished })
     }
 }

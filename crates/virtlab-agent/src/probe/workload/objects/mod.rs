@@ -12,6 +12,7 @@ pub mod disk;
 pub mod folder;
 pub mod fuzzing;
 mod lines;
+mod s3;
 pub mod service;
 mod shelf;
 mod swift;

@@ -1,13 +1,15 @@
 //! Operations on objects of a Swift: PUT, GET, HEAD and DELETE in one container, over connections that stay.
 //!
+//! They are Swift's own requests, or those of S3, which are signed (`s3`): there the container is a bucket.
 //! Each thread does one operation at a time, on a connection of its own to one of the proxies; after an operation whose
 //! connection broke or whose time was over it takes the next one. What an answer says and what it holds is compared
 //! with what was written. When the samples are collected, after all traffic, every object is read once more.
 
+use super::s3;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble, with_code_point};
-use crate::probe::workload::by_threads::{self, Driver, Performed};
+use crate::probe::workload::by_threads::{self, Driver, Failure, Performed};
 use crate::probe::workload::content::{fill, is_content};
 use crate::probe::workload::http::{Framing, HEAD_MOST_BYTES, Head, read_answer};
 use crate::probe::workload::operations::{Choice, lock};
@@ -37,6 +39,11 @@ const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
 const GRACE: Nanos = Nanos(2_000_000_000);
 /// The longest sleep in a socket, so that a stop is seen.
 const GLANCE_US: i64 = 100_000;
+/// In front of what is sent, for the head of a request.
+const HEAD_ROOM_BYTES: usize = 4 << 10;
+/// Beside the path, which is shorter.
+const PATH_MOST_BYTES: usize = HEAD_ROOM_BYTES / 2;
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 /// After a connection that could not be made, or that broke: the next one would break as soon.
 const REST: Duration = Duration::from_millis(20);
 
@@ -48,6 +55,8 @@ pub struct Asked {
     proxies: Vec<IpAddr>,
     /// Of the container.
     path: String,
+    /// With them requests are those of S3, signed.
+    keys: Option<s3::Keys>,
     /// An operation that is not done by then has failed.
     timeout_ns: u64,
 }
@@ -76,13 +85,18 @@ impl Client {
     /// When the container cannot be made.
     pub fn new(own: Parameters, choice: Choice, asked: Asked, arming: &Arming<'_>) -> anyhow::Result<Self> {
         ensure!(!asked.proxies.is_empty(), "swift.proxies is empty");
+        ensure!(asked.path.len() <= PATH_MOST_BYTES, "swift.path is longer than {PATH_MOST_BYTES} B");
         let local = SocketAddr::new(arming.local.ip("local")?, 0);
         let (port, dscp) = (arming.peer_port()?, arming.common.dscp);
         let place = Arc::new(Place { asked, local, port, dscp, chosen: AtomicUsize::new(0) });
-        let made = Connection::new(&place, None).call("PUT", "", None, 0, clock::raw());
-        match made {
+        let mut connection = Connection::new(&place, None);
+        connection.write("PUT", "", None);
+        match connection.send("PUT", 0, clock::raw()) {
             Ok((head, _)) if (200..300).contains(&head.status) => {}
-            Ok((head, _)) => bail!("the container cannot be made: HTTP status {}", head.status),
+            Ok((head, body)) => match connection.code(head, body) {
+                Some(s3::OWN_BUCKET) => {} // another role made it
+                code => bail!("the container cannot be made: {}", refused(head.status, code)),
+            },
             Err(trouble) => bail!("the container cannot be made: {}", trouble.why()),
         }
         Ok(Self { own, choice, place })
@@ -151,7 +165,9 @@ struct Connection<'a> {
     /// Among the proxies.
     proxy: usize,
     fd: Option<OwnedFd>,
+    /// Its head ends at `HEAD_ROOM_BYTES`, where its content begins.
     request: Vec<u8>,
+    head_at: usize,
     /// The answer as it comes, longer than what has come of it.
     answer: Vec<u8>,
 }
@@ -159,7 +175,7 @@ struct Connection<'a> {
 impl<'a> Connection<'a> {
     fn new(place: &'a Place, run: Option<&'a Run>) -> Self {
         let proxy = place.chosen.fetch_add(1, Ordering::Relaxed) % place.asked.proxies.len();
-        Self { place, run, proxy, fd: None, request: Vec::new(), answer: Vec::new() }
+        Self { place, run, proxy, fd: None, request: Vec::new(), head_at: 0, answer: Vec::new() }
     }
 
     fn end(&self) -> SocketAddr {
@@ -190,39 +206,38 @@ impl<'a> Connection<'a> {
             || self.run.is_some_and(|run| run.stopped() && now > sent + GRACE)
     }
 
-    /// A request that was begun at an instant, and its answer's head and how many octets of its body came; these are
-    /// in `answer` behind the head. Of a body that is longer than `most`, the rest is left with its connection.
-    fn call(
-        &mut self,
-        method: &str,
-        name: &str,
-        content: Option<(&Pick, usize)>,
-        most: usize,
-        sent: Nanos,
-    ) -> Result<(Head, usize), NoAnswer> {
-        self.write(method, name, content);
-        self.send(method, most, sent)
-    }
-
     /// The octets of a request.
     fn write(&mut self, method: &str, name: &str, content: Option<(&Pick, usize)>) {
-        let (path, host) = (&self.place.asked.path, self.end());
-        let bytes = content.map_or(0, |(_, bytes)| bytes);
-        let length = if method == "PUT" { format!("Content-Length: {bytes}\r\n") } else { String::new() };
-        self.request =
-            format!("{method} {path}{name} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: virtlab\r\n{length}\r\n")
-                .into_bytes();
-        if let Some((pick, bytes)) = content {
-            let head = self.request.len();
-            self.request.resize(head + bytes, 0);
-            fill(pick.key, pick.content(), &mut self.request[head..]);
+        let (path, host) = (format!("{}{name}", self.place.asked.path), self.end().to_string());
+        self.request.resize(HEAD_ROOM_BYTES + content.map_or(0, |(_, bytes)| bytes), 0);
+        let (room, body) = self.request.split_at_mut(HEAD_ROOM_BYTES);
+        if let Some((pick, _)) = content {
+            fill(pick.key, pick.content(), body);
         }
+        let length =
+            if method == "PUT" { format!("Content-Length: {}\r\n", body.len()) } else { String::new() };
+        let signed = self.place.asked.keys.as_ref().map(|keys| {
+            let (fields, body_hash) = ([("host", host.as_str())], s3::hash(body));
+            let request =
+                s3::Request { method, path: &path, query: "", fields: &fields, body_hash: &body_hash };
+            keys.head_lines(&request, clock::realtime())
+        });
+        let signed = signed.unwrap_or_default();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: virtlab\r\n{length}{signed}\r\n"
+        );
+        self.head_at = HEAD_ROOM_BYTES - head.len();
+        room[self.head_at..].copy_from_slice(head.as_bytes());
     }
 
+    /// Sends what was written, at an instant; the answer's head, and how many octets of its body came: these are in
+    /// `answer` behind the head. Of a body that is longer than `most`, the rest is left with its connection.
     fn send(&mut self, method: &str, most: usize, sent: Nanos) -> Result<(Head, usize), NoAnswer> {
         let kept = self.fd.take().filter(is_quiet);
         let fd = kept.map_or_else(|| self.connect(), Ok)?;
-        let mut left = &self.request[..];
+        // Bodies of errors say what is the matter.
+        let most = if self.place.asked.keys.is_some() { most.max(s3::ERROR_MOST_BYTES) } else { most };
+        let mut left = &self.request[self.head_at..];
         while !left.is_empty() {
             match tcp::write(&fd, left) {
                 Ok(count) => left = &left[count..],
@@ -251,7 +266,9 @@ impl<'a> Connection<'a> {
                     Framing::Chunks | Framing::End => None,
                 };
                 let body = came - head.bytes;
-                let whole = said.is_some_and(|said| body as u64 >= said);
+                // A body of chunks is that of an error, which is not taken apart.
+                let whole = said.is_some_and(|said| body as u64 >= said)
+                    || head.body == Framing::Chunks && self.answer[..came].ends_with(LAST_CHUNK);
                 if whole || body >= most && said.is_none_or(|said| said > most as u64) {
                     // More than the answer would belong to none, and the rest of one to the next.
                     if !head.closes && said == Some(body as u64) {
@@ -278,24 +295,53 @@ impl<'a> Connection<'a> {
     }
 }
 
+impl Connection<'_> {
+    /// Of S3: what an answer's body says is the matter.
+    fn code(&self, head: Head, body: usize) -> Option<&str> {
+        let is_error = self.place.asked.keys.is_some() && head.status >= 300;
+        is_error.then(|| s3::code(&self.answer[head.bytes..head.bytes + body])).flatten()
+    }
+}
+
 /// Whether nothing came on a connection between two requests, not even its end.
 fn is_quiet(fd: &OwnedFd) -> bool {
     let looked = tcp::read(fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT);
     looked.is_err_and(|error| trouble(&error) == Trouble::Again)
 }
 
-/// What an answer means for an operation, before content is looked at.
-fn ending(deed: Deed, head: Head, bytes: u64) -> Ending {
+/// What an answer means for an operation, before content is looked at; a write is answered with the status `stored`.
+fn ending(deed: Deed, head: Head, code: Option<&str>, bytes: u64, stored: u16) -> Ending {
     match (deed, head.status) {
-        (Deed::Create | Deed::Overwrite, 201) | (Deed::Delete, 204) => Ending::Done,
+        (Deed::Create | Deed::Overwrite, status) if status == stored => Ending::Done,
+        (Deed::Delete, 204) => Ending::Done,
         (Deed::Read | Deed::Stat, 200) if head.body == Framing::Length(bytes) => Ending::Done,
         (Deed::Read | Deed::Stat, 200) => Ending::Wrong,
-        (Deed::Read | Deed::Stat | Deed::Delete, 404) => Ending::Missing,
+        (Deed::Read | Deed::Stat | Deed::Delete, 404) if code.is_none_or(|code| code == s3::NO_KEY) => {
+            Ending::Missing
+        }
         _ => Ending::Failed,
     }
 }
 
+/// The class of an answer by which an operation failed.
+fn class(status: u16, code: Option<&str>) -> Option<Failure> {
+    match (status, code) {
+        (_, Some(s3::SLOW_DOWN)) | (429 | 498, _) => Some(Failure::Throttled),
+        (_, Some(s3::NO_BUCKET)) | (404, None) => Some(Failure::NoBucket),
+        (401 | 403, _) => Some(Failure::Denied),
+        (500.., _) => Some(Failure::Server),
+        _ => None,
+    }
+}
+
+/// The answer by which an operation failed.
+fn refused(status: u16, code: Option<&str>) -> String {
+    code.map_or_else(|| format!("HTTP status {status}"), |code| format!("HTTP status {status}, {code}"))
+}
+
 impl Driver for Connection<'_> {
+    const CLASSES: bool = true;
+
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
         let bytes = usize::try_from(pick.bytes()).context("an object is larger than memory")?;
         let name = format!("/{:016x}", pick.key.0);
@@ -311,32 +357,40 @@ impl Driver for Connection<'_> {
         let sent = clock::raw();
         let answered = self.send(method, most, sent);
         let finished = clock::raw();
-        let mut why = String::new();
+        let (mut why, mut failure) = (String::new(), None);
         let ending = match answered {
-            Ok((head, body)) => match ending(pick.deed, head, pick.bytes()) {
-                Ending::Done if pick.deed == Deed::Read => {
-                    let octets = &self.answer[head.bytes..head.bytes + body];
-                    if is_content(pick.key, pick.content(), octets) { Ending::Done } else { Ending::Wrong }
-                }
-                ending => {
-                    if ending == Ending::Failed {
-                        why = format!("HTTP status {}", head.status);
+            Ok((head, body)) => {
+                let code = self.code(head, body);
+                let stored = if self.place.asked.keys.is_some() { 200 } else { 201 };
+                match ending(pick.deed, head, code, pick.bytes(), stored) {
+                    Ending::Done if pick.deed == Deed::Read => {
+                        let octets = &self.answer[head.bytes..head.bytes + body];
+                        if is_content(pick.key, pick.content(), octets) {
+                            Ending::Done
+                        } else {
+                            Ending::Wrong
+                        }
                     }
-                    ending
+                    Ending::Failed => {
+                        (why, failure) = (refused(head.status, code), class(head.status, code));
+                        Ending::Failed
+                    }
+                    ending => ending,
                 }
-            },
+            }
             Err(no_answer) => {
                 self.proxy = (self.proxy + 1) % self.place.asked.proxies.len();
                 why.push_str(no_answer.why());
                 if matches!(no_answer, NoAnswer::Late) {
                     Ending::TimedOut
                 } else {
+                    failure = Some(Failure::Broken);
                     sleep(REST);
                     Ending::Failed
                 }
             }
         };
-        Ok(Performed { ending, why, sent, finished })
+        Ok(Performed { ending, why, failure, sent, finished })
     }
 }
 
@@ -377,6 +431,7 @@ mod tests {
             asked: Asked {
                 proxies: vec!["127.0.0.1".parse().unwrap()],
                 path: "/v1/a/c".to_owned(),
+                keys: None,
                 timeout_ns: TIMEOUT_NS,
             },
             local: "127.0.0.1:0".parse().unwrap(),
@@ -384,6 +439,19 @@ mod tests {
             dscp: 0,
             chosen: AtomicUsize::new(0),
         }
+    }
+
+    fn signed_place(port: u16) -> Place {
+        let keys = r#"{"access_key": "test:tester", "secret_key": "testing", "region": "us-east-1"}"#;
+        let mut place = place(port);
+        place.asked.path = "/bucket".to_owned();
+        place.asked.keys = Some(serde_json::from_str(keys).unwrap());
+        place
+    }
+
+    fn error(line: &str, code: &str) -> Vec<u8> {
+        let body = format!("<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message></Error>");
+        with(status(line, body.len()), body.as_bytes())
     }
 
     fn status(line: &str, bytes: usize) -> Vec<u8> {
@@ -472,5 +540,71 @@ mod tests {
         let place = self::place(mute.local_addr().unwrap().port());
         let pick = folder.pick(Deed::Read, 0, 0).unwrap();
         assert_eq!(Connection::new(&place, None).perform(&pick).unwrap().ending, Ending::TimedOut);
+    }
+    #[test]
+    fn answers_of_s3_are_told_apart_by_their_codes() {
+        let (mut folder, whole) = one_there();
+        let chunks = b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n\
+            2c\r\n<Error><Code>NoSuchBucket</Code></Error>.....\r\n0\r\n\r\n";
+        let mut answers = vec![
+            with(status("200 OK", 5000), &whole),
+            error("404 Not Found", "NoSuchKey"),
+            error("404 Not Found", "NoSuchBucket"),
+            chunks.to_vec(),
+            error("403 Forbidden", "AccessDenied"),
+            error("503 Slow Down", "SlowDown"),
+            error("500 Internal Server Error", "InternalError"),
+            error("400 Bad Request", "InvalidArgument"),
+            status("404 Not Found", 0),
+        ];
+        let later = answers.split_off(4); // chunks are not taken apart, so their connection is left
+        let (port, served) = proxy(vec![answers, later]);
+        let place = signed_place(port);
+        let mut connection = Connection::new(&place, None);
+        let mut ended = Vec::new();
+        for _ in 0..9 {
+            let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+            let performed = connection.perform(&pick).unwrap();
+            ended.push((performed.ending, performed.failure, performed.why));
+            folder.close(&pick, Ending::Done);
+        }
+        let said = |why: &str| format!("HTTP status {why}");
+        use Ending::{Done, Failed, Missing};
+        assert_eq!(
+            ended,
+            [
+                (Done, None, String::new()),
+                (Missing, None, String::new()),
+                (Failed, Some(Failure::NoBucket), said("404, NoSuchBucket")),
+                (Failed, Some(Failure::NoBucket), said("404, NoSuchBucket")),
+                (Failed, Some(Failure::Denied), said("403, AccessDenied")),
+                (Failed, Some(Failure::Throttled), said("503, SlowDown")),
+                (Failed, Some(Failure::Server), said("500, InternalError")),
+                (Failed, None, said("400, InvalidArgument")),
+                (Missing, None, String::new()),
+            ]
+        );
+        assert_eq!(served.join().unwrap()[0], "GET /bucket/0001000000000000 HTTP/1.1");
+    }
+
+    #[test]
+    fn a_write_of_s3_carries_the_hash_of_its_content_and_a_signature_and_needs_no_other_status_than_200() {
+        let (mut folder, _) = one_there();
+        let place = signed_place(1);
+        let mut connection = Connection::new(&place, None);
+        let pick = folder.pick(Deed::Overwrite, 0, 900).unwrap();
+        connection.write("PUT", "/one", Some((&pick, 900)));
+        let (head, body) = connection.request.split_at(HEAD_ROOM_BYTES);
+        assert_eq!(body, make(pick.key, pick.content(), 900));
+        let head = std::str::from_utf8(&head[connection.head_at..]).unwrap();
+        assert!(
+            head.starts_with("PUT /bucket/one HTTP/1.1\r\nHost: 127.0.0.1:1\r\n")
+                && head.ends_with("\r\n\r\n")
+        );
+        assert!(head.contains(&format!("\r\nx-amz-content-sha256: {}\r\n", s3::hash(body))));
+        assert!(head.contains("\r\nAuthorization: AWS4-HMAC-SHA256 Credential=test:tester/"));
+        let answer = |status| Head { bytes: 0, status, body: Framing::Length(0), closes: false };
+        assert_eq!(ending(Deed::Create, answer(201), None, 9, 200), Ending::Failed);
+        assert_eq!(class(404, None), Some(Failure::NoBucket));
     }
 }

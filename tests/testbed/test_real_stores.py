@@ -233,6 +233,45 @@ def test_swift_is_asked_while_a_node_recovers() -> None:
     assert 20 < wiped(planned(service, roles_of(OBJECTS), LOSE))["recovery_missing"] < 100
 
 
+AWAY = """
+  - {id: fill, do: run, role: fill}
+  - {id: lose, do: call, service: depot, op: fail_node, args: {guest: h1.n1}, after: fill.finished}
+  - {id: load, do: run, role: load, after: lose.done}
+  - {id: heal, do: call, service: depot, op: heal, args: {guest: h1.n1}, after: load.finished}
+  - {id: whole, do: wait, until: {call: depot.recovered}, timeout: 90 s, on_timeout: censor, after: heal.done}"""
+
+
+@on_demand
+@of_swift
+def test_what_a_node_of_swift_missed_while_it_was_away_is_sent_by_the_others() -> None:
+    """20 objects are made before the loss, and 30 while one of three nodes is away: it lacks these alone."""
+    service = SWIFT % ", concurrency: 2, interval: 1 s"
+    fill = roles_of(OBJECTS, 20).partition("\n")[0]
+    own = wiped(planned(service, f"{fill}\n{fill.replace('fill:', 'load:').replace('20', '30')}", AWAY))
+    assert (own["recovery_missing"], own["recovery_bytes"]) == (30, 300_000)
+    assert (own["missing_copies"], own["object_copies"]) == (0, 150)
+
+
+@on_demand
+@of_swift
+def test_a_node_of_swift_that_was_away_gets_newer_versions_too() -> None:
+    service = SWIFT % ", concurrency: 2, interval: 1 s"
+    fill = roles_of(OBJECTS, 20).partition("\n")[0]
+    load = f"  load: {{{OBJECTS}, operations: overwrite, count: 100, threads: 4, size: 10 kB}}"
+    own = wiped(planned(service, f"{fill}\n{load}", AWAY))
+    assert 15 <= own["recovery_missing"] <= 20
+    assert (own["missing_copies"], own["object_copies"]) == (0, 60)
+
+
+@on_demand
+@of_gluster
+def test_what_a_node_of_gluster_missed_while_it_was_away_is_healed_by_its_mirror() -> None:
+    fill = roles_of(FILES, 20).partition("\n")[0]
+    own = wiped(planned(GLUSTER, f"{fill}\n{fill.replace('fill:', 'load:').replace('20', '30')}", AWAY))
+    assert (own["recovery_missing"], own["recovery_bytes"]) == (30, 300_000)
+    assert (own["missing_copies"], own["object_copies"]) == (0, 100)
+
+
 @on_demand
 @of_swift
 def test_a_recovery_of_swift_that_does_not_end_is_censored() -> None:

@@ -290,6 +290,8 @@ def calling(service: str, *timeline: str) -> list[tuple[str, str, str]]:
 
 
 WIPE = "do: call, service: depot, op: wipe_node, args: {guest: h1.n%d}, after: load.finished"
+AWAY = "do: call, service: depot, op: fail_node, args: {guest: h1.n%d}, after: load.finished"
+HEAL = "do: call, service: depot, op: heal%s, after: a0.done"
 WAIT = "do: wait, until: {call: depot.recovered}, timeout: 9 s, on_timeout: censor, after: %s"
 
 
@@ -299,9 +301,14 @@ def test_what_of_a_loss_is_not_counted_is_refused() -> None:
     for service in (replicated, GLUSTER % ""):
         assert calling(service, WIPE % 1, WAIT % "a0.done") == []
         ((path, why, _),) = calling(service, WIPE % 1, WIPE % 2)
-        assert (path, why) == ("timeline[2].op", "a run wipes one node of 'depot', once")
+        assert (path, why) == ("timeline[2].op", "a run loses one node of 'depot', once")
+        assert calling(service, AWAY % 1, HEAL % "", WAIT % "a0.done") == []
+        assert calling(service, AWAY % 1, HEAL % ", args: {guest: h1.n1}") == []
+        for healed in ((), (HEAL % ", args: {guest: h1.n2}",)):
+            ((path, why, cure),) = calling(service, AWAY % 1, *healed)
+            assert (path, cure) == ("timeline[1].op", "call 'heal' of it later, or write 'op: fail'")
         ((path, why, cure),) = calling(service, WAIT % "load.finished")
-        assert (path, cure) == ("timeline[1].until", "call wipe_node before it, or remove it")
+        assert (path, cure) == ("timeline[1].until", "call fail_node or wipe_node before it, or remove it")
         assert "no node of 'depot' is lost before it" in why
     ((path, why, cure),) = calling(SWIFT % "", WIPE % 1)
     assert (path, cure) == ("timeline[1].op", "write 'concurrency: 1' in 'services.depot'")
@@ -362,6 +369,74 @@ def test_what_a_brick_of_gluster_holds_are_its_files(tmp_path: Path) -> None:
     assert lost["missing"] == {str(one): 5, str(two): 0}
     assert lost["began_s"] == 7.5
     assert [*brick.iterdir()] == []
+
+
+def test_what_a_node_of_swift_lacks_is_what_others_have_newer(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    write(disk / "objects/1/abc/same/20.data", b"there")
+    write(disk / "objects/1/abc/older/10.data", b"old")
+    lock = write(disk / "objects/1/.lock-replication", b"")
+    lists = [
+        {
+            "objects/1/abc/same": ["20.data", 5],
+            "objects/1/abc/older": ["20.data", 7],
+            "objects/2/abc/new": ["30.data", 9],
+            "objects/2/abc/deleted": ["30.ts", 0],
+            "objects/7/abc/anothers": ["30.data", 9],
+        },
+        {"objects/1/abc/older": ["25.data", 8], "objects/2/abc/new": ["30.data", 9]},
+    ]
+    rings = dict.fromkeys(swift_program.PORTS, Rings())
+    lacking = swift_program.behind(disk, {"began_s": 7.5, "lists": lists}, rings, 0)
+    older, new = (str(disk / "objects" / each) for each in ("1/abc/older", "2/abc/new"))
+    assert lacking["missing"] == {older: 8, new: 9}
+    assert lacking["newest"] == {older: "25.data", new: "30.data"}
+    assert lacking["signs"] == [str(disk / f"objects/{part}/.lock-replication") for part in (1, 2)]
+    assert not lock.exists(), "it says that another node sends once it is there again"
+    assert swift_program.names(disk)["objects/1/abc/older"] == ("10.data", 3)
+
+
+def test_an_object_that_was_missed_counts_once_it_is_as_new_as_elsewhere(tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    write(older / "10.data", b"old")
+    sign = tmp_path / ".lock-replication"
+    recovery = recovering(
+        tmp_path, missing={str(older): 5}, newest={str(older): "25.data"}, signs=[str(sign)]
+    )
+    sign.touch()
+    recovery.look()
+    write(older / "20.data", b"older")
+    recovery.look()
+    assert (recovery.made, recovery.done) == (0, False)
+    write(older / "30.data", b"later still")
+    recovery.look()
+    assert (recovery.made, recovery.bytes, recovery.done) == (1, 11, True)
+
+
+def test_what_a_mirror_notes_of_files_is_what_is_missing_until_the_note_is_gone(tmp_path: Path) -> None:
+    own = tmp_path / "brick/.glusterfs"
+    file, folder = "ab12", "cd34"
+    write(own / "ab/12" / file, b"content")
+    (own / "cd/34").mkdir(parents=True)
+    (own / "cd/34" / folder).symlink_to("../../elsewhere")
+    for note in (file, folder, "xattrop-base", "ef56"):
+        write(own / "indices/xattrop" / note, b"")
+    pending = gluster_program.pending(tmp_path / "brick")
+    note = own / "indices/xattrop" / file
+    assert pending == {str(note): 7}
+    recovery = recovering(tmp_path, missing=pending, pending=True)
+    recovery.look()
+    assert recovery.numbers() == {"recovery_missing": 1, "recovery_made": 0, "recovery_bytes": 0}
+    note.unlink()
+    recovery.look()
+    assert (recovery.made, recovery.bytes, recovery.done, len(recovery.times)) == (1, 7, True, 5)
+
+
+@pytest.mark.parametrize(("guest", "mirror"), [("h1.n1", "h1.n2"), ("h1.n2", "h1.n1"), ("h1.n4", "h1.n3")])
+def test_a_mirror_of_a_node_is_of_its_group(guest: str, mirror: str) -> None:
+    service = planned(GLUSTER % "").world.services["depot"]  # 2 copies on 4 nodes
+    assert gluster.IMPLEMENTATION.missed is not None
+    assert gluster.IMPLEMENTATION.missed.beside(service, guest) == mirror
 
 
 def recovering(tmp_path: Path, **more: Any) -> recovery_program.Recovery:

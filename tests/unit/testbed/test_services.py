@@ -165,8 +165,11 @@ def test_what_a_program_does_not_have_is_refused(action: dict[str, Any], path: s
 
 
 def test_an_operation_ends_servers_or_starts_them_or_both() -> None:
-    heal, replace = {"heal": (False, True, False)}, {"wipe_node": (False, False, True)}
-    nodes = heal | {"fail_node": (True, False, False), "wipe_node": (True, True, True)}
+    heal, away = {"heal": (False, True, False)}, {"fail_node": (True, False, False)}
+    nodes, replace = (
+        heal | away | {"wipe_node": (True, True, True)},
+        away | {"wipe_node": (False, False, True)},
+    )
     whole = heal | {"fail": (True, False, False), "restart": (True, True, False)}
     for declared in [each for each in SERVICES.values() if each.arms["testbed"] is None]:
         does = {name: (each.ends, each.starts, each.empties) for name, each in declared.operations.items()}

@@ -37,7 +37,14 @@ GLUSTER = ServiceKind(
     ),
     operations={
         "fail": ServiceOperation("it is killed in its guest: daemon and brick of a node, or a client's mount", ends=True),
-        "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
+        "fail_node": ServiceOperation(
+            "a node is off until it is healed: it has no daemon, and keeps its disk; what it misses meanwhile is counted",
+            ends=True, of_one=True,
+        ),
+        "heal": ServiceOperation(
+            "where it was killed, it is started again, with what its disk has; a node that failed gets what it missed",
+            starts=True,
+        ),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
         "wipe_node": ServiceOperation(
             "a node's brick is reset to an empty one while its daemon runs on, and it gets its copies again",
@@ -47,7 +54,7 @@ GLUSTER = ServiceKind(
     executes=lambda _: (("glusterd",),),
     progresses={
         "ready": "its daemons run, and a file that each client wrote was read again when it started",
-        RECOVERED: "every file that a wiped node held is there again",
+        RECOVERED: "every file that a wiped node held is there again, or every one that a failed node missed is healed",
     },
     port=24007,
     placed=_placed,

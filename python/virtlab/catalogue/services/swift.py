@@ -102,7 +102,14 @@ SWIFT = ServiceKind(
     ),
     operations={
         "fail": ServiceOperation("it is killed in its guest, with all its servers", ends=True),
-        "heal": ServiceOperation("where it was killed, it is started again, with what its disk has", starts=True),
+        "fail_node": ServiceOperation(
+            "a node is off until it is healed: it has no servers, and keeps its disk; what it misses meanwhile is counted",
+            ends=True, of_one=True,
+        ),
+        "heal": ServiceOperation(
+            "where it was killed, it is started again, with what its disk has; a node that failed gets what it missed",
+            starts=True,
+        ),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
         "wipe_node": ServiceOperation(
             "a node's disk is replaced by an empty one while its servers run on, and it gets its copies again",
@@ -112,7 +119,7 @@ SWIFT = ServiceKind(
     executes=lambda _: tuple((f"swift-{each}-server",) for each in ("account", "container", "object")),
     progresses={
         "ready": "its servers run, and an object that was put at each proxy was read again when it started",
-        RECOVERED: "every object and database that a wiped node held is there again",
+        RECOVERED: "every object and database that a wiped node held is there again, or every object that one missed",
     },
     speaks=frozenset({OBJECTS.name}),
     port=8080,

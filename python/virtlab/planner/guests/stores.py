@@ -188,11 +188,9 @@ def idle_waits(plan: Plan, name: str) -> Iterator[Refusal]:
 
 
 def _losing(plan: Plan, name: str) -> list[str]:
-    """Operations after which a store's nodes say when they have what they lost: of a real store, only one that is
-    wiped.
-    """
+    """Operations after which a store's nodes say when they have what they lost, or missed."""
     kind = SERVICES[plan.world.services[name].kind]
-    return [op for op, each in kind.operations.items() if each.empties or (each.ends and kind is STORE)]
+    return [op for op, each in kind.operations.items() if each.of_one]
 
 
 def _not_heard(path: str, plan: Plan, guests: list[str]) -> Iterator[Refusal]:

@@ -22,13 +22,13 @@ from virtlab.testbed.services.installed import (
     PYTHON,
     brought,
     losses,
+    lost_nodes,
     node_command,
     refused,
     refused_guest,
-    wipes,
     without_disk,
 )
-from virtlab.testbed.services.service import Copies, Invocation, ServiceImplementation
+from virtlab.testbed.services.service import Copies, Invocation, Missed, ServiceImplementation
 
 PROGRAM = "gluster_program.py"
 PACKAGES = {"glusterd": "glusterfs-server", "gluster": "glusterfs-cli", "glusterfs": "glusterfs-client"}
@@ -61,6 +61,18 @@ def _listing(name: str, service: Service) -> Invocation:
 
 def _wipe(name: str, service: Service) -> Invocation:
     return node_command(_invocation(name, service), gluster_program.WIPE)
+
+
+def _mirror(service: Service, guest: str) -> str:
+    """The first other node of a node's group."""
+    wanted, place = int(GLUSTER.complete(service.parameters)["copies"]), service.on.index(guest)
+    group = service.on[place - place % wanted :][:wanted]
+    return next(each for each in group if each != guest)
+
+
+def _missed(name: str, service: Service, lost_s: float, _: Sequence[Any]) -> Invocation:
+    loss = json.dumps({"began_s": lost_s})
+    return node_command(_invocation(name, service), gluster_program.MISSED, loss=loss)
 
 
 def _roles(plan: Plan, name: str) -> dict[str, str]:
@@ -101,7 +113,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps files")
     yield from losses(plan, name)
     if GLUSTER.complete(service.parameters)["copies"] == 1:
-        for call in wipes(plan, name):
+        for call, _ in lost_nodes(plan, name):
             reason = "no other node has a copy, so nothing would come back"
             yield Refusal(f"{call}.op", reason, f"write 'copies: 2' in 'services.{name}'")
     clients = service.parameters.get(CLIENTS, ())
@@ -115,6 +127,7 @@ IMPLEMENTATION = ServiceImplementation(
     _of_world,
     recovery_program.RECOVERED,
     _wipe,
+    Missed(None, _mirror, _missed),
     ready_line=gluster_program.READY,
     copies=Copies(_listing, _roles, counted),
 )

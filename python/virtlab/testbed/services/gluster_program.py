@@ -31,7 +31,8 @@ ALONE = "VIRTLAB_ALONE"  # set in the environment of the first process
 LOOK_S = 0.2
 TRY_S = 20.0  # of one command
 OWN_FILES = ".glusterfs"  # Gluster's own, in a brick
-LIST, WIPE = "--copies", "--wipe"
+LIST, WIPE, MISSED, LOSS = "--copies", "--wipe", "--missed", "loss.json"
+PENDING = "indices/xattrop"  # what a brick notes of its mirrors: `heal info` tells it
 WATCH, LOST, OVER = "recovery_program.py", "lost.json", "healed"
 HELD = re.compile(r"Another transaction|Locking failed|Unable to acquire lock")
 COUNT_S = 2.0  # from one question how much is to be healed to the next
@@ -151,6 +152,34 @@ def lose(home: Path, began_s: float) -> Path:
     return note
 
 
+def pending(brick: Path) -> dict[str, int]:
+    """Notes of a brick on files that mirrors lack, with the octets of each; they and files bear the same identity."""
+    own, found = brick / OWN_FILES, {}
+    for note in (own / PENDING).iterdir():
+        name = note.name
+        try:
+            state = (own / name[:2] / name[2:4] / name).lstat()
+        except OSError:
+            continue  # the index itself, or a file that goes meanwhile
+        if stat.S_ISREG(state.st_mode):
+            found[str(note)] = state.st_size
+    return found
+
+
+def missed(home: Path) -> None:
+    """Notes what a mirror lacks that is not back yet, and becomes the program that counts what is healed."""
+    loss, note = json.loads(Path(LOSS).read_text()), home / LOST
+    lacking: dict[str, Any] = {
+        "missing": pending(home / "brick"),
+        "beside": [],
+        "signs": [],
+        "over": None,
+        "pending": True,
+    }
+    note.write_text(json.dumps({**loss, **lacking}))
+    os.execv(sys.executable, [sys.executable, WATCH, str(note)])  # noqa: S606 - words of our own
+
+
 def to_heal(volume: str, *options: str) -> int | None:
     """How many entries bricks of the volume still have for others; None where that is not known of all."""
     good, said = asked(f"volume heal {volume} statistics heal-count", *options)
@@ -253,6 +282,8 @@ def main() -> None:
     place = int(sys.argv[sys.argv.index("--place") + 1])
     if WIPE in sys.argv:
         wipe(told, addresses[place])
+    if MISSED in sys.argv:
+        missed(Path(told["home"]))
     if ALONE not in os.environ:
         become_first(sys.argv)
     nodes, home = addresses[: told["nodes"]], Path(told["home"])

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS
-from virtlab.plan import Guest, Plan, Refusal
+from virtlab.plan import Action, Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
-from virtlab.planner.guests.stores import calls_of, idle_waits
+from virtlab.planner.guests.stores import calls_of, comes_before, idle_waits
 from virtlab.testbed.services import recovery_program
 from virtlab.testbed.services.service import Invocation
 
@@ -39,23 +39,43 @@ def brought(name: str, program: str) -> dict[str, str]:
     return {name: text_of(program), Path(counting).name: text_of(counting)}
 
 
-def node_command(server: Invocation, task: str) -> Invocation:
-    """The program of a service once more, as a command beside its server that does one thing."""
+def node_command(server: Invocation, task: str, **brings: str) -> Invocation:
+    """The program of a service once more, as a command beside its server that does one thing, and `brings` texts by the
+    names of their JSON files.
+    """
     assert server.files is not None
-    files = replace(server.files, folder=f"{server.files.folder}{task}")
+    more = {f"{name}.json": text for name, text in brings.items()}
+    files = replace(
+        server.files, folder=f"{server.files.folder}{task}", by_name={**server.files.by_name, **more}
+    )
     return replace(server, before=(*server.before, task), files=files)
 
 
-def wipes(plan: Plan, name: str) -> list[str]:
-    """Paths of the calls that wipe a node of a service."""
-    return [path for path, _, operation in calls_of(plan, name) if operation.empties]
+def lost_nodes(plan: Plan, name: str) -> list[tuple[str, Action]]:
+    """Calls by which a node of a service is lost, with their paths: what comes back to it is counted."""
+    return [(path, action) for path, action, operation in calls_of(plan, name) if operation.of_one]
 
 
 def losses(plan: Plan, name: str) -> Iterator[Refusal]:
-    """What of losses is not counted: a second one, and waits that end at once."""
-    for call in wipes(plan, name)[1:]:
-        reason = f"a run wipes one node of '{name}', once"
+    """What of losses is not counted: a second one, a node that stays away, and waits that end at once."""
+    lost = lost_nodes(plan, name)
+    for call, _ in lost[1:]:
+        reason = f"a run loses one node of '{name}', once"
         yield Refusal(f"{call}.op", reason, "remove this call")
+    known: dict[str, set[str]] = {}
+    for path, action, operation in calls_of(plan, name):
+        if (
+            operation.of_one
+            and operation.ends
+            and not any(
+                other.starts
+                and each.args.get("guest") in {None, action.args.get("guest")}
+                and not comes_before(plan, each, action, known)
+                for _, each, other in calls_of(plan, name)
+            )
+        ):
+            reason = f"no 'heal' of '{name}' follows, and all nodes list in the end what they have"
+            yield Refusal(f"{path}.op", reason, "call 'heal' of it later, or write 'op: fail'")
     yield from idle_waits(plan, name)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from virtlab.testbed.services.missing import Missing
 from virtlab.testbed.services.process import Process
 
 
@@ -30,6 +31,9 @@ class Operation:
     ends: bool = False
     starts: bool = False
     empties: bool = False  # they have nothing of what they held
+    misses: bool = False  # what they miss until they are started again is counted
+    all_processes: Sequence[Process] = ()  # of the service
+    _missing: list[Missing] | None = None
     _killed: bool = False
     _launched: set[int] = field(default_factory=set)  # channels
 
@@ -43,10 +47,16 @@ class Operation:
             for process in self.processes:
                 if not process.down:
                     process.lose()
+                    process.away = self.misses
         if any(process.down and process.ended is None for process in self.processes):
             return False
         if not self.starts:
             return True
+        if self._missing is None:
+            self._missing = [Missing(each, self.all_processes) for each in self.processes if each.away]
+        noted = [missing.noted() for missing in self._missing]  # each gets on, whatever another does
+        if not all(noted):
+            return False
         for process in self.processes:
             if process.down:
                 process.launch(emptied=self.empties)

@@ -67,8 +67,11 @@ class Process:
     ready_ns: int | None = None  # how long it took then until it was ready
     down: bool = False  # it was ended by the timeline, and may be
     lost_s: float | None = None  # when that was, the last time
+    away: bool = False  # it failed as a node: what it misses until it is started again is counted
     recovers: bool = False  # it has lost something, and says when that is there again
-    wiping: Output | None = None  # of the command that has wiped it, and counts what comes back
+    wiping: Output | None = (
+        None  # of the command that has wiped it, or knows what is missing, and counts what comes back
+    )
     next_try_s: float = 0.0
     check: Command | None = None  # under way
     stale: bool = False  # that check was begun before the last start
@@ -337,12 +340,21 @@ class Process:
         if self.wiping is None:
             kind = services.of(self.service.kind)
             assert kind.wipe is not None, self.service.kind
-            said = self.wiping = Output(NUMBERS, kind.recovered)
-            self.ask(kind.wipe(self.name, self.service), lambda data: said.take(data.content))
-            self.recovers = True
+            self.count(kind.wipe(self.name, self.service))
+        return self.counts("empties the node")
+
+    def count(self, command: Invocation) -> None:
+        """Starts a command beside it that counts what comes back, to it or to another node."""
+        said = self.wiping = Output(NUMBERS, services.of(self.service.kind).recovered)
+        self.ask(command, lambda data: said.take(data.content))
+        self.recovers = True
+
+    def counts(self, does: str) -> bool:
+        """Whether that command has told numbers. GuestError where it failed before, with what it `does`."""
+        assert self.wiping is not None, self.where
         how = self.all_guests.control.ended(self.channel + 1)
         if not self.wiping.arrived and how is not None:
-            raise self._failure("empties the node", how, self.wiping)
+            raise self._failure(does, how, self.wiping)
         return self.wiping.arrived
 
     @property
@@ -380,7 +392,7 @@ class Process:
         if self.wiping is not None:
             self._end_wiping()
             self._hear_no_more()
-        self.wiping, self.recovers = None, False
+        self.wiping, self.recovers, self.away = None, False, False
         self.output.skip()
 
     def _question(self, ready: Ready) -> Sequence[str]:

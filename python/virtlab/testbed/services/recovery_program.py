@@ -1,10 +1,11 @@
-"""What counts the copies that come back to a wiped node: a program of its own beside the servers, by the system's
-Python.
+"""What counts the copies that come back to a node that was wiped or away: a program beside the servers, by the
+system's Python.
 
 It is a file of the service, and needs nothing of virtlab. It is told what the node held, and looks for that in its
 folder: a file that was lost is there again once it has blocks for all of its octets; an object that is a folder, once a
-file is in it. The node's own servers are asked nothing. It looks so rarely that it takes a twentieth of a processor at
-most, and tells numbers by the names that virtlab's own store has for them.
+file is in it, as new as others have it. What others note as pending is there again once that note is gone. The node's
+own servers are asked nothing. It looks so rarely that it takes a twentieth of a processor at most, and tells numbers by
+the names that virtlab's own store has for them.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def returned_bytes(path: Path, lost_bytes: int) -> int | None:
-    """Octets of what is there again; None where it is not, or not as a whole."""
+def returned_bytes(path: Path, lost_bytes: int, wanted: str = "") -> int | None:
+    """Octets of what is there again; None where it is not, not as a whole, or older than what is `wanted`."""
     try:
         state = path.lstat()
         if stat.S_ISDIR(state.st_mode):
             newest = max(path.iterdir(), default=None)  # a name begins with the time of its writing
-            return newest.stat().st_size if newest is not None else None
+            return newest.stat().st_size if newest is not None and newest.name >= wanted else None
     except OSError:
         return None
     whole = state.st_blocks * BLOCK_BYTES >= state.st_size
@@ -53,6 +54,10 @@ class Recovery:
         self.left = {Path(path): size for path, size in loss["missing"].items()}  # octets of each
         self.awaited = [Path(path) for path in loss["beside"]]  # what is waited for, and not counted
         self.signs = [Path(path) for path in loss["signs"]]  # the first of them says that the loss is known
+        self.newest: dict[str, str] = loss.get(
+            "newest", {}
+        )  # of objects that an older file does not make whole
+        self.pending: bool = loss.get("pending", False)  # what is missing are notes, which go
         self.over = Path(loss["over"]) if loss["over"] else None  # a file: what is not there now was deleted
         self.missing, self.made, self.bytes = len(self.left), 0, 0
         self.times: dict[str, int] = {}
@@ -62,7 +67,10 @@ class Recovery:
         over = self.over is not None and self.over.exists()
         known = any(path.exists() for path in self.signs)
         for path, lost_bytes in [*self.left.items()]:
-            came = returned_bytes(path, lost_bytes)
+            if self.pending:
+                came = None if path.exists() else lost_bytes
+            else:
+                came = returned_bytes(path, lost_bytes, self.newest.get(str(path), ""))
             if came is not None:
                 del self.left[path]
                 self.made, self.bytes = self.made + 1, self.bytes + came
@@ -71,7 +79,7 @@ class Recovery:
                 self.missing -= 1
         self.awaited = [path for path in self.awaited if not path.exists()]
         now_ns = round((time.monotonic() - self.began_s) * 1e9)
-        if known or not self.left:
+        if known or not self.left or (self.pending and self.made):
             self.signs = []
             self.times.setdefault("recovery_known_ns", now_ns)
         if "recovery_known_ns" not in self.times:

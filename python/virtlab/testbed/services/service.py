@@ -11,7 +11,7 @@ from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.testbed.kinds.registry import Registry
 from virtlab.testbed.services.files import OURSELVES, Files
 
-__all__ = ["OURSELVES", "Copies", "Invocation", "ServiceImplementation", "services"]
+__all__ = ["OURSELVES", "Copies", "Invocation", "Missed", "ServiceImplementation", "services"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,17 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """How it is counted what a node missed while it was away: by a command that begins before the node is back."""
+
+    # Of a service's name: a command in each other node, whose output is JSON; None: none is asked.
+    listing: Callable[[str, Service], Invocation] | None
+    beside: Callable[[Service, str], str]  # of the guest of that node: in which guest the command runs
+    # Of a service's name, with when the node was lost by the machine's monotonic clock, and what others have listed.
+    counting: Callable[[str, Service, float, Sequence[Any]], Invocation]
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceImplementation:
     """How this testbed plays a kind: the same agent request starts it in a guest of any platform."""
 
@@ -56,6 +67,7 @@ class ServiceImplementation:
     # Of its name: a command in one of its guests that takes away what the server there has, which runs on, tells
     # numbers of what comes back, and says `recovered`.
     wipe: Callable[[str, Service], Invocation] | None = None
+    missed: Missed | None = None  # None: nodes of the kind tell it, or the kind has no nodes
     ready_line: str | None = None  # that it says once it is ready; None: it is asked
     copies: Copies | None = None  # None: its clients are told, or it is no store
     # It is the agent, which says how long it stood still. `contends`: that it waits for a processor is what is

@@ -95,7 +95,11 @@ class Services(Running):
             each for each in self.processes if each.name == action.service and only in {None, each.guest}
         ]
         operation = SERVICES[found[0].service.kind].operations[str(action.op)]
-        self.pending[action.id] = Operation(found, operation.ends, operation.starts, operation.empties)
+        misses = operation.of_one and operation.ends and not operation.starts
+        own = [each for each in self.processes if each.name == action.service]
+        self.pending[action.id] = Operation(
+            found, operation.ends, operation.starts, operation.empties, misses, own
+        )
 
     def give_up(self, action: str) -> None:
         """What is under way for an action is waited for no more."""

@@ -24,13 +24,13 @@ from virtlab.testbed.services.installed import (
     PYTHON,
     brought,
     losses,
+    lost_nodes,
     node_command,
     refused,
     refused_guest,
-    wipes,
     without_disk,
 )
-from virtlab.testbed.services.service import Copies, Invocation, ServiceImplementation
+from virtlab.testbed.services.service import Copies, Invocation, Missed, ServiceImplementation
 
 PROGRAM = "swift_program.py"
 ACCOUNT = "AUTH_virtlab"
@@ -113,6 +113,15 @@ def _wipe(name: str, service: Service) -> Invocation:
     return node_command(_invocation(name, service), swift_program.WIPE)
 
 
+def _names(name: str, service: Service) -> Invocation:
+    return node_command(_invocation(name, service), swift_program.NAMES)
+
+
+def _missed(name: str, service: Service, lost_s: float, lists: Sequence[Any]) -> Invocation:
+    others = json.dumps({"began_s": lost_s, "lists": lists}, separators=(",", ":"))
+    return node_command(_invocation(name, service), swift_program.MISSED, others=others)
+
+
 def _roles(plan: Plan, name: str) -> dict[str, str]:
     return {each: _folder(each, role) for each, role in client_roles(plan, name).items()}
 
@@ -149,7 +158,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         yield Refusal(f"{path}.kind", reason, "boot a later kernel, or write 'kind: store'")
     yield from losses(plan, name)
     if service.parameters.get("concurrency") is None:
-        for call in wipes(plan, name):
+        for call, _ in lost_nodes(plan, name):
             reason = "no replicator runs, so nothing would come back"
             yield Refusal(f"{call}.op", reason, f"write 'concurrency: 1' in 'services.{name}'")
     for each, role in plan.roles.items():
@@ -181,6 +190,7 @@ IMPLEMENTATION = ServiceImplementation(
     _of_world,
     recovery_program.RECOVERED,
     _wipe,
+    Missed(_names, lambda _, guest: guest, _missed),
     ready_line=swift_program.READY,
     copies=Copies(_listing, _roles, counted),
     asked=_asked,

@@ -36,6 +36,7 @@ TRY_S = 2.0
 SEED = 1  # of the rings
 LISTED_MOST = 20  # times, while objects are moved
 LIST, WIPE, CONTENT = "--copies", "--wipe", ".data"
+NAMES, MISSED, OTHERS = "--names", "--missed", "others.json"
 
 COMMON = """[DEFAULT]
 bind_ip = {address}
@@ -150,7 +151,58 @@ def wipe(parameters: dict[str, Any], addresses: list[str], place: int) -> None:
     """Takes away what a node has, and becomes the program that counts what comes back."""
     folder = Path.cwd()
     lose(Path(parameters["devices"]), build_rings(parameters, addresses, folder), place, folder / LOST)
+    count(folder)
+
+
+def names(device: Path) -> dict[str, tuple[str, int]]:
+    """Objects of a node by the folders of their partitions, with their newest file and its octets."""
+    found = {}
+    for folder in device.glob("objects/*/*/*"):
+        with suppress(OSError):  # it goes meanwhile, or is no folder
+            newest = max((each.name for each in folder.iterdir()), default="")
+            if newest:
+                found[str(folder.relative_to(device))] = (newest, (folder / newest).stat().st_size)
+    return found
+
+
+def behind(device: Path, others: dict[str, Any], builders: dict[str, Any], place: int) -> dict[str, Any]:
+    """What a node that was away lacks of its own objects, or has in an older version, by what others list. Where the
+    lock of a partition appears again, another node sends to it.
+    """
+    own, signs = names(device), set()
+    missing: dict[str, int] = {}
+    newest: dict[str, str] = {}
+    for listed in others["lists"]:
+        for path, (name, size) in listed.items():
+            part, folder = path.split("/")[1], str(device / path)
+            known = max(own.get(path, ("",))[0], newest.get(folder, ""))
+            if is_own(builders["object"], part, place) and name > known and name.endswith(CONTENT):
+                missing[folder], newest[folder] = size, name
+                signs.add(device / "objects" / part / ".lock-replication")
+    for sign in signs:
+        sign.unlink(missing_ok=True)
+    return {
+        "began_s": others["began_s"],
+        "missing": missing,
+        "newest": newest,
+        "signs": sorted(map(str, signs)),
+        "beside": [],
+        "over": None,
+    }
+
+
+def count(folder: Path) -> None:
+    """Becomes the program that counts what comes back, by the note in that folder."""
     os.execv(sys.executable, [sys.executable, WATCH, str(folder / LOST)])  # noqa: S606 - words of our own
+
+
+def missed(told: dict[str, Any], addresses: list[str], place: int) -> None:
+    """Notes what a node lacks whose servers are not there yet, and counts what comes back."""
+    folder = Path.cwd()
+    others = json.loads((folder / OTHERS).read_text())
+    lacking = behind(Path(told["devices"]) / "disk", others, build_rings(told, addresses, folder), place)
+    (folder / LOST).write_text(json.dumps(lacking))
+    count(folder)
 
 
 def copies(device: Path) -> dict[str, dict[str, tuple[str, bool]]]:
@@ -306,10 +358,15 @@ def main() -> None:
     if LIST in sys.argv:
         json.dump(copies(Path(told["devices"]) / "disk"), sys.stdout)
         return
+    if NAMES in sys.argv:
+        json.dump(names(Path(told["devices"]) / "disk"), sys.stdout)
+        return
     addresses = [word for before, word in zip(sys.argv, sys.argv[1:], strict=False) if before == "--peer"]
     place = int(sys.argv[sys.argv.index("--place") + 1])
     if WIPE in sys.argv:
         wipe(told, addresses, place)
+    if MISSED in sys.argv:
+        missed(told, addresses, place)
     address, is_node, folder = addresses[place], place < told["nodes"], Path.cwd() / "own"
     folder.mkdir(exist_ok=True)
     (folder / "swift.conf").write_text(SWIFT)

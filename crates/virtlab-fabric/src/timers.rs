@@ -1,27 +1,20 @@
 //! Which of many timers is due next: a tournament.
 //!
-//! Every timer is a leaf of a binary tree, every inner node holds the earlier of its two children; at equal times the
-//! timer of the lower number wins. Setting one timer replays its way to the root: a handful of loads that do not wait
-//! for each other and no branch to mispredict, where a heap compares along an unpredictable path. A timer stands once,
-//! so nothing stale is ever popped.
+//! Every timer is a leaf of a binary tree, every inner node holds the earlier of its two children's instants. Setting a
+//! timer replays its way to the root: a handful of loads that do not wait for each other and no branch to mispredict,
+//! where a heap compares along an unpredictable path. Which timer is first is asked less often than when that one is
+//! due, so nodes hold instants alone: the way back down finds the timer, to the left at equal times, where the lower
+//! numbers are. A timer stands once, so nothing stale is ever found.
 
-use core::hint::select_unpredictable;
 use virtlab_wire::Nanos;
 
-const NEVER: u64 = u64::MAX - 1;
-
-#[derive(Clone, Copy, Debug)]
-struct Contender {
-    at: u64,
-    timer: u32,
-}
+const NEVER: u64 = u64::MAX;
 
 /// A fixed number of timers, each at one instant or at none.
 #[derive(Clone, Debug)]
 pub struct Timers {
     /// Node 1 is the root, the children of n are 2n and 2n + 1; the second half are the leaves.
-    nodes: Vec<Contender>,
-    leaves: usize,
+    nodes: Vec<u64>,
 }
 
 impl Timers {
@@ -29,11 +22,11 @@ impl Timers {
     #[must_use]
     pub fn new(count: usize) -> Self {
         let leaves = count.next_power_of_two().max(1);
-        let mut nodes = vec![Contender { at: NEVER, timer: 0 }; 2 * leaves];
-        for (timer, node) in nodes[leaves..].iter_mut().enumerate() {
-            node.timer = timer as u32;
-        }
-        Self { nodes, leaves }
+        Self { nodes: vec![NEVER; 2 * leaves] }
+    }
+
+    fn leaves(&self) -> usize {
+        self.nodes.len() / 2
     }
 
     /// Sets a timer, or moves it.
@@ -49,40 +42,47 @@ impl Timers {
     /// When a timer is due; `None` when it is not set.
     #[must_use]
     pub fn get(&self, timer: usize) -> Option<Nanos> {
-        let at = self.nodes[self.leaves + timer].at;
+        let at = self.nodes[self.leaves() + timer];
+        (at != NEVER).then_some(Nanos(at))
+    }
+
+    /// When the first is due.
+    #[must_use]
+    #[inline]
+    pub fn next(&self) -> Option<Nanos> {
+        let at = self.nodes[1];
         (at != NEVER).then_some(Nanos(at))
     }
 
     /// The timer that is due first, and when.
     #[must_use]
+    #[inline]
     pub fn first(&self) -> Option<(Nanos, usize)> {
-        let Contender { at, timer } = self.nodes[1];
-        (at != NEVER).then_some((Nanos(at), timer as usize))
+        let at = self.next()?;
+        let (nodes, leaves) = (&self.nodes[..], self.leaves());
+        let mut place = 1;
+        while place < leaves {
+            place = 2 * place + usize::from(nodes[2 * place] != at.0);
+        }
+        Some((at, place - leaves))
     }
 
     /// All timers that are set, by number.
     pub fn iter(&self) -> impl Iterator<Item = (Nanos, usize)> {
-        self.nodes[self.leaves..]
-            .iter()
-            .filter(|node| node.at != NEVER)
-            .map(|node| (Nanos(node.at), node.timer as usize))
+        let leaves = self.nodes[self.leaves()..].iter().enumerate();
+        leaves.filter(|(_, at)| **at != NEVER).map(|(timer, at)| (Nanos(*at), timer))
     }
 
-    fn replay(&mut self, timer: usize, at: u64) {
-        assert!(timer < self.leaves, "timer {timer} of {}", self.leaves);
-        let mut place = self.leaves + timer;
-        let mut winner = Contender { at, timer: timer as u32 };
-        self.nodes[place] = winner;
+    fn replay(&mut self, timer: usize, mut at: u64) {
+        let leaves = self.leaves();
+        assert!(timer < leaves, "timer {timer} of {leaves}");
+        let nodes = &mut self.nodes[..];
+        let mut place = leaves + timer;
+        nodes[place] = at;
         while place > 1 {
-            let rival = self.nodes[place ^ 1];
-            // An even place is the left one, whose timers have the lower numbers.
-            let beaten = rival.at < winner.at + (place as u64 & 1);
-            winner = Contender {
-                at: select_unpredictable(beaten, rival.at, winner.at),
-                timer: select_unpredictable(beaten, rival.timer, winner.timer),
-            };
+            at = at.min(nodes[place ^ 1]);
             place >>= 1;
-            self.nodes[place] = winner;
+            nodes[place] = at;
         }
     }
 }

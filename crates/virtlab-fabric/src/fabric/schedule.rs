@@ -39,13 +39,14 @@ impl Schedule {
     /// When the next event is.
     #[inline]
     pub(crate) fn next(&self) -> Option<Nanos> {
-        self.timers.first().map(|(at, _)| at)
+        self.timers.next()
     }
 
     /// The next event up to `now`: when, its timer, and what it is.
     #[inline]
     pub(crate) fn due(&self, now: Nanos) -> Option<(Nanos, usize, Timed)> {
-        let (at, timer) = self.timers.first().filter(|(at, _)| *at <= now)?;
+        self.timers.next().filter(|at| *at <= now)?;
+        let (at, timer) = self.timers.first()?;
         Some((at, timer, self.timed[timer]))
     }
 

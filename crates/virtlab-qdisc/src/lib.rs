@@ -61,8 +61,10 @@ pub struct Packet {
     pub ecn: Ecn,
 }
 
-/// Explicit congestion notification of an IP packet (RFC 3168).
+/// Explicit congestion notification of an IP packet (RFC 3168). It is as wide as its place in a packet, which is copied
+/// at every hop: what fills a gap is copied, too, and piece by piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Ecn {
     /// Its ends do not speak ECN.
     #[default]

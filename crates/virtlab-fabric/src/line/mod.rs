@@ -195,13 +195,16 @@ impl Line {
     /// has to be asked: then [`Line::offer`] takes it. `now` before that of an earlier call counts as that one's.
     #[inline]
     pub(crate) fn offer_closed(&mut self, packet: &Packet, now: Nanos) -> Option<Result<Nanos, DropReason>> {
+        match self.offer_idle(packet, now) {
+            Some(at) => Some(Ok(at)),
+            None => self.offer_busy(packet, now),
+        }
+    }
+
+    /// The same of a FIFO that is not idle.
+    fn offer_busy(&mut self, packet: &Packet, now: Nanos) -> Option<Result<Nanos, DropReason>> {
         let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
         let now = now.max(self.transmitter.clock);
-        if self.is_idle(now)
-            && Fifo::refusal(Backlog::default(), packet.bytes, limit_packets, limit_bytes).is_none()
-        {
-            return Some(Ok(self.send_at_once(packet, now)));
-        }
         self.pass_starts(now);
         let Wire { occupied, whole, .. } = self.transmitter.measure(packet.bytes);
         let mut entry = Entry {
@@ -230,18 +233,19 @@ impl Line {
         Some(answer)
     }
 
-    /// Whether a FIFO in closed form has started all that came, and counts at once what comes.
+    /// A frame comes to a FIFO in closed form that has started all that came, counts at once what comes, and takes it:
+    /// when the far end has it.
     #[inline]
-    fn is_idle(&self, now: Nanos) -> bool {
-        now >= self.transmitter.busy_until && self.booked.is_none()
-    }
-
-    /// A frame comes to an idle FIFO in closed form: when the far end has it.
-    #[inline]
-    fn send_at_once(&mut self, packet: &Packet, now: Nanos) -> Nanos {
+    fn offer_idle(&mut self, packet: &Packet, now: Nanos) -> Option<Nanos> {
+        let Queueing::Fifo { limit_packets, limit_bytes } = self.queueing else { return None };
+        let now = now.max(self.transmitter.clock);
+        let idle = now >= self.transmitter.busy_until && self.booked.is_none();
+        if !idle || Fifo::refusal(Backlog::default(), packet.bytes, limit_packets, limit_bytes).is_some() {
+            return None;
+        }
         self.ahead.clear();
         self.transmitter.clock = now;
-        self.transmit(packet, now)
+        Some(self.transmit(packet, now))
     }
 
     /// A frame comes. `now` before that of an earlier call counts as that one's.

@@ -6,7 +6,7 @@
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::segment::{Kind, Segment};
-use crate::sender::Sender;
+use crate::sender::{Sender, first};
 
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 const SYN_TRIES: u32 = 7;
@@ -251,32 +251,32 @@ impl Connection {
         if !self.is_open() {
             return None;
         }
-        let mut segment =
-            Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
+        let stamped = self.options.timestamps;
         if self.greet {
             self.greet = false;
-            self.receiver.acknowledge(&mut segment, false, now_ns);
-            return Some(segment);
+            return Some(Segment { stamp_ns: now_ns, ..self.receiver.acknowledge(stamped, false, now_ns) });
         }
         let held = self.options.pacing && self.paced_ns > now_ns;
         if room
             && !held
             && let Some(sent) = self.sender.transmit(now_ns)
         {
-            (segment.seq, segment.bytes) = (sent.seq, sent.bytes);
-            if self.ends[0] == Some(sent.seq + u64::from(sent.bytes)) {
-                segment.kind = Kind::Fin;
-            }
-            segment.markable = self.options.ecn;
-            segment.window_reduced = self.sender.take_reduced();
-            self.receiver.acknowledge(&mut segment, true, now_ns);
+            let ends = self.ends[0] == Some(sent.seq + u64::from(sent.bytes));
             if self.options.pacing
                 && let Some(rate) = self.sender.rate_byte_per_s()
             {
                 let gap_ns = u64::from(sent.bytes) * 1_000_000_000 / rate.max(1);
                 self.paced_ns = self.paced_ns.max(now_ns) + gap_ns;
             }
-            return Some(segment);
+            return Some(Segment {
+                kind: if ends { Kind::Fin } else { Kind::Data },
+                seq: sent.seq,
+                bytes: sent.bytes,
+                stamp_ns: now_ns,
+                window_reduced: self.sender.take_reduced(),
+                markable: self.options.ecn,
+                ..self.receiver.acknowledge(stamped, true, now_ns)
+            });
         }
         if !room || held {
             self.sender.pause();
@@ -296,11 +296,8 @@ impl Connection {
 
     /// An acknowledgement without data.
     fn without_data(&mut self, now_ns: u64) -> Segment {
-        let mut segment =
-            Segment { stamped: self.options.timestamps, stamp_ns: now_ns, ..Segment::default() };
-        segment.seq = self.sender.acknowledged();
-        self.receiver.acknowledge(&mut segment, false, now_ns);
-        segment
+        let told = self.receiver.acknowledge(self.options.timestamps, false, now_ns);
+        Segment { seq: self.sender.acknowledged(), stamp_ns: now_ns, ..told }
     }
 
     fn handshake(&mut self, now_ns: u64) -> Segment {
@@ -311,17 +308,15 @@ impl Connection {
         }
         self.syn_at = Some(now_ns + (SYN_TIMEOUT_NS << (self.syn_tries - 1).min(6)));
         let answer = self.phase == Phase::SynReceived;
-        let mut segment = Segment {
-            kind: if answer { Kind::SynAck } else { Kind::Syn },
-            stamped: self.options.timestamps,
-            stamp_ns: now_ns,
-            ..Segment::default()
-        };
-        self.receiver.acknowledge(&mut segment, false, now_ns);
+        let told = self.receiver.acknowledge(self.options.timestamps, false, now_ns);
         // In SYNs the bit says that its sender speaks ECN; the window of a SYN is not scaled.
-        segment.echo_congestion = self.options.ecn;
-        segment.window = segment.window.min(65_535);
-        segment
+        Segment {
+            kind: if answer { Kind::SynAck } else { Kind::Syn },
+            stamp_ns: now_ns,
+            echo_congestion: self.options.ecn,
+            window: told.window.min(65_535),
+            ..told
+        }
     }
 
     /// When something must be done although nothing comes.
@@ -331,7 +326,7 @@ impl Connection {
             return None;
         }
         let paced = (self.options.pacing && self.paced_ns > 0).then_some(self.paced_ns);
-        [self.syn_at, self.sender.next_ns(), self.receiver.next_ns(), paced].into_iter().flatten().min()
+        first([self.syn_at, self.sender.next_ns(), self.receiver.next_ns(), paced])
     }
 
     /// Time has come to that.

@@ -164,25 +164,41 @@ impl Receiver {
         self.delayed_until
     }
 
-    /// Fills what a segment says of this side; `data`: it carries some.
-    pub fn acknowledge(&mut self, segment: &mut Segment, data: bool, now_ns: u64) {
-        self.edge = self.edge.max(self.next + self.window);
-        (segment.ack, segment.window) = (self.next, self.edge - self.next);
-        segment.echo_ns = self.echo_ns.filter(|_| segment.stamped);
-        segment.echo_congestion = self.congestion;
-        if self.options.sack {
-            let most = SACK_BLOCKS + usize::from(!segment.stamped);
-            let blocks = self.duplicate.take().into_iter().chain(self.recent.iter().copied());
-            for (place, block) in segment.sack.iter_mut().zip(blocks.take(most)) {
-                *place = block;
-                segment.blocks += 1;
-            }
+    /// The blocks that a segment tells of, and how many they are.
+    #[cold]
+    fn blocks(&mut self, stamped: bool) -> ([(u64, u64); SACK_BLOCKS], u8) {
+        let most = SACK_BLOCKS + usize::from(!stamped);
+        let blocks = self.duplicate.take().into_iter().chain(self.recent.iter().copied());
+        let (mut sack, mut many) = ([(0, 0); SACK_BLOCKS], 0);
+        for (place, block) in sack.iter_mut().zip(blocks.take(most)) {
+            *place = block;
+            many += 1;
         }
+        (sack, many)
+    }
+
+    /// What a segment says of this side; `stamped`: it has time stamps, `data`: it carries some.
+    #[inline]
+    pub fn acknowledge(&mut self, stamped: bool, data: bool, now_ns: u64) -> Segment {
+        self.edge = self.edge.max(self.next + self.window);
+        let told = self.options.sack && (self.duplicate.is_some() || !self.recent.is_empty());
+        let (sack, blocks) = if told { self.blocks(stamped) } else { Default::default() };
+        let segment = Segment {
+            ack: self.next,
+            window: self.edge - self.next,
+            stamped,
+            echo_ns: self.echo_ns.filter(|_| stamped),
+            echo_congestion: self.congestion,
+            sack,
+            blocks,
+            ..Segment::default()
+        };
         if data && self.last_ns.is_some_and(|last| now_ns - last < DELAY_NS) {
             self.answering = true;
         }
         self.quick = self.quick.saturating_sub(u32::from(self.unacknowledged > 0));
         self.last_acked = self.next;
         (self.unacknowledged, self.at_once, self.delayed_until) = (0, false, None);
+        segment
     }
 }

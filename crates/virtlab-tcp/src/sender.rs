@@ -421,7 +421,7 @@ impl Sender {
 
     /// When something must be done without any segment coming.
     pub fn next_ns(&self) -> Option<u64> {
-        [self.timeout_at, self.reorder_at, self.probe_at].into_iter().flatten().min()
+        first([self.timeout_at, self.reorder_at, self.probe_at])
     }
 
     /// Time has come to one of them, or to none.
@@ -473,4 +473,10 @@ impl Sender {
     pub fn take_reduced(&mut self) -> bool {
         std::mem::take(&mut self.tell_reduced)
     }
+}
+
+/// The first of some instants that may come, without a branch: it is asked after every segment.
+pub fn first<const N: usize>(instants: [Option<u64>; N]) -> Option<u64> {
+    let first = instants.into_iter().map(|at| at.unwrap_or(u64::MAX)).fold(u64::MAX, u64::min);
+    (first < u64::MAX).then_some(first)
 }

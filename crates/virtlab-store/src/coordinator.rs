@@ -231,9 +231,11 @@ impl Coordinator {
     /// A node says something.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         if let Message::Found(attempt, found) = message {
-            let Some(anew) = self.hear(attempt, from, found) else { return };
+            if !self.hear(attempt, from, found) {
+                return;
+            }
             let Some(mut led) = self.led.remove(&attempt) else { return };
-            let outcome = self.found(now, attempt, &mut led, from, anew);
+            let outcome = self.found(now, attempt, &mut led, from);
             return self.end_or_go_on(attempt, led, outcome);
         }
         let (Message::Content(attempt, ..) | Message::Kept { attempt, .. } | Message::Refused(attempt, _)) =
@@ -271,33 +273,23 @@ impl Coordinator {
         asks && !led.tells && led.coming < self.policy.roll_call()
     }
 
-    /// A node answers a question. `None`: nothing follows from it; else whether it was not heard before as what it is
-    /// now.
-    fn hear(&mut self, attempt: Attempt, from: Peer, found: Found) -> Option<bool> {
-        let led = self.led.get_mut(&attempt)?;
+    /// A node answers a question: whether anything follows from it. Of one that is heard while copies are being made, a
+    /// holder gets its copy, unless it was heard before as what it is now, or has confirmed.
+    fn hear(&mut self, attempt: Attempt, from: Peer, found: Found) -> bool {
+        let Some(led) = self.led.get_mut(&attempt) else { return false };
         let incarnation = found.incarnation;
         let anew = led.heard.insert(from, found).is_none_or(|before| before.incarnation != incarnation);
-        let follows = match led.stage {
+        match &led.stage {
             Stage::Fetching { .. } => false,
-            Stage::Writing { .. } => anew,
+            Stage::Writing { object, kept, .. } => anew && object.holders.contains(&from) && !has(kept, from),
             Stage::Asking => led.is_answered(&self.policy),
-        };
-        follows.then_some(anew)
+        }
     }
 
     /// What follows from the answer of a node that was heard.
-    fn found(
-        &mut self,
-        now: Nanos,
-        attempt: Attempt,
-        led: &mut Led,
-        from: Peer,
-        anew: bool,
-    ) -> Option<Outcome> {
-        if let Stage::Writing { object, kept, .. } = &led.stage {
-            if anew && object.holders.contains(&from) && !has(kept, from) {
-                self.put_to(attempt, led, object, from);
-            }
+    fn found(&mut self, now: Nanos, attempt: Attempt, led: &mut Led, from: Peer) -> Option<Outcome> {
+        if let Stage::Writing { object, .. } = &led.stage {
+            self.put_to(attempt, led, object, from);
             return None;
         }
         led.again = now + self.policy.patience();

@@ -4,7 +4,7 @@ use crate::nouns::{Key, Object, Peer, Version};
 use virtlab_disk::Kind;
 
 /// An attempt to do an operation: its client, the client's number of it, and which attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Who wants it done.
     pub client: Peer,
@@ -12,6 +12,25 @@ pub struct Attempt {
     pub operation: u64,
     /// From 0.
     pub number: u32,
+}
+
+impl Attempt {
+    /// All of it, the client first: attempts are looked up with every answer, and one number is compared at once.
+    const fn rank(&self) -> u128 {
+        (self.client.0 as u128) << 96 | (self.operation as u128) << 32 | self.number as u128
+    }
+}
+
+impl Ord for Attempt {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Attempt {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// What is to be done with a key.

@@ -71,8 +71,17 @@ impl Policy {
 
     /// Of nodes with their loads, those that take a new object; among equal loads the key decides.
     #[must_use]
-    pub fn least_loaded(&self, key: Key, mut answered: Vec<(u32, Peer)>) -> Vec<Peer> {
-        answered.sort_by_key(|&(load, peer)| (load, key.mixed(u64::from(peer.0) + 1)));
-        answered.into_iter().take(self.copies as usize).map(|(_, peer)| peer).collect()
+    pub fn least_loaded(&self, key: Key, answered: Vec<(u32, Peer)>) -> Vec<Peer> {
+        let most = self.copies as usize;
+        let mut least: Vec<((u32, u64), Peer)> = Vec::with_capacity(most + 1);
+        for (load, peer) in answered {
+            let rank = (load, key.mixed(u64::from(peer.0) + 1));
+            let place = least.partition_point(|(before, _)| *before <= rank);
+            if place < most {
+                least.insert(place, (rank, peer));
+                least.truncate(most);
+            }
+        }
+        least.into_iter().map(|(_, peer)| peer).collect()
     }
 }

@@ -65,11 +65,12 @@ impl Sharing {
         let (crossing, filling) = (&self.crossing, &mut self.filling);
         let average = filling.fill(lines, transfers, crossing, |line| line.asked_octets_per_s).to_vec();
         let instant = filling.fill(lines, transfers, crossing, |_| f64::INFINITY);
-        let packets = lines.iter().enumerate().map(|(place, line)| {
-            let taken: f64 = crossing.on(place).iter().map(|who| instant[*who]).sum();
-            (line.octets_per_s - taken).max(0.0)
-        });
-        Shares { packets: packets.collect(), transfers: average }
+        let mut packets: Vec<f64> = lines.iter().map(|line| line.octets_per_s.max(0.0)).collect();
+        for &line in &crossing.lines {
+            let taken: f64 = crossing.on(line).iter().map(|who| instant[*who]).sum();
+            packets[line] = (lines[line].octets_per_s - taken).max(0.0);
+        }
+        Shares { packets, transfers: average }
     }
 }
 
@@ -77,6 +78,8 @@ impl Sharing {
 #[derive(Debug, Default)]
 struct Crossing {
     transfers: Vec<usize>,
+    /// Lines that any of them crosses, in order.
+    lines: Vec<usize>,
     /// Where those of a line end; they begin where those of the line before it do.
     ends: Vec<usize>,
     next: Vec<usize>,
@@ -91,8 +94,12 @@ impl Crossing {
         }
         let mut before = 0;
         self.next.clear();
-        for end in &mut self.ends {
+        self.lines.clear();
+        for (line, end) in self.ends.iter_mut().enumerate() {
             self.next.push(before);
+            if *end > 0 {
+                self.lines.push(line);
+            }
             before += *end;
             *end = before;
         }
@@ -130,7 +137,7 @@ struct Filling {
     crossed: Vec<Crossed>,
     /// Of each of them, where all that grow are when it is full; without end where none does.
     levels: Vec<f64>,
-    /// Where a line is among them.
+    /// Where a line that is crossed is among them.
     places: Vec<usize>,
     /// What packets of each ask for, the least first.
     asked: Vec<(f64, usize)>,
@@ -143,15 +150,12 @@ impl Filling {
     fn begin(&mut self, lines: &[Capacity], crossing: &Crossing, asked: impl Fn(&Capacity) -> f64) {
         self.crossed.clear();
         self.asked.clear();
-        self.places.clear();
         self.places.resize(lines.len(), usize::MAX);
-        for (line, capacity) in lines.iter().enumerate() {
+        for (place, &line) in crossing.lines.iter().enumerate() {
+            self.places[line] = place;
+            self.asked.push((asked(&lines[line]), place));
             let growing = crossing.on(line).len() + 1;
-            if growing > 1 {
-                self.places[line] = self.crossed.len();
-                self.asked.push((asked(capacity), self.crossed.len()));
-                self.crossed.push(Crossed { line, packets: None, growing, changed: true });
-            }
+            self.crossed.push(Crossed { line, packets: None, growing, changed: true });
         }
         self.asked.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         self.levels.clear();

@@ -51,8 +51,9 @@ pub struct Line {
     /// What had come to it when that was seen last, and what of all that is of transfers.
     pub offered_octets: u64,
     pub carried_octets: u64,
-    /// The rate that packets find.
+    /// The rate that packets find, and what of the last shares it was worked out from; NaN of none.
     pub found_bit_per_s: u64,
+    pub found_octets_per_s: f64,
 }
 
 /// From one vNIC to another.
@@ -252,7 +253,7 @@ impl Transfers {
     pub fn set_rate(&mut self, link: &str, rate_bit_per_s: u64) {
         for (line, capacity) in self.lines.iter_mut().zip(&mut self.capacities) {
             if line.link == link {
-                line.found_bit_per_s = rate_bit_per_s;
+                (line.found_bit_per_s, line.found_octets_per_s) = (rate_bit_per_s, f64::NAN);
                 capacity.octets_per_s = rate_bit_per_s as f64 / BITS;
                 self.changed = true;
             }
@@ -328,6 +329,7 @@ mod tests {
                 offered_octets: 0,
                 carried_octets: 0,
                 found_bit_per_s: 1_000_000_000,
+                found_octets_per_s: f64::NAN,
             };
             own.add_line(line, LINE_OCTETS_PER_S);
         }

@@ -48,6 +48,7 @@ impl Network {
             offered_octets: 0,
             carried_octets: 0,
             found_bit_per_s: rate_bit_per_s,
+            found_octets_per_s: f64::NAN,
         };
         Some(self.wire.transfers.add_line(line, rate_bit_per_s as f64 / BITS))
     }
@@ -99,7 +100,8 @@ impl Network {
     fn carry(&mut self, sent: Sent) {
         let Sent { way, load: Load { frames, bytes }, .. } = sent;
         let [from, to] = self.wire.transfers.way(way).nics;
-        for place in self.wire.transfers.way(way).lines.clone() {
+        for at in 0..self.wire.transfers.way(way).lines.len() {
+            let place = self.wire.transfers.way(way).lines[at];
             let octets_per_s = self.wire.transfers.carry(place, sent.load);
             let line = &self.wire.transfers.lines()[place];
             let busy_ns = sent.load.octets() as f64 * SECOND_NS / octets_per_s;
@@ -134,6 +136,10 @@ impl Network {
         };
         self.wire.transfers.go_at(self.now_ns, &found.transfers[others.len()..]);
         for (line, octets_per_s) in self.wire.transfers.lines().iter_mut().zip(found.packets) {
+            if line.found_octets_per_s == octets_per_s {
+                continue;
+            }
+            line.found_octets_per_s = octets_per_s;
             let rate_bit_per_s = ((octets_per_s * BITS).round() as u64).max(1);
             if line.found_bit_per_s != rate_bit_per_s {
                 line.found_bit_per_s = rate_bit_per_s;

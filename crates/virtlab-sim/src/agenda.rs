@@ -229,8 +229,8 @@ impl Agenda {
         if !self.deferred.is_empty() || !self.soon.is_empty() {
             return Some(self.now_ns);
         }
-        let first = self.others.first().min(self.landings.first());
-        (first != NEVER).then_some(at_ns(first))
+        let first_ns = at_ns(self.others.first()).min(at_ns(self.landings.first()));
+        (first_ns != at_ns(NEVER)).then_some(first_ns)
     }
 
     /// Whether the next event, of this instant, is a landing.
@@ -326,6 +326,12 @@ impl Agenda {
     /// The place of the event taken last is vacant where nothing has been planned since. Mostly something has.
     #[inline]
     fn close(&mut self) {
+        if self.landed.is_some() || self.open.is_some() {
+            self.vacate();
+        }
+    }
+
+    fn vacate(&mut self) {
         if let Some(port) = self.landed.take() {
             self.landings.replay(port, NEVER);
         }

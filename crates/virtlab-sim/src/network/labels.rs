@@ -71,12 +71,12 @@ impl Labels {
         !self.bits.is_empty() && self.bits.remove(&name(message)) == Some(Ecn::Marked)
     }
 
-    /// The bits of a frame.
-    pub fn ecn_of(&self, out: &Outgoing) -> Ecn {
+    /// The bits of a message's packet.
+    pub fn ecn_of(&self, message: &Message) -> Ecn {
         if self.bits.is_empty() {
             return Ecn::NotCapable;
         }
-        self.bits.get(&name(&out.cargo.message)).copied().unwrap_or_default()
+        self.bits.get(&name(message)).copied().unwrap_or_default()
     }
 
     /// A discipline marked a message's packet.

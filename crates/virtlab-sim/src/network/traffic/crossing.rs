@@ -75,7 +75,7 @@ impl Network {
             source: out.source,
             destination: out.destination,
             flow: out.flow,
-            ecn: self.labels.ecn_of(&out),
+            ecn: self.labels.ecn_of(&out.cargo.message),
             headers: self.wire.fabric.wants_headers().then(|| Box::new(self.labels.headers_of(&out))),
             payload: Carried { cargo: out.cargo, counted: out.counted, to: u32::MAX },
         };

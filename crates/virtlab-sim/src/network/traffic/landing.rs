@@ -40,11 +40,15 @@ impl Network {
     }
 
     /// Puts departures that have become certain into the landings of their ports.
+    #[inline]
     pub(super) fn foresee(&mut self) {
         self.look_for_strays();
-        if !self.wire.fabric.has_foretold() {
-            return;
+        if self.wire.fabric.has_foretold() {
+            self.land_all_foretold();
         }
+    }
+
+    fn land_all_foretold(&mut self) {
         let mut certain = std::mem::take(&mut self.wire.certain);
         self.wire.fabric.foretold(&mut certain);
         for foretold in certain.drain(..) {
@@ -63,16 +67,22 @@ impl Network {
         let (port, at_ns) = (foretold.port.0, foretold.at.0);
         let frame = self.wire.fabric.frame(&foretold);
         let (bytes, Carried { cargo, counted, .. }) = (frame.bytes, frame.payload);
-        let address = (frame.destination, cargo.ip.map(|packet| packet.to));
+        let to = cargo.ip.map(|packet| packet.to);
+        let (met, group) =
+            (self.wire.ports.all[port].met(&frame.destination, to), frame.destination.is_group());
         let message = cargo.message;
         if foretold.marked {
             self.labels.note_mark(&message);
         }
         let kernels = is_resolution(&message) || is_notice(&message);
-        let own = if kernels { None } else { self.own_nic(port, address) };
+        let own = match met {
+            _ if kernels => None,
+            Some(nic) => Some(nic),
+            None => self.own_nic_anew(port, (self.wire.fabric.frame(&foretold).destination, to)),
+        };
         // Of a group the message alone does not say who takes it.
         let message = match own {
-            Some(nic) if address.0.is_group() => {
+            Some(nic) if group => {
                 Message { flow: self.edge.nics[nic as usize].given.guest as u32, ..message }
             }
             _ => message,
@@ -160,15 +170,13 @@ impl Network {
     /// [`Network::owner`], which is asked about the same addresses again and again.
     #[inline]
     pub(super) fn own_nic(&mut self, port: usize, address: Address) -> Option<u32> {
-        let kind = usize::from(address.0.is_group());
-        match self.wire.ports.all[port].met[kind] {
-            Some((met, nic)) if met == address => Some(nic),
-            _ => {
-                let own = self.owner(port, address);
-                self.wire.ports.all[port].met[kind] = own.map(|nic| (address, nic));
-                own
-            }
-        }
+        self.wire.ports.all[port].met(&address.0, address.1).or_else(|| self.own_nic_anew(port, address))
+    }
+
+    fn own_nic_anew(&mut self, port: usize, address: Address) -> Option<u32> {
+        let own = self.owner(port, address);
+        self.wire.ports.all[port].meet(address, own);
+        own
     }
 
     /// The vNIC behind a port that takes what comes to these addresses as its guest's own, whatever happens until then.

@@ -13,7 +13,7 @@
 
 use crate::ip::{Cargo, HOPS, Message, Packet};
 use crate::network::edge::queue::Early;
-use crate::network::frames::{Carried, Outgoing};
+use crate::network::frames::Carried;
 use crate::network::whole::Network;
 use crate::network::wire::paths::{Road, Way};
 use virtlab_fabric::{Frame, Mac};
@@ -82,10 +82,8 @@ impl Network {
         };
         packet.number = self.packets.number();
         let cargo = Cargo { message: *message, ip: Some(packet) };
-        let out =
-            Outgoing { cargo, source, destination, bytes, flow, socket: Some(socket), counted, amid: false };
         let payload = Carried { cargo, counted, to: u32::MAX };
-        let ecn = self.labels.ecn_of(&out);
+        let ecn = self.labels.ecn_of(message);
         let frame = Frame { bytes, source, destination, flow, ecn, headers: None, payload };
         let [left_ns, enters_ns] = times;
         if enters_ns == self.now_ns {

@@ -275,11 +275,16 @@ impl Network {
     #[inline]
     pub(super) fn look_for_strays(&mut self) {
         if self.wire.fabric.strays() && !self.wire.paths.by_events() {
-            self.catch_up_all(); // what is on other ways is as certain as before
-            self.wire.paths.play_by_events();
-            for nic in 0..self.edge.nics.len() {
-                self.arm(nic);
-            }
+            self.play_by_events();
+        }
+    }
+
+    #[cold]
+    fn play_by_events(&mut self) {
+        self.catch_up_all(); // what is on other ways is as certain as before
+        self.wire.paths.play_by_events();
+        for nic in 0..self.edge.nics.len() {
+            self.arm(nic);
         }
     }
 }

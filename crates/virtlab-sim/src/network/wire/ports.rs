@@ -1,9 +1,10 @@
 //! Ports of the fabric: what lies behind each, and frames that leave the fabric there.
 
 use crate::ip::Message;
+use crate::ip::addresses::Number;
 use crate::network::frames::Address;
 use std::collections::VecDeque;
-use virtlab_fabric::Foretold;
+use virtlab_fabric::{Foretold, Mac};
 
 /// Frames in a landing, from which on those that have come are counted without waiting for a reader.
 const CROWD: usize = 16;
@@ -51,7 +52,7 @@ pub struct Port {
     /// Whether one is in the agenda.
     planned: bool,
     /// The addresses met last that are its guest's own, and the vNIC: of one station, and of a group.
-    pub met: [Option<(Address, u32)>; 2],
+    met: [Option<(Address, u32)>; 2],
     /// Whether there may be feeders, by what is next.
     fed: [bool; 2],
     /// vNICs in whose queues frames wait for what is next on their way to it, by that.
@@ -66,6 +67,19 @@ impl Port {
     #[inline]
     pub fn is_fed(&self, stage: Stage) -> bool {
         self.fed[stage as usize]
+    }
+
+    /// The vNIC whose guest's own these addresses are, where they are those met last. The first is compared where it
+    /// lies, since a copy of six octets is slow to read.
+    #[inline]
+    pub fn met(&self, destination: &Mac, to: Option<Number>) -> Option<u32> {
+        let ((met, met_to), nic) = self.met[usize::from(destination.is_group())].as_ref()?;
+        (met == destination && *met_to == to).then_some(*nic)
+    }
+
+    /// A vNIC's guest takes what comes to these addresses, or none does.
+    pub fn meet(&mut self, address: Address, nic: Option<u32>) {
+        self.met[usize::from(address.0.is_group())] = nic.map(|nic| (address, nic));
     }
 
     /// Something lands with an event of that number. True where that is the first: it belongs in the agenda.

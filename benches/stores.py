@@ -5,7 +5,8 @@ The world is that of `experiments/distributed-storage`: 24 nodes with a disk eac
 switches, a generator on 10 Gbit/s, lookup by multicast, 3 copies. 64 threads create objects of 10 kB;
 `VIRTLAB_OPERATIONS` is how many (100,000), and the figure is scaled to a million. A reformatted node pulls the copies
 of 1 GB of files from the others, in bulk (`transfers: fluid`) and packet by packet, and the figure is scaled to 125 GB,
-what the published node held if the store held 1 TB. How long the recovery takes in virtual time is printed of both. A
+what the published node held if the store held 1 TB. Its time counts from the instant at which the node is reformatted:
+the store is full and its disks at rest by then. How long it takes in virtual time is printed of both. A
 million creations of 1 MB are computed from 2,000, both ways, too. Each figure is the best of some tries, since other
 work on the processors only slows it. Goals: 10 CPU seconds for each million, 5 for the recovery;
 docs/reference/simulator.md says what was found and where the time goes.
@@ -31,6 +32,7 @@ LARGE = 2000  # of 1 MB
 TRIES = 3
 NODES, EDGES = 24, 3
 EVENTS_AT_ONCE = 500_000
+MARGIN_NS = 1_000_000_000  # before a reformatting nothing happens for longer
 FILE = """
 version: 1
 name: stores
@@ -87,16 +89,17 @@ def bench() -> Iterator[dict[str, Any]]:
 
 
 def _recovery(transfers: str) -> dict[str, Any]:
-    """Of a reformatted node: CPU seconds beyond those of filling the store and of its disks' rest."""
-    before = min((_played(4000, "250 kB", SETTLED, transfers) for _ in range(TRIES)), key=_cpu_s)
-    best = min((_played(4000, "250 kB", LOST, transfers) for _ in range(TRIES)), key=_cpu_s)
+    """Of a reformatted node: CPU seconds from then on."""
+    settled_ns = _played(4000, "250 kB", SETTLED, transfers)["settled_ns"]
+    tries = (_played(4000, "250 kB", LOST, transfers, settled_ns) for _ in range(TRIES))
+    best = min(tries, key=_cpu_s)
     return {
         "name": "stores.recovery",
         "transfers": transfers,
         "unit": "cpu_s for 125 GB",
-        "value": round((best["cpu_s"] - before["cpu_s"]) * 125e9 / best["recovery_bytes"], 1),
+        "value": round(best["cpu_s"] * 125e9 / best["recovery_bytes"], 1),
         "goal": "<= 5" if transfers == "fluid" else None,
-        "with_filling": best,
+        **best,
     }
 
 
@@ -118,7 +121,10 @@ def _cpu_s(one: dict[str, Any]) -> float:
     return float(one["cpu_s"])
 
 
-def _played(count: int, size: str, more: str = "", transfers: str = "packets") -> dict[str, Any]:
+def _played(
+    count: int, size: str, more: str = "", transfers: str = "packets", since_ns: int = 0
+) -> dict[str, Any]:
+    """One run; CPU seconds from the first event on that is at `since_ns` or later."""
     from virtlab._native import Simulation
 
     each = NODES // EDGES
@@ -133,6 +139,10 @@ def _played(count: int, size: str, more: str = "", transfers: str = "packets") -
         experiment = load(file)
         plan = plan_run(experiment, experiment.points()[0], 0)
     world = Simulation(json.dumps(lower(with_port_links(plan, all_ports), 1)))
+    while world.now_ns < since_ns - MARGIN_NS:
+        world.play(1000)
+    while world.now_ns < since_ns:
+        world.play(1)
     begun = time.thread_time()
     while not world.play(EVENTS_AT_ONCE):
         pass
@@ -143,7 +153,8 @@ def _played(count: int, size: str, more: str = "", transfers: str = "packets") -
     (counters,) = (columns for _, schema, columns in found["tables"] if schema == "counter/1")
     counted = dict(zip(counters["counter"], counters["value"], strict=True))
     return {
-        "cpu_s": round(cpu_s, 2),
+        "cpu_s": round(cpu_s, 4),
+        "settled_ns": found["marks"].get("settle.done", 0),
         "events": found["events"],
         "recovery_bytes": int(counted.get("recovery_bytes", 0)),
         "recovery_s": (counted.get("recovery_whole_ns", 0) - counted.get("recovery_known_ns", 0)) / 1e9,

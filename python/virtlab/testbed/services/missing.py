@@ -40,7 +40,7 @@ class Missing:
             if any(control.ended(command.channel) is None for _, command in self._asked):
                 return False
             lists = [each.answer(command) for each, command in self._asked]
-            guest = missed.beside(service, process.guest)
+            guest = missed.guest(service, process.guest)
             self._counts = next(each for each in self.all_processes if each.guest == guest)
             self._counts.count(missed.counting(process.name, service, process.lost_s, lists))
         if not self._counts.counts(DOES):

@@ -50,7 +50,7 @@ class Missed:
 
     # Of a service's name: a command in each other node, whose output is JSON; None: none is asked.
     listing: Callable[[str, Service], Invocation] | None
-    beside: Callable[[Service, str], str]  # of the guest of that node: in which guest the command runs
+    guest: Callable[[Service, str], str]  # of the guest of that node: in which guest the command runs
     # Of a service's name, with when the node was lost by the machine's monotonic clock, and what others have listed.
     counting: Callable[[str, Service, float, Sequence[Any]], Invocation]
 

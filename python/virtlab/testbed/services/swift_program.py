@@ -196,11 +196,13 @@ def count(folder: Path) -> None:
     os.execv(sys.executable, [sys.executable, WATCH, str(folder / LOST)])  # noqa: S606 - words of our own
 
 
-def missed(told: dict[str, Any], addresses: list[str], place: int) -> None:
+def missed(parameters: dict[str, Any], addresses: list[str], place: int) -> None:
     """Notes what a node lacks whose servers are not there yet, and counts what comes back."""
     folder = Path.cwd()
     others = json.loads((folder / OTHERS).read_text())
-    lacking = behind(Path(told["devices"]) / "disk", others, build_rings(told, addresses, folder), place)
+    lacking = behind(
+        Path(parameters["devices"]) / "disk", others, build_rings(parameters, addresses, folder), place
+    )
     (folder / LOST).write_text(json.dumps(lacking))
     count(folder)
 

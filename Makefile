@@ -136,7 +136,7 @@ xen: setup  ## Xen on demand: hypervisor and tools into the cache, and the tests
 faults: setup  ## moves of machines that are broken in every phase, once and again, on demand (ten to twenty minutes)
 	VIRTLAB_TEST_FAULTS=1 $(BIN)/python -m pytest -v tests/testbed/test_migration_faults.py tests/testbed/test_migration_network.py
 
-stores: setup  ## Swift and Gluster on demand: their packages, and the tests that run them in guests (root; four to ten minutes)
+stores: setup  ## Swift and Gluster on demand: their packages, and the tests that run them in guests (root; eight to twelve minutes)
 	@$(PYTHON) tools/check_tools.py --install --stores
 	VIRTLAB_TEST_STORES=1 $(BIN)/python -m pytest -v -n0 tests/testbed/test_real_stores.py
 

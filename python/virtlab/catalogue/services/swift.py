@@ -129,7 +129,7 @@ SWIFT = ServiceKind(
     more_guests=PROXIES,
     forms=(
         StoreForm(
-            "2.x", "whole objects by key over HTTP: its own, or S3's by 'interface'",
+            "2.x", "whole objects by key over HTTP, by 'interface' as Swift or as S3",
             "a hash gives one of 2^'part_power' partitions, a table its nodes",
             "nodes of different 'zones', as far as there are enough",
             "each object as 'copies'; more than half stand before an answer",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from virtlab.testbed.build import pools
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.pools import Confinement, MachineThere, Shares, shares
 from virtlab.testbed.kinds.findings import Machine
-from virtlab.testbed.leader import groups, threads
+from virtlab.testbed.leader import groups, ledger, threads
 from virtlab.testbed.play.records import Entities, without_shares
 
 
@@ -514,7 +513,7 @@ def test_containers_and_all_bounds_of_their_pool_are_below_one_path(
     pool = Path(path).parent.relative_to("/")
     assert (root / "cpu" / pool / "cpu.cfs_quota_us").read_text() == "200000"
     assert (root / "memory" / pool / "memory.limit_in_bytes").read_text() == str(256 << 20)
-    noted = json.loads(next(folder.glob("*.json")).read_text())["directories"]
+    _, noted = ledger.noted(next(folder.glob("*.json")))
     assert all("/virtlab-" in each for each in noted), "nothing of others is removed"
     for controller in ("blkio", "cpu", "memory"):
         (root / controller / path.lstrip("/")).mkdir(parents=True)  # as a runtime does
@@ -531,6 +530,6 @@ def test_what_was_there_before_is_not_swept(tmp_path: Path) -> None:
     made = groups.Groups(root=root, folder=folder)
     made._pooled["h.a"] = "/of/pool"
     made.of_containers(["h.a"])
-    noted = json.loads(next(folder.glob("*.json")).read_text())["directories"]
+    _, noted = ledger.noted(next(folder.glob("*.json")))
     assert noted == [str(root / "memory" / "of" / "pool"), str(root / "memory" / "of" / "pool" / "h.a")]
     made.remove()

@@ -436,7 +436,7 @@ def test_what_a_mirror_notes_of_files_is_what_is_missing_until_the_note_is_gone(
 def test_a_mirror_of_a_node_is_of_its_group(guest: str, mirror: str) -> None:
     service = planned(GLUSTER % "").world.services["depot"]  # 2 copies on 4 nodes
     assert gluster.IMPLEMENTATION.missed is not None
-    assert gluster.IMPLEMENTATION.missed.beside(service, guest) == mirror
+    assert gluster.IMPLEMENTATION.missed.guest(service, guest) == mirror
 
 
 def recovering(tmp_path: Path, **more: Any) -> recovery_program.Recovery:

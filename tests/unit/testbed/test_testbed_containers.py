@@ -229,7 +229,7 @@ def test_groups_of_containers_are_in_the_ledger_in_every_hierarchy(tmp_path: Pat
         (root / name).mkdir(parents=True)
     groups = Groups(root=root, folder=folder)
     paths = groups.of_containers(["a", "b"])
-    noted = json.loads(next(folder.glob("*.json")).read_text())["directories"]
+    _, noted = ledger.noted(next(folder.glob("*.json")))
     for hierarchy in hierarchies(root):
         for path in paths.values():
             assert str(hierarchy / path.lstrip("/")) in noted

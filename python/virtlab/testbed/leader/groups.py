@@ -176,13 +176,13 @@ class Groups:
         entry = self._open()
         name = f"virtlab-{uuid.uuid4().hex[:12]}"
         found = {guest: f"{self._pooled.get(guest, f'/{name}')}/{guest}" for guest in guests}
+        planned: dict[Path, None] = {}
         for hierarchy in hierarchies(self.root):
             for path in found.values():
                 for directory in reversed([Path(path), *Path(path).parents][:-1]):
-                    planned = str(hierarchy / directory.relative_to("/"))
-                    if planned not in entry.directories and not Path(planned).exists():
-                        entry.directories.append(planned)  # what is there already is not ours to remove
-        entry.write()
+                    planned[hierarchy / directory.relative_to("/")] = None
+        # What is there already is not ours to remove, or noted.
+        entry.plan(*(each for each in planned if not each.exists()))
         return found
 
     def below(self, path: str, bounded: str, bound: Bound) -> None:

@@ -3,6 +3,9 @@
 A private world needs none of this: it dies with its leader. Control groups do not; so each session that makes one owns
 an entry: a file with the boot it belongs to, its owner and the paths, locked while the owner lives. An entry whose lock
 is free, or of an earlier boot, is swept: by ownership, never by a pattern of names.
+
+Its owner may be killed at any moment, while others sweep. So lines are added to an entry and never written again: the
+first is an object, each further one a path. A last line that is not whole is of a directory that was not made yet.
 """
 
 from __future__ import annotations
@@ -35,14 +38,10 @@ class Entry:
         self._descriptor = descriptor
         self.directories: list[str] = []
 
-    def plan(self, directory: Path) -> None:
-        """Notes a directory, on disk, before it is made."""
-        self.directories.append(str(directory))
-        self.write()
-
-    def write(self) -> None:
-        """Puts all of `directories` on disk."""
-        _write(self._descriptor, self.directories)
+    def plan(self, *directories: Path | str) -> None:
+        """Notes directories, on disk, before they are made."""
+        self.directories += map(str, directories)
+        _add(self._descriptor, [json.dumps(str(each)) for each in directories])
 
     def close(self) -> None:
         """Removes the directories, innermost last noted first, then the entry."""
@@ -56,14 +55,23 @@ def open_entry(folder: Path = ROOT_LEDGER) -> Entry:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"{uuid.uuid4().hex}.json"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = _locked(path)
+        while os.fstat(descriptor).st_nlink == 0:  # a sweeper found it before it was locked
+            os.close(descriptor)
+            descriptor = _locked(path)
+        _add(descriptor, [json.dumps({"boot_id": boot_id(), "owner": os.getpid()})])
     except OSError as error:
         raise MachineError(
             "ledger", f"{folder} cannot be written ({error.strerror})", "run as root"
         ) from error
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    _write(descriptor, [])
     return Entry(path, descriptor)
+
+
+def _locked(path: Path) -> int:
+    """The descriptor of a new file."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
 def sweep(folder: Path = ROOT_LEDGER) -> list[str]:
@@ -79,20 +87,33 @@ def sweep(folder: Path = ROOT_LEDGER) -> list[str]:
         except OSError:
             os.close(descriptor)
             continue  # its owner lives
-        with contextlib.suppress(ValueError):
-            entry = json.loads(os.pread(descriptor, 1 << 20, 0) or b"{}")
-            directories = [str(each) for each in entry.get("directories", [])]
-            if entry.get("boot_id") != boot_id() or _remove(directories):
-                gone += directories
-                path.unlink(missing_ok=True)
+        boot, directories = noted(path)
+        if boot != boot_id() or _remove(directories):
+            gone += directories
+            path.unlink(missing_ok=True)
         os.close(descriptor)
     return gone
 
 
-def _write(descriptor: int, directories: list[str]) -> None:
-    text = json.dumps({"boot_id": boot_id(), "owner": os.getpid(), "directories": directories})
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
+def noted(path: Path) -> tuple[str | None, list[str]]:
+    """The boot that an entry belongs to, and its directories."""
+    boot, directories = None, []
+    with contextlib.suppress(OSError):  # another sweeper was faster
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):  # its owner was killed while it wrote that
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    boot = found.get("boot_id")
+                    directories += found.get(
+                        "directories", ()
+                    )  # of an entry of the earlier form, a single line
+                else:
+                    directories.append(str(found))
+    return boot, directories
+
+
+def _add(descriptor: int, lines: list[str]) -> None:
+    os.write(descriptor, "".join(f"{line}\n" for line in lines).encode())
     os.fsync(descriptor)
 
 

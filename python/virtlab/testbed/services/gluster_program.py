@@ -34,6 +34,7 @@ OWN_FILES = ".glusterfs"  # Gluster's own, in a brick
 LIST, WIPE, MISSED, LOSS = "--copies", "--wipe", "--missed", "loss.json"
 PENDING = "indices/xattrop"  # what a brick notes of its mirrors: `heal info` tells it
 WATCH, LOST, OVER = "recovery_program.py", "lost.json", "healed"
+CONNECTED = re.compile(r"^connected = 1$", re.MULTILINE)  # of a brick, by the mount itself
 HELD = re.compile(r"Another transaction|Locking failed|Unable to acquire lock")
 COUNT_S = 2.0  # from one question how much is to be healed to the next
 OWN = {"/var/lib/glusterd": "state", "/var/log": "log", "/run": "runtime"}
@@ -224,10 +225,18 @@ def wipe(parameters: dict[str, Any], address: str) -> None:
     sys.exit(watch.returncode)
 
 
+def is_connected(folder: Path) -> bool:
+    """Whether a mount has every brick: one that comes late would lack the folders that were made without it, and answer
+    that they are not there.
+    """
+    bricks = list((folder / ".meta" / "graphs" / "active").glob("*-client-*/private"))
+    return bool(bricks) and all(CONNECTED.search(each.read_text()) for each in bricks)
+
+
 def holds(folder: str) -> bool:
-    """Whether a file that is written there is read again."""
+    """Whether a file that is written there is read again, and every brick is there."""
     try:
-        if not os.path.ismount(folder):
+        if not os.path.ismount(folder) or not is_connected(Path(folder)):
             return False
         content, path = os.urandom(10_000), Path(folder) / f".virtlab-ready-{os.urandom(8).hex()}"
         path.write_bytes(content)

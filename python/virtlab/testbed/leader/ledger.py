@@ -11,6 +11,7 @@ first is an object, each further one a path. A last line that is not whole is of
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -98,22 +99,22 @@ def sweep(folder: Path = ROOT_LEDGER) -> list[str]:
 def noted(path: Path) -> tuple[str | None, list[str]]:
     """The boot that an entry belongs to, and its directories."""
     boot, directories = None, []
-    with contextlib.suppress(OSError):  # another sweeper was faster
+    with contextlib.suppress(FileNotFoundError):  # another sweeper was faster
         for line in path.read_text(encoding="utf-8").splitlines():
             with contextlib.suppress(ValueError):  # its owner was killed while it wrote that
                 found = json.loads(line)
                 if isinstance(found, dict):
                     boot = found.get("boot_id")
-                    directories += found.get(
-                        "directories", ()
-                    )  # of an entry of the earlier form, a single line
+                    directories += found.get("directories", ())  # the earlier form had them in its one line
                 else:
                     directories.append(str(found))
     return boot, directories
 
 
 def _add(descriptor: int, lines: list[str]) -> None:
-    os.write(descriptor, "".join(f"{line}\n" for line in lines).encode())
+    content = "".join(f"{line}\n" for line in lines).encode()
+    if os.write(descriptor, content) < len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.fsync(descriptor)
 
 

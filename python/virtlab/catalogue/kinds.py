@@ -445,7 +445,7 @@ ENVIRONMENT = Kind(
 FILE_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
-def _beside(value: Any) -> str:
+def _file_name(value: Any) -> str:
     if not isinstance(value, str) or not FILE_NAME.match(value):
         cure = "name one beside the experiment file, of letters, digits, _, . and -, e.g. 'arrivals.csv'"
         raise ValueError(f"'{shown(value)}' is not a name of a file; {cure}")
@@ -453,7 +453,7 @@ def _beside(value: Any) -> str:
 
 
 FILE_BESIDE = Kind(
-    "file beside the experiment file", _beside,
+    "file beside the experiment file", _file_name,
     {"type": "string", "pattern": f"^{FILE_NAME.pattern[:-2]}$"}, "arrivals.csv",
 )  # fmt: skip
 

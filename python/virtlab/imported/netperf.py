@@ -196,7 +196,7 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> ToolO
     if "THROUGHPUT" not in values or "THROUGHPUT_UNITS" not in values:
         raise UnreadableError("lacks THROUGHPUT or THROUGHPUT_UNITS")
     line, units = values["THROUGHPUT_UNITS"]
-    protocol, direction = _what(text, values)
+    protocol, direction = _protocol_and_direction(text, values)
     rate = number(values["THROUGHPUT"][1], values["THROUGHPUT"][0], "throughput")
     if units == "Trans/s":
         if "CONNECT" in direction.upper() or protocol not in {"TCP", ""}:
@@ -226,7 +226,7 @@ def _pairs(text: str, values: dict[str, tuple[int, str]] | None = None) -> ToolO
     return output
 
 
-def _what(text: str, values: dict[str, tuple[int, str]]) -> tuple[str, str]:
+def _protocol_and_direction(text: str, values: dict[str, tuple[int, str]]) -> tuple[str, str]:
     """Protocol and direction, by their keys or by the head of the test; "" where neither says."""
     protocol, direction = (values.get(key, (0, ""))[1] for key in ("PROTOCOL", "DIRECTION"))
     if (named := _TEST.search(text)) is not None:

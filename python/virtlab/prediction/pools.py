@@ -36,7 +36,7 @@ from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import NDArray, np, optimize
 from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
-from virtlab.planner.guests.clusters import asked
+from virtlab.planner.guests.clusters import serving
 from virtlab.planner.mobility.moves import pools_of_guests
 from virtlab.prediction.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
@@ -110,7 +110,7 @@ class Loads:
         """Of good runs: at most so many points, spread over the design, and runs of each."""
         by_point: dict[int, list[RunRecord]] = {}
         for record in records:
-            if in_pool(record.plan) and _asking(record.plan):
+            if in_pool(record.plan) and _requesting_roles(record.plan):
                 by_point.setdefault(record.point, []).append(record)
         points = sorted(by_point)
         if len(points) > POINTS_MAX:
@@ -118,7 +118,7 @@ class Loads:
         runs = [record for point in points for record in by_point[point][:RUNS_MAX]]
         rows = [values_of_run(record) for record in runs]
         told: list[Mapping[MetricPath, float]] = [
-            _told(record.plan, own) for record, own in zip(runs, rows, strict=True)
+            _pool_values(record.plan, own) for record, own in zip(runs, rows, strict=True)
         ]
         disturbed = sum(others(record, own) > OTHERS_MAX for record, own in zip(runs, rows, strict=True))
         return cls(runs, told, disturbed)
@@ -155,7 +155,7 @@ class Loads:
         new = [at for at in places if (identity, at) not in self._played]
         rows = play_all([Job(self.runs[at].plan, profile, self.runs[at].point) for at in new])
         for at, row in zip(new, rows, strict=True):
-            self._played[identity, at] = _told(self.runs[at].plan, row)
+            self._played[identity, at] = _pool_values(self.runs[at].plan, row)
         self.simulations += len(new)
         return [self._played[identity, at] for at in places]
 
@@ -279,19 +279,19 @@ class _Fit:
         )  # fmt: skip
 
 
-def _asking(plan: Plan) -> list[str]:
+def _requesting_roles(plan: Plan) -> list[str]:
     """Roles whose requests servers in pools work for."""
     inside = in_pool(plan)
     return [
         name
         for name, role in plan.roles.items()
-        if role.workload == ASKING and any(guest in inside for guest in asked(plan, role))
+        if role.workload == ASKING and any(guest in inside for guest in serving(plan, role))
     ]
 
 
-def _told(plan: Plan, rows: Sequence[RunValue]) -> dict[MetricPath, float]:
+def _pool_values(plan: Plan, rows: Sequence[RunValue]) -> dict[MetricPath, float]:
     """What a run says of services in pools."""
-    roles, inside = set(_asking(plan)), in_pool(plan)
+    roles, inside = set(_requesting_roles(plan)), in_pool(plan)
     pools = {each.path for each in sharing_processors(plan) if any(guest in inside for guest in each.guests)}
     return {
         row.path: row.value

@@ -16,7 +16,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
-from virtlab.planner.guests.clusters import asked
+from virtlab.planner.guests.clusters import serving
 from virtlab.planner.guests.weights import WEIGHT, weights
 from virtlab.planner.mobility.moves import come, come_into, cpus_of_hosts, left_by_pools, moves, pool_at
 from virtlab.simulator.services import as_simulated, works_itself
@@ -110,7 +110,7 @@ def _threads(plan: Plan) -> dict[str, float]:
             threads.setdefault(str(role.from_), {})[f"roles.{name}"] = of_program
         if kind is None or not kind.works(values):
             continue
-        for guest in asked(plan, role):
+        for guest in serving(plan, role):
             server = str(role.parameters.get("service", f"roles.{name}"))
             threads.setdefault(guest, {})[server] = int(kind.complete(values)["threads"])
     return {name: float(sum(servers.values())) for name, servers in threads.items()}

@@ -14,7 +14,7 @@ from typing import Any
 from virtlab.catalogue import PLATFORMS, WORKLOADS
 from virtlab.plan import Guest, Plan, Vnic
 from virtlab.planner.check import QUOTA_PERIOD_NS
-from virtlab.planner.guests.clusters import asked
+from virtlab.planner.guests.clusters import serving
 from virtlab.simulator.services import as_simulated, works_itself
 
 CUTTING_MODELS = frozenset({"e1000"})  # QEMU's cuts segments of TCP itself (hw/net/e1000.c: process_tx_desc)
@@ -53,7 +53,7 @@ def working(plan: Plan) -> frozenset[str]:
         guest
         for role in plan.roles.values()
         if (kind := WORKLOADS.get(role.workload)) is not None and kind.works(as_simulated(plan, role))
-        for guest in asked(plan, role)
+        for guest in serving(plan, role)
     )
 
 

@@ -146,7 +146,7 @@ def test_each_guest_is_told_the_same_of_a_swift() -> None:
 def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
     plan = planned(SWIFT % ", interface: s3")
     assert refused(plan) == []
-    asked = swift.IMPLEMENTATION.asked(plan, "load", plan.roles["load"])["swift"]
+    asked = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]
     assert asked["path"] == "/load"
     assert asked["keys"] == {"access_key": "test:tester", "secret_key": "testing", "region": "us-east-1"}
     for folder, bucket in (("Many_files", "many-files"), ("a", "a00"), ("A_", "a00")):
@@ -163,7 +163,7 @@ def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
 
 def test_requests_of_swift_are_not_signed_and_go_to_a_container() -> None:
     plan = planned(SWIFT % "")
-    asked = swift.IMPLEMENTATION.asked(plan, "load", plan.roles["load"])["swift"]
+    asked = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]
     assert (asked["path"], asked["keys"]) == ("/v1/AUTH_virtlab/load", None)
 
 

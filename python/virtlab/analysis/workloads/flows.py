@@ -33,12 +33,12 @@ def values(
             out.role = f"{role}.{name}"
             mine = packets["flow"] == flow
             one = {key: column[mine] for key, column in packets.items()}
-            _one(context, one, sent.get(flow), bound_ns)
+            _add_flow(context, one, sent.get(flow), bound_ns)
     finally:
         out.role = role
 
 
-def _one(
+def _add_flow(
     context: RoleContext, packets: dict[str, NDArray[Any]], sent: int | None, bound_ns: float | None
 ) -> None:
     out, size = context.out, int(packets["seq"].size)

@@ -51,7 +51,7 @@ def entered(plan: Plan, role: Role) -> tuple[str, ...]:
     return (role.to, *(guest for guest in service.on if guest != role.to))
 
 
-def asked(plan: Plan, role: Role) -> tuple[str, ...]:
+def serving(plan: Plan, role: Role) -> tuple[str, ...]:
     """Guests whose servers work for a role."""
     found = entered(plan, role)
     return found if role.parameters.get(ROUND_ROBIN) else found[:1]

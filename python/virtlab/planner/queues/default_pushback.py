@@ -38,7 +38,7 @@ def keep_pushback(experiment: Experiment, finished: Iterable[tuple[int, Plan]]) 
     points = experiment.points()
     for index, plan in finished:
         study = experiment.study(points[index]) if index < len(points) else None
-        for host in _asked(study) if study is not None else ():
+        for host in _silent_hosts(study) if study is not None else ():
             if host in plan.world.hosts:
                 had = plan.world.hosts[host].pushback
                 experiment.pushback = "uplink" if had == "uplink" else "guest"
@@ -55,7 +55,7 @@ def pushback_of(study: Study, host: str, default: str) -> str:
 
 
 def _may_share(study: Study) -> bool:
-    asked = list(_asked(study))
+    asked = list(_silent_hosts(study))
     kinds = {each.kind for each in study.wiring.bridges.values() if each.host in asked}
     platforms = {station.platform for host in asked for station in _senders(study, host)}
     queues = [queue for both in study.queues.values() for queue in both]
@@ -67,7 +67,7 @@ def _may_share(study: Study) -> bool:
     )
 
 
-def _asked(study: Study) -> Iterator[str]:
+def _silent_hosts(study: Study) -> Iterator[str]:
     """Hosts that say nothing, and have guests that could share."""
     for name, host in study.wiring.hosts.items():
         if host.pushback is None and _senders(study, name):

@@ -61,7 +61,7 @@ def queues(
                 if run != record.name or not (entity == line or entity.startswith(f"{line}.")):
                     continue
                 of_class = entity.removeprefix(line).removeprefix(".")
-                told = _told(values)
+                told = _counted(values)
                 silent = not told.get("packets") and not told.get("drops")
                 plain = not of_class and QDISCS[queue.kind].tail_drop and not told.get("drops")
                 if silent or (plain and not placed):
@@ -207,7 +207,7 @@ def _placed(by: str) -> str:
     }.get(by, by.replace("_", " "))
 
 
-def _told(values: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+def _counted(values: Mapping[str, tuple[int, int]]) -> dict[str, float]:
     told: dict[str, float] = {
         name: float(values[name][1] - values[name][0]) for name in COUNTS if name in values
     }

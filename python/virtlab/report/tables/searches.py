@@ -25,7 +25,7 @@ class _Trial:
     values: Mapping[str, Any]
 
     @property
-    def what(self) -> str:
+    def purpose(self) -> str:
         """What it was for, and of a trial of the search itself what came of it."""
         own = self.values in self.search.own
         kind = self.search.kind(self.values) if own else self.values["purpose"]
@@ -42,7 +42,7 @@ def trials_table(role: str, searches: Sequence[Searched], varying: Sequence[str]
         [
             *setting_columns(varying, mine, lambda row: row.search),
             Column("run", lambda row: row.search.run),
-            text("what", lambda row: row.what),
+            text("what", lambda row: row.purpose),
             number("trial", lambda row: str(row.number)),
             number(f"load ({unit.unit})", lambda row: unit.number(row.values["value"], 6)),
             number("length (s)", lambda row: f"{row.values['trial_s']:.4g}"),

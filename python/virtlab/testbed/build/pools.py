@@ -260,7 +260,7 @@ class Confinement(Running):
             for key, some in (("passive", passive), ("idle", set(guests) - used)):
                 if those := [guest for guest in guests if guest in some]:
                     applied[key] = those
-            applied |= self._beside(self.shares.pools[name], "")
+            applied |= self._neighbours(self.shares.pools[name], "")
             read_back = {**self.groups.get(f"pools.{name}", {}), **self._read_back(guests, at=pool.host)}
             by = "sched_setaffinity" if pool.by == "affinity" else "control group"
             found[f"pools.{name}"] = RealisedObject(pool.model_dump(mode="json"), applied, read_back, by)
@@ -271,13 +271,13 @@ class Confinement(Running):
                 if name in {guest.host, *self._destinations.get(each, ())}
             ]
             intended = {"cpus": self.plan.world.hosts[name].cpus}
-            applied = {"processors": cpus, **self._beside(cpus, name)}
+            applied = {"processors": cpus, **self._neighbours(cpus, name)}
             found[f"hosts.{name}"] = RealisedObject(
                 intended, applied, self._read_back(guests, at=name), "sched_setaffinity"
             )
         return found
 
-    def _beside(self, cpus: Processors, host: str) -> dict[str, list[str]]:
+    def _neighbours(self, cpus: Processors, host: str) -> dict[str, list[str]]:
         """Guests in no pool that run on some of these processors, too, at another host than that of that name."""
         found = [
             name

@@ -138,7 +138,7 @@ def on_store(name: str, plan: Plan) -> dict[str, Any]:
     asked = {
         "number": list(stored_disks(plan)).index(name), "network": host_namespace(guest.host),
         "local": str(ip_interface(own.ip[0]).ip), "port": plan.world.services[str(disk.service)].ready.port,  # type: ignore[union-attr]
-        "asked": _asked(plan, name, disk),
+        "asked": _client_parameters(plan, name, disk),
     }  # fmt: skip
     return {
         "name": disk_entity(name), "together": f"{TOGETHER}{disks_of(guest.host)}", **asked,
@@ -146,7 +146,7 @@ def on_store(name: str, plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _asked(plan: Plan, guest: str, disk: Disk) -> dict[str, Any]:
+def _client_parameters(plan: Plan, guest: str, disk: Disk) -> dict[str, Any]:
     """What the client of a guest's disk has to know of its store."""
     own = str(disk.service)
     service = plan.world.services[own]

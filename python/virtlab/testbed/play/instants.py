@@ -47,7 +47,7 @@ class Instants:
         found = [self._of_wall(one.ns) if wall else self.started_ns + one.ns for one in stamps]
         for stamp, at_ns in zip(stamps, found, strict=True):
             if not self.started_ns - SLACK_NS <= at_ns <= ended_ns + SLACK_NS:
-                raise UnreadableError(f"{stamp.where} {self._beside(at_ns, ended_ns)}", stamp.line, CURE)
+                raise UnreadableError(f"{stamp.where} {self._distance(at_ns, ended_ns)}", stamp.line, CURE)
         return found
 
     def _of_wall(self, ns: int) -> int:
@@ -59,7 +59,7 @@ class Instants:
         since = ns - first.wall_ns
         return first.ours_ns + since + (since * (passed - went) // went if went > 0 else 0)
 
-    def _beside(self, at_ns: int, ended_ns: int) -> str:
+    def _distance(self, at_ns: int, ended_ns: int) -> str:
         if at_ns < self.started_ns:
             return f"is {(self.started_ns - at_ns) / 1e9:.4g} s before the program began"
         return f"is {(at_ns - ended_ns) / 1e9:.4g} s after the program ended"

@@ -118,7 +118,7 @@ class Probes:
                     if near.address is not None and far.address is not None
                 ]
             if side == "client":
-                own |= self._asked(name, role)
+                own |= self._client_parameters(name, role)
             local, priority = (
                 self._endpoint(end, other, local=True),
                 self.priorities.fifo(name, parameters, end.guest),
@@ -135,10 +135,10 @@ class Probes:
             armed.append(Side(name, side, end.guest, channel))
         return armed
 
-    def _asked(self, name: str, role: Role) -> dict[str, Any]:
+    def _client_parameters(self, name: str, role: Role) -> dict[str, Any]:
         """What its client has to know of the service that it asks as a whole."""
         service = self.plan.world.services.get(str(role.parameters.get("service")))
-        return {} if service is None else services.of(service.kind).asked(self.plan, name, role)
+        return {} if service is None else services.of(service.kind).client_parameters(self.plan, name, role)
 
     def halt(self, side: Side) -> None:
         """Ends a server whose guest is about to be shut down, and keeps what it counted."""

@@ -49,7 +49,7 @@ class Files:
         """Their bytes, one file after the other. ExperimentError where those of one are not kept."""
         whole = bytearray()
         for name, entry in self.by_name.items():
-            content = entry.encode() if isinstance(entry, str) else _kept(entry)
+            content = entry.encode() if isinstance(entry, str) else _content(entry)
             if content is None:
                 raise ExperimentError(f"files.{name}", LOST.format(name, entry["sha256"]), CURE_LOST)
             whole += content
@@ -72,11 +72,11 @@ def refused(path: str, parameters: Mapping[str, Any], platform: Platform) -> Ite
         yield Refusal(f"{path}.files", reason, "put the files there yourself, and name them in 'argv'")
         return
     for name, entry in files.items():
-        if not isinstance(entry, str) and _kept(entry) is None:
+        if not isinstance(entry, str) and _content(entry) is None:
             yield Refusal(f"{path}.files.{name}", LOST.format(name, entry["sha256"]), CURE_LOST)
 
 
-def _kept(entry: Mapping[str, Any]) -> bytes | None:
+def _content(entry: Mapping[str, Any]) -> bytes | None:
     """The bytes of a digest, if there are as many as a Plan says: the agent cuts what it gets into files by their
     sizes.
     """

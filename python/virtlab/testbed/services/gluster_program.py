@@ -55,7 +55,7 @@ def is_open(address: str) -> bool:
     return True
 
 
-def asked(words: str, *options: str) -> tuple[bool, str]:
+def gluster(words: str, *options: str) -> tuple[bool, str]:
     """Whether Gluster did as it was told; what it said."""
     try:
         done = subprocess.run(
@@ -92,23 +92,23 @@ def own_folders(home: Path, hosts: list[str]) -> None:
 def made(parameters: dict[str, Any], nodes: list[str], home: Path) -> bool:
     """Whether the volume is there; makes what can be made now."""
     volume, others = parameters["volume"], nodes[1:]
-    if asked(f"volume status {volume}")[0]:
+    if gluster(f"volume status {volume}")[0]:
         return True
     if not all(is_open(address) for address in nodes):
         return False
-    known = asked("peer status")[1]
+    known = gluster("peer status")[1]
     for address in others:
-        if address not in known and not asked(f"peer probe {address}")[0]:
+        if address not in known and not gluster(f"peer probe {address}")[0]:
             return False
-    if asked("peer status")[1].count("(Connected)") < len(others):
+    if gluster("peer status")[1].count("(Connected)") < len(others):
         return False
     bricks = [f"{address}:{home / 'brick'}" for address in nodes]
     copies = f" replica {parameters['copies']}" if parameters["copies"] > 1 else ""
-    good, said = asked(f"volume create {volume}{copies} transport tcp {' '.join(bricks)} force")
+    good, said = gluster(f"volume create {volume}{copies} transport tcp {' '.join(bricks)} force")
     if not good and "already exists" not in said:
         say(said.strip())
         return False
-    return asked(f"volume start {volume}")[0]
+    return gluster(f"volume start {volume}")[0]
 
 
 def held(brick: Path) -> dict[str, int]:
@@ -183,7 +183,7 @@ def missed(home: Path) -> None:
 
 def to_heal(volume: str, *options: str) -> int | None:
     """How many entries bricks of the volume still have for others; None where that is not known of all."""
-    good, said = asked(f"volume heal {volume} statistics heal-count", *options)
+    good, said = gluster(f"volume heal {volume} statistics heal-count", *options)
     numbers = [line.rpartition(":")[2].strip() for line in said.splitlines() if "Number of entries" in line]
     known = good and numbers and all(number.isdecimal() for number in numbers)
     return sum(map(int, numbers)) if known else None
@@ -193,7 +193,7 @@ def done(words: str, *options: str) -> None:
     """Has Gluster do something; it is told again while another node's command holds the volume."""
     until_s = time.monotonic() + TRY_S
     while True:
-        good, said = asked(words, *options)
+        good, said = gluster(words, *options)
         if good:
             return
         if not HELD.search(said) or time.monotonic() > until_s:
@@ -315,7 +315,7 @@ def main() -> None:
             elif place == 0:
                 ready = made(told, nodes, home)
             else:
-                ready = asked(f"volume status {told['volume']}")[0]
+                ready = gluster(f"volume status {told['volume']}")[0]
             if ready:
                 say(READY)
         time.sleep(LOOK_S)

@@ -75,7 +75,7 @@ class ServiceImplementation:
     tells_standstills: bool = False
     contends: bool = False
     # What the client of a role has to know of a service that is asked as a whole.
-    asked: Callable[[Plan, str, Role], dict[str, Any]] = lambda *_: {}
+    client_parameters: Callable[[Plan, str, Role], dict[str, Any]] = lambda *_: {}
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

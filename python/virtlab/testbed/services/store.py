@@ -51,7 +51,7 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
     )
 
 
-def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
+def _client_parameters(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     """What the client of a role has to know of the store that it asks, by the parameter's name. GuestError where it
     does not reach a part of it.
     """
@@ -201,5 +201,5 @@ IMPLEMENTATION = ServiceImplementation(
     _of_world,
     RECOVERED,  # the name of the progress, which a node says, too
     tells_standstills=True,
-    asked=_asked,
+    client_parameters=_client_parameters,
 )

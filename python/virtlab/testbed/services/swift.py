@@ -84,7 +84,7 @@ def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocati
     )
 
 
-def _asked(plan: Plan, name: str, role: Role) -> dict[str, Any]:
+def _client_parameters(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     """What the client of a role has to know: its proxies, and the container of its objects."""
     service = plan.world.services[str(role.parameters["service"])]
     addresses = []
@@ -193,5 +193,5 @@ IMPLEMENTATION = ServiceImplementation(
     Missed(_names, lambda _, guest: guest, _missed),
     ready_line=swift_program.READY,
     copies=Copies(_listing, _roles, counted),
-    asked=_asked,
+    client_parameters=_client_parameters,
 )

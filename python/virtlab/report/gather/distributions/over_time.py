@@ -71,10 +71,10 @@ def intervals(
 
 def over_time_of(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> tuple[OverTime, ...]:
     """Of the settings of lowest, middle and highest mean, each by one run."""
-    return tuple(_found(db, results))
+    return tuple(_over_time(db, results))
 
 
-def _found(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> Iterator[OverTime]:
+def _over_time(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> Iterator[OverTime]:
     for result in leading(results, TIMED):
         role, metric = result.quantity.role, result.quantity.metric
         for run, cell in exemplars(result):

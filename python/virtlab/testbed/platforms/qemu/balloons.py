@@ -72,7 +72,7 @@ class Balloons:
         deadline = (
             time.monotonic() + TELL_TIMEOUT_S
         )  # a kernel need not tell, and its counters are absent then
-        while any(not _told(monitors[name]) for name in wanted) and time.monotonic() < deadline:
+        while any(not _statistics(monitors[name]) for name in wanted) and time.monotonic() < deadline:
             time.sleep(LOOK_S)
         return held
 
@@ -83,13 +83,13 @@ class Balloons:
         if name not in self._left:
             return
         yield "balloon_bytes", whole_bytes - left(monitor)
-        said = _told(monitor)
+        said = _statistics(monitor)
         for key, counter in COUNTED.items():
             if (value := int(said.get(key, NOT_TOLD))) % 2**64 != NOT_TOLD:
                 yield counter, value
 
 
-def _told(monitor: Monitor) -> dict[str, Any]:
+def _statistics(monitor: Monitor) -> dict[str, Any]:
     """What a kernel counts, as it told last; nothing before it has."""
     said = monitor.execute("qom-get", {"path": DEVICE, "property": "guest-stats"})
     return dict(said["stats"]) if int(said["last-update"]) else {}

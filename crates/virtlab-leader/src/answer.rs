@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use virtlab_system::clock;
-use virtlab_system::transport::understood;
+use virtlab_system::transport::{self, understood};
 use virtlab_system::work;
 use virtlab_wire::frame::{Frame, Kind};
 use virtlab_wire::{Nanos, PROTOCOL};
@@ -37,18 +37,15 @@ impl Leader {
             Ok((number, request)) => (number, self.answer(id, request)),
             Err((number, what)) => (number, Err(json!({"what": what}))),
         };
-        let message = match outcome {
-            Ok(ok) => json!({"re": number, "ok": ok}),
-            Err(error) => json!({"re": number, "error": error}),
-        };
+        let again = number.clone();
         if let Some(client) = self.clients.get_mut(&id) {
-            let text = message.to_string();
-            if text.len() > virtlab_wire::frame::MAXIMUM_BODY_BYTES {
+            let body = transport::body(&transport::reply(number, outcome));
+            if body.len() > virtlab_wire::frame::MAXIMUM_BODY_BYTES {
                 let what =
-                    format!("the answer has {} bytes, more than a frame holds; ask for less", text.len());
-                client.message(&json!({"re": number, "error": {"what": what}}));
+                    format!("the answer has {} bytes, more than a frame holds; ask for less", body.len());
+                client.message(&transport::reply(again, Err(json!({"what": what}))));
             } else {
-                client.send(0, Kind::Control, text.as_bytes());
+                client.send(0, Kind::Control, &body);
             }
         }
     }

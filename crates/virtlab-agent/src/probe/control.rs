@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use virtlab_system::clock;
-use virtlab_system::transport::{Reader, Writer, understood};
+use virtlab_system::transport::{Reader, Writer, refusal, reply, understood};
 use virtlab_wire::frame::{Frame, Kind};
 use virtlab_wire::rows::{Record, SeriesRow};
 use virtlab_wire::{Nanos, PROTOCOL};
@@ -184,17 +184,17 @@ impl Control {
                 let text = format!("passed over a control message: {what}");
                 return self.writer.message(&json!({"log": "warning", "text": text}));
             }
-            Err((id, what)) => return self.writer.message(&json!({"re": id, "error": {"what": what}})),
+            Err((id, what)) => return self.writer.message(&reply(id, Err(json!({"what": what})))),
         };
         match self.answer(&id, request) {
-            Ok(Answer::Reply(reply)) => self.writer.message(&json!({"re": id, "ok": reply})),
-            Ok(Answer::ReplyThen(reply, then)) => {
-                self.writer.message(&json!({"re": id, "ok": reply}))?;
+            Ok(Answer::Reply(answer)) => self.writer.message(&reply(id, Ok(answer))),
+            Ok(Answer::ReplyThen(answer, then)) => {
+                self.writer.message(&reply(id, Ok(answer)))?;
                 then();
                 Ok(())
             }
             Ok(Answer::Later | Answer::Silence) => Ok(()),
-            Err(error) => self.writer.message(&json!({"re": id, "error": {"what": format!("{error:#}")}})),
+            Err(error) => self.writer.message(&reply(id, Err(refusal(&error)))),
         }
     }
 
@@ -379,10 +379,7 @@ fn answer_from_a_thread(
     work: Box<dyn FnOnce() -> anyhow::Result<Value> + Send>,
 ) -> Answer {
     std::thread::spawn(move || {
-        let message = match work() {
-            Ok(reply) => json!({"re": id, "ok": reply}),
-            Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
-        };
+        let message = reply(id, work().map_err(|error| refusal(&error)));
         // A stream that is gone ends the process from the control thread.
         let _ = writer.message(&message);
     });

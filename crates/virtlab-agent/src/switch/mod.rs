@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use std::os::fd::{FromRawFd, OwnedFd};
 use timing::{Sleeper, Spin};
 use virtlab_system::standstill::Standstills;
-use virtlab_system::transport::{Reader, Writer, understood};
+use virtlab_system::transport::{Reader, Writer, refusal, reply, understood};
 use virtlab_system::{clock, slice};
 use virtlab_wire::frame::Kind;
 use virtlab_wire::{Nanos, PROTOCOL};
@@ -149,10 +149,7 @@ impl Switch {
                 Ok((id, request)) => (id, matches!(request, Request::Bye {}), self.answer(request)),
                 Err((id, what)) => (id, false, Err(anyhow::anyhow!(what))),
             };
-            self.writer.message(&match answer {
-                Ok(ok) => json!({"re": id, "ok": ok}),
-                Err(error) => json!({"re": id, "error": {"what": format!("{error:#}")}}),
-            })?;
+            self.writer.message(&reply(id, answer.map_err(|error| refusal(&error))))?;
             if ends {
                 return Ok(false);
             }

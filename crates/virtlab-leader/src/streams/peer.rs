@@ -9,6 +9,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use virtlab_system::transport;
 use virtlab_wire::frame::{Decoder, Frame, Kind, MOST_NOISE_BYTES, encode};
 
 /// A stream of frames in both directions.
@@ -107,7 +108,7 @@ impl Peer {
 
     /// Queues a JSON message of the leader itself.
     pub fn message(&mut self, message: &serde_json::Value) {
-        self.send(0, Kind::Control, message.to_string().as_bytes());
+        self.send(0, Kind::Control, &transport::body(message));
     }
 
     /// Writes what the stream takes now; false when the other side is gone.

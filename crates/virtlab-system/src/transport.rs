@@ -154,3 +154,24 @@ impl Writer {
         self.send(0, Kind::Block, body)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn an_answer_is_what_json_makes_of_it() {
+        let rows = json!({"rows": [["a", 1.5, null], ["\u{1}\"é", -3, true]]});
+        let frame = body(&reply(json!(7), Ok(rows.clone())));
+        assert_eq!(frame, json!({"re": 7, "ok": rows}).to_string().into_bytes());
+    }
+
+    #[test]
+    fn an_error_is_named_with_its_causes() {
+        let why = anyhow!("no such device").context("cannot set the address");
+        let frame = body(&reply(json!(8), Err(refusal(&why))));
+        let said: Value = serde_json::from_slice(&frame).unwrap();
+        assert_eq!(said, json!({"re": 8, "error": {"what": "cannot set the address: no such device"}}));
+    }
+}

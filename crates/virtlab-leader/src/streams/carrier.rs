@@ -386,8 +386,13 @@ mod tests {
         socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC).unwrap()
     }
 
+    /// A name that no other process that runs these tests binds.
+    fn own(name: &str) -> String {
+        format!("{name}-{}", std::process::id())
+    }
+
     /// A carrier in a thread; the leader's end, and the first connection.
-    fn carrier(name: &'static str) -> (UnixStream, UnixStream, thread::JoinHandle<()>) {
+    fn carrier(name: &str) -> (UnixStream, UnixStream, thread::JoinHandle<()>) {
         let ((leader, stream), (ours, input)) = (pair(), pair());
         let output = input.try_clone().unwrap();
         let carrier = Carrier::new(stream, input, output, name).unwrap();
@@ -418,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_leader_goes_on_over_a_second_connection_where_the_first_was_cut() {
-        let (mut leader, mut first, thread) = carrier("a-test-of-a-second-connection");
+        let (mut leader, mut first, thread) = carrier(&own("a-test-of-a-second-connection"));
         let mut line = Line::default();
         line.connect();
         first.write_all(&line.take_out()).unwrap();
@@ -430,7 +435,8 @@ mod tests {
         let knock = || {
             let fd =
                 socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-            socket::connect(fd.as_raw_fd(), &address("a-test-of-a-second-connection").unwrap()).unwrap();
+            socket::connect(fd.as_raw_fd(), &address(&own("a-test-of-a-second-connection")).unwrap())
+                .unwrap();
             UnixStream::from(fd)
         };
         let mut second = knock();
@@ -452,19 +458,19 @@ mod tests {
 
     #[test]
     fn who_only_connects_does_not_keep_a_leader() {
-        let (mut leader, first, thread) = carrier("a-test-of-silence");
+        let (mut leader, first, thread) = carrier(&own("a-test-of-silence"));
         drop(first);
         let mut chunk = [0; 16];
         let silent =
             socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        socket::connect(silent.as_raw_fd(), &address("a-test-of-silence").unwrap()).unwrap();
+        socket::connect(silent.as_raw_fd(), &address(&own("a-test-of-silence")).unwrap()).unwrap();
         thread.join().unwrap();
         assert_eq!(leader.read(&mut chunk).unwrap(), 0);
     }
 
     #[test]
     fn an_input_that_ends_while_the_output_holds_is_the_end() {
-        let (mut leader, first, thread) = carrier("a-test-of-an-end");
+        let (mut leader, first, thread) = carrier(&own("a-test-of-an-end"));
         first.shutdown(std::net::Shutdown::Write).unwrap();
         thread.join().unwrap();
         assert_eq!(leader.read(&mut [0; 16]).unwrap(), 0, "the leader is told by the end of its stream");

@@ -574,7 +574,7 @@ def test_a_role_is_told_of_copies_and_of_the_node_that_was_wiped() -> None:
 
 def test_a_brick_is_reset_once_no_other_command_holds_the_volume(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(False, "Another transaction is in progress for depot."), (True, ""), (False, "no such brick")]
-    monkeypatch.setattr(gluster_program, "asked", lambda *_: answers.pop(0))
+    monkeypatch.setattr(gluster_program, "gluster", lambda *_: answers.pop(0))
     monkeypatch.setattr(gluster_program, "LOOK_S", 0.0)
     gluster_program.done("reset")
     assert len(answers) == 1

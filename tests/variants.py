@@ -119,8 +119,6 @@ VARIANTS: dict[str, dict[str, str]] = {
             "test_a_copy_whose_link_is_cut_ends_by_its_time_out_and_the_machine_stays[go.started-2.0-4]",
         "test_a_guest_cannot_connect_in_the_place_of_the_machine_that_is_copied[static]":
             "test_a_guest_cannot_connect_in_the_place_of_the_machine_that_is_copied[live]",
-        "test_nor_can_it_by_ipv6":
-            "test_a_guest_cannot_connect_in_the_place_of_the_machine_that_is_copied[live]",
         "test_a_machine_whose_link_is_slowed_arrives_and_as_much_later[rounds-soft_switch]":
             "test_a_machine_whose_link_is_slowed_arrives_and_as_much_later[switch-over-shaping]",
         "test_two_machines_move_together_and_a_third_host_has_both":

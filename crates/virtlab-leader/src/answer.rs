@@ -37,13 +37,13 @@ impl Leader {
             Ok((number, request)) => (number, self.answer(id, request)),
             Err((number, what)) => (number, Err(json!({"what": what}))),
         };
-        let again = number.clone();
+        let mut message = transport::reply(number, outcome);
         if let Some(client) = self.clients.get_mut(&id) {
-            let body = transport::body(&transport::reply(number, outcome));
+            let body = transport::body(&message);
             if body.len() > virtlab_wire::frame::MAXIMUM_BODY_BYTES {
                 let what =
                     format!("the answer has {} bytes, more than a frame holds; ask for less", body.len());
-                client.message(&transport::reply(again, Err(json!({"what": what}))));
+                client.message(&transport::reply(message["re"].take(), Err(json!({"what": what}))));
             } else {
                 client.send(0, Kind::Control, &body);
             }

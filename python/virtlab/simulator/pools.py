@@ -21,6 +21,7 @@ from virtlab.planner.guests.weights import WEIGHT, weights
 from virtlab.planner.mobility.moves import come, come_into, cpus_of_hosts, left_by_pools, moves, pool_at
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import own_vcpus, processors, quota
+from virtlab.simulator.stores import guests_with_processors
 
 CONTENTION = "pool.contention_ratio"
 IDLE = "platform.{}.idle_vcpu_ratio"
@@ -136,10 +137,8 @@ def pools(plan: Plan) -> dict[str, Any]:
         }
         for each in sharing_processors(plan)
     ]
-    if not lowered:
-        return {}
     usage = list(_usage(plan, places, worked))
-    return {"pools": lowered, **({"usage": usage} if usage else {})}
+    return {**({"pools": lowered} if lowered else {}), **({"usage": usage} if usage else {})}
 
 
 def _arriving(pool: Shared, places: Mapping[str, int], worked: Mapping[str, float]) -> dict[str, list[int]]:
@@ -218,13 +217,12 @@ def _with_requests(
 
 def sampled(plan: Plan) -> dict[str, int]:
     """Series that the simulator has of a Plan, and how often each is sampled."""
-    if not in_pool(plan):
-        return {}
-    found = {
-        each.source: each.every_ns for each in plan.collect.series if each.source in (OF_GUESTS, OF_HOSTS)
-    }
+    shared = bool(in_pool(plan))
+    sources = [OF_GUESTS] if shared or guests_with_processors(plan) else []
+    sources += [OF_HOSTS] if shared else []
+    found = {each.source: each.every_ns for each in plan.collect.series if each.source in sources}
     every_ns = plan.collect.telemetry_ns
-    return ({OF_GUESTS: every_ns, OF_HOSTS: every_ns} if every_ns else {}) | found
+    return (dict.fromkeys(sources, every_ns) if every_ns else {}) | found
 
 
 def _usage(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:
@@ -255,6 +253,13 @@ def _of_guests(
             metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
             mine = [places[name] for name in working_in]
             yield {"entity": pool.path, "guests": mine, **arriving, "pools": [place], "metrics": metrics}
+    sharing = in_pool(plan)
+    for name in guests_with_processors(plan):
+        if name not in sharing:  # there `cpu` is what was used of the pool
+            metrics = {"cpu": 1.0}
+            yield {
+                "entity": f"guests.{name}", "guests": [], "peers": [places[name]], "pools": [], "metrics": metrics,
+            }  # fmt: skip
 
 
 def may_use(guest: Guest, cpus: int) -> float:

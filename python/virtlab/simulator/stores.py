@@ -14,7 +14,7 @@ from typing import Any
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.netem import NETEM
-from virtlab.catalogue.services.store import FLUID, TRANSFERS
+from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, PROXIES, PROXY, TRANSFERS
 from virtlab.plan import Plan, Refusal, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.guests.clusters import towards
@@ -70,6 +70,19 @@ def _disks(
 def _end(end: RoleEnd, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
     address = None if end.address is None else str(end.address.ip)
     return {"vnic": places[end.guest, end.vnic], "address": address, "seed": seed}
+
+
+def guests_with_processors(plan: Plan) -> list[str]:
+    """Guests in which messages cost a node or a proxy processor time, in the order of the Plan."""
+    found = set[str]()
+    for name, service in plan.world.services.items():
+        if is_store(service) and clients(plan, name):
+            said = {key for key in OF_PROCESSORS if service.parameters.get(key)}
+            if any(key.startswith(PROXY) for key in said):
+                found.update(service.parameters.get(PROXIES, ()))
+            if any(not key.startswith(PROXY) for key in said):
+                found.update(service.on)
+    return [guest for guest in plan.world.guests if guest in found]
 
 
 def is_fluid(service: Service) -> bool:

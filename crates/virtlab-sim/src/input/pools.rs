@@ -106,6 +106,9 @@ pub struct Used {
     /// Places of guests that are part of it once they have moved.
     #[serde(default)]
     pub arrivals: Vec<usize>,
+    /// Places of guests whose nodes and proxies of stores are part of it.
+    #[serde(default)]
+    pub peers: Vec<usize>,
     /// Places of the pools whose idle vCPUs are part of it, and what works in them beside guests.
     pub pools: Vec<usize>,
     /// By metric, the number of processors that counts as 1.

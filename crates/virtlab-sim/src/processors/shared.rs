@@ -141,8 +141,9 @@ impl Shared {
         })
     }
 
-    /// Takes samples of use, and of what idle vCPUs take, of those that are sampled as often.
-    pub fn sample(&mut self, group: usize, now_ns: u64) {
+    /// Takes samples of use, and of what idle vCPUs take, of those that are sampled as often. `of_peers`: what nodes
+    /// and proxies of stores in a guest have used.
+    pub fn sample(&mut self, group: usize, now_ns: u64, of_peers: impl Fn(usize) -> u64) {
         let Self { pools, homes, arrivals, beside_ns, series, .. } = self;
         let series = &mut series[group];
         for entity in 0..series.of().len() {
@@ -160,7 +161,8 @@ impl Shared {
             let working: f64 = places
                 .map(|(pool, place)| either!(&mut pools[pool], own => own.used_ns(now_ns, place)))
                 .sum();
-            series.take(now_ns, entity, idle.mul_add(now_ns as f64, working + beside));
+            let stores: u64 = used.peers.iter().map(|guest| of_peers(*guest)).sum();
+            series.take(now_ns, entity, idle.mul_add(now_ns as f64, working + beside + stores as f64));
         }
     }
 

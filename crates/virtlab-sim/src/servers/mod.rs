@@ -88,6 +88,12 @@ impl Servers {
         Self { processors, disks, stores: Stores::default(), all: Vec::new(), beyond }
     }
 
+    /// Takes samples of how processors are used, of those that are sampled as often.
+    pub fn sample_processors(&mut self, group: usize, now_ns: u64) {
+        let Self { processors, stores, .. } = self;
+        processors.sample(group, now_ns, |guest| stores.used_ns(guest, Nanos(now_ns)));
+    }
+
     /// The server of a role, at the server's seed; that of a service in a guest is one for all roles that end there.
     pub fn of(&mut self, own: &Parameters, seed: u64, guest: usize, place: u16) -> usize {
         let service = own.service.clone();

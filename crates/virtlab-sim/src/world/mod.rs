@@ -373,7 +373,7 @@ impl World {
     /// Takes samples of how processors or disks are used; the last where nothing is left to happen.
     fn sample(&mut self, group: usize) {
         match group.checked_sub(self.input.usage.len()) {
-            None => self.network.servers.processors.sample(group, self.network.now_ns),
+            None => self.network.servers.sample_processors(group, self.network.now_ns),
             Some(of_disks) => self.network.servers.disks.sample(of_disks, self.network.now_ns),
         }
         let comes = [

@@ -47,18 +47,18 @@ def queues(
     settings: Mapping[int, Mapping[str, str]],
 ) -> tuple[tuple[Row, ...], tuple[ClassSeen, ...]]:
     """Rows of the table, and the same as numbers. `settings`: the varying part of each design point."""
-    counted: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    counted: dict[str, dict[str, dict[str, tuple[int, int]]]] = {}
     for run, entity, counter, first, last in db.execute(
         "SELECT run, entity, counter, arg_min(value, t_ns), arg_max(value, t_ns) FROM counter "
         "WHERE (entity LIKE 'links.%' OR entity LIKE 'uplinks.%') AND status = 'ok' GROUP BY ALL"
     ).fetchall():
-        counted.setdefault((run, entity), {})[counter] = (int(first), int(last))
+        counted.setdefault(run, {}).setdefault(entity, {})[counter] = (int(first), int(last))
     found: dict[tuple[int, str, str, str, str], list[dict[str, float]]] = {}
     placed = any(True for record in records for _ in guest_ports(record.plan))
     for record in records:
         for line, queue, by, far in _directions(record):
-            for (run, entity), values in counted.items():
-                if run != record.name or not (entity == line or entity.startswith(f"{line}.")):
+            for entity, values in counted.get(record.name, {}).items():
+                if not (entity == line or entity.startswith(f"{line}.")):
                     continue
                 of_class = entity.removeprefix(line).removeprefix(".")
                 told = _counted(values)

@@ -11,6 +11,7 @@ mod store;
 pub use peer::Machine;
 pub use processor::Processor;
 pub use store::{Store, Want};
+use virtlab_wire::Nanos;
 
 /// All of a world.
 #[derive(Default)]
@@ -38,6 +39,11 @@ impl Stores {
     /// The place of the store that a role asks, and of its client among the peers.
     pub fn of_client(&self, role: usize) -> Option<(usize, usize)> {
         self.all.iter().enumerate().find_map(|(place, store)| Some((place, store.client_of(role)?)))
+    }
+
+    /// Processor time that nodes and proxies in a guest have used until now.
+    pub fn used_ns(&self, guest: usize, now: Nanos) -> u64 {
+        self.all.iter().map(|store| store.used_ns(guest, now)).sum()
     }
 
     /// A datagram is certain to come, of the role that a line is, by its number: whether nothing follows from it, so

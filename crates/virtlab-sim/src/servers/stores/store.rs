@@ -184,6 +184,11 @@ impl Store {
         }
     }
 
+    /// Processor time that its nodes and proxies in a guest have used until now.
+    pub fn used_ns(&self, guest: usize, now: Nanos) -> u64 {
+        self.peers.iter().filter(|peer| peer.guest == guest).map(|peer| peer.processor.used_ns(now)).sum()
+    }
+
     /// The disk of a node has done something.
     pub fn complete(&mut self, now: Nanos, peer: usize, id: u64) {
         let own = &mut self.peers[peer];
@@ -227,7 +232,7 @@ impl Store {
         let own = &mut self.peers[peer];
         own.restarts += 1;
         own.planned_ns = None;
-        own.processor.forget();
+        own.processor.forget(now);
         for other in (0..self.peers.len()).filter(|other| *other != peer) {
             self.outbox[line_of(peer, other)].clear();
         }

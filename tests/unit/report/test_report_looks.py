@@ -128,6 +128,29 @@ def test_values_that_are_all_the_same_have_an_axis_that_can_be_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("levels", "base"),
+    [
+        (("1", "2", "4", "8"), 2.0),
+        (("64 B", "640 B", "6400 B", "64 kB"), 10.0),
+        (("1", "2", "4"), None),
+        (("10", "11", "12.1", "13.31"), None),
+        (("0", "1", "2", "4"), None),
+        (("1", "2", "4", "9"), None),
+        (("fifo", "sfq", "codel", "fq_codel"), None),
+    ],
+)
+def test_levels_that_grow_by_one_ratio_stand_evenly(levels: tuple[str, ...], base: float | None) -> None:
+    factor = Factor("threads", levels)
+    cells = tuple(Cell({"threads": each}, "", (RunValue(each, 0, 1.0),), None) for each in levels)
+    result = Result(Quantity("left", "operation_rate", "mean", "1/s"), cells)
+    figure = interval_figure("f", result, [factor], "threads", split=False)
+    mark = next(layer for layer in figure.spec["layer"] if layer["encoding"]["x"]["field"] == "x")
+    along = mark["encoding"]["x"]
+    assert along["scale"].get("base") == base
+    assert ("logarithmic" in along["title"]) == (base is not None)
+
+
 def test_a_distribution_of_one_value_is_a_line_upwards() -> None:
     curve = Curve({"qdisc": "fifo"}, "", (243_840.0,), (1.0,), ("r0",), 100)
     sampled = Sampled("udp", "owd", "ns", "one-way delay", (curve,))

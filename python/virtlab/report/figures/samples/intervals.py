@@ -1,8 +1,9 @@
 """Interval plots: every run as a dot, the mean of the runs with its confidence interval, published numbers beside.
 
 The axis factor stands below; the first other factor is colour and shape; all further ones are panels. Levels that are
-quantities of one unit stand where their number puts them, so a straight line is a straight line; names stand evenly. A
-setting without values is absent, never zero.
+quantities of one unit stand where their number puts them, so a straight line is a straight line; those that grow by one
+ratio at each step, as 1, 2, 4, 8 do, stand evenly on a logarithmic axis, and so do names. A setting without values is
+absent, never zero.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from virtlab.report.figures.grammar.panels import Panels
 from virtlab.report.gather.model import Cell, Factor, Result
 from virtlab.report.words import point_words
 from virtlab.units import Display, display, interval, numeric_levels
+
+EVENLY = 4  # levels, from which on they can stand evenly on a logarithmic axis
+LEAST_RATIO = 1.5  # of neighbours there
+ASIDE = 0.06  # of a step, for each series
 
 
 def interval_figure(
@@ -77,6 +82,7 @@ class _Stage:
         )
         self.shown = Display(1.0, "")
         self.numbers: list[float] | None = None
+        self.ratio: float | None = None
         parsed = numeric_levels(self.axis.levels) if self.axis and len(self.axis.levels) >= 3 else None
         if parsed:
             numbers, unit = parsed
@@ -85,6 +91,7 @@ class _Stage:
             ordered = sorted(self.numbers)
             gap = min(after - before for before, after in pairwise(ordered))
             self.step = min(0.012 * (ordered[-1] - ordered[0]), 0.18 * gap)
+            self.ratio = _ratio(ordered)
 
     def place(self, cell: Cell) -> Row:
         """The row of a cell: x, the level and series behind it, its panel."""
@@ -108,6 +115,8 @@ class _Stage:
         if self.colour is None or point.get(self.colour.name) not in self.colour.levels:
             return at
         aside = self.colour.levels.index(point[self.colour.name]) - (len(self.colour.levels) - 1) / 2
+        if self.ratio is not None:
+            return float(f"{at * self.ratio ** (aside * ASIDE):.9g}")
         return round(at + aside * self.step, 9)
 
     def along(self) -> Row:
@@ -122,6 +131,9 @@ class _Stage:
         title = f"{self.axis.name} ({self.shown.unit})" if self.shown.unit else self.axis.name
         ticks = {"values": self.numbers} if len(self.numbers) <= 12 else {}
         axis = {"labelExpr": NUMBERS, "labelOverlap": True, **ticks}
+        if self.ratio is not None:
+            scale = {"type": "log", "base": self.ratio, "nice": False, "padding": 16}
+            return amount("x", f"{title}, logarithmic", scale=scale, axis=axis)
         return amount("x", title, scale={"nice": False, "zero": False, "padding": 16}, axis=axis)
 
     def tip(self) -> list[Row]:
@@ -131,6 +143,15 @@ class _Stage:
             *([{"field": "colour", "title": self.colour.name}] if self.colour else []),
             *([{"field": "panel", "title": "panel"}] if self.panels.names else []),
         ]
+
+
+def _ratio(ordered: Sequence[float]) -> float | None:
+    """By what each of at least `EVENLY` numbers exceeds the one before, if that is the same at each step."""
+    if len(ordered) < EVENLY or ordered[0] <= 0:
+        return None
+    ratio = float((ordered[-1] / ordered[0]) ** (1 / (len(ordered) - 1)))
+    alike = all(math.isclose(after / before, ratio, rel_tol=0.01) for before, after in pairwise(ordered))
+    return round(ratio, 2) if alike and ratio >= LEAST_RATIO else None
 
 
 def _mean(cell: Cell, shown: Display) -> Row:

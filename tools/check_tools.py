@@ -47,6 +47,7 @@ BENCHES = (
     Tool("netsniff-ng", "trafgen", "is a peer of the benchmarks", needed=False),
     Tool("util-linux", "taskset", "gives a peer of the benchmarks a processor of its own", needed=False),
     Tool("g++", "g++", "compiles what ns-3 plays in the benchmarks", needed=False),
+    Tool("fio", "fio", "is a peer of operations on files in the benchmarks", needed=False),
 )
 PLATFORMS = (
     Tool("qemu-system-x86", "qemu-system-x86_64", "runs virtual machines", needed=False),

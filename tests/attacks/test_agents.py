@@ -255,6 +255,7 @@ def test_who_says_more_than_anybody_hears_takes_no_memory_without_bound(frame: b
         flooding.join(10)
 
 
+@pytest.mark.slow
 def test_noise_in_place_of_frames_ends_a_stream() -> None:
     false = b"VLAB" + (1 << 20).to_bytes(4, "little") + bytes(8)
     for noise in (b"welcome " * 16, false):
@@ -302,6 +303,7 @@ def test_a_host_that_reads_nothing_is_lost_and_not_waited_for(monkeypatch: pytes
         control.close()
 
 
+@pytest.mark.slow
 def test_the_monitor_of_a_machine_that_floods_takes_no_memory_without_bound() -> None:
     ours, theirs = socket.socketpair()
     with theirs:

@@ -96,6 +96,7 @@ def of_another_kind(path: Path) -> None:
     path.write_bytes(path.with_name("probe.sent-1.parquet").read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", [values, report, export])
 @pytest.mark.parametrize("how", [cut, emptied, of_zeros, of_text, with_more_rows, with_fewer_rows])
 def test_broken_samples_are_one_line(
@@ -109,6 +110,7 @@ def test_broken_samples_are_one_line(
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", [values, report])
 def test_samples_of_another_kind_are_not_taken_for_older_ones(
     copied: Path, reader: Callable[[Path], None]
@@ -118,12 +120,14 @@ def test_samples_of_another_kind_are_not_taken_for_older_ones(
         reader(copied)
 
 
+@pytest.mark.slow
 def test_a_whole_number_is_never_missing(copied: Path) -> None:
     with_a_gap(copied / FILE)
     with pytest.raises(DatasetError, match="column rtt_ns is not of its type"):
         values(copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", [values, report, export])
 def test_samples_that_are_not_there_are_not_taken_for_none(
     copied: Path, reader: Callable[[Path], None]
@@ -133,6 +137,7 @@ def test_samples_that_are_not_there_are_not_taken_for_none(
         reader(copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", [report, export])
 def test_samples_of_which_the_run_tells_nothing_are_refused(
     copied: Path, reader: Callable[[Path], None]
@@ -154,6 +159,7 @@ def test_a_small_file_of_many_rows_takes_no_memory(copied: Path) -> None:
     assert grown_kib < 200 << 10  # 1.1 GB as numbers
 
 
+@pytest.mark.slow
 def test_rows_that_memory_does_not_hold_are_refused_before_they_are_read(copied: Path) -> None:
     tell_rows(copied, 10**12)
     with pytest.raises(MachineError, match=r"1,000,000,000,000 rows take .* GiB of memory"):
@@ -173,6 +179,7 @@ def test_bits_turned_over_give_a_value_or_one_line(copied: Path) -> None:
             Dataset.open(copied).run("p0001-r00-a0").samples("probe", "rtt/1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["rtt_ns=5", "specimen[12]*?"])
 def test_the_name_of_a_folder_is_no_pattern_and_no_sample(
     folder: str, received: Path, tmp_path: Path
@@ -189,6 +196,7 @@ def test_the_name_of_a_folder_is_no_pattern_and_no_sample(
     assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 def test_an_export_of_samples_of_another_kind_is_no_table_without_values(copied: Path) -> None:
     file = copied / FILE
     duckdb.connect().execute(f"COPY (SELECT 7 AS other FROM range(20)) TO '{file}' (FORMAT parquet)")

@@ -67,6 +67,7 @@ def test_commands_among_this_machines_files_are_refused_before_anything_is_built
     assert not Path("steal.results").exists()
 
 
+@pytest.mark.slow
 def test_commands_are_listed_at_every_level_before_they_run(capsys: pytest.CaptureFixture[str]) -> None:
     file = file_on("namespace")
     for command in ("check", "plan"):
@@ -80,6 +81,7 @@ def test_commands_are_listed_at_every_level_before_they_run(capsys: pytest.Captu
         assert [each["argv"] for each in commands] == [["cat", "/etc/shadow"], ["cat", "/etc/passwd"]]
 
 
+@pytest.mark.slow
 def test_a_file_is_allowed_by_its_digest_until_it_changes(settings: Path) -> None:
     file = file_on("namespace")
     settings.write_text(f'allow_exec = ["{hashlib.sha256(file.read_bytes()).hexdigest()}"]\n')
@@ -103,6 +105,7 @@ def test_guests_with_files_of_their_own_need_no_leave() -> None:
     refuse_unless_allowed(experiment, None, allowed=False)
 
 
+@pytest.mark.slow
 def test_the_simulator_runs_no_commands_so_it_needs_no_leave() -> None:
     assert virtlab("run", file_on("namespace"), "--backend", "simulator", "--no-report", "--jobs", "1") in {
         0,
@@ -124,6 +127,7 @@ roles:
 """
 
 
+@pytest.mark.slow
 def test_commands_of_services_are_listed_and_refused_as_those_of_a_timeline(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

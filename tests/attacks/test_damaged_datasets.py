@@ -97,6 +97,7 @@ def test_a_run_at_other_levels_than_its_point_is_refused(copied: Path) -> None:
         report(copied)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_point_that_the_experiment_has_not_is_refused(copied: Path) -> None:
     run = copied / RUN
     run.rename(other := copied / "runs/p0099-r00-a0")
@@ -211,6 +212,7 @@ def test_a_lock_that_stands_elsewhere_too_is_not_written_there(copied: Path, tmp
     assert mine.read_text() == "my key\n"
 
 
+@pytest.mark.slow
 def test_a_folder_with_the_name_of_a_half_written_file_is_swept_like_one(tmp_path: Path) -> None:
     path = tmp_path / "specimen.results"
     write_dataset(path, runs=1, samples=5).close()

@@ -169,6 +169,7 @@ def test_tasks_of_more_points_than_can_be_looked_at_are_refused(question: str, t
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
+@pytest.mark.slow
 def test_a_world_of_millions_of_guests_is_refused_before_it_is_built() -> None:
     text = (
         "version: 1\nname: large\nhosts: 4096\nhost: {guests: 4096}\ntopology: star\n"

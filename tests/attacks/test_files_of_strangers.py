@@ -83,6 +83,7 @@ def test_a_dataset_with_anything_but_files_and_folders_is_refused_by_name(
             Dataset.open(copied, writing=writing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["report", "export", "report --with"])
 def test_every_command_refuses_such_a_dataset_in_one_line(
     copied: Path, received: Path, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -49,6 +49,7 @@ class Broken(ClosedForm):
         super().__init__(disturb=lambda _plan, _n: "ok" if self.mended else "machine")
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_machine_stops_the_campaign_and_is_no_attempt(tmp_path: Path) -> None:
     for made in (3, 1, 1, 1, 1):  # more often than a run has attempts
         backend = ClosedForm(disturb=lambda _plan, n, good=made - 1: "machine" if n >= good else "ok")
@@ -88,6 +89,7 @@ def test_the_command_says_so_in_one_line_with_3_and_goes_on_once_it_is_mended(
     assert lines[0] == [f"virtlab: world: the machine cannot now; mend the machine; {command.RESUMES}"]
 
 
+@pytest.mark.slow
 def test_a_point_that_was_given_up_gets_new_attempts_where_that_is_asked(tmp_path: Path) -> None:
     def fails(plan: Plan, _n: int) -> str:
         return "raise" if plan.point["switches"] == "2" else "ok"

@@ -30,6 +30,7 @@ def histogram(payload: bytes) -> bytes:
     return b"0.1,1,2," + base64.b64encode(struct.pack(">ii", 0x1C849304, len(packed)) + packed) + b"\n"
 
 
+@pytest.mark.slow
 def test_a_log_of_small_histograms_that_unpack_to_gigabytes_is_refused() -> None:
     log = histogram(bytes(PAYLOAD_MAX)) * 1500
     assert len(log) < 9_000_000
@@ -46,6 +47,7 @@ def test_empty_buckets_cost_nothing_and_count_nothing() -> None:
     assert samples.values == [70_000.0]
 
 
+@pytest.mark.slow
 def test_a_long_path_to_many_numbers_is_not_repeated_for_each() -> None:
     name = "a" * 990
     document = f'{{"{name}": [{",".join("1" * 100_000)}]}}'.encode()
@@ -90,6 +92,7 @@ def test_an_agent_whose_frames_are_none_takes_no_memory_and_fails_the_run_at_onc
     assert "no frame of an agent" in why.what
 
 
+@pytest.mark.slow
 def test_an_agent_that_polls_without_a_pause_fails_the_run_before_its_program_ends() -> None:
     polled = of_polls()
     long = b"found 0 1 1000000\n" + bytes(1_000_000)
@@ -112,6 +115,7 @@ def test_more_polls_than_were_asked_for_are_not_read() -> None:
         list(polled.samples(OurClock(), 0, second))
 
 
+@pytest.mark.slow
 def test_thousands_of_polls_are_matched_in_one_database() -> None:
     entry = parse("rate", {**OF, "regex": "(?P<rate>[0-9]+)"})
     assert {read_poll("rate", entry, b"%d up" % number) for number in range(2000)} == set(

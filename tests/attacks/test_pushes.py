@@ -29,6 +29,7 @@ def numbers(path: Path) -> list[Number]:
     return numbers_of(dataset, gather(dataset))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("started", "total_ns"),
     [
@@ -53,6 +54,7 @@ def test_a_run_of_a_time_that_no_receiver_holds_is_sent_at_one_that_it_does(
         assert receiver.encoded(found)
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_reads_is_waited_for_as_long_as_any_receiver(
     received: Path, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_file_with_line_ends_of_another_system_is_read() -> None:
     assert load_text(STUDY.replace("LEVEL", "udp").replace("\n", "\r\n")).points()
 
 
+@pytest.mark.slow
 def test_no_command_prints_past_the_one_place_where_text_is_made_safe() -> None:
     root = Path(__file__).parents[2] / "python" / "virtlab"
     past = re.compile(

@@ -73,11 +73,13 @@ def test_the_corpus_is_accepted_or_cleanly_refused(path: Path) -> None:
     accepted_or_refused(path.read_bytes())
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400))
 def test_any_bytes_are_accepted_or_cleanly_refused(content: bytes) -> None:
     accepted_or_refused(content)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 @example("\ufeff")
 def test_any_text_is_accepted_or_cleanly_refused(text: str) -> None:

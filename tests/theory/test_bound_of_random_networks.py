@@ -179,6 +179,7 @@ def test_a_class_without_a_curve_is_promised_nothing_and_full_queues_do_not_boun
         urgent("")  # loads that come to more than the line never let it idle
 
 
+@pytest.mark.slow
 def test_a_full_class_of_hfsc_is_bounded_by_its_curve() -> None:
     longest, bound = urgent("rt_m2: 30 Mbit/s, ", probe="0")  # among the loads, in a queue of 200 packets
     assert longest <= bound <= 2 * 3 * (206 * 12_304 / 40e6 * 1e9 + 123_040) * 1.1
@@ -205,6 +206,7 @@ def with_offloads(plan: Plan) -> Plan:
     return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": guests})})
 
 
+@pytest.mark.slow
 def test_segments_that_cross_a_vnic_together_have_no_bound_on_a_platform_that_costs() -> None:
     experiment = network(0, "fifo", tcp=True)
     plan = plan_run(experiment, experiment.points()[0], 0)
@@ -242,6 +244,7 @@ repeat: 2
         assert echo_bound(plan, "probe", profile).ns > echo_bound(plan, "probe").ns
 
 
+@pytest.mark.slow
 def test_frames_catch_up_with_one_that_a_virtual_switch_had_no_entry_for() -> None:
     """A burst that its vNIC has spaced stands at the link as one, and so do the first echo and its answer behind it."""
     experiment = load_text(
@@ -268,6 +271,7 @@ repeat: 2
     assert 4 * 15e6 + 10e6 < longest <= bound.ns
 
 
+@pytest.mark.slow
 def test_the_window_and_not_the_queue_is_the_bound_where_it_is_less() -> None:
     def worst(window: str, limit: int) -> float:
         experiment = load_text(
@@ -319,6 +323,7 @@ def test_a_platform_that_costs_is_bounded_up_to_a_quantile_which_is_said(queue: 
     assert bounded >= 2
 
 
+@pytest.mark.slow
 def test_a_class_that_is_given_more_than_its_share_has_no_bound_and_that_is_said() -> None:
     text = """
 version: 1

@@ -153,6 +153,7 @@ def between(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ", shares: [80 %, 20 %]", ", flows: 6"])
 def test_streams_by_way_of_guests_are_a_bounded_load(more: str) -> None:
     costs = COSTLY.parameters | {name: Parameter(value) for name, value in FORWARDING.items()}
@@ -161,6 +162,7 @@ def test_streams_by_way_of_guests_are_a_bounded_load(more: str) -> None:
     assert longest_and_bound(between("layer3", more=more))[0] == 0  # nothing takes time there
 
 
+@pytest.mark.slow
 def test_a_guest_that_is_given_more_than_it_forwards_is_bounded_by_its_full_backlog() -> None:
     costs = COSTLY.parameters | {"platform.namespace.forward_ns": Parameter(300_000.0)}
     longest, bound = longest_and_bound(between("layer3", rate="5000 packet/s"), Profile("slow", 1, costs, {}))
@@ -224,6 +226,7 @@ def test_a_sender_cuts_by_its_own_mtu_and_a_router_cuts_what_the_next_link_does_
     assert echo_bound(with_long_packets(host, short), "probe") == echo_bound(routed(short), "probe")
 
 
+@pytest.mark.slow
 def test_nobody_asks_whether_replies_would_be_cut_to_what_is_not_answered() -> None:
     roles = {
         "probe": {"workload": "rtt", "interval": "5 ms", "count": 20, "size": "100 B payload"},
@@ -255,6 +258,7 @@ repeat: 2
     return echo_bound(plan_run(experiment, experiment.points()[0], 0), "probe", profile).ns
 
 
+@pytest.mark.slow
 def test_a_tcp_that_gives_up_is_bounded_by_a_router_s_full_backlog_and_not_by_its_window() -> None:
     free = {"platform.namespace.send_ns": Parameter(0.0), "platform.namespace.message_ns": Parameter(0.0)}
     costs = COSTLY.parameters | {name: Parameter(value) for name, value in FORWARDING.items()}

@@ -138,6 +138,7 @@ def test_guests_that_carry_a_load_each_fill_the_line_that_they_share() -> None:
     assert found.saturated
 
 
+@pytest.mark.slow
 def test_levels_between_those_of_the_file_are_simulated_as_if_the_file_held_them() -> None:
     experiment = reach()
     load = find_input(experiment, "load")

@@ -31,6 +31,7 @@ def unsure(low: float, high: float) -> Profile:
     return Profile("unsure", 2, {**COSTLY.parameters, SEND: Parameter(5000, low, high)}, COSTLY.tables)
 
 
+@pytest.mark.slow
 def test_neighbouring_settings_give_the_effect_of_a_switch_and_their_average() -> None:
     experiment = load_text(FILE)
     table = simulate(experiment, IDEAL_PROFILE, repetitions=3)
@@ -66,6 +67,7 @@ def test_one_more_switch_and_guest_are_predicted_at_any_design_point() -> None:
     assert more.estimate.low > 0
 
 
+@pytest.mark.slow
 def test_a_world_that_cannot_have_one_more_says_why() -> None:
     text = FILE.replace('topology: {shape: line, switches: "${switches}"}', "topology: none").replace(
         "switches: [1, 2, 4], ", ""

@@ -92,6 +92,7 @@ def test_four_guests_share_the_bandwidth(order: Order, all_s: float) -> None:
     assert max(course.begin_s + course.total_s for course in found) == all_s
 
 
+@pytest.mark.slow
 @given(
     st.floats(1e7, 1e11), st.floats(0, 1e8), st.floats(1e6, 1e9), st.floats(0.001, 1.0),
     st.sampled_from(["textbook", "qemu"]),
@@ -109,6 +110,7 @@ def test_a_pause_is_within_its_limit_and_all_that_is_sent_takes_its_time(
         assert found.bytes >= memory * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @given(st.floats(1e8, 1e10), st.floats(1e6, 3e8), st.floats(0.01, 1.0), st.floats(2.0, 500.0))
 def test_what_is_least_is_enough_and_a_little_less_is_not(
     memory: float, dirty: float, limit_s: float, within_s: float

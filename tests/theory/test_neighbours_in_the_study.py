@@ -36,6 +36,7 @@ def mean_ns(file: str, repetitions: int, **levels: str) -> float:
     return float(np.mean(means))
 
 
+@pytest.mark.slow
 def test_a_neighbour_of_the_load_waits_as_long_as_the_loading_guest() -> None:
     """Published: slightly above 7 ms with one guest per host. With queues of their own it was 6.2 ms and 1.8."""
     one, two = (mean_ns("full.yaml", 3, load="65 kB", streams="1", switches="1", guests=n) for n in "12")
@@ -43,6 +44,7 @@ def test_a_neighbour_of_the_load_waits_as_long_as_the_loading_guest() -> None:
     assert min(one, two) > 5.5 * MS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guests", ["1", "2"])
 def test_the_published_form_has_the_level_of_one_stream(guests: str) -> None:
     """At 60 kB. Its probe is locked to the phase of the bursts, which every run draws anew."""

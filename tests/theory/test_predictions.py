@@ -54,6 +54,7 @@ COSTLY = Profile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("switches", "serialisation_ns"), [(1, 488_320), (2, 732_480)])
 def test_the_terms_of_an_echo_are_the_closed_forms_and_add_up(switches: int, serialisation_ns: int) -> None:
     terms, total = explain(echoes(switches), COSTLY, RTT, 0, repetitions=2)
@@ -69,6 +70,7 @@ def test_the_terms_of_an_echo_are_the_closed_forms_and_add_up(switches: int, ser
     assert total.point == pytest.approx(sum(found.values()), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_an_answer_by_a_process_costs_a_wake_up_and_a_call_more_than_one_by_the_kernel() -> None:
     by_kernel, by_process = (
         simulate(echoes(1, more=more), COSTLY, repetitions=2).values(RTT) for more in ("", ", protocol: udp")
@@ -84,6 +86,7 @@ def test_queueing_is_a_term_of_its_own_and_the_sum_still_holds() -> None:
     assert total.point == pytest.approx(sum(found.values()), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_equal_seeds_draw_equal_delays() -> None:
     drawn = Profile(
         "d", 2, COSTLY.parameters, {"wakeup.sleep": Quantiles((0.0, 0.9, 1.0), (0, 9000, 80_000))}

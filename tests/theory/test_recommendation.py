@@ -44,6 +44,7 @@ def choice(
     )
 
 
+@pytest.mark.slow
 def test_the_least_delay_is_that_of_the_fewest_switches_and_the_difference_is_the_closed_form() -> None:
     found = choice({"switches": ["4", "1", "2"]}, "rtt.mean").answer()
     assert [(one.levels["switches"], one.standing) for one in found.candidates] == [

@@ -121,6 +121,7 @@ def test_the_least_budget_is_least(raw, period, overhead, polling):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(RAW, st.integers(1, 3))
 def test_no_budget_at_the_best_period_or_around_it_has_a_smaller_share(raw, overhead):

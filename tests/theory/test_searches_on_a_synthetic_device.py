@@ -114,6 +114,7 @@ def test_behind_a_buffer_of_a_millisecond_they_agree_so_in_trials_of_half_a_seco
     assert statistics.mean(value for value, _ in made) == pytest.approx(FAST, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trial_s", "half_full", "nearly_full"),
     [(1.0, 0.82, 0.56), (0.5, 0.91, 0.75)],

@@ -52,6 +52,7 @@ def echoes(values: Values) -> np.ndarray:
     return kept.column("probe", "rtt/1", "rtt_ns")
 
 
+@pytest.mark.slow
 def test_a_probe_waits_behind_the_burst_of_its_neighbour() -> None:
     """A burst of n frames occupies the wire for n serialisations; a probe that comes u after it waits for the rest.
 

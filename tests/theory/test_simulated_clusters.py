@@ -46,6 +46,7 @@ def played(server: str, role: str) -> dict[str, Any]:
     return {column: values[order] for column, values in rows.items()}
 
 
+@pytest.mark.slow
 def test_what_enters_at_a_passive_server_crosses_four_links_more() -> None:
     """A link of 1 ms to the switch and one from it, there and back: 4 ms to a server, and 4 ms more through another."""
     rows = played("demand: 1 ms, threads: 8", "passive_share: 60 %, rate: 500 request/s, connections: 64")
@@ -62,6 +63,7 @@ def test_what_enters_at_a_passive_server_crosses_four_links_more() -> None:
         assert np.median(found) == pytest.approx(way * MS, rel=0.02), entry
 
 
+@pytest.mark.slow
 def test_a_passive_server_works_for_nothing_itself() -> None:
     """One thread of 10 ms, asked by 4 clients all of whom enter elsewhere: 100 requests per second, as without a
     cluster.
@@ -73,6 +75,7 @@ def test_a_passive_server_works_for_nothing_itself() -> None:
     assert len(took) == pytest.approx(200, abs=8)
 
 
+@pytest.mark.slow
 def test_its_forwards_are_bounded() -> None:
     """Of 30 requests at once each of two passive servers forwards three."""
     role = "passive_share: 100 %, connections: 30, think: 100 s, duration: 1 s"
@@ -82,12 +85,14 @@ def test_its_forwards_are_bounded() -> None:
     assert waited.tolist() == [ANSWERED] * 30
 
 
+@pytest.mark.slow
 def test_a_full_active_server_refuses_what_was_forwarded() -> None:
     role = "passive_share: 100 %, connections: 30, think: 100 s, duration: 1 s"
     errors = played("demand: 100 ms, backlog: 4", role)["error"]
     assert np.bincount(errors).tolist() == [5, 25], "one is served and four wait"
 
 
+@pytest.mark.slow
 def test_an_active_server_that_stands_still_is_a_bad_gateway_after_the_time_out() -> None:
     role = "passive_share: 100 %, connections: 5, think: 100 s, duration: 1 s"
     rows = played("demand: 1 ms, pause: 5 s, forward_timeout: 300 ms", role)

@@ -86,6 +86,7 @@ def test_a_write_of_a_block_takes_what_the_node_takes_that_completes_the_quorum(
     assert (server["writes"], server["write_ns"]) == (disk["disk_writes"], disk["disk_write_ns"])
 
 
+@pytest.mark.slow
 def test_a_write_of_a_part_reads_its_block_first_but_where_the_block_is_new() -> None:
     alike = (5 * MS, 5 * MS, 5 * MS)
     disk, _, _ = played(world(alike, write_bytes=4096, count=None))
@@ -100,6 +101,7 @@ def test_a_write_of_a_part_reads_its_block_first_but_where_the_block_is_new() ->
     assert disk["disk_written_bytes"] == 4096 * writes
 
 
+@pytest.mark.slow
 def test_nodes_at_another_host_get_every_copy_over_its_wire() -> None:
     disk, _, every = played(world(far=True))
     sent_bytes = {
@@ -133,6 +135,7 @@ def lost(*calls: tuple[str, int]) -> Values:
     return values
 
 
+@pytest.mark.slow
 def test_a_disk_goes_on_without_one_node_and_stands_still_without_two_until_one_is_healed() -> None:
     whole, _, _ = played(world((5 * MS, 5 * MS, 5 * MS), duration_ns=4000 * MS))
     one, _, _ = played(lost(("fail_node", 2)))
@@ -148,6 +151,7 @@ def test_a_disk_goes_on_without_one_node_and_stands_still_without_two_until_one_
     assert whole["disk_writes"] / 4 < two["disk_writes"] < whole["disk_writes"] * 3 / 4
 
 
+@pytest.mark.slow
 def test_a_wiped_node_gets_the_blocks_back_and_none_is_lost() -> None:
     disk, _, _ = played(lost(("wipe_node", 0)))
     assert (disk["disk_retries"], disk["disk_lost_blocks"]) == (0, 0)

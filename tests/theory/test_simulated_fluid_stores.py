@@ -127,6 +127,7 @@ def took(rows: Any) -> Any:
     return rows["finished_ns"] - rows["intended_ns"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lookup", "store"),
     [
@@ -155,6 +156,7 @@ def test_a_recovery_takes_as_long_and_clients_wait_as_long_as_by_packets(lookup:
     assert heard[1] == pytest.approx(heard[0], rel=WITHIN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operations", ["overwrite", "read"])
 def test_a_large_object_is_written_and_read_as_fast_as_by_packets(operations: str) -> None:
     given = {"size": "2 MB", "count": 20, "load": "threads: 3, count: 60", "more": "", "timeout": "10 s"}
@@ -174,6 +176,7 @@ def test_a_large_object_is_written_and_read_as_fast_as_by_packets(operations: st
     assert sums[1] == pytest.approx(sums[0], rel=WITHIN), "all but acknowledgements"
 
 
+@pytest.mark.slow
 def test_what_enters_the_switch_leaves_it_and_a_node_hears_what_its_objects_are() -> None:
     values = values_of(f"copies: 3, {MEMORY}, {LOOKUPS['ring']}, transfers: fluid", size="500 kB", count=60)
     _, own, ends = played(values)
@@ -198,6 +201,7 @@ def slowed(rate: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "ends"), [("100 Mbit/s", True), ("100 kbit/s", False)])
 def test_a_link_that_is_slowed_slows_a_transfer_and_one_that_is_as_good_as_cut_stops_it(
     rate: str, ends: bool
@@ -212,6 +216,7 @@ def test_a_link_that_is_slowed_slows_a_transfer_and_one_that_is_as_good_as_cut_s
     assert fluid["recovery_made"] < fluid["recovery_missing"] or ends
 
 
+@pytest.mark.slow
 def test_nothing_goes_on_from_a_node_that_is_lost() -> None:
     """The only node that has what the first one lacks is lost, too, while it sends."""
     also = "  - {id: also, do: call, service: depot, op: fail_node, args: {guest: n0.a}, after: lose.done + 600 ms}\n"
@@ -223,6 +228,7 @@ def test_nothing_goes_on_from_a_node_that_is_lost() -> None:
     assert sent[1] == pytest.approx(sent[0], rel=WITHIN)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_fluids() -> None:
     values = values_of(f"copies: 3, {MEMORY}, transfers: fluid", size="50 kB", load="threads: 4, count: 100")
     first, again = played(values), played(values)
@@ -230,6 +236,7 @@ def test_equal_seeds_give_equal_fluids() -> None:
     assert all((first[0][name] == again[0][name]).all() for name in first[0])
 
 
+@pytest.mark.slow
 def test_a_fluid_is_refused_where_its_way_does_what_it_has_no_part_for() -> None:
     values = values_of(f"copies: 3, {MEMORY}, transfers: fluid")
     assert Simulator().check(parsed(values)) == []

@@ -122,6 +122,7 @@ def test_every_frame_of_every_flow_goes_through_its_own_guest_and_arrives_once(f
     assert counters["load/client", "flow0.sent_packets"] == pytest.approx(0.99 * 4000, abs=1)
 
 
+@pytest.mark.slow
 def test_an_overloaded_guest_loses_frames_of_its_own_flow_alone_and_none_unaccounted() -> None:
     # The first flow brings its guest twice what it forwards; three wait for nobody: processors enough for all.
     rate = round(2e9 / COST_NS / 0.99)
@@ -229,6 +230,7 @@ def test_an_awake_guest_is_not_roused_so_delay_falls_with_the_load_before_it_ris
     assert means[2] > 10 * means[0]
 
 
+@pytest.mark.slow
 def test_a_guest_falls_asleep_only_after_it_has_had_nothing_to_do_for_a_while() -> None:
     costs = profile(GUESTS, forward_ns=COST_NS, rouse_ns=ROUSE_NS, doze_ns=200_000.0)
     # Frames come to each guest every 400 and every 211 us; what it has to do takes 20, or 70 with being roused.
@@ -241,6 +243,7 @@ def test_a_guest_falls_asleep_only_after_it_has_had_nothing_to_do_for_a_while() 
         assert set(delays[~first]) == {later}
 
 
+@pytest.mark.slow
 def test_cost_per_byte_is_paid_by_layer_2_and_3_under_their_own_names() -> None:
     costs = profile(GUESTS, forward_ns=3000.0, forward_byte_ns=2.0, bridge_ns=1000.0, bridge_byte_ns=1.0)
     for forwarding, exact in (("layer3", 3000 + 2 * 996), ("layer2", 1000 + 996)):  # 1000 B with checksum

@@ -78,6 +78,7 @@ def spans(errors: np.ndarray) -> list[tuple[int, int]]:
     return [(int(part[0]), len(part)) for part in np.split(errors, edges)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("service", "role"),
     [
@@ -100,6 +101,7 @@ def test_requests_due_while_a_server_is_down_are_refused_at_once(service: str, r
     assert counters["retries"] == 0
 
 
+@pytest.mark.slow
 def test_requests_are_asked_again_until_the_server_is_back() -> None:
     """Tries follow after 300 ms, three at most; one that begins after 2003 ms or later finds a server."""
     rows, counters = went(
@@ -114,6 +116,7 @@ def test_requests_are_asked_again_until_the_server_is_back() -> None:
     assert np.round(took / MS / 300).tolist() == tries[tries <= 3].tolist()
 
 
+@pytest.mark.slow
 def test_over_udp_they_are_lost_at_their_time_out() -> None:
     rows, _ = went(OURS, f"{ROLE}, protocol: udp", DOWN)
     assert spans(rows["error"]) == [(ANSWERED, 101), (LOST, 100), (ANSWERED, 99)]
@@ -134,6 +137,7 @@ def test_what_waits_and_what_is_under_way_breaks_when_the_connections_end() -> N
     assert np.all((known > 2 * MS) & (known < 2.1 * MS)), "the end of the stream takes one way"
 
 
+@pytest.mark.slow
 def test_a_restart_empties_the_queue_and_serves_on() -> None:
     """Of those due by 500 ms nine are answered; then the server has 10 ms for each, where it takes 5 ms."""
     slow = OURS.replace("demand: 1 ms", "demand: 50 ms, threads: 1")
@@ -146,6 +150,7 @@ def test_a_restart_empties_the_queue_and_serves_on() -> None:
     assert np.diff(rows["finished_ns"][51:]) == pytest.approx(50 * MS, rel=0.001)
 
 
+@pytest.mark.slow
 def test_what_a_server_had_written_still_arrives_after_it_failed() -> None:
     """It writes an answer of 1 MB after 7 ms and fails after 15 ms, when the window has let three parts of it go."""
     large = OURS.replace("demand: 1 ms", "response: 1 MB, demand: 1 ms")
@@ -155,6 +160,7 @@ def test_what_a_server_had_written_still_arrives_after_it_failed() -> None:
     assert 20 * MS < took[0] < 100 * MS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["fail", "restart"])
 def test_of_several_servers_the_named_one_fails_alone(op: str) -> None:
     calls = f"\n  - {{id: lose, do: call, service: app, op: {op}, args: {{guest: h3.g1}}, after: ask.started + 1005 ms}}\n"
@@ -168,6 +174,7 @@ def test_of_several_servers_the_named_one_fails_alone(op: str) -> None:
 CLUSTER = f"{SEVERAL}, active: h3.g1"
 
 
+@pytest.mark.slow
 def test_where_the_active_server_is_down_what_enters_at_the_passive_one_is_a_bad_gateway() -> None:
     """One way more there and back, and the reset between the servers."""
     calls = DOWN.replace("op: fail", "op: fail, args: {guest: h3.g1}").replace("1005 ms", "1009 ms")
@@ -182,6 +189,7 @@ def test_where_the_active_server_is_down_what_enters_at_the_passive_one_is_a_bad
     assert set(rows["served_by"][rows["error"] == ANSWERED].tolist()) == {1}
 
 
+@pytest.mark.slow
 def test_where_a_passive_server_is_down_requests_that_enter_at_the_active_one_go_on() -> None:
     calls = DOWN.replace("op: fail", "op: fail, args: {guest: h2.g1}")
     rows, _ = went(CLUSTER, f"{FEW}, passive_share: 50 %", calls)
@@ -195,6 +203,7 @@ def test_where_a_passive_server_is_down_requests_that_enter_at_the_active_one_go
     assert (errors != ANSWERED).sum() in {(down & (entry == 0)).sum(), (down & (entry == 0)).sum() + 1}
 
 
+@pytest.mark.slow
 def test_work_of_a_failed_server_leaves_its_processor_to_others() -> None:
     """One processor and two servers, each asked once for 400 ms of work: the other one has it alone after 200 ms."""
     text = (
@@ -224,6 +233,7 @@ WAIT = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("timeout", "event", "after"), [("5 s", "done", 1050 * MS), ("500 ms", "timeout", 500 * MS)]
 )
@@ -238,6 +248,7 @@ def test_a_wait_for_a_service_ends_at_the_first_look_that_finds_it_ready(
     assert outcome.censored == (("whole",) if event == "timeout" else ())
 
 
+@pytest.mark.slow
 def test_a_service_that_no_role_asks_fails_and_is_waited_for_too() -> None:
     calls = (
         "\n  - {id: lose, do: call, service: spare, op: fail, after: ask.started + 1005 ms}"
@@ -249,6 +260,7 @@ def test_a_service_that_no_role_asks_fails_and_is_waited_for_too() -> None:
     assert outcome.censored == ("whole",)
 
 
+@pytest.mark.slow
 def test_closed_loops_go_on_after_their_connections_rested() -> None:
     """Two clients: each try of 4 ms is followed by 20 ms of rest while the server is down, and then they are served."""
     text = FILE.replace("rate: 100 request/s, ", "").replace("SERVICE", OURS).replace("CALLS", DOWN)

@@ -49,12 +49,14 @@ def times_ns(kept: Kept) -> list[int]:
     return sorted(set(kept.column("probe", "rtt/1", "rtt_ns").tolist()))
 
 
+@pytest.mark.slow
 def test_routers_cut_echoes_of_ipv4_and_nobody_is_told() -> None:
     _, kept = played(narrowed(ECHOES))
     assert kept.column("probe", "rtt/1", "seq").tolist() == list(range(10))
     assert len(times_ns(kept)) == 1
 
 
+@pytest.mark.slow
 def test_of_ipv6_one_echo_is_lost_each_way_and_all_later_ones_are_cut_by_their_senders() -> None:
     _, kept = played(narrowed(ECHOES, version=6))
     assert kept.column("probe", "rtt/1", "seq").tolist() == list(range(2, 10))
@@ -76,6 +78,7 @@ def test_of_ipv6_one_echo_is_lost_each_way_and_all_later_ones_are_cut_by_their_s
         assert octets - 1294 == (packets - 1) // 2 * sum(fragments.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "payload"), [(4, 1448), (6, 1428)])
 def test_a_tcp_stream_finds_the_narrow_link_and_fills_it(version: int, payload: int) -> None:
     """1 Gbit/s between routers; a segment of 1500 B takes 1538 octet times there."""
@@ -88,6 +91,7 @@ def test_a_tcp_stream_finds_the_narrow_link_and_fills_it(version: int, payload: 
     assert 10 <= again <= 40, "the first window, cut in two or three, and what was sent before anybody knew"
 
 
+@pytest.mark.slow
 def test_what_is_sent_again_is_what_the_first_window_held() -> None:
     """Ten segments of 2948 B, each two of 1448 B and one of 52 B."""
     plan = narrowed({"workload": "tcp_rr", "request": "29480 B", "response": "1 B", "duration": "100 ms"})
@@ -97,6 +101,7 @@ def test_what_is_sent_again_is_what_the_first_window_held() -> None:
     assert told["transactions"] > 50
 
 
+@pytest.mark.slow
 def test_a_path_within_the_ends_own_mtu_is_never_told_of() -> None:
     wide = narrowed(STREAM, narrow=WIDE)
     plain = json.loads(wide.canonical())
@@ -104,6 +109,7 @@ def test_a_path_within_the_ends_own_mtu_is_never_told_of() -> None:
     assert kept.column("probe", "interval/1", "retransmits").sum() == 0
 
 
+@pytest.mark.slow
 def test_equal_seeds_learn_at_equal_instants() -> None:
     values = json.loads(narrowed(STREAM, version=6).canonical())
     one, other = (simulated(values)[1].column("probe", "interval/1", "received_bytes") for _ in range(2))
@@ -125,6 +131,7 @@ def test_no_path_of_tcp_is_believed_to_be_narrower_than_linux_does(
     assert 0.85 * most < rate <= 1.001 * most
 
 
+@pytest.mark.slow
 def test_programs_make_guests_forget_paths_and_neighbours() -> None:
     values = json.loads(narrowed({**ECHOES, "count": 20}, version=6).canonical())
     probe = next(action["id"] for action in values["timeline"] if action.get("role"))

@@ -65,6 +65,7 @@ def on_one_bridge(role: dict[str, Any], **vnic: Any) -> Values:
 FLOOD = {"workload": "udp_stream", "payload_bytes": 100, "duration_ns": SECOND_NS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quota", [None, 0.1, 0.5])
 def test_a_flood_is_held_to_its_guests_share_of_a_processor(quota: float | None) -> None:
     values = on_one_bridge(FLOOD)
@@ -82,6 +83,7 @@ def test_a_flood_is_held_to_its_guests_share_of_a_processor(quota: float | None)
         assert np.median(throttled) == pytest.approx((1 - quota) * 1e8, rel=0.02)
 
 
+@pytest.mark.slow
 def test_equal_seeds_are_throttled_at_equal_instants_and_others_are_not() -> None:
     values = on_one_bridge(FLOOD)
     values["world"]["guests"]["a"]["cpu_quota_ratio"] = 0.2
@@ -93,6 +95,7 @@ def test_equal_seeds_are_throttled_at_equal_instants_and_others_are_not() -> Non
     assert one != other
 
 
+@pytest.mark.slow
 def test_a_large_quota_changes_nothing() -> None:
     values = on_one_bridge(FLOOD)
     free = played(values, profile())[1].column("probe", "packet/1", "sent_ns").tolist()
@@ -110,6 +113,7 @@ def pinned(text: str, pin: str, **costs: float) -> Kept:
     return played(values, forwarding_profile(2, **costs))[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pin", "processors"), [("none", 2), ("one", 1), ("spread", 2)])
 def test_pinned_guests_forward_on_the_processors_that_they_share(pin: str, processors: int) -> None:
     """Four guests are sent 150,000 packets a second; a processor forwards 50,000."""
@@ -120,6 +124,7 @@ def test_pinned_guests_forward_on_the_processors_that_they_share(pin: str, proce
     assert rate == pytest.approx(processors * 1e9 / COST_NS, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_pinned_guest_that_has_nothing_to_do_has_its_processor_woken() -> None:
     def delays(pin: str) -> np.ndarray:
         kept = pinned(file(rate="1 kpacket/s"), pin, forward_ns=1000.0, steer_ns=7000.0)
@@ -197,6 +202,7 @@ def test_a_link_cuts_them_into_frames_that_fit_and_loses_none() -> None:
     assert all(value == 0 for (_, name), value in end.items() if name == "drops")
 
 
+@pytest.mark.slow
 def test_every_byte_that_is_acknowledged_came_once() -> None:
     """Requests of many segments, with losses: a FIFO of four packets at the link cuts into what goes together."""
     values = over_links("default")
@@ -238,6 +244,7 @@ def test_equal_seeds_send_together_alike() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_nothing_on_its_own_way_holds_goes_at_its_devices_rate_wherever_there_are_links() -> None:
     values = values_of()
     values["roles"]["probe"] = {"from": "a", "to": "b", **STREAM}
@@ -293,6 +300,7 @@ def simulated_ideal(values: Values) -> tuple[Outcome, Kept]:
     return outcome, kept
 
 
+@pytest.mark.slow
 def test_a_distant_network_holds_each_packet_and_loses_some_at_random() -> None:
     """1 ms each way on the first link, of 10 % of packets nothing is heard: 19 % of echoes are lost."""
     count, delay_ns, loss = 2000, 1_000_000, 0.1

@@ -165,6 +165,7 @@ def test_two_guests_on_one_processor_answer_as_m_g_1_ps_whatever_the_demands(dis
     held(np.concatenate([times(rows) for rows in every]), MS / (1 - 0.6))
 
 
+@pytest.mark.slow
 def test_a_host_with_processors_of_its_own_shares_them_among_all_its_guests() -> None:
     role = {"arrivals": None, "connections": 4, "threads": 4, "demand_distribution": "constant", "demand_ns": 10 * MS,
             "duration_ns": 10_000 * MS}  # fmt: skip
@@ -176,6 +177,7 @@ def test_a_host_with_processors_of_its_own_shares_them_among_all_its_guests() ->
     assert ("pools.h2.cores", "cpu") not in means
 
 
+@pytest.mark.slow
 def test_machines_work_on_their_vcpus_alone_and_at_one_speed_where_these_are_too_many() -> None:
     role = {"arrivals": None, "connections": 8, "threads": 8, "demand_distribution": "constant", "demand_ns": 10 * MS,
             "duration_ns": 1000 * MS}  # fmt: skip
@@ -219,6 +221,7 @@ def test_idle_vcpus_that_take_the_whole_pool_are_refused() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_works_in_no_pool_fares_as_before() -> None:
     role = {"rate_per_s": 300, "demand_ns": MS, "duration_ns": 2000 * MS}
     alone, means = played(world(1, role, cpus=None, cpu_quota_ratio=1.0))
@@ -244,6 +247,7 @@ def test_threads_in_such_a_machine_take_turns_on_its_one_processor(pool: int | N
         assert np.median(times(rows)) == pytest.approx(takes, rel=0.01), platform
 
 
+@pytest.mark.slow
 def test_one_thread_in_such_a_machine_answers_as_one_in_a_namespace() -> None:
     role = {"rate_per_s": 60, "threads": 1, "demand_ns": 10 * MS, "duration_ns": 5000 * MS}
     (machine,), _ = played(world(1, role, cpus=None, platform="qemu"))

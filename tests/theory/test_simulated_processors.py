@@ -82,6 +82,7 @@ def test_as_many_requests_are_under_way_as_littles_law_says() -> None:
     assert (come - gone).mean() == pytest.approx(load / (1 - load), rel=0.1)
 
 
+@pytest.mark.slow
 def test_threads_beyond_the_processors_share_them_and_servers_of_one_guest_do_too() -> None:
     four = {"connections": 4, "threads": 4, "demand_ns": 10 * MS, "duration_ns": 100 * MS}
     alone = played(world({}, probe=four))["probe"]

@@ -73,6 +73,7 @@ def test_segments_cross_a_router_together_and_its_licence_counts_their_headers()
     assert steady.mean() * 80 == pytest.approx(1e8 * FULL_BYTES / FRAME_BYTES, rel=0.015)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("off", "long", "short"),
     [
@@ -94,6 +95,7 @@ def test_a_vnic_that_takes_none_together_gets_them_one_by_one(
     assert kept.column("probe", "interval/1", "received_bytes").sum() > 10_000_000
 
 
+@pytest.mark.slow
 def test_what_is_too_long_for_a_router_is_one_packet_and_told_of_once() -> None:
     request = {
         "workload": "tcp_rr",

@@ -92,6 +92,7 @@ def weighed(weights: tuple[int, int], vcpus: tuple[int, int]) -> dict[str, Any]:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vcpus", [(1, 1), (1, 4), (4, 2)])
 @pytest.mark.parametrize("credit_ns", [0.0, 30.0 * MS])
 def test_guests_that_want_more_have_a_full_pool_by_their_weights(
@@ -146,6 +147,7 @@ def rate_of(threads: int, cpus: int, **of_pool: float) -> tuple[float, float]:
     return inside.sum() / 2, means["guests.b0", "cpu"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("threads", "cpus"), [(2, 1), (4, 1), (5, 2), (4, 4)])
 @pytest.mark.parametrize("slice_ms", [0, 0.1], ids=["at once", "in turns"])
 def test_with_vcpus_that_always_spin_or_hold_a_server_does_p_of_n(
@@ -170,6 +172,7 @@ def test_who_spins_for_less_than_the_lock_is_held_sleeps_for_the_rest() -> None:
     assert used == pytest.approx(1 + 4 * MS / (10 * MS), rel=0.03), "each request spins once, for 4 ms"
 
 
+@pytest.mark.slow
 def test_spinning_is_between_sleeping_and_never_sleeping() -> None:
     """A bound: the longer threads spin, the less is done on one processor."""
     found = [rate_of(4, 1, spin_ns=spin_ms * MS, slice_ns=MS)[0] for spin_ms in (0, 2, 8, 1000)]
@@ -177,6 +180,7 @@ def test_spinning_is_between_sleeping_and_never_sleeping() -> None:
     assert found[0] > 1.1 * found[2] > 1.1 * found[3]
 
 
+@pytest.mark.slow
 def test_where_no_guest_shares_processors_nothing_spins() -> None:
     values = contended(4, 1)
     del values["world"]["guests"]["b0"]["pool"], values["world"]["pools"]

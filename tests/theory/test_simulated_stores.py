@@ -135,6 +135,7 @@ def test_a_message_waits_for_the_processor_of_its_node_and_then_takes_its_time_t
     assert own["missing_copies"] == 0
 
 
+@pytest.mark.slow
 def test_with_multicast_each_node_hears_each_question_and_with_a_ring_only_its_own() -> None:
     """The rate of questions about objects, of four nodes that take 1 ms for each message: 1,000 per second by
     multicast, and by a ring with one copy up to four times as many.
@@ -214,6 +215,7 @@ def test_deletions_end_by_themselves_and_leave_nothing() -> None:
     assert (own["objects"], own["object_copies"], own["wrong_operations"]) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_question_to_all_nodes_is_on_every_port_and_one_to_holders_is_not() -> None:
     def received(lookup: str) -> tuple[list[int], int]:
         values = then(
@@ -299,6 +301,7 @@ def test_a_store_of_few_nodes_has_all_copies_by_multicast(nodes: int) -> None:
     assert took(rows).max() < 50 * MS, "no question was asked twice"
 
 
+@pytest.mark.slow
 def test_sizes_are_drawn_by_their_shares_and_change_no_operation() -> None:
     def sizes(**role: Any) -> tuple[Any, Any]:
         values = world(
@@ -324,6 +327,7 @@ def test_sizes_are_drawn_by_their_shares_and_change_no_operation() -> None:
     assert abs(one - several).max() < 60, "the same draws, in the order in which threads go on"
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_operations_and_other_seeds_others() -> None:
     def mixed(seed: int) -> dict[str, Any]:
         mix = {"create": 1.0, "read": 1.0, "delete": 0.5, "stat": 1.0}
@@ -394,6 +398,7 @@ def test_a_wait_for_a_recovery_before_which_nothing_is_lost_is_refused() -> None
     assert [one.partition(";")[0] for one in refused(values)] == [line]
 
 
+@pytest.mark.slow
 def test_a_long_timeline_before_a_loss_is_followed_to_its_end() -> None:
     values = lost("wipe_node", {})
     before = values["timeline"][2]["after"]
@@ -418,6 +423,7 @@ def test_all_roles_reach_a_peer_at_one_address() -> None:
     assert found[0].startswith("roles.other.to: it reaches n0 at another address than probe does")
 
 
+@pytest.mark.slow
 def test_more_peers_than_can_be_connected_are_refused() -> None:
     values = world(4)
     probe = values["roles"].pop("probe")
@@ -455,6 +461,7 @@ def lost(operation: str, store: Values, plus_ns: int = 0, **load: Any) -> Values
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lookup", LOOKUPS)
 def test_a_wiped_node_gets_its_copies_back_and_no_answered_write_is_lost(lookup: str) -> None:
     rows, own, _ = played(lost("wipe_node", LOOKUPS[lookup]), "next")
@@ -470,6 +477,7 @@ def test_a_wiped_node_gets_its_copies_back_and_no_answered_write_is_lost(lookup:
     assert done.mean() > 0.9
 
 
+@pytest.mark.slow
 def test_a_node_that_failed_comes_back_with_what_its_disk_has_and_lacks_what_was_written_meanwhile() -> None:
     quorum = {"copies": 3, "write_quorum": 2, "read_quorum": 2, **LOOKUPS["ring"]}
     values = lost("fail_node", quorum, plus_ns=700 * MS)
@@ -486,6 +494,7 @@ def test_a_node_that_failed_comes_back_with_what_its_disk_has_and_lacks_what_was
     assert done[away].any(), "two of three copies are enough"
 
 
+@pytest.mark.slow
 def test_a_node_without_a_disk_comes_back_with_nothing() -> None:
     """As on the testbed, where its process kept all in memory: it lacks as much as a node that was wiped."""
     quorum = {"copies": 3, "write_quorum": 2, "read_quorum": 2, "ack": "memory", "cache_bytes": 1 << 30}
@@ -502,6 +511,7 @@ def test_a_node_without_a_disk_comes_back_with_nothing() -> None:
     assert missing[0] < missing[1] / 2
 
 
+@pytest.mark.slow
 def test_a_recovery_that_does_not_end_is_censored() -> None:
     values = lost("fail_node", LOOKUPS["elastic_hash"])
     outcome, kept = simulated(values, 1)
@@ -511,6 +521,7 @@ def test_a_recovery_that_does_not_end_is_censored() -> None:
     assert own["missing_copies"] > 0
 
 
+@pytest.mark.slow
 def test_survivors_that_watch_each_other_make_the_copies_of_a_silent_node() -> None:
     watch = {"beat_ns": 20 * MS, "silence_ns": 100 * MS, "copies": 3, "write_quorum": 2, "read_quorum": 2}
     values = lost("fail_node", {**LOOKUPS["ring"], **watch}, operations={"read": 1.0})
@@ -557,6 +568,7 @@ roles:
 """
 
 
+@pytest.mark.slow
 def test_a_file_names_sizes_and_a_mix() -> None:
     text = FILE.replace("PROXIES", "[h1.p1]")
 
@@ -577,6 +589,7 @@ def test_a_file_names_sizes_and_a_mix() -> None:
         parameters("operations: create, size: [1 kB, 2 GiB]")
 
 
+@pytest.mark.slow
 def test_operations_of_a_store_are_of_one_node() -> None:
     text = (
         FILE.replace("PROXIES", "[h1.p1]")
@@ -602,6 +615,7 @@ def test_threads_of_operations_at_a_rate_are_a_mistake() -> None:
         load_text(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proxies", [["h1.p1"], ["h1.p1", "h1.p2"], ["h1.p1", "h1.p2", "h1.p3"]])
 def test_a_file_names_as_many_proxies_as_it_likes_and_a_client_stays_at_one(proxies: list[str]) -> None:
     experiment = load_text(FILE.replace("PROXIES", f"[{', '.join(proxies)}]"))

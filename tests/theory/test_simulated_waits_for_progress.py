@@ -34,6 +34,7 @@ def played(until: str, means: str = "censor") -> tuple[Outcome, dict[str, int]]:
     return outcome, {what: t_ns - happened["ask.started"] for what, t_ns in happened.items() if "." in what}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("until", "at_ms"),
     [

@@ -60,11 +60,13 @@ def test_a_flow_that_speaks_ecn_is_marked_where_another_is_dropped(kind: str) ->
         assert found["probe", "received"] * 8 / 10 > 0.8e8 * 1448 / 1538
 
 
+@pytest.mark.slow
 def test_a_queue_that_does_not_mark_drops_a_flow_that_speaks_ecn_too() -> None:
     found = tcp({"kind": "codel", "parameters": {"target_ns": 1_000_000}}, ecn=True)
     assert found["links.l0.ab", "marked_packets"] == 0 < found["links.l0.ab", "drops"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("utilisation", [0.5, 0.8])
 def test_poisson_arrivals_wait_as_in_m_d_1(utilisation: float) -> None:
     values = values_of(limit_packets=10_000_000)

@@ -160,6 +160,7 @@ def test_a_stream_through_a_licence_gets_the_licences_rate_and_no_frame_is_unacc
     assert 0 <= waiting <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routers", [1, 3])
 def test_ospf_is_played_as_the_static_routes_that_it_converges_to(routers: int) -> None:
     role = {"test": {"workload": "psping", "test": "latency", "size": "100 B", "count": 5}}
@@ -174,6 +175,7 @@ def test_ospf_is_played_as_the_static_routes_that_it_converges_to(routers: int) 
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_the_triangle_of_the_study_takes_the_direct_side() -> None:
     from pathlib import Path
 

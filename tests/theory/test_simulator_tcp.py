@@ -63,6 +63,7 @@ def goodput_bit_per_s(kept: Kept, from_s: float = 1.0, to_s: float = 10.0) -> fl
     return float(rows["received_bytes"][inside].sum()) * 8e9 / float(span_ns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("congestion_control", ["cubic", "newreno"])
 @pytest.mark.parametrize("pushback", [False, True])
 def test_a_flow_fills_a_link_with_its_payload(congestion_control: str, pushback: bool) -> None:
@@ -84,12 +85,14 @@ def test_what_the_receiver_read_is_what_was_sent_less_what_is_under_way() -> Non
     assert 0 < sent - received < 4 << 20
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_rows() -> None:
     tables = [played(seconds=2, streams=3)[1].blocks for _ in range(2)]
     for first, second in zip(*(blocks["probe", "interval/1"] for blocks in tables), strict=True):
         assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.slow
 def test_flows_share_a_link() -> None:
     _, kept = played(streams=4, seconds=20)
     flow = kept.column("probe", "interval/1", "flow")
@@ -106,6 +109,7 @@ def echo_rtt_ms(queue: dict[str, Any], **own: Any) -> float:
     return float(kept.column("echo", "rtt/1", "rtt_ns").mean()) / 1e6
 
 
+@pytest.mark.slow
 def test_a_fifos_limit_bounds_the_round_trip_beside_a_flow() -> None:
     for limit in (50, 100):
         rtt_ms = echo_rtt_ms({"limit_packets": limit})

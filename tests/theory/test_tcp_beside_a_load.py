@@ -27,6 +27,7 @@ GOODPUT = MetricPath.parse("tcp.goodput.mean")
 SEGMENT, SEGMENT_WIRE = 1448, 1538
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load_bytes", [30_000, 65_000, 90_000])
 def test_a_flow_gets_the_rest_of_the_wire(load_bytes: int) -> None:
     experiment = load_text(FILE)

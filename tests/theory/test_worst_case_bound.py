@@ -49,6 +49,7 @@ def longest(experiment: Experiment) -> float:
     return max(simulate(experiment, IDEAL_PROFILE, repetitions=3).values(LONGEST))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("switches", "load", "more"),
     [
@@ -108,6 +109,7 @@ def test_strict_priority_is_bounded_for_the_class_before_and_the_class_behind(
         assert worst(experiment) <= longest(world("0 B", switches=switches)) + 2 * (switches + 2) * 130_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["100 B ip_packet", "1500 B ip_packet", "9000 B payload", "600 B frame"])
 @pytest.mark.parametrize("switches", [1, 4])
 def test_an_empty_network_is_bounded_within_its_own_period(size: str, switches: int) -> None:
@@ -116,12 +118,14 @@ def test_an_empty_network_is_bounded_within_its_own_period(size: str, switches: 
     assert least <= worst(experiment) <= 1.3 * least
 
 
+@pytest.mark.slow
 def test_a_stream_at_a_rate_is_bounded_beside_the_echo() -> None:
     extra = "  stream: {workload: udp_stream, as: load, from: h1.g3, to: h2.g3, size: 1472 B payload, rate: 60 Mbit/s}"
     experiment = world("10 kB", switches=2, extra=extra)
     assert longest(experiment) <= worst(experiment)
 
 
+@pytest.mark.slow
 def test_roles_that_run_one_after_another_do_not_meet() -> None:
     extra = "  stream: {workload: udp_stream, from: h1.g1, to: h2.g1, size: 1472 B payload, duration: 100 ms}"
     assert worst(world("10 kB", extra=extra)) == worst(world("10 kB"))
@@ -165,11 +169,13 @@ def after_streams(rest: str) -> Experiment:
     )
 
 
+@pytest.mark.slow
 def test_echoes_right_after_streams_meet_the_queues_that_these_have_filled() -> None:
     experiment = after_streams("1 ms")
     assert 5 * worst(ALONE) < longest(experiment) <= worst(experiment)
 
 
+@pytest.mark.slow
 def test_echoes_long_after_streams_meet_nothing_of_them() -> None:
     experiment = after_streams("200 ms")
     assert longest(experiment) <= worst(experiment) == worst(ALONE)
@@ -185,6 +191,7 @@ def after_a_stopped_load(more: str, rest: str = "0 ms") -> Experiment:
     )
 
 
+@pytest.mark.slow
 def test_what_a_stopped_load_has_sent_is_still_there_unless_all_of_it_was_answered() -> None:
     meets = after_a_stopped_load("")
     assert 3 * worst(ALONE) < longest(meets) <= worst(meets)
@@ -192,6 +199,7 @@ def test_what_a_stopped_load_has_sent_is_still_there_unless_all_of_it_was_answer
         assert longest(gone) <= worst(gone) == worst(ALONE)
 
 
+@pytest.mark.slow
 def test_echoes_after_echoes_meet_none_of_them_once_those_have_been_answered_or_given_up() -> None:
     def after(timeout: str) -> float:
         own = f"size: 400 B payload, interval: 5 ms, count: 20, timeout: {timeout}"
@@ -220,6 +228,7 @@ def changing(role: str, parameter: str, value: str) -> Experiment:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "parameter", "before", "after"),
     [

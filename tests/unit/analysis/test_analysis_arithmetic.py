@@ -31,6 +31,7 @@ def step_by_step_jitter(delays: list[int]) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=3000))
 def test_smoothed_jitter_is_iperfs_step_by_step(delays: list[int]) -> None:
     np.testing.assert_allclose(
@@ -57,6 +58,7 @@ def naive_order(seqs: list[int]) -> tuple[int, int, int]:
     return len(seen), duplicates, reordered
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 15)), max_size=60))
 def test_order_of_several_flows_is_judged_as_packet_by_packet(packets: list[tuple[int, int]]) -> None:
     flow = np.array([f for f, _ in packets], dtype=np.int32)
@@ -80,6 +82,7 @@ def test_a_rate_opens_with_its_first_packet() -> None:
     assert rate_per_s(np.array([7]), 1) is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10**12), min_size=2, max_size=300))
 def test_statistics_keep_their_order(values: list[int]) -> None:
     found = statistics_of(np.array(values), ["min", "median", "max", "mean", "mdev", "sd", "range"])
@@ -126,6 +129,7 @@ def test_frames_of_a_datagram_are_counted_to_the_byte(
 # -- streams
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=40, unique=True))
 def test_ipdv_of_any_order_is_that_of_consecutive_numbers(packets: list[tuple[int, int]]) -> None:
     flow = np.array([f for f, _ in packets], dtype=np.int32)

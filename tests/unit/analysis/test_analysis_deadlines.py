@@ -55,6 +55,7 @@ def record(tmp_path: Path, role: dict[str, Any], *rows: tuple[int, int], short: 
     return record_of(tmp_path, plan_with(role), blocks)
 
 
+@pytest.mark.slow
 def test_the_bound_is_the_exact_one_and_slack_counts_from_it(tmp_path: Path) -> None:
     kept = record(tmp_path, ROLE, (0, 5 * MS), (0, 7 * MS), (1, 13 * MS))
     found = values_of(kept)
@@ -70,6 +71,7 @@ def test_the_bound_is_the_exact_one_and_slack_counts_from_it(tmp_path: Path) -> 
     assert values_of(kept, "r.one")["response_time.max"] == 7 * MS
 
 
+@pytest.mark.slow
 def test_a_job_beyond_its_bound_refutes_though_it_keeps_its_deadline(tmp_path: Path) -> None:
     found = values_of(record(tmp_path, ROLE, (0, 7 * MS + 1), (1, 14 * MS)))
     assert found["beyond_bound.count"] == 1
@@ -82,6 +84,7 @@ def test_a_job_that_did_not_end_is_missed_and_beyond_its_bound(tmp_path: Path) -
     assert found["deadline_misses.ratio"] == found["beyond_bound.ratio"] == 0.5
 
 
+@pytest.mark.slow
 def test_without_a_bound_there_is_no_slack_and_never_a_zero(tmp_path: Path) -> None:
     kept = record(tmp_path, ROLE | {"budget_ns": MS}, (0, 5 * MS), (1, -1), short=7)
     found = values_of(kept)

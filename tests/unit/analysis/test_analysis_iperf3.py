@@ -60,6 +60,7 @@ def test_loss_and_goodput_come_from_what_iperf3_counted(tmp_path: Path) -> None:
     assert found["jitter_rfc3550.mean"] is None
 
 
+@pytest.mark.slow
 def test_what_iperf3_does_not_tell_is_absent_and_never_zero(tmp_path: Path) -> None:
     record = record_of(tmp_path, plan_with(IPERF3), told(sent_packets=1000))
     found = values_of(record)

@@ -53,6 +53,7 @@ def test_a_tcp_ping_measures_the_connection() -> None:
     assert (found["connect_time", "mean"], found["rtt", "mean"]) == (80, None)
 
 
+@pytest.mark.slow
 @given(gap_ns=st.integers(1000, 10**7), size=st.integers(1, 65_536), count=st.integers(22, 300))
 def test_a_steady_bandwidth_is_its_rate_and_its_parts_surround_it(gap_ns: int, size: int, count: int) -> None:
     rows = [(k, k * gap_ns, (k + 3) * gap_ns, size) for k in range(count)]

@@ -15,6 +15,7 @@ from virtlab.metrics import STATISTICS
 QUANTILES = [key for key, one in STATISTICS.items() if one.quantile is not None]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.one_of(st.integers(-(2**53), 2**53), st.floats(-1e15, 1e15, allow_nan=False)),

@@ -316,6 +316,7 @@ def test_packets_lost_at_the_end_are_known_from_the_senders_counter(tmp_path: Pa
     assert values_of(record_of(tmp_path, plan_with(UDP), blocks))["loss.ratio"] == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_a_stream_of_which_nothing_arrived_is_lost_whole(tmp_path: Path) -> None:
     blocks = {("r", "packet/1"): packets([]), ("c", "counter/1"): counters("r/client", sent_packets=1000)}
     record = record_of(tmp_path, plan_with(UDP), blocks)
@@ -323,6 +324,7 @@ def test_a_stream_of_which_nothing_arrived_is_lost_whole(tmp_path: Path) -> None
     assert reason_of(record, "r.goodput.mean") == "nothing arrived in the window"
 
 
+@pytest.mark.slow
 def test_one_way_delay_across_clocks_is_absent_unless_their_bound_is_known(tmp_path: Path) -> None:
     plan = plan_with(UDP)
     guests = {name: guest.model_copy(update={"platform": "vm"}) for name, guest in plan.world.guests.items()}
@@ -338,6 +340,7 @@ def test_one_way_delay_across_clocks_is_absent_unless_their_bound_is_known(tmp_p
     assert values_of(known)["owd.bound"] == 7000
 
 
+@pytest.mark.slow
 def test_raw_stream_loses_per_flow(tmp_path: Path) -> None:
     role = {"workload": "raw_stream", "frame_bytes": 64, "rate_pps": 1000, "duration_ns": SECOND, "flows": 4}
     kept = [n for n in range(1000) if not (n % 4 == 1 and n % 8 == 5)]
@@ -354,6 +357,7 @@ def test_raw_stream_loses_per_flow(tmp_path: Path) -> None:
     assert found["fairness.jain"] == pytest.approx((3 * 250 + 125) ** 2 / (4 * (3 * 250**2 + 125**2)))
 
 
+@pytest.mark.slow
 def test_each_flow_of_a_raw_stream_has_its_own_loss_by_the_name_of_its_forwarder(tmp_path: Path) -> None:
     role = {
         "workload": "raw_stream", "frame_bytes": 64, "rate_pps": 1000, "duration_ns": SECOND,
@@ -610,6 +614,7 @@ def test_every_value_has_the_registrys_unit_and_no_path_comes_twice(tmp_path: Pa
     assert {value.metric for value in found} == expected
 
 
+@pytest.mark.slow
 def test_only_runs_that_ended_well_are_in_the_table(tmp_path: Path) -> None:
     plan = plan_with(RTT, levels={"load": "0 B"})
     dataset = Dataset.create(tmp_path / "d.results", "version: 1\n", name="d")

@@ -115,6 +115,7 @@ def test_levels_of_different_links_are_not_averaged() -> None:
     assert rule(soft, table).ruling == "holds"
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xy")),

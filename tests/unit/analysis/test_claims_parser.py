@@ -229,6 +229,7 @@ def refused_cleanly(error: ClaimError, text: str) -> None:
     assert 1 <= error.column <= len(text) + 1
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80))
 def test_any_text_is_a_claim_or_a_clean_error(text: str) -> None:
     try:
@@ -285,6 +286,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(WORDS), max_size=14))
 def test_any_order_of_words_is_a_claim_or_a_clean_error(words: list[str]) -> None:
     text = " ".join(words)

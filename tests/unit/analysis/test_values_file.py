@@ -54,6 +54,7 @@ def test_values_of_other_code_or_samples_are_taken_anew(record: RunRecord, part:
     assert json.loads(file_of(record).read_bytes())[part] != "another"
 
 
+@pytest.mark.slow
 def test_values_that_somebody_else_wrote_are_taken_anew(record: RunRecord, tmp_path: Path) -> None:
     true = values_file.values_of(record)
     change(record, values=[["r", "rtt", "mean", 7.0, "ns", 3, ""]])

@@ -78,6 +78,7 @@ def test_a_blackout_is_that_of_the_copy_or_that_of_the_pause(tmp_path: Path) -> 
     assert found["reconvergence.max"] == (104 - 101) * MS
 
 
+@pytest.mark.slow
 def test_a_guest_that_stayed_has_a_blackout_of_the_copy_alone(tmp_path: Path) -> None:
     kept = record(tmp_path, {0: 1, 1: 1, 2: 15, 3: 8, 4: 1, 5: 1, 6: 1}, 7, begin=15, end=45)
     found = values_of(kept)
@@ -97,6 +98,7 @@ def test_requests_of_a_guest_that_stays_have_no_blackout(tmp_path: Path) -> None
     assert not CLIENTS & set(values_of(kept))
 
 
+@pytest.mark.slow
 def test_without_a_reply_after_the_move_there_is_no_number(tmp_path: Path) -> None:
     kept = record(tmp_path, {0: 1, 1: 1}, 9, begin=15, end=50)
     found = values_of(kept)
@@ -104,6 +106,7 @@ def test_without_a_reply_after_the_move_there_is_no_number(tmp_path: Path) -> No
     assert "no reply came after the move" in reason_of(kept, "r.blackout.max")
 
 
+@pytest.mark.slow
 def test_without_a_reply_before_the_move_that_is_the_reason(tmp_path: Path) -> None:
     kept = record(tmp_path, {3: 1, 4: 1, 5: 1}, 9, begin=15, end=40)
     assert {values_of(kept)[name] for name in CLIENTS} == {None}

@@ -144,6 +144,7 @@ def test_an_experiment_built_in_python_is_a_file(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_types_of_sections_are_those_of_the_files_schema() -> None:
     assert PLACE.read_text() == sections(), "write them again: python -m tools.sections"
     assert set(Sections.__annotations__) == set(json_schema()["properties"]) - {"version", "name"}

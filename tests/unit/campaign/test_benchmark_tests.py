@@ -481,6 +481,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OTHERS)
 def test_tests_follow_a_search_by_condition_and_one_of_datagrams(kind: str, tmp_path: Path) -> None:
     role, search = OTHERS[kind]

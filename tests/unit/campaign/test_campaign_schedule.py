@@ -55,6 +55,7 @@ def test_an_added_point_changes_neither_order_nor_seeds_of_the_others() -> None:
     assert all(0 <= seed < 2**63 for seed in seeds)
 
 
+@pytest.mark.slow
 def test_orders_favour_no_point() -> None:
     """Over 2,000 rounds each of 4 points is first in 500 +- 100 (5 standard deviations of a fair draw)."""
     firsts = [round_order(1, number, LOADS)[0] for number in range(2000)]
@@ -118,6 +119,7 @@ def test_what_is_left_is_counted_from_minimum_to_maximum() -> None:
     assert plan.left(history) == (0, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), cut=st.floats(0, 1), points=st.integers(1, 4), maximum=st.integers(1, 6))
 def test_a_campaign_cut_anywhere_goes_on_as_if_never_cut(
@@ -145,6 +147,7 @@ def test_no_look_below_the_minimum_stops_a_point(minimum: int) -> None:
     assert len(played_out(plan)) == minimum
 
 
+@pytest.mark.slow
 def test_a_history_that_is_kept_as_it_grows_says_what_a_plain_one_says() -> None:
     draw = random.Random(5)
     for _ in range(40):

@@ -142,6 +142,7 @@ def test_a_journal_of_another_search_is_not_used(tmp_path: Path) -> None:
     assert again[2] == fresh[2]
 
 
+@pytest.mark.slow
 def test_any_input_is_searched_until_a_condition_on_a_metric_holds(tmp_path: Path) -> None:
     dataset = run(UNTIL, tmp_path / "d")
     table = run_values(dataset)
@@ -227,6 +228,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", INPUTS)
 def test_any_parameter_of_a_role_that_is_a_number_is_searched(kind: str, tmp_path: Path) -> None:
     search, path, exact = INPUTS[kind]
@@ -254,6 +256,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ASKED)
 def test_a_file_that_searches_is_simulated_by_a_run_and_not_predicted_at_its_highest_load(
     command: str, tmp_path: Path

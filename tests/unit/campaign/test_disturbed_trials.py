@@ -91,6 +91,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[float, float]]
     return [(one["load"], one["loss_ratio"]) for one in trials(dataset, "p0000-r00-a0")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", REASONS)
 def test_a_trial_is_made_again_whatever_disturbed_it_and_the_search_is_told_of_clean_ones_alone(
     why: str, quiet: list[tuple[float, float]], tmp_path: Path
@@ -141,6 +142,7 @@ def test_a_machine_that_plays_no_clean_trial_ends_each_run_soon_and_the_campaign
     assert not list(dataset.path.glob("journal/*.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_load_that_stays_disturbed_ends_nothing_where_the_answer_does_not_rest_on_it(
     quiet: list[tuple[float, float]], tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def search_of(experiment: Experiment) -> SearchFor:
     return search
 
 
+@pytest.mark.slow
 def test_the_letter_has_all_sizes_all_tests_and_the_rfcs_times() -> None:
     experiment = load(FOLDER / "letter.yaml")
     assert experiment.factors["frame"] == tuple(f"{size} B" for size in SIZES)
@@ -47,6 +48,7 @@ def test_the_letter_has_all_sizes_all_tests_and_the_rfcs_times() -> None:
     assert (tests.recovery.overload, tests.recovery.overload_ns, tests.recovery.drop_to) == (1.1, 60 * S, 0.5)
 
 
+@pytest.mark.slow
 def test_the_quick_form_has_the_same_tests_and_takes_minutes() -> None:
     from virtlab.planner.estimate import estimate_points
 

@@ -45,6 +45,7 @@ def run(goal: str, folder: Path) -> Dataset:
     return Dataset.open(folder)
 
 
+@pytest.mark.slow
 def test_the_worst_flow_judges_a_load_unless_the_file_says_the_stream(tmp_path: Path) -> None:
     found = {}
     for whose, more in (("flow", ""), ("stream", "\n  loss_per: stream")):
@@ -64,6 +65,7 @@ def test_the_worst_flow_judges_a_load_unless_the_file_says_the_stream(tmp_path: 
     assert found["flow"] < found["stream"]  # drop-tail hits flows unequally
 
 
+@pytest.mark.slow
 def test_without_any_loss_allowed_the_worst_flow_and_the_stream_agree(tmp_path: Path) -> None:
     goal = GOALS.replace("loss: 20 %", "loss: 0 %")
     both = [run(goal + more, tmp_path / str(at)) for at, more in enumerate(("", "\n  loss_per: stream"))]
@@ -81,6 +83,7 @@ def test_a_condition_can_be_of_one_flow_or_of_any(tmp_path: Path) -> None:
     assert limits["load.flow_loss.max"] < limits["load.flow_loss.min"]
 
 
+@pytest.mark.slow
 def test_a_flow_that_is_none_is_a_mistake_with_its_cure() -> None:
     with pytest.raises(FileMistakesError, match=r"load has no flow 'flow7'; did you mean 'flow"):
         load_text(FILE.replace("GOAL", "until: load.flow7.loss.ratio > 0 %"))

@@ -8,6 +8,7 @@ import pytest
 from virtlab.changes import steps_of
 
 
+@pytest.mark.slow
 def test_a_step_is_found_at_the_value_where_it_begins() -> None:
     generator = np.random.default_rng(3)
     values = [*(10 + 0.1 * generator.standard_normal(7)), *(11 + 0.1 * generator.standard_normal(5))]
@@ -17,12 +18,14 @@ def test_a_step_is_found_at_the_value_where_it_begins() -> None:
     assert step.after == pytest.approx(11, abs=0.2)
 
 
+@pytest.mark.slow
 def test_two_steps_are_found_both() -> None:
     generator = np.random.default_rng(4)
     values = np.repeat([10.0, 12.0, 9.0], 8) + 0.1 * generator.standard_normal(24)
     assert [step.at for step in steps_of(list(values))] == [8, 16]
 
 
+@pytest.mark.slow
 def test_equal_values_have_no_step() -> None:
     assert steps_of([5.0] * 12) == []
 

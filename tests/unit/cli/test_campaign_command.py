@@ -177,6 +177,7 @@ def test_repetition_ends_when_the_interval_is_as_narrow_as_asked(place: Path) ->
     assert max(counts.values()) < 40
 
 
+@pytest.mark.slow
 def test_no_run_begins_after_the_time_is_over(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run(experiment(place, TEXT.replace("repeat: 3", "repeat: {minimum: 3, time: 1 ns}")), "--no-report")

@@ -106,6 +106,7 @@ def test_two_datasets_of_one_name_are_told_apart_by_their_paths(
         assert re.findall(r"[\w/]+\.results", (datasets / "p.md").read_text().splitlines()[0]) == names
 
 
+@pytest.mark.slow
 def test_mistakes_of_the_command_line_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         ["a.results"], ["none.json", "a.results"], ["a.yaml", "a.results"], ["a.results", "again.results", "--margin", "5"],
@@ -137,6 +138,7 @@ def test_run_and_check_write_the_same_forms(datasets: Path, monkeypatch: pytest.
     assert (datasets / "w.md").read_text().startswith("### wrong.yaml")
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_told_before_any_run(
     datasets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +182,7 @@ def test_a_trend_finds_the_step_and_writes_one_page_without_a_script(
     assert "day 5 <b>" not in page
 
 
+@pytest.mark.slow
 def test_a_trend_of_what_is_no_dataset_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert virtlab("trend", "a.yaml") == 2
     assert virtlab("trend", "a.results", "--quantity", "probe.rtt.maen") == 2

@@ -23,6 +23,7 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     return int(ended.value.code or 0), out, err
 
 
+@pytest.mark.slow
 def test_check_says_what_a_file_amounts_to(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called(capsys, "check", str(QUICK))
     assert code == 0
@@ -48,6 +49,7 @@ def test_a_command_that_there_is_not_is_one_line(
     assert (code, out, err.strip()) == (2, "", told)
 
 
+@pytest.mark.slow
 def test_check_as_json_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called(capsys, "check", str(QUICK), "--json")
     values = json.loads(out)
@@ -55,6 +57,7 @@ def test_check_as_json_holds_the_same(capsys: pytest.CaptureFixture[str]) -> Non
     assert values["roles"] == {"probe": "rtt", "stream": "udp_stream", "load": "burst_load"}
 
 
+@pytest.mark.slow
 def test_check_lists_what_a_file_names_and_this_machine_holds(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -77,6 +80,7 @@ def test_check_lists_what_a_file_names_and_this_machine_holds(
     assert (code, "installed appliance openwrt" in out) == (0, True), out
 
 
+@pytest.mark.slow
 def test_check_of_a_wrong_file_ends_with_2_and_lists_every_mistake(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -88,6 +92,7 @@ def test_check_of_a_wrong_file_ends_with_2_and_lists_every_mistake(
     assert len(json.loads(out)["mistakes"]) == len(WRONG.with_suffix(".txt").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_plan_lists_every_run_once_in_seeded_order(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called(capsys, "plan", str(QUICK), "--json")
     values = json.loads(out)
@@ -99,6 +104,7 @@ def test_plan_lists_every_run_once_in_seeded_order(capsys: pytest.CaptureFixture
     assert json.loads(called(capsys, "plan", str(QUICK), "--json")[1]) == values
 
 
+@pytest.mark.slow
 def test_plan_of_a_point_holds_the_plan_and_its_steps_with_reasons(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -112,6 +118,7 @@ def test_plan_of_a_point_holds_the_plan_and_its_steps_with_reasons(
     assert "<= hosts.h1.guests.g1" in text
 
 
+@pytest.mark.slow
 def test_plan_of_no_such_point_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = called(capsys, "plan", str(QUICK), "--point", "6")
     assert code == 2
@@ -131,6 +138,7 @@ def test_init_writes_a_study_that_passes_the_check(
     assert json.loads((folder / "virtlab.schema.json").read_text())["title"] == "virtlab experiment"
 
 
+@pytest.mark.slow
 def test_init_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "experiment.yaml").write_text("precious")

@@ -41,6 +41,7 @@ def takes_list(path: str, name: str) -> bool:
     return list in {typing.get_origin(each) for each in (annotation, *typing.get_args(annotation))}
 
 
+@pytest.mark.slow
 def test_an_option_can_be_repeated_where_its_help_says_so_and_nowhere_else() -> None:
     assert len(REPEATED) > 20
     said = {(path, option.name) for path, option in REPEATED}

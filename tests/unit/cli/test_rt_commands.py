@@ -164,6 +164,7 @@ guests:
 """
 
 
+@pytest.mark.slow
 def test_guests_are_placed_and_vcpus_of_one_guest_apart(tmp_path):
     host = load_host(written(tmp_path, "h.yaml", HOST))
     found = place(host)
@@ -177,6 +178,7 @@ def test_guests_are_placed_and_vcpus_of_one_guest_apart(tmp_path):
     assert 0 < more < 10
 
 
+@pytest.mark.slow
 def test_guests_that_do_not_fit_are_refused_with_the_reason(tmp_path, capsys):
     text = HOST.replace("cores: 2", "cores: 1")
     code, out, _ = run(capsys, "host", str(written(tmp_path, "h.yaml", text)))

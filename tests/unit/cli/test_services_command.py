@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from virtlab.catalogue import SERVICES
@@ -35,6 +36,7 @@ def test_parameters_that_forms_name_exist() -> None:
             assert quoted <= names, form
 
 
+@pytest.mark.slow
 def test_people_read_who_heals() -> None:
     result = CliRunner().invoke(app, ["services"])
     assert result.exit_code == 0, result.output

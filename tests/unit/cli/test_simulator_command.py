@@ -43,6 +43,7 @@ def test_the_quick_study_is_simulated_from_file_to_verdicts(tmp_path: Path) -> N
     assert rtt_ns == {"1": {488_320}, "2": {732_480}}
 
 
+@pytest.mark.slow
 def test_predict_answers_every_metric_that_is_named(tmp_path: Path) -> None:
     from virtlab.cli.prediction.predict import app
 
@@ -58,6 +59,7 @@ def test_predict_answers_every_metric_that_is_named(tmp_path: Path) -> None:
     assert [one["metric"] for one in json.loads(run.stdout)["predictions"]] == metrics
 
 
+@pytest.mark.slow
 def test_predict_answers_where_a_load_is_there_and_says_where_it_is_not(tmp_path: Path) -> None:
     from virtlab.cli.prediction.predict import app
 

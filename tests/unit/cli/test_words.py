@@ -47,6 +47,7 @@ def test_the_glossary_of_the_program_is_that_of_the_documentation() -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_metric_statistic_kind_command_and_term_is_explained() -> None:
     for name in [
         *METRICS,
@@ -175,6 +176,7 @@ def test_every_taint_that_the_code_can_raise_is_explained_as_it_is_printed() -> 
         assert [one.kind for one in entries_of(message)] == [kind], message
 
 
+@pytest.mark.slow
 def test_the_taints_of_a_switch_and_of_a_clock_are_explained_as_they_are_told() -> None:
     port = {"ring_drops": 3, "oversize": 1, "bad_checksum": 1}
     stats = {
@@ -220,6 +222,7 @@ def refusals(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_refusals_are_explained_as_they_are_printed(tmp_path: Path) -> None:
     for name, message in refusals(tmp_path).items():
         (entry,) = entries_of(message)
@@ -228,6 +231,7 @@ def test_refusals_are_explained_as_they_are_printed(tmp_path: Path) -> None:
         assert entry.cure
 
 
+@pytest.mark.slow
 def test_what_finds_a_message_stands_in_the_code_or_is_the_systems() -> None:
     """An entry for a message that nothing prints any more is dead."""
     sources = [*(ROOT / "python" / "virtlab").rglob("*.py"), *AGENT]
@@ -239,6 +243,7 @@ def test_what_finds_a_message_stands_in_the_code_or_is_the_systems() -> None:
                 assert name.lower() in own or name.lower() in system, name
 
 
+@pytest.mark.slow
 def test_no_term_stands_for_a_message_that_nobody_explains() -> None:
     """A message says by itself what to do; a text that does not is unknown."""
     (entry,) = entries_of(
@@ -248,6 +253,7 @@ def test_no_term_stands_for_a_message_that_nobody_explains() -> None:
     assert entries_of("the sample of this run is a metric that nobody knows") == []
 
 
+@pytest.mark.slow
 def test_words_of_verdicts_comparisons_and_runs_are_explained() -> None:
     for word in (
         "holds", "refuted", "undecided", "equivalent", "worse", "better", "different", "margin", "baseline", "taint",
@@ -258,6 +264,7 @@ def test_words_of_verdicts_comparisons_and_runs_are_explained() -> None:
     assert {one.kind for one in entries_of("spool_overflow")} <= {"taint", "metric"}
 
 
+@pytest.mark.slow
 def test_exit_codes_are_explained_and_an_unknown_word_gets_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -314,6 +321,7 @@ def test_metrics_of_the_named_files_roles_are_offered() -> None:
     assert all(word.startswith("probe.rtt.m") for word in given)
 
 
+@pytest.mark.slow
 def test_what_a_dataset_a_baseline_and_the_cache_hold_is_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +364,7 @@ def test_there_is_a_manual_page_per_command_that_holds_its_options() -> None:
     assert "\\-\\-backend" in found_pages["virtlab-run.1"]
 
 
+@pytest.mark.slow
 def test_manual_pages_are_written_where_they_are_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_specification_is_drawn_as_svg_and_that_as_png() -> None:
     assert drawing.png(picture, scale=1)[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.slow
 def test_a_page_runs_its_own_scripts_alone_and_asks_the_network_for_nothing() -> None:
     page = drawing.page("<a title>", DOT)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)

@@ -79,6 +79,7 @@ def test_a_plan_has_the_digest_of_a_file_and_the_cache_its_bytes(tmp_path: Path)
     assert not list(refusals(plan))
 
 
+@pytest.mark.slow
 def test_the_text_of_an_experiment_holds_the_digests(tmp_path: Path) -> None:
     experiment = load(written(tmp_path))
     again = load_text(experiment.text)
@@ -88,6 +89,7 @@ def test_the_text_of_an_experiment_holds_the_digests(tmp_path: Path) -> None:
     assert load(tmp_path / "again.yaml").text == experiment.text
 
 
+@pytest.mark.slow
 def test_other_bytes_under_that_name_make_another_plan_and_another_text(tmp_path: Path) -> None:
     one = load(written(tmp_path))
     (tmp_path / "server").write_bytes(BYTES + b"\0")
@@ -113,6 +115,7 @@ def test_check_says_what_is_brought_with_its_digest(tmp_path: Path) -> None:
     assert told[1].startswith("roles.client brings client: ")
 
 
+@pytest.mark.slow
 def test_bytes_that_are_kept_nowhere_are_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +218,7 @@ def test_a_host_that_exists_already_is_brought_nothing(tmp_path: Path) -> None:
     assert "stays there" in found[0].reason
 
 
+@pytest.mark.slow
 def test_a_digest_of_another_length_than_the_file_says_brings_nothing(tmp_path: Path) -> None:
     experiment = load(written(tmp_path))
     wrong = load_text(experiment.text.replace(f"bytes: {len(BYTES)}", "bytes: 7"))

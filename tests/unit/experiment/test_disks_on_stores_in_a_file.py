@@ -33,6 +33,7 @@ def plan(disk: str = ON, text: str = FILE) -> Plan:
     return plan_run(experiment, experiment.points()[0], 0)
 
 
+@pytest.mark.slow
 def test_a_disk_on_a_store_names_it_and_its_blocks() -> None:
     wanted = Disk(size_bytes=64 << 20, medium="service", service="depot", block_bytes=64 << 10)
     assert plan().world.guests["h2.a"].disk == wanted

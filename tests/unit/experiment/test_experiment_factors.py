@@ -99,6 +99,7 @@ def test_a_role_can_be_switched_off_by_a_factor() -> None:
     assert active == {"true"}
 
 
+@pytest.mark.slow
 @given(
     begin=st.integers(0, 1000),
     step=st.integers(1, 50),
@@ -141,6 +142,7 @@ def test_a_plain_dollar_brace_is_written_doubled() -> None:
     assert experiment.study(experiment.points()[1]).collect.counters == ["${load} is 10 kB"]
 
 
+@pytest.mark.slow
 def test_a_level_that_is_nothing_leaves_its_key_out() -> None:
     """Its parameter has its default then; the same file with that default written is the same study."""
     text = BASE.replace("factors:", "factors:\n  spaced: {usual: {gap: null}, wide: {gap: 40 ms}}").replace(
@@ -185,6 +187,7 @@ def gaps(experiment: Experiment) -> dict[tuple[str, str], int]:
     }
 
 
+@pytest.mark.slow
 def test_a_value_may_depend_on_two_factors_and_be_nothing_at_one_combination() -> None:
     usual = load_text(BASE)
     unsaid = usual.study(next(iter(usual.points()))).roles["probe"].parameters["interval_ns"]
@@ -222,6 +225,7 @@ def test_a_factor_that_only_chooses_a_key_is_used() -> None:
     assert len(list(load_text(TWO).points())) == 12
 
 
+@pytest.mark.slow
 def test_one_level_of_a_factor_that_another_chooses_is_predicted_alone() -> None:
     experiment = load_text(TWO)
     alone = at_level({find_input(experiment, "which"): "two"})
@@ -241,6 +245,7 @@ def test_levels_of_several_factors_are_not_all_combined_where_a_key_is_missing()
     )  # one for each level of `pace`
 
 
+@pytest.mark.slow
 def test_a_reference_that_is_repeated_is_checked_once() -> None:
     keys = ", ".join(f"k{number}: 1" for number in range(150))
     levels = ", ".join(f"l{number}: *keys" for number in range(1, 150))

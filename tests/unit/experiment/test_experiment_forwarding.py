@@ -198,6 +198,7 @@ GRAPHS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(GRAPHS)
 def test_without_isolation_a_storm_is_a_loop_of_the_wires(ends: list[tuple[int, int]]) -> None:
     boxes: dict[str, dict[str, bool]] = {}
@@ -217,6 +218,7 @@ def test_without_isolation_a_storm_is_a_loop_of_the_wires(ends: list[tuple[int, 
     assert bool(storm(boxes, cables)) is loop
 
 
+@pytest.mark.slow
 @given(st.integers(1, 8), st.booleans(), st.booleans())
 def test_guests_side_by_side_storm_only_where_two_of_them_share_two_open_switches(
     guests: int, first: bool, second: bool

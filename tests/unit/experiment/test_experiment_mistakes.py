@@ -218,6 +218,7 @@ def test_an_alias_that_contains_itself_is_refused() -> None:
     assert "contains itself" in mistakes_of("version: 1\nhosts: &a {h1: *a}\n")[0]
 
 
+@pytest.mark.slow
 def test_deep_nesting_is_refused() -> None:
     assert "nested too deeply" in mistakes_of("[" * 500 + "]" * 500)[0]
 

@@ -51,6 +51,7 @@ def mistakes_of(text: str) -> list[Mistake]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 def test_an_odd_value_in_any_place_of_a_service_is_cleanly_refused(odd: str) -> None:
     found = {text: mistakes_of(FILE + text) for text in files(odd)}

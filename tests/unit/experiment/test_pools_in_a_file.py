@@ -68,6 +68,7 @@ def test_a_host_takes_pools_from_what_hosts_have_in_common_unless_it_says_that_i
     assert [guest.pool for guest in plan_of(text).world.guests.values()] == ["h1.cores", None]
 
 
+@pytest.mark.slow
 def test_a_guest_of_a_pool_may_have_a_weight_and_others_in_it_have_the_kernels() -> None:
     text = "factors: {w: [1, 10000]}\n" + HOSTS.replace("{count: 2, pool", '{count: 2, weight: "${w}", pool')
     assert [plan_of(text, point).world.guests["h1.a2"].weight for point in (0, 1)] == [1, 10_000]

@@ -40,6 +40,7 @@ def test_at_no_load_the_stream_is_not_there(workload: str, none: str, some: str)
     assert not [action.id for action in idle.timeline if action.role == "load"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("none", ["0 bit/s", "0 Mbit/s", "0.0 Gbit/s"])
 def test_a_probe_is_slower_beside_a_stream_than_beside_none(none: str) -> None:
     table = simulate(beside("udp_stream", f"{none}, 80 Mbit/s"), IDEAL_PROFILE, repetitions=1)

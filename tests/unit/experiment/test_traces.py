@@ -40,6 +40,7 @@ def test_a_plan_has_the_times_of_its_trace_and_lasts_as_long(tmp_path: Path) -> 
     assert {"arrivals", "trace", "rate_per_s"}.isdisjoint(parameters)
 
 
+@pytest.mark.slow
 def test_a_trace_that_repeats_does_so_once_unless_a_duration_says_more(tmp_path: Path) -> None:
     role = f"{TRACE}, trace_period: 4 ms"
     once = plan_of(load(written(tmp_path, requests_file(role), load=LINES))).roles["clients"].parameters
@@ -49,6 +50,7 @@ def test_a_trace_that_repeats_does_so_once_unless_a_duration_says_more(tmp_path:
     assert longer.points()[0] is not None
 
 
+@pytest.mark.slow
 def test_the_text_of_an_experiment_holds_its_traces(tmp_path: Path) -> None:
     experiment = load(written(tmp_path, requests_file(TRACE), load=LINES))
     again = load_text(experiment.text)
@@ -57,6 +59,7 @@ def test_the_text_of_an_experiment_holds_its_traces(tmp_path: Path) -> None:
     assert experiment.text.startswith(requests_file(TRACE))
 
 
+@pytest.mark.slow
 def test_another_trace_of_that_name_makes_another_plan_and_another_text(tmp_path: Path) -> None:
     one = load(written(tmp_path, requests_file(TRACE), load=LINES))
     other = load(written(tmp_path, requests_file(TRACE), load=LINES.replace("1.5", "1.6")))
@@ -64,6 +67,7 @@ def test_another_trace_of_that_name_makes_another_plan_and_another_text(tmp_path
     assert plan_of(one).identity() != plan_of(other).identity()
 
 
+@pytest.mark.slow
 def test_a_trace_may_be_the_level_of_a_factor(tmp_path: Path) -> None:
     text = requests_file('arrivals: trace, trace: "${load}.csv"', "factors: {load: [calm, storm]}\n")
     experiment = load(written(tmp_path, text, calm="0 s\n1 s\n", storm="0 s\n1 ms\n"))
@@ -159,6 +163,7 @@ def test_a_dataset_is_resumed_and_reported_without_the_file_of_its_trace(tmp_pat
     assert results.report().is_file()
 
 
+@pytest.mark.slow
 def test_a_dataset_is_not_continued_with_another_trace_of_that_name(tmp_path: Path) -> None:
     path = written(tmp_path, requests_file(TRACE).replace("repeat: 1", "repeat: 2"), load=LINES)
     vl.run(path, dataset=tmp_path / "requests.results", backend="simulator", max_runs=1)

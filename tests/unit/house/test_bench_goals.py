@@ -97,6 +97,7 @@ def _texts(value: ast.expr) -> list[str]:
     return []  # a name: its bench tells it where the figures are made
 
 
+@pytest.mark.slow
 def test_every_goal_that_a_bench_states_can_be_read(run: ModuleType) -> None:
     goals = stated()
     assert len(goals) > 15

@@ -57,6 +57,7 @@ def test_a_move_that_a_file_keeps_is_not_made_again(
     assert made[3:] == [(80_000_000, 5_000_000)]
 
 
+@pytest.mark.slow
 def test_the_simulated_copy_of_fourteen_gigabytes_takes_as_long_as_the_line(migration: ModuleType) -> None:
     figure = migration._fluid()
     assert figure["virtual_s"] == pytest.approx(14e9 / (125e6 * 1448 / 1538), rel=0.01)

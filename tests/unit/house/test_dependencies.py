@@ -86,6 +86,7 @@ def stated(name: str, version: str) -> str | None:
     return "; ".join(each for each in told if each)
 
 
+@pytest.mark.slow
 def test_every_locked_package_has_a_licence_that_lets_it_be_used() -> None:
     """Of an installed package its own metadata tell; of any other, the table of licences that is kept here."""
     wrong = []
@@ -145,6 +146,7 @@ def test_a_crate_is_locked_in_one_version(file: str) -> None:
     assert {name for name in names if names.count(name) > 1} == TWICE
 
 
+@pytest.mark.slow
 def test_private_parts_of_a_library_are_bounded_from_above() -> None:
     declared = {re.split(r"[<>=]", one)[0]: one for one in direct(PROJECT["project"])}
     for name, sign in (
@@ -156,6 +158,7 @@ def test_private_parts_of_a_library_are_bounded_from_above() -> None:
         assert uses == ("<" in declared[name]), name
 
 
+@pytest.mark.slow
 def test_no_file_loads_scipys_statistics() -> None:
     found = [
         path
@@ -170,6 +173,7 @@ def test_every_direct_dependency_has_a_lower_bound_that_its_lock_meets() -> None
         assert re.fullmatch(r"[\w.-]+==[\d.]+\.\*", lowest(one))
 
 
+@pytest.mark.slow
 def test_an_advisory_of_a_locked_version_is_found_and_any_other_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,6 +206,7 @@ def test_an_advisory_of_a_locked_version_is_found_and_any_other_is_not(
     assert [line for each in advisories(tmp_path) for line in affected(each, locked())]
 
 
+@pytest.mark.slow
 def test_advisories_are_looked_for_in_every_lock_file() -> None:
     found = locked()
     for file in LOCKS:

@@ -94,6 +94,7 @@ def test_the_page_about_the_house_says_who_may_use_whom_among_the_crates() -> No
 NO_NOUNS = {"found", "told", "kept", "takes", "asking", "beside", "ways", "one", "what"}
 
 
+@pytest.mark.slow
 def test_a_folder_listing_is_a_catalogue() -> None:
     """No module has a name that says nothing of what is in it, and no two of them are called refusals."""
     found = [
@@ -115,6 +116,7 @@ def test_every_decision_has_a_number_of_its_own_and_begins_with_it() -> None:
         assert page.read_text().startswith(f"# {number}: "), page.name
 
 
+@pytest.mark.slow
 def test_every_dependency_has_a_page_of_decision() -> None:
     pages = "\n".join(path.read_text() for path in (ROOT / "docs/decisions").glob("*.md"))
     python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -166,6 +168,7 @@ def sources() -> list[Path]:
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_be_done_and_nothing_names_the_machine_that_it_was_written_on() -> None:
     left = ["TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "unimpl" + "emented!", "to" + "do!("]
     # `experiment` has a folder called so, too: a path of a machine begins with it.

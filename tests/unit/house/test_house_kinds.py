@@ -200,6 +200,7 @@ def test_all_kinds_together_are_spelled_in_three_files_each_on_average() -> None
     assert sum(files.values()) <= MEAN * len(KINDS), files
 
 
+@pytest.mark.slow
 def test_a_declaration_spells_its_kind() -> None:
     assert all(any("/catalogue/" in path for path in named(kind)) for kind in KINDS)
 
@@ -208,6 +209,7 @@ def test_the_list_of_other_senses_shrinks_and_its_ceiling_with_it() -> None:
     assert sum(map(len, OTHER_SENSES.values())) == MOST_OTHERS
 
 
+@pytest.mark.slow
 def test_the_list_of_other_senses_names_only_what_is_there() -> None:
     assert set(OTHER_SENSES) <= set(KINDS)
     gone = {

@@ -5,6 +5,7 @@ that leads back to it.
 import ast
 from pathlib import Path
 
+import pytest
 from tests.unit.house.test_rust_modules import circles
 
 ROOT = Path(__file__).parents[3] / "python" / "virtlab"
@@ -37,6 +38,7 @@ def imports(folder: Path) -> dict[Module, set[Module]]:
     return edges
 
 
+@pytest.mark.slow
 def test_modules_depend_one_way() -> None:
     assert circles(imports(ROOT)) == []
 

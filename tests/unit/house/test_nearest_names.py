@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PLACE = "python/virtlab/units/nearest.py"
 
@@ -14,6 +16,7 @@ def imported(path: Path) -> set[str]:
     return names | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
+@pytest.mark.slow
 def test_words_are_compared_in_one_place() -> None:
     sources = [path for folder in ("python", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
     comparing = [path.relative_to(ROOT).as_posix() for path in sources if "difflib" in imported(path)]

@@ -85,6 +85,7 @@ def without_noun(text: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_functions_parameters_and_fields_say_what_they_are() -> None:
     found = {
         f"{path.relative_to(ROOT).as_posix()} {name}"

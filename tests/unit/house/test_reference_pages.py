@@ -81,6 +81,7 @@ def places() -> list[str]:
     return [f"/{path.relative_to(ROOT)}{'/' if path.is_dir() else ''}" for path in (*below, *above)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/explanation/architecture.md"])
 def test_every_path_that_a_page_about_the_code_names_is_there(page: str) -> None:
     """Paths are named from any folder on; NAME is any kind's."""
@@ -166,6 +167,7 @@ def keys(schema: Any) -> Iterator[str]:
             yield from keys(value)
 
 
+@pytest.mark.slow
 def test_every_key_of_a_file_is_in_the_reference() -> None:
     known = named("experiment-file.md", "disks.md", "search.md", "workloads.md", "claims.md", "services.md")
     curves = {

@@ -117,6 +117,7 @@ def circles(edges: dict[tuple[str, ...], set[tuple[str, ...]]]) -> list[set[tupl
     return sorted((set(group) for group in groups), key=sorted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crate", CRATES)
 def test_modules_of_a_crate_depend_one_way(crate: str) -> None:
     found = circles(Crate(ROOT / "crates" / crate / "src").imports())

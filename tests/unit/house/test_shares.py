@@ -31,6 +31,7 @@ def test_a_file_that_was_never_timed_counts_by_its_size(tmp_path: Path) -> None:
     assert shares([*small, large], {}, 2) == [[large], small]
 
 
+@pytest.mark.slow
 def test_no_file_with_tests_or_examples_is_missing() -> None:
     files = {path.relative_to(ROOT) for path in files_of([ROOT / "tests/unit", ROOT / "python"])}
     assert {path.relative_to(ROOT) for path in (ROOT / "tests/unit").rglob("test_*.py")} <= files

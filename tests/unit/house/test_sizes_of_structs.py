@@ -69,11 +69,13 @@ def structs() -> dict[str, int]:
     }
 
 
+@pytest.mark.slow
 def test_only_reviewed_structs_have_more_than_twelve_fields() -> None:
     large = {place: fields for place, fields in structs().items() if fields > MOST}
     assert large == {place: fields for place, (fields, _) in REVIEWED.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place", ["virtlab-sim/src/network/whole.rs Network", "virtlab-fabric/src/fabric/machine.rs Fabric"]
 )
@@ -81,6 +83,7 @@ def test_the_parts_of_the_simulator_are_counted(place: str) -> None:
     assert 5 < structs()[place] <= MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WATCHED)
 def test_what_goes_through_whole_rooms_has_at_most_twelve_fields(name: str) -> None:
     texts = [path.read_text() for path in (ROOT / "python/virtlab").rglob("*.py")]

@@ -62,6 +62,7 @@ def test_each_statement_has_one_entry_and_few_are_declined(name: str) -> None:
 NOT_YET: dict[str, Callable[[], bool]] = {}  # what is said to be missing -> whether it still is
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_what_is_not_judged_yet_waits_for_something_that_is_still_missing(name: str) -> None:
     figures = read_figures(EVERY[name].folder / FILE_NAME)
@@ -112,6 +113,7 @@ def test_the_page_is_what_the_tool_writes(name: str) -> None:
     assert NOTHING not in page, "record a dataset of the file, or say under 'not_run' why there is none"
 
 
+@pytest.mark.slow
 def test_a_dataset_of_some_runs_decides_the_claims_whose_points_it_has() -> None:
     """One stream of 65 kB is one design point; what compares guests needs both."""
     study = EVERY["switched-network"]
@@ -180,6 +182,7 @@ def test_a_verdict_is_kept_of_claims_that_are_still_made(name: str) -> None:
             assert current(claim, row), f"{row['file']}: {row['claim']} was judged by another text"
 
 
+@pytest.mark.slow
 def test_a_verdict_on_another_text_is_not_shown() -> None:
     study = EVERY["switched-network"]
     judge = Judge("quick.yaml", "delay-grows-with-load")

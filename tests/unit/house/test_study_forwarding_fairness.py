@@ -58,6 +58,7 @@ def test_the_levels_of_j_are_the_index_of_their_shares(name: str, experiments: d
     assert seen == set(experiment.factors["J"])
 
 
+@pytest.mark.slow
 def test_the_doubling_over_j_is_asked_of_emulated_devices_from_the_least_fair_load_of_twelve_guests_alone() -> (
     None
 ):
@@ -82,6 +83,7 @@ def test_the_doubling_over_j_is_asked_of_emulated_devices_from_the_least_fair_lo
     assert f"within {100 * linear:.0f} % +-" in gain.text
 
 
+@pytest.mark.slow
 def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Experiment]) -> None:
     assert all(
         len(experiments[name].factors["J"]) == GUESTS
@@ -89,6 +91,7 @@ def test_all_twelve_values_of_k_are_in_the_long_forms(experiments: dict[str, Exp
     )
 
 
+@pytest.mark.slow
 def test_the_published_form_of_throughput_is_rfc_2544_as_it_stands(
     experiments: dict[str, Experiment],
 ) -> None:
@@ -113,6 +116,7 @@ EVERY = [(name, what) for name in WITH_MACHINES for what in OF_EVERY_SIZE] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "what"), EVERY)
 def test_what_the_source_says_of_every_size_is_judged_at_every_size(name: str, what: str) -> None:
     experiment = shipped(STUDY / name)
@@ -136,6 +140,7 @@ def test_every_form_can_be_simulated(name: str) -> None:
         ] == []
 
 
+@pytest.mark.slow
 def test_the_quick_form_has_5_sizes_and_4_values_of_k_and_is_planned_to_take_less_than_ten_minutes(
     experiments: dict[str, Experiment],
 ) -> None:
@@ -145,6 +150,7 @@ def test_the_quick_form_has_5_sizes_and_4_values_of_k_and_is_planned_to_take_les
     assert time_ns < 600 * 10**9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
     name: str, experiments: dict[str, Experiment]
@@ -159,6 +165,7 @@ def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
             assert all(plan.world.guests[guest].forwards or plan.world.guests[guest].bridges for guest in via)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "guests"), list(zip(WITH_MACHINES, (3, 12), strict=True)))
 def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forward_alone(
     name: str, guests: int
@@ -185,6 +192,7 @@ def test_the_forms_with_machines_have_every_kind_of_vnic_in_the_guests_that_forw
     assert kinds == wanted | ({("qemu", "e1000e")} if guests == GUESTS else set())
 
 
+@pytest.mark.slow
 def test_the_page_repeats_the_runs_of_each_file(experiments: dict[str, Experiment]) -> None:
     page = (STUDY / "README.md").read_text()
     machines = {name: shipped(STUDY / name) for name in ("machines.yaml", "full-machines.yaml", "xen.yaml")}

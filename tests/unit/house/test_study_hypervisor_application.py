@@ -46,6 +46,7 @@ def published_loads() -> set[float]:
     return {float(row["value"]) for row in rows if row["scenario"] == "performance"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_the_loads_are_the_sources_by_one_scale(name: str) -> None:
     loads = {SCALE[name] * rate_of(load) for load in shipped(STUDY / name).factors["load"]}
@@ -65,6 +66,7 @@ def test_both_roles_together_ask_as_often_as_the_level_says(name: str) -> None:
         assert len({role.to for role in plan_run(experiment, point, 0).roles.values()}) == clusters
 
 
+@pytest.mark.slow
 def test_no_guest_is_xen_above_the_level_at_which_the_source_saw_it_fail() -> None:
     points = shipped(STUDY / "published.yaml").points()
     loads = {rate_of(level(one, "load")) for one in points if level(one, "hypervisor") == "xen"}
@@ -79,6 +81,7 @@ def test_by_the_fitted_demands_twelve_vcpus_hold_5300_on_all_but_xen() -> None:
     assert XEN_RUNS < LARGEST_GUESTS / demand_s("xen") < XEN_FAILS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("quick.yaml", 6), ("full.yaml", 5)])
 def test_every_verdict_on_a_machine_says_that_its_processors_are_emulated(name: str, count: int) -> None:
     claims = shipped(STUDY / name).claims
@@ -87,6 +90,7 @@ def test_every_verdict_on_a_machine_says_that_its_processors_are_emulated(name: 
     assert all("emulated" in claim.title for claim in about)
 
 
+@pytest.mark.slow
 def test_every_verdict_on_what_machines_write_says_so_too() -> None:
     assert all("emulated" in claim.title.lower() for claim in shipped(STUDY / "writes.yaml").claims)
 

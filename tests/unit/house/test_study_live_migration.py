@@ -27,11 +27,13 @@ def moves_of(experiment: Experiment, point: DesignPoint) -> tuple[Plan, list[Act
     return plan, [action for action in plan.timeline if action.do == "migrate"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_every_claim_of_a_measured_form_says_that_processors_are_emulated(name: str) -> None:
     assert [claim.id for claim in shipped(STUDY / name).claims if "emulated" not in claim.title] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_testbed_plays_every_move_of_a_measured_form(name: str) -> None:
     experiment = shipped(STUDY / name)
@@ -67,6 +69,7 @@ def test_the_full_form_has_ten_repetitions_and_more_of_each_factor() -> None:
     assert all(len(levels) > len(quick.factors[name]) for name, levels in full.factors.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "guests"), [("order.yaml", 4), ("order-quick.yaml", 2)])
 def test_the_orders_differ_in_when_a_guest_begins_and_in_nothing_else(name: str, guests: int) -> None:
     experiment = shipped(STUDY / name)

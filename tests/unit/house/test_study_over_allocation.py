@@ -85,6 +85,7 @@ def overallocation(plan: Plan) -> float:
     return float(sum(vcpus)) / plan.world.pools["h1.cores"].cpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "ratios"),
     [
@@ -108,5 +109,6 @@ def test_a_case_is_its_ratio_of_vcpus_to_processors_beside_native(
     assert found == ratios
 
 
+@pytest.mark.slow
 def test_every_verdict_on_machines_says_that_they_are_emulated() -> None:
     assert all("emulated" in claim.title for claim in shipped(STUDY / "machines.yaml").claims)

@@ -29,6 +29,7 @@ def test_the_quick_form_is_planned_to_take_less_than_two_minutes(experiments: di
     assert time_ns < 120 * 10**9
 
 
+@pytest.mark.slow
 def test_the_published_loads_are_all_there(experiments: dict[str, Experiment]) -> None:
     published = experiments["published.yaml"]
     assert published.factors["load"] == tuple(f"{size} kB" for size in range(0, 86, 5))
@@ -38,6 +39,7 @@ def test_the_published_loads_are_all_there(experiments: dict[str, Experiment]) -
     assert study.roles["load"].parameters["period_ns"] == 10_000_000
 
 
+@pytest.mark.slow
 def test_machines_have_too_little_memory_at_one_level_and_two_or_five_of_them_stand_on_each_host(
     experiments: dict[str, Experiment],
 ) -> None:
@@ -58,6 +60,7 @@ def test_machines_have_too_little_memory_at_one_level_and_two_or_five_of_them_st
     assert f"{least >> 20} MiB is the lowest" in page
 
 
+@pytest.mark.slow
 def test_machines_start_up_time_and_memory_pressure_are_claimed(experiments: dict[str, Experiment]) -> None:
     claimed = {
         str(path.metric)
@@ -95,6 +98,7 @@ def test_each_published_form_has_the_load_and_the_repetitions_of_the_source(
         assert probe["ip_packet_bytes"] == 1500
 
 
+@pytest.mark.slow
 def test_extra_load_enters_at_the_second_switch_alone(experiments: dict[str, Experiment]) -> None:
     extra = experiments["published-extra-load.yaml"]
     for point in extra.points():

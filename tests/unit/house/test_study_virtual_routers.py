@@ -27,6 +27,7 @@ def experiments() -> dict[str, Experiment]:
     return {path.name: shipped(path) for path in FILES}
 
 
+@pytest.mark.slow
 def test_the_published_sizes_and_counts_are_there(experiments: dict[str, Experiment]) -> None:
     published = experiments["published.yaml"]
     assert published.repeat.minimum == 10
@@ -38,6 +39,7 @@ def test_the_published_sizes_and_counts_are_there(experiments: dict[str, Experim
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_licence_limits_each_port_of_each_router_and_nothing_else(
     experiments: dict[str, Experiment],
 ) -> None:
@@ -65,6 +67,7 @@ def test_streams_are_repeated_five_times_one_way_and_both_ways_at_once(
     assert starts["forth"] == starts["back"] != starts["udp"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -82,6 +85,7 @@ def test_every_form_can_be_simulated(name: str, experiments: dict[str, Experimen
         assert Simulator().check(plan_run(experiment, point, 0)) == []
 
 
+@pytest.mark.slow
 def test_processors_that_forward_change_nothing_in_an_ideal_world_and_are_played_with_costs(
     experiments: dict[str, Experiment],
 ) -> None:

@@ -79,6 +79,7 @@ def test_six_disciplines_on_every_virtual_switch_of_the_source(experiments: dict
         assert kinds == [{"linux_bridge", "ovs-netdev"}, {"linux_bridge", "ovs-kernel"}]
 
 
+@pytest.mark.slow
 def test_the_published_tests_are_the_sources(experiments: dict[str, Experiment]) -> None:
     published = experiments["published.yaml"]
     assert published.repeat.minimum == 100
@@ -92,6 +93,7 @@ def test_the_published_tests_are_the_sources(experiments: dict[str, Experiment])
     assert roles["udp"].parameters["rate_bit_per_s"] == pytest.approx(95e6 * 1498 / 1470, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_published_discipline_is_the_kernels_at_the_port_towards_the_guest(
     experiments: dict[str, Experiment],
 ) -> None:
@@ -182,6 +184,7 @@ def measured(plan: Plan, without_length: bool) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.slow
 def test_each_end_queues_by_its_own_discipline(experiments: dict[str, Experiment]) -> None:
     ends = experiments["ends.yaml"]
     seen = set()

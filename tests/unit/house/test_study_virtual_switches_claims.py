@@ -171,6 +171,7 @@ def test_no_claim_of_the_published_form_could_be_left_out(
         assert wanted - rest, f"{left_out} says nothing that others do not say"
 
 
+@pytest.mark.slow
 def test_disciplines_are_claimed_to_be_equal_in_throughput_for_each_platform_on_each_virtual_switch(
     experiments: dict[str, Experiment],
 ) -> None:
@@ -207,6 +208,7 @@ def test_the_numbers_beside_a_claim_are_of_the_settings_that_it_compares(
                 assert where.get("qdisc", qdisc).lower().replace("-", "_") == qdisc, claim.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [path.name for path in FILES])
 def test_a_printed_number_lies_over_a_plot_at_its_own_setting_and_at_no_other(
     name: str, experiments: dict[str, Experiment], printed: dict[str, dict[Setting, float]]
@@ -270,6 +272,7 @@ def test_what_the_source_says_of_open_vswitch_is_judged_on_its_kernel_datapath_o
     assert judged >= 20
 
 
+@pytest.mark.slow
 def test_no_claim_pools_virtual_switches_or_platforms(experiments: dict[str, Experiment]) -> None:
     """A claim compares the levels of `vswitch` and `platform`, or names the one that it is about."""
     for name, experiment in experiments.items():

@@ -61,6 +61,7 @@ def values(record: RunRecord) -> dict[str, float | None]:
     return {str(one.path): one.value for one in values_of(record)}
 
 
+@pytest.mark.slow
 def test_runs_are_of_the_experiments_design_points_with_repetitions(place: Path) -> None:
     records = imported(place)
     assert [record.name for record in records] == ["p0000-r00-a0", "p0000-r01-a0"]
@@ -70,6 +71,7 @@ def test_runs_are_of_the_experiments_design_points_with_repetitions(place: Path)
     assert len({record.seed for record in records}) == 2
 
 
+@pytest.mark.slow
 def test_values_come_of_samples_else_of_the_tools_own_statistics(place: Path) -> None:
     first, second = map(values, imported(place))
     assert first["probe.rtt.min"] == 12_000
@@ -82,6 +84,7 @@ def test_values_come_of_samples_else_of_the_tools_own_statistics(place: Path) ->
     assert second["guests.web1.run_queue_delay.mean"] == pytest.approx(3e7)
 
 
+@pytest.mark.slow
 def test_what_no_tool_says_is_absent_with_that_reason(place: Path) -> None:
     record = imported(place)[0]
     found = {str(one.path): one for one in values_of(record)}
@@ -90,6 +93,7 @@ def test_what_no_tool_says_is_absent_with_that_reason(place: Path) -> None:
         assert found[path].reason == "the tool that measured it does not say"
 
 
+@pytest.mark.slow
 def test_provenance_is_the_sources_and_nothing_of_this_machine(place: Path) -> None:
     import platform
 
@@ -127,6 +131,7 @@ def test_a_report_judges_claims_and_stands_beside_simulated_runs(
     assert json.loads(done.output)["verdicts"][0]["verdict"] == "holds"
 
 
+@pytest.mark.slow
 def test_a_difference_to_the_experiment_is_said(place: Path) -> None:
     (place / "esxi.yaml").write_text(MAPPING)
     made = import_results(read_mapping(place / "esxi.yaml"), place / "esxi.results")
@@ -135,6 +140,7 @@ def test_a_difference_to_the_experiment_is_said(place: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_files_of_one_entity_are_not_mixed_and_hosts_are_told_apart(place: Path) -> None:
     (place / "other.txt").write_text(
         (SAMPLES / "sar.txt")
@@ -161,6 +167,7 @@ def test_two_files_of_one_entity_are_not_mixed_and_hosts_are_told_apart(place: P
     assert found["hosts.h2.eth0.network_received.max"] == 0
 
 
+@pytest.mark.slow
 def test_what_a_tool_does_not_tell_as_expected_is_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from virtlab.cli.main import app
 
@@ -212,6 +219,7 @@ def test_a_mistake_is_one_clear_error_and_leaves_nothing(place: Path, old: str, 
     assert not (place / "esxi.results").exists()
 
 
+@pytest.mark.slow
 def test_a_level_that_yaml_takes_for_true_or_a_number_is_the_experiments(place: Path) -> None:
     text = STUDY.replace("factors: {", "factors: {noise: [true, false], guests: [1, 2], ")
     text = text.replace("h2: {}}", 'h2: {guests: "${guests}"}}')
@@ -230,11 +238,13 @@ def test_the_line_of_a_broken_output_stands_in_the_error(place: Path) -> None:
         import_results(read_mapping(place / "esxi.yaml"), place / "esxi.results")
 
 
+@pytest.mark.slow
 def test_utf_16_as_windows_writes_it_is_read(place: Path) -> None:
     (place / "ping.txt").write_bytes((SAMPLES / "ping.txt").read_text().encode("utf-16"))
     assert values(imported(place)[0])["probe.rtt.min"] == 12_000
 
 
+@pytest.mark.slow
 def test_flags_say_the_same_as_a_mapping(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from virtlab.cli.main import app
 

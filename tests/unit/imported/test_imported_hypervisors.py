@@ -115,6 +115,7 @@ def outputs(tmp_path: Path) -> Path:
     return mapping
 
 
+@pytest.mark.slow
 def test_outputs_of_vmware_are_its_level_of_the_study(outputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "vmware.results"
     import_results(read_mapping(outputs), folder)
@@ -129,6 +130,7 @@ def test_outputs_of_vmware_are_its_level_of_the_study(outputs: Path, tmp_path: P
     assert found["clients.forwarded_requests.count"] is None, "nothing says which server answered"
 
 
+@pytest.mark.slow
 def test_claims_of_the_study_are_judged_by_levels_that_were_imported(outputs: Path, tmp_path: Path) -> None:
     """VMware twice, beside a host without a hypervisor whose requests take a little longer the second time."""
     text = outputs.read_text()
@@ -198,6 +200,7 @@ def values_by(tmp_path: Path, hypervisor: str, host: str = "h1", **files: str) -
     return {f"{each.role}.{each.metric}.{each.statistic}": each.value for each in values_of(run)}
 
 
+@pytest.mark.slow
 def test_what_each_tool_of_the_source_tells_of_a_host_is_what_the_claims_name(tmp_path: Path) -> None:
     """KVM and native by sar and iostat, Xen by xentop and iostat, VMware by vCenter: its processors and its writes."""
     for hypervisor, files in {
@@ -211,6 +214,7 @@ def test_what_each_tool_of_the_source_tells_of_a_host_is_what_the_claims_name(tm
         assert found["hosts.h1.disks.disk_written.mean"] == pytest.approx(3000 * 1024), hypervisor
 
 
+@pytest.mark.slow
 def test_a_guest_is_called_as_in_the_experiment_with_its_share_of_its_vcpus(tmp_path: Path) -> None:
     table = (ROOT / "tests" / "golden" / "imported" / "virt-top.csv").read_text()
     found = values_by(tmp_path, "kvm", top=table)
@@ -220,6 +224,7 @@ def test_a_guest_is_called_as_in_the_experiment_with_its_share_of_its_vcpus(tmp_
     assert "hosts.h1.cpu.mean" not in found, "virt-top does not tell it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "more", "what"),
     [
@@ -234,6 +239,7 @@ def test_a_host_that_cannot_be_the_one_that_was_named_is_refused(
         values_by(tmp_path, "vmware", host, vcenter=VCENTER + more)
 
 
+@pytest.mark.slow
 def test_an_output_that_is_missing_is_named_and_nothing_is_made(outputs: Path, tmp_path: Path) -> None:
     (outputs.parent / "vmware/1x12/3000/others.jtl").unlink()
     with pytest.raises(ExperimentError, match=r"1x12/3000/others\.jtl"):

@@ -284,6 +284,7 @@ def attempt(content: str, tool: str | None) -> tuple[ToolOutput | None, Unreadab
         return None, error
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200), st.sampled_from([None, *READERS]))
 def test_any_text_is_refused_or_read(content: str, tool: str | None) -> None:

@@ -73,6 +73,7 @@ def test_quantities_are_read_into_the_metrics_unit(text: str, unit: str, value: 
     assert parse_quantity(text, unit) == value
 
 
+@pytest.mark.slow
 @given(st.floats(min_value=1e-3, max_value=1e12), st.sampled_from(["ns", "bit/s", "bytes"]))
 def test_what_is_shown_reads_back_to_four_digits(value: float, unit: str) -> None:
     shown = show_quantity(value, unit)

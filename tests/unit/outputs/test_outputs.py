@@ -76,6 +76,7 @@ def test_a_series_has_the_time_beside_each_number(reader: str) -> None:
     assert [stamp.ns for stamp in found.stamps or ()] == [1_500_000, 2_000_000]
 
 
+@pytest.mark.slow
 @given(st.integers(min_value=0, max_value=2**61))
 def test_a_nanosecond_since_1970_is_not_lost(t_ns: int) -> None:
     entry = {
@@ -112,6 +113,7 @@ def test_numbers_without_a_time_each_are_refused() -> None:
     assert "has 2 numbers and 1 times of them" in found.what
 
 
+@pytest.mark.slow
 @given(st.lists(FINITE, min_size=1, max_size=50))
 def test_every_reader_finds_the_numbers_that_were_written(numbers: list[float]) -> None:
     plain = {"unit": "ratio", "better": "neither"}
@@ -146,6 +148,7 @@ def numbers_or_error(entry: dict[str, Any], output: bytes) -> list[float] | Unre
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "entry", [JSON, LINES, REGEX, CSV, PROMETHEUS, HDR], ids=lambda entry: next(iter(entry))
 )
@@ -162,6 +165,7 @@ def test_any_output_gives_finite_numbers_or_one_line(entry: dict[str, Any], outp
         assert all(map(math.isfinite, found))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(DOCUMENTS)
 def test_any_json_gives_numbers_or_the_place_that_has_none(document: Any) -> None:
@@ -306,6 +310,7 @@ def test_a_log_of_the_java_library_is_read() -> None:
     assert "has no histogram of the tag 'c'" in refused({**HDR, "hdr_histogram": "c"}, log).what
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=30), st.integers(0, 5))
 def test_a_histogram_holds_its_samples_to_its_digits(samples: list[int], digits: int) -> None:
     half = (2 * 10**digits - 1).bit_length() - 1
@@ -383,6 +388,7 @@ def test_a_reader_takes_its_own_example(reader: Any) -> None:
     assert parse("rate", {name: reader.example, "unit": "ms", "better": "lower"})
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.binary(max_size=40)), max_size=20), st.integers(1, 17))
 def test_frames_are_taken_apart_however_they_are_cut(frames: list[tuple[bool, bytes]], piece: int) -> None:
     stream = b"".join(
@@ -397,6 +403,7 @@ def test_frames_are_taken_apart_however_they_are_cut(frames: list[tuple[bool, by
     assert not polls.torn
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300))
 def test_no_octets_of_an_agent_break_what_takes_them(content: bytes) -> None:
     polls = Polls(1)

@@ -105,6 +105,7 @@ def test_a_host_is_held_back_at_its_wires_rate_where_its_guests_are() -> None:
     assert rates == [None, 10**8]
 
 
+@pytest.mark.slow
 def test_a_hosts_offloads_are_those_of_the_guests_around() -> None:
     assert [host.vnic.offloads for host in planned().world.hosts.values() if host.vnic] == ["off", "off"]
     kept = planned(text=FILE.replace("network: {", "network: {offloads: default, "))
@@ -215,6 +216,7 @@ def test_open_vswitch_has_a_rule_for_the_host() -> None:
     assert switch.addresses[own.mac] == "_host.port"
 
 
+@pytest.mark.slow
 def test_the_machines_of_a_copy_run_in_their_hosts_networks_and_listen_beside_each_other() -> None:
     too = "guest: h1.g2, to: h2, over: network, timeout: 30 s, on_timeout: cancel"
     more = f"  - {{id: too, do: migrate, {too}, after: go.started}}\n"

@@ -102,6 +102,7 @@ def planned_again(experiment: Experiment, record: RunRecord) -> str:
     return plan_run(experiment, point, record.repetition).identity()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.name for path in CORPUS.iterdir()))
 def test_a_dataset_of_before_the_choice_keeps_its_plans(name: str) -> None:
     """The vNICs of its guests held back their senders, and a run that is added to it has the Plan it always had."""

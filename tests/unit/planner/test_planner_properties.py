@@ -7,6 +7,7 @@ import ipaddress
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def plans(values: dict[str, Any], repetition: int = 0) -> list[Plan]:
     return [plan_run(experiment, point, repetition) for point in experiment.points()]
 
 
+@pytest.mark.slow
 @FEW
 @given(files())
 def test_a_valid_file_plans_canonically_and_the_same_way_every_time(values: dict[str, Any]) -> None:
@@ -66,6 +68,7 @@ def test_a_valid_file_plans_canonically_and_the_same_way_every_time(values: dict
         assert plan.identity() == again.identity()
 
 
+@pytest.mark.slow
 @FEW
 @given(files())
 def test_points_and_repetitions_have_seeds_of_their_own(values: dict[str, Any]) -> None:
@@ -73,6 +76,7 @@ def test_points_and_repetitions_have_seeds_of_their_own(values: dict[str, Any]) 
     assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.slow
 @FEW
 @given(files(), st.integers(1, 5))
 def test_one_more_guest_changes_no_other_guests_mac_and_no_seed(values: dict[str, Any], host: int) -> None:
@@ -89,6 +93,7 @@ def test_one_more_guest_changes_no_other_guests_mac_and_no_seed(values: dict[str
             }
 
 
+@pytest.mark.slow
 @FEW
 @given(files())
 def test_addresses_are_unique_and_ports_are_used_once(values: dict[str, Any]) -> None:
@@ -106,6 +111,7 @@ def test_addresses_are_unique_and_ports_are_used_once(values: dict[str, Any]) ->
         assert sorted(uplinks + switched) == sorted(ports)
 
 
+@pytest.mark.slow
 @FEW
 @given(files())
 def test_static_routes_lead_from_every_guest_to_every_other(values: dict[str, Any]) -> None:
@@ -136,6 +142,7 @@ def _attached(world: Any, guest: str, address: str) -> bool:
     return any(_holds(str(ipaddress.ip_interface(text).network), address) for text in interfaces)
 
 
+@pytest.mark.slow
 @FEW
 @given(files())
 def test_an_inactive_load_is_nowhere_in_the_plan(values: dict[str, Any]) -> None:

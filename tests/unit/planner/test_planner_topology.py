@@ -69,6 +69,7 @@ def test_a_router_splits_the_subnet_and_stands_at_its_high_end() -> None:
     assert [(route.to, route.via) for route in world.routes["h1.g1"]] == [("10.0.1.0/24", "10.0.0.254")]
 
 
+@pytest.mark.slow
 def test_a_large_domain_gets_a_large_subnet() -> None:
     world = plan_of("hosts: 2\nhost: {guests: 500}\ntopology: line\n" + ROLE).world
     addresses = [vnic.ip[0] for guest in world.guests.values() for vnic in guest.vnics.values()]

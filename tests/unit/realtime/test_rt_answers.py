@@ -83,6 +83,7 @@ def test_an_exact_multiple_of_the_budget_does_not_wait_for_another_period():
     assert [_native.rt_supply(w, 1, 6, 3)[0] for w in (1, 3, 4, 5, 6)] == [7, 9, 13, 14, 15]
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 9), st.integers(1, 300), st.booleans())
 def test_time_to_supply_is_the_least_time_with_that_supply(period, budget, overhead, demand, polling):
     if not overhead < budget <= period:
@@ -205,6 +206,7 @@ def test_studies_do_not_depend_on_the_number_of_threads():
     assert np.array_equal(one, all_cores)
 
 
+@pytest.mark.slow
 def test_the_fast_largest_period_is_the_exact_one():
     family = Family(6, 10, 40, 5, ticks=10)
     period, wcet = generate(family, 0.3, 40, seed=9)

@@ -40,6 +40,7 @@ def test_every_plot_that_a_study_names_will_be_drawn(path: Path) -> None:
     assert [str(problem) for problem in check_figures(path)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
 def test_every_figure_and_table_of_the_source_has_one_entry(path: Path) -> None:
     assert [str(problem) for problem in check_rows(path, TABLE)] == []
@@ -47,6 +48,7 @@ def test_every_figure_and_table_of_the_source_has_one_entry(path: Path) -> None:
     assert len(declined) <= DECLINED_MAX
 
 
+@pytest.mark.slow
 def test_every_source_has_a_study_or_is_owed(capsys: pytest.CaptureFixture[str]) -> None:
     counted = Counter(row["source"] for row in figure_rows(TABLE))
     owed = set(counted) - {read_figures(path).rows for path in STUDIES}
@@ -56,6 +58,7 @@ def test_every_source_has_a_study_or_is_owed(capsys: pytest.CaptureFixture[str])
     assert owed == OWED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
 def test_every_number_that_a_figure_prints_lies_on_its_plot_or_the_study_says_why_not(path: Path) -> None:
     assert [str(problem) for problem in check_marks(path, TABLE)] == []
@@ -93,6 +96,7 @@ def test_every_entry_of_published_numbers_lies_on_a_plot_of_some_file(path: Path
     assert [one for one in figures.published if repr(one) not in drawn] == []
 
 
+@pytest.mark.slow
 def test_a_number_lies_at_its_platform_where_the_file_has_platforms() -> None:
     figures = read_figures(ROOT / "experiments" / "virtual-routers" / "figures.yaml")
     factors = declared_factors(shipped(ROOT / "experiments" / "virtual-routers" / "hypervisors.yaml"))
@@ -100,6 +104,7 @@ def test_a_number_lies_at_its_platform_where_the_file_has_platforms() -> None:
     assert {(one.point["hypervisor"], one.low) for one in found} == {("vmware", 390_000), ("hyperv", 600_000)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
 def test_a_command_that_answers_is_one_of_virtlab(path: Path) -> None:
     for entry in read_figures(path).entries:

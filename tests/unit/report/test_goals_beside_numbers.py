@@ -126,6 +126,7 @@ def test_a_long_title_is_broken_into_lines_that_fit_above_the_plot(dataset: Data
     assert not any(len(line) > TITLE_COLUMNS and "Search of" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_progress_says_the_goal_with_every_load(heard: Heard, dataset: Dataset) -> None:
     assert dataset.runs("ok")
     trials = [text for text in heard.said if text.startswith(("trial ", "a last trial"))]
@@ -142,6 +143,7 @@ def test_how_closely_a_searched_number_is_known_is_told_with_its_goal(tmp_path: 
     assert all("not probe.rtt.max > 2 ms, by bisection" in width for width in widths)
 
 
+@pytest.mark.slow
 def test_exported_values_have_a_column_of_goals(dataset: Dataset, tmp_path: Path) -> None:
     file = tmp_path / "values.csv"
     assert CliRunner().invoke(export_app, [str(dataset.path), "-o", str(file)]).exit_code == 0
@@ -152,6 +154,7 @@ def test_exported_values_have_a_column_of_goals(dataset: Dataset, tmp_path: Path
     assert of["load.rate200.latency.mean"] == ""
 
 
+@pytest.mark.slow
 def test_a_check_of_a_file_says_what_is_searched_and_by_which_goal(tmp_path: Path) -> None:
     file = tmp_path / "b.yaml"
     file.write_text(FILE)

@@ -56,6 +56,7 @@ def around(folder: Path, plan: Any, **more: Any) -> tuple[Around, ...]:
         return around_moves_of(db, dataset.runs(), {0: {"dirty": "2 MB/s"}})
 
 
+@pytest.mark.slow
 def test_times_are_from_the_start_of_the_move(tmp_path: Path) -> None:
     (one,) = around(tmp_path, moving(RTT))
     assert one.spans == (Span("b", 0.0, 2.0),)
@@ -73,6 +74,7 @@ def test_times_are_from_the_start_of_the_move(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_kinds_of_times_of_one_guest_are_two_lines(tmp_path: Path) -> None:
     plan = moving(RTT)
     asks = plan.roles["r"].model_copy(update={"workload": "tcp_rr", "parameters": {"duration_ns": 10**9}})
@@ -88,6 +90,7 @@ def test_two_kinds_of_times_of_one_guest_are_two_lines(tmp_path: Path) -> None:
     assert all(of.startswith("b, ") for of in times)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_move_has_nothing_around_it(tmp_path: Path) -> None:
     assert around(tmp_path, plan_with(RTT)) == ()
 

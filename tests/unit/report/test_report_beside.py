@@ -101,6 +101,7 @@ def test_sources_are_never_pooled_and_each_keeps_its_runs(gathered: tuple[Gather
     ]
 
 
+@pytest.mark.slow
 def test_two_sources_of_one_kind_are_told_apart_by_their_dataset(gathered: tuple[Gathered, Gathered]) -> None:
     _, second = gathered
     taken = {label_of(second, one) for one in second.realisations}
@@ -108,6 +109,7 @@ def test_two_sources_of_one_kind_are_told_apart_by_their_dataset(gathered: tuple
     assert again.label == "simulated (again.results)"
 
 
+@pytest.mark.slow
 def test_a_bound_has_a_difference_without_an_interval(gathered: tuple[Gathered, Gathered]) -> None:
     first, _ = gathered
     results = tuple(
@@ -123,6 +125,7 @@ def test_a_bound_has_a_difference_without_an_interval(gathered: tuple[Gathered, 
     assert pair.difference.point == pytest.approx(1e6 - 488_320 - 37_000)
 
 
+@pytest.mark.slow
 def test_published_numbers_stand_once_beside_the_reference(gathered: tuple[Gathered, Gathered]) -> None:
     first, second = gathered
     published = Published({"load": "0 B"}, 5e5, 5e5, "about", "a source")

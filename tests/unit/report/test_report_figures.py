@@ -41,10 +41,12 @@ def written(folder: Path, text: str) -> Path:
     return folder / "figures.yaml"
 
 
+@pytest.mark.slow
 def test_a_good_file_has_no_problem(tmp_path: Path) -> None:
     assert check_figures(written(tmp_path, GOOD)) == []
 
 
+@pytest.mark.slow
 def test_a_plot_that_will_not_be_is_told_with_the_nearest_that_will(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD.replace("p95-by-streams", "p95-by-stream"))
     (problem,) = check_figures(path)
@@ -90,6 +92,7 @@ search: {variable: one.rate, low: 1 kpacket/s, high: wire, goals: [{loss: 0 %}]}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plot", "drawn"),
     [
@@ -122,6 +125,7 @@ def test_what_a_search_finds_is_drawn_of_its_own_role_alone(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plots", "says"), [("table", []), ("probe", ["the report of never.yaml holds none of its plots"])]
 )

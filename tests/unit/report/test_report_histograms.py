@@ -44,6 +44,7 @@ def counted(db: object, wish: Wish) -> list[tuple[str, str, tuple[float, ...], t
     ]
 
 
+@pytest.mark.slow
 def test_the_buckets_are_those_that_psping_printed_for_the_times_that_it_printed() -> None:
     """`psping -4 -n 10 -w 2 -h 10` as PsPing v2.10 printed it, digits cut off: times in ms, ten buckets, their
     counts.
@@ -56,11 +57,13 @@ def test_the_buckets_are_those_that_psping_printed_for_the_times_that_it_printed
     assert [edge / 1e6 for edge in edges[:-1]] == pytest.approx(printed, abs=0.0101)
 
 
+@pytest.mark.slow
 def test_the_last_of_equal_buckets_holds_the_largest_value() -> None:
     db = dataset((0, "shaping", [0, 10, 20, 30, 40]))
     assert counted(db, Wish(buckets=3)) == [("2.5 Mbit/s", "shaping", (0.0, 20.0, 40.0, 60.0), (2, 2, 1), 1)]
 
 
+@pytest.mark.slow
 def test_given_times_leave_the_outermost_buckets_open() -> None:
     db = dataset((0, "shaping", [5, 10, 15, 20, 900]))
     ((_, _, edges, counts, _),) = counted(db, Wish(edges=(10.0, 20.0, 30.0)))
@@ -68,6 +71,7 @@ def test_given_times_leave_the_outermost_buckets_open() -> None:
     assert counts == (1, 2, 1, 1)
 
 
+@pytest.mark.slow
 def test_runs_of_a_setting_are_pooled_and_settings_and_realisations_never() -> None:
     db = dataset((0, "shaping", [1, 2]), (0, "shaping", [3]), (0, "netem", [4]), (1, "shaping", [5, 6]))
     found = [(level, links, sum(counts), runs) for level, links, _, counts, runs in counted(db, Wish())]
@@ -76,18 +80,21 @@ def test_runs_of_a_setting_are_pooled_and_settings_and_realisations_never() -> N
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_never_ended_and_what_warmed_up_is_in_no_bucket() -> None:
     db = dataset((0, "shaping", [7, 8, 9, -2_000]), warmup=1)
     ((_, _, _, counts, _),) = counted(db, Wish())
     assert sum(counts) == 2
 
 
+@pytest.mark.slow
 def test_requests_that_all_took_the_same_are_one_bucket() -> None:
     db = dataset((0, "shaping", [7, 7, 7]))
     ((_, _, edges, counts, _),) = counted(db, Wish())
     assert (edges, counts) == ((7.0, 7.0), (3,))
 
 
+@pytest.mark.slow
 def test_requests_that_all_took_the_same_are_drawn_as_a_thin_bar() -> None:
     db = dataset((0, "shaping", [7_000, 7_000]))
     settings = tuple(buckets_of(db, "small", SAMPLED["rtt"], POINTS, Wish()))  # type: ignore[arg-type]
@@ -97,6 +104,7 @@ def test_requests_that_all_took_the_same_are_drawn_as_a_thin_bar() -> None:
     assert bars[1][1] < sum(width for _, width in bars) / 20
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10**9), min_size=2, max_size=60), st.integers(2, 40))
 def test_lower_edges_lead_evenly_from_the_smallest_value_to_the_largest(
     times: list[int], buckets: int
@@ -116,6 +124,7 @@ def test_counts_are_those_of_numpy() -> None:
     assert counts == tuple(np.histogram(times, bins=np.array(edges))[0])
 
 
+@pytest.mark.slow
 def test_the_plot_has_a_panel_per_setting_and_a_bar_per_bucket() -> None:
     db = dataset((0, "shaping", [1, 2, 3]), (1, "shaping", [5, 60, 7]))
     settings = tuple(buckets_of(db, "small", SAMPLED["rtt"], POINTS, Wish(buckets=5)))  # type: ignore[arg-type]

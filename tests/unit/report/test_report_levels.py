@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from virtlab.analysis import RunTable, RunValue
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.results import result_of
@@ -29,6 +31,7 @@ def levels(of: RunTable) -> list[float]:
     return [cell.estimate.level for cell in found.cells if cell.estimate is not None]
 
 
+@pytest.mark.slow
 def test_only_a_cell_that_ended_at_an_early_look_has_a_stricter_level() -> None:
     early = look_level(LOOKS, 0.95)
     assert early > 0.95

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from tests.unit.analysis.test_analysis_values import RTT, START, plan_with, record_of
 
 from virtlab.report.gather.migrations import moves_of
@@ -15,6 +16,7 @@ from virtlab.results import Dataset
 MS = 1_000_000
 
 
+@pytest.mark.slow
 def test_bytes_left_are_told_by_guest_from_the_beginning_of_the_first_move(tmp_path: Path) -> None:
     at = START + MS * np.array([50, 100, 150, 60, 200])
     rows = {
@@ -34,6 +36,7 @@ def test_bytes_left_are_told_by_guest_from_the_beginning_of_the_first_move(tmp_p
     assert {tuple(one.point.items()) for one in found} == {(("dirty", "2 MB/s"),)}
 
 
+@pytest.mark.slow
 def test_a_round_is_a_row_with_what_its_guest_wrote(tmp_path: Path) -> None:
     at = START + MS * np.array([50, 100, 100, 150, 200])
     metrics = [
@@ -65,6 +68,7 @@ def test_a_round_is_a_row_with_what_its_guest_wrote(tmp_path: Path) -> None:
     assert rounds_table(SimpleNamespace(samples=SimpleNamespace(moves=()))) is None  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_dataset_without_moves_has_none(tmp_path: Path) -> None:
     record_of(tmp_path, plan_with(RTT), {})
     dataset = Dataset.open(tmp_path / "d.results")

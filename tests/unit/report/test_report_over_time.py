@@ -23,6 +23,7 @@ def paused(tmp_path_factory: pytest.TempPathFactory) -> vl.Results:
     return vl.run(load_text(requests_file(ROLE)), dataset=folder, backend="simulator")
 
 
+@pytest.mark.slow
 def test_an_interval_has_the_exact_quantiles_of_the_requests_due_in_it(paused: vl.Results) -> None:
     table = paused.over_time("clients", every="500 ms")
     rows = table.rows()
@@ -39,12 +40,14 @@ def test_an_interval_has_the_exact_quantiles_of_the_requests_due_in_it(paused: v
         assert (median, p99, largest) == (times[24], times[49], times[-1])
 
 
+@pytest.mark.slow
 def test_a_pause_stands_where_requests_waited_for_it(paused: vl.Results) -> None:
     worst = [row[6] for row in paused.over_time("clients").rows()]
     assert worst[1] > 900_000_000
     assert max(worst[0], worst[3]) < 50_000_000
 
 
+@pytest.mark.slow
 def test_the_report_draws_them_under_the_name_that_the_file_alone_tells(paused: vl.Results) -> None:
     name = "clients-response-time-over-time"
     assert name in paused.figures
@@ -54,6 +57,7 @@ def test_the_report_draws_them_under_the_name_that_the_file_alone_tells(paused: 
     assert name in expected_names(measured(workloads), [])
 
 
+@pytest.mark.slow
 def test_transactions_have_them_too(tmp_path: Path) -> None:
     text = requests_file(ROLE).replace("request_response", "tcp_rr").replace(ROLE, "duration: 200 ms")
     results = vl.run(load_text(text), dataset=tmp_path / "rr.results", backend="simulator")

@@ -59,6 +59,7 @@ def db() -> duckdb.DuckDBPyConnection:
     return made
 
 
+@pytest.mark.slow
 def test_exemplar_runs_have_both_shares_inside_the_window_from_its_beginning(
     db: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -77,6 +78,7 @@ def test_exemplar_runs_have_both_shares_inside_the_window_from_its_beginning(
     assert {row["entity"] for row in rows} == {"guests.g"}
 
 
+@pytest.mark.slow
 def test_a_dataset_without_telemetry_has_no_such_plots(db: duckdb.DuckDBPyConnection) -> None:
     db.execute("DELETE FROM series WHERE metric != 'cpu'")
     assert courses_of(db, [record("a", 0)], {}) == ()

@@ -98,6 +98,7 @@ def by_direction(rows: tuple[Row, ...]) -> dict[str, Row]:
     return {row["direction"]: row for row in rows}
 
 
+@pytest.mark.slow
 def test_a_row_of_a_kernels_port_names_it_with_the_wait_by_littles_law_and_the_backlog(
     db: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_row_of_a_kernels_port_names_it_with_the_wait_by_littles_law_and_the_b
     assert row[MARK] == "", "with one queue there is nothing to tell apart"
 
 
+@pytest.mark.slow
 def test_of_the_two_ports_the_one_where_packets_really_waited_is_said(db: duckdb.DuckDBPyConnection) -> None:
     plan = planned("both")
     (uplink,) = set(directions(plan)) - {GUEST_PORT}
@@ -131,6 +133,7 @@ def test_of_the_two_ports_the_one_where_packets_really_waited_is_said(db: duckdb
     assert "waited longest" in about(rows)
 
 
+@pytest.mark.slow
 def test_the_port_towards_the_guest_is_said_where_it_is_the_one(db: duckdb.DuckDBPyConnection) -> None:
     plan = planned("both")
     (uplink,) = set(directions(plan)) - {GUEST_PORT}
@@ -138,6 +141,7 @@ def test_the_port_towards_the_guest_is_said_where_it_is_the_one(db: duckdb.DuckD
     assert {row["direction"] for row in rows if row[MARK]} == {GUEST_PORT}
 
 
+@pytest.mark.slow
 def test_where_nothing_waited_no_port_is_said(db: duckdb.DuckDBPyConnection) -> None:
     plan = planned("both")
     (uplink,) = set(directions(plan)) - {GUEST_PORT}

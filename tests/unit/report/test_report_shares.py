@@ -65,6 +65,7 @@ def gathered(datasets: dict[str, Dataset]) -> dict[str, Gathered]:
     return {name: gather(dataset, curves=False) for name, dataset in datasets.items()}
 
 
+@pytest.mark.slow
 def test_a_report_of_both_says_at_which_levels_guests_have_vcpus(gathered: dict[str, Gathered]) -> None:
     (note,) = [one for one in gathered["mixed"].notes if "not compared as numbers of vCPUs" in one]
     assert "machines with platform qemu and have vCPUs; with platform namespace they are not" in note
@@ -80,6 +81,7 @@ def test_a_report_of_both_says_at_which_levels_guests_have_vcpus(gathered: dict[
     assert of["pools.h1.cores"].qualifier == ""
 
 
+@pytest.mark.slow
 def test_other_datasets_are_set_beside_but_for_such_shares(gathered: dict[str, Gathered]) -> None:
     found, _ = with_other_datasets(gathered["namespace"], [("qemu", gathered["qemu"])], {})
     paths = {one.quantity.path for one in found.comparisons}
@@ -93,6 +95,7 @@ def test_other_datasets_are_set_beside_but_for_such_shares(gathered: dict[str, G
     assert "guests.h1.app.cpu_share.mean" in {one.quantity.path for one in again.comparisons}
 
 
+@pytest.mark.slow
 def test_compare_leaves_such_shares_out(datasets: dict[str, Dataset], gathered: dict[str, Gathered]) -> None:
     path = "guests.h1.app.cpu_share.mean"
     lines = {name: baseline_of(datasets[name], gathered[name], every=True, paths=[path]) for name in datasets}

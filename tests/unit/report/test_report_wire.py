@@ -84,6 +84,7 @@ def test_beside_requests_the_wire_stands_idle_only_while_nobody_else_sends() -> 
     assert not idle(how=LOADS), "the load is there all the time"
 
 
+@pytest.mark.slow
 def test_a_request_of_several_packets_does_not_leave_the_wire_idle() -> None:
     assert idle(more=", request: 1448 B")
     assert not idle(more=", request: 1449 B")

@@ -70,6 +70,7 @@ def test_what_was_committed_is_read_back(tmp_path: Path) -> None:
     assert [entry["what"] for entry in record.log()] == ["measure.started", "built"]
 
 
+@pytest.mark.slow
 def test_blocks_beyond_memory_are_spilled_and_stay_in_order(tmp_path: Path) -> None:
     with new_dataset(tmp_path) as dataset:
         with dataset.begin_run(RunKey(0, 0, 0), PLAN, memory_bytes=4096) as writer:
@@ -186,6 +187,7 @@ def test_one_database_stands_over_all_runs(tmp_path: Path) -> None:
             dataset.query("SELECT nonsense")
 
 
+@pytest.mark.slow
 def test_a_factor_named_as_a_column_gets_a_name_of_its_own(tmp_path: Path) -> None:
     plan = PLAN.model_copy(update={"point": {"seed": "1", "a b": "x"}})
     with new_dataset(tmp_path) as dataset:
@@ -195,6 +197,7 @@ def test_a_factor_named_as_a_column_gets_a_name_of_its_own(tmp_path: Path) -> No
         assert (answer["factor_seed"][0], answer["a b"][0], answer["seed"][0]) == ("1", "x", plan.seed)
 
 
+@pytest.mark.slow
 def test_samples_older_than_a_column_are_readable(tmp_path: Path) -> None:
     with new_dataset(tmp_path) as dataset:
         record = finished_run(dataset, RunKey(0, 0, 0), rows=4)
@@ -356,6 +359,7 @@ def test_the_reference_page_names_every_column_of_every_schema() -> None:
         assert row.endswith("| " + ", ".join(f"`{column}`" for column in schema.columns) + " |")
 
 
+@pytest.mark.slow
 def test_a_dataset_of_version_1_0_stays_readable() -> None:
     """A frozen dataset, written when version 1.0 was current; it must never be written again."""
     dataset = Dataset.open(Path(__file__).parents[2] / "golden/datasets/small-1.0")

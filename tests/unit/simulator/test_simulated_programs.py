@@ -76,6 +76,7 @@ def test_a_program_is_played_as_the_client_that_the_file_says_it_is() -> None:
     assert found["took"] == pytest.approx([1e9], rel=0.01)
 
 
+@pytest.mark.slow
 def test_it_ends_after_its_requests_at_a_rate_too() -> None:
     _, found, _ = played(plan_of(ASKS.replace("connections: 4", "rate: 50 request/s")))
     assert found["each"].size == 100
@@ -88,6 +89,7 @@ def test_it_ends_after_its_duration_whatever_was_asked() -> None:
     assert found["each"].size == pytest.approx(53, abs=1)
 
 
+@pytest.mark.slow
 def test_it_asks_as_a_role_of_requests_would() -> None:
     """To the nanosecond, where nothing is drawn."""
     cost = ASKS.replace("count: 100", "duration: 500 ms")
@@ -131,6 +133,7 @@ def test_metrics_of_which_nothing_is_said_are_missing() -> None:
     assert "say what it is in 'simulated_as'" in missing[0]
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_a_server_that_never_answers_is_missing_and_not_zero() -> None:
     """The program is stopped before any answer: no rate and no time of the answered."""
     stop = ", {id: lose, do: call, service: web, op: fail, after: ask.started}"

@@ -63,12 +63,14 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return all(np.array_equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_a_program_is_played_as_a_server_of_the_declared_cost() -> None:
     """To the nanosecond as virtlab's own server would be as a service, whose queue waits instead of refusing."""
     served = f"kind: demand_server, on: h2.g1, ready: {{port: 8080}}, full: wait, {COST}"
     assert same(rows_of(plan_of()), rows_of(plan_of(web=served, role="arrivals: poisson")))
 
 
+@pytest.mark.slow
 def test_a_server_is_the_same_one_as_a_service_and_in_a_role() -> None:
     """To the nanosecond, where nothing is drawn: each draws by its own name."""
     cost = "demand: 5 ms, threads: 2, response: 8 KiB"
@@ -76,6 +78,7 @@ def test_a_server_is_the_same_one_as_a_service_and_in_a_role() -> None:
     assert same(rows_of(plan_of(cost)), own)
 
 
+@pytest.mark.slow
 def test_another_cost_is_another_plan_and_takes_another_time() -> None:
     dearer = plan_of(COST.replace("2 ms", "4 ms"))
     assert dearer.identity() != plan_of().identity()
@@ -146,6 +149,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("web", "protocol"), KINDS)
 def test_roles_that_end_at_one_server_wait_for_each_other(web: str, protocol: str) -> None:
     """Of two clients that do not think each waits for the other's demand, then for its own."""
@@ -153,6 +157,7 @@ def test_roles_that_end_at_one_server_wait_for_each_other(web: str, protocol: st
         assert times[2:-2] == pytest.approx(20e6, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("web", "protocol"), KINDS)
 def test_a_service_has_a_server_in_each_of_its_guests(web: str, protocol: str) -> None:
     for times in loops(web, "h3.g1", protocol):

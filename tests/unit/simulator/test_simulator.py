@@ -263,6 +263,7 @@ def test_a_link_and_a_rate_hold_a_sender_back_without_anything_taken_for_granted
         assert not any("as fast as possible" in text for text in said), said
 
 
+@pytest.mark.slow
 def test_tcp_without_any_link_gets_on_at_the_devices_own_rate() -> None:
     values = values_of()
     values["roles"]["probe"] = {"workload": "tcp_stream", "from": "a", "to": "b", "duration_ns": 10**8}

@@ -74,6 +74,7 @@ def test_a_packet_that_meets_others_is_what_its_event_makes_of_it(roles: str, qu
     assert without == events
 
 
+@pytest.mark.slow
 def test_where_a_line_between_switches_has_several_sources_all_is_played_by_events() -> None:
     lowered = world(STREAMS, "{kind: fifo, limit: 100 packets}", switches=3)
     assert played(lowered)[0] == played(by_events(lowered))[0]

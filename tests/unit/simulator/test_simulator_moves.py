@@ -135,6 +135,7 @@ def answered(sink: Kept) -> Any:
 PACE = "bandwidth: 30 MB/s, downtime_limit: 100 ms, timeout: 60 s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arp", ["live", "static"])
 def test_a_guest_is_silent_while_it_is_paused_and_is_found_at_the_other_host(arp: str) -> None:
     outcome, sink = played(planned(PACE, arp=arp))
@@ -157,6 +158,7 @@ def test_a_guest_is_silent_while_it_is_paused_and_is_found_at_the_other_host(arp
     assert resumed - paused <= gap <= resumed - paused + 10 * 10**6
 
 
+@pytest.mark.slow
 def test_the_time_of_reconvergence_is_part_of_the_blackout_and_not_of_the_pause() -> None:
     profile = Profile("own", parameters={
         "platform.qemu.send_ns": Parameter(0.0), "platform.namespace.send_ns": Parameter(0.0),
@@ -184,6 +186,7 @@ def test_each_mode_pauses_as_its_model_says(mode: str, pause_s: float, total_s: 
     assert (arrived > sink.at("go.resumed")).sum() > 150
 
 
+@pytest.mark.slow
 def test_a_move_that_takes_too_long_is_cancelled_and_the_guest_stays() -> None:
     outcome, sink = played(planned("bandwidth: 1 MB/s, timeout: 2 s, on_timeout: cancel"))
     assert {"go.started", "go.cancelled"} <= set(outcome.marks)
@@ -213,6 +216,7 @@ def goodput(sink: Kept, role: str, begin_ns: int, end_ns: int) -> float:
 FAIR = {"link: {rate: RATE}": "link: {rate: RATE, queue: {kind: fq_codel}}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_copy_and_a_stream_of_tcp_have_the_same_share_within_5_percent(beside: bool) -> None:
     """The same copy as packets of TCP and as a fluid, alone and beside another stream on one of the links, whose queue
@@ -256,6 +260,7 @@ def test_packets_beside_a_copy_find_half_of_the_link() -> None:
     assert np.median(during) - np.median(before) == pytest.approx(line_ns, rel=0.15)
 
 
+@pytest.mark.slow
 def test_fourteen_gigabytes_over_a_gigabit_take_no_time_to_play() -> None:
     plan = planned(
         "over: network, timeout: 200 s",
@@ -268,6 +273,7 @@ def test_fourteen_gigabytes_over_a_gigabit_take_no_time_to_play() -> None:
     assert sink.moved("migration_time")[0] / S == pytest.approx(14e9 / (125e6 * 1448 / 1538), rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_server_that_moves_answers_what_it_had_begun_after_its_pause() -> None:
     more = (
         "  ask: {workload: request_response, from: h3.g1, to: h1.g1, duration: 60 s, rate: 200 request/s, demand: 8 ms, "
@@ -316,6 +322,7 @@ WRITING = {
 }
 
 
+@pytest.mark.slow
 def test_what_a_guest_writes_is_copied_again_as_the_model_says() -> None:
     outcome, sink = played(planned(PACE, more=WRITES, swap=WRITING))
     moved = Moved(256 * MEGABYTE, dirty_byte_per_s=8e6, working_set_bytes=96 << 20)
@@ -366,6 +373,7 @@ def test_a_guest_whose_writers_have_stopped_arrives() -> None:
     assert sink.moved("migration_time")[0] < 15 * S
 
 
+@pytest.mark.slow
 def test_predict_says_what_would_be_enough() -> None:
     plan = planned("bandwidth: 30 MB/s, timeout: 20 s", more=FASTER, swap=WRITING)
     (one,) = enough(plan, IDEAL_PROFILE)
@@ -402,6 +410,7 @@ def test_a_mode_without_rounds_arrives_at_any_bandwidth(mode: str) -> None:
     assert one.line().endswith("it arrives at any bandwidth")
 
 
+@pytest.mark.slow
 def test_moves_are_predicted_beside_metrics(tmp_path: Path) -> None:
     text = FILE
     for word, value in {"MOVE": PACE, "RATE": "1 Gbit/s", "ARP": "static", "MORE": ""}.items():
@@ -415,6 +424,7 @@ def test_moves_are_predicted_beside_metrics(tmp_path: Path) -> None:
     assert [(one["guest"], one["enough"]["downtime_limit_ns"]) for one in answer["moves"]] == [("h1.g1", 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "beside_ms"), [("guests.h1.g1.pause.mean", 20), ("probe.blackout.max", 20 + 50)]
 )
@@ -463,6 +473,7 @@ def test_after_so_many_rounds_a_guest_pauses_whatever_is_left() -> None:
     assert one.pause_s > 1, "much more than the limit of 300 ms was left"
 
 
+@pytest.mark.slow
 def test_a_guest_that_writes_faster_than_it_is_copied_is_slowed_until_it_arrives() -> None:
     slowed = planned("bandwidth: 30 MB/s, auto_converge: true, timeout: 200 s", more=FASTER, swap=WRITING)
     outcome, sink = played(slowed)
@@ -489,6 +500,7 @@ def test_a_guest_that_writes_faster_than_it_is_copied_is_slowed_until_it_arrives
     assert rows["missed_pages"][after].sum() == 0, "at its destination it is slowed no longer"
 
 
+@pytest.mark.slow
 def test_each_connection_of_a_copy_has_a_share_beside_a_stream_of_tcp() -> None:
     begin = "  - {id: load, do: start, role: probe}"
     both = begin + "\n  - {id: others, do: start, role: other, after: load.started}"

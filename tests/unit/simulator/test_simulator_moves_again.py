@@ -67,6 +67,7 @@ def used(sink: Kept, host: str, begin_ns: int, end_ns: int) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arp", ["live", "static"])
 def test_a_guest_is_found_and_works_wherever_it_has_moved(arp: str) -> None:
     outcome, sink = played(planned(PACE, arp))
@@ -95,6 +96,7 @@ def test_each_move_has_what_is_enough_for_it() -> None:
     assert [each.action for each in enough(planned(PACE), IDEAL_PROFILE)] == list(MOVES)
 
 
+@pytest.mark.slow
 def test_each_copy_crosses_the_links_between_its_own_hosts() -> None:
     plan = planned("over: network, bandwidth: 1 GB/s, timeout: 60 s")
     assert [plan.world.hosts[name].vnic is not None for name in ("h1", "h2", "h3", "h4")] == [True] * 3 + [
@@ -108,6 +110,7 @@ def test_each_copy_crosses_the_links_between_its_own_hosts() -> None:
 DISK = 64 * MEGABYTE
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_mirrored_is_copied_before_the_memory_and_one_that_is_shared_is_not() -> None:
     words = f"disk: {{size: {DISK // 10**6} MB}}, "
     text = FILE.replace("{platform: qemu, ", f"{{platform: qemu, {words}").replace("ARP", "live")
@@ -128,6 +131,7 @@ def test_a_disk_that_is_mirrored_is_copied_before_the_memory_and_one_that_is_sha
         assert sink.moved("migration_sent") == [pytest.approx(256e6, rel=1e-9)] * 3
 
 
+@pytest.mark.slow
 def test_the_time_of_a_disk_is_foretold() -> None:
     text = FILE.replace("{platform: qemu, ", "{platform: qemu, disk: {size: 64 MB}, ").replace("ARP", "live")
     totals = []
@@ -139,6 +143,7 @@ def test_the_time_of_a_disk_is_foretold() -> None:
     assert totals[1] - totals[0] == pytest.approx(DISK / 100e6, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_what_a_guest_writes_to_its_disk_while_that_is_mirrored_is_sent_again() -> None:
     write_bytes = 64 << 10
     text = FILE.replace("{platform: qemu, ", "{platform: qemu, disk: {size: 64 MB}, ").replace("ARP", "live")
@@ -167,6 +172,7 @@ def tried_again(*, first: str, mode: str = "pre_copy") -> Plan:
     return plan_run(experiment, experiment.points()[0], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "again"), [("10 MB/s", True), ("100 MB/s", False)])
 def test_a_move_that_is_given_up_is_tried_again_from_where_it_was_to_begin(
     first: str, *, again: bool

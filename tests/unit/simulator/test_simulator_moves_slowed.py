@@ -23,6 +23,7 @@ STREAM = "  stream: {workload: udp_stream, from: h3.g1, to: h2.g1, size: 1472 B 
 BEGINS = f"timeline:\n  - {{id: slowed, do: start, role: stream, after: go.started + {SLOWED_AFTER_S} s}}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["pre_copy", "hot"])
 def test_a_link_that_is_slowed_in_mid_move_delays_rounds_and_pause_by_what_it_lacks(mode: str) -> None:
     move = f"mode: {mode}, over: network, timeout: 100 s"
@@ -49,6 +50,7 @@ def slowing(link: str, rate: str, after: str, *, again: str = "") -> dict[str, s
     return {LAST: SLOWER.format(link=link, rate=rate, after=after) + again + LAST}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["h1-s1", "s1-h2"])
 @pytest.mark.parametrize("mode", ["pre_copy", "hot", "post_copy"])
 def test_a_copy_over_a_link_at_a_quarter_of_its_rate_takes_four_times_as_long_from_then_on(

@@ -58,6 +58,7 @@ def busy(sink: Kept, entity: str, begin_ns: int, end_ns: int) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["affinity", "quota"])
 def test_a_guest_works_on_the_pool_that_its_move_names(by: str) -> None:
     outcome, sink = played(planned("large", by))
@@ -71,6 +72,7 @@ def test_a_guest_works_on_the_pool_that_its_move_names(by: str) -> None:
     assert busy(sink, "guests.h1.g1", end - 2 * S, end) == pytest.approx(1.5, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_smaller_pool_is_slower_and_both_backends_name_what_is_missing() -> None:
     outcome, sink = played(planned("small", beside=True))
     end = outcome.windows["measured"][1]

@@ -83,6 +83,7 @@ def asked(sink: Kept) -> tuple[Any, Any]:
     return tuple(np.concatenate([columns[name] for columns in kept]) for name in ("sent_ns", "rtt_ns"))  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DISCIPLINES)
 def test_every_frame_is_told_of_by_one_of_both_ports_whatever_queues_there(kind: str) -> None:
     said = port("10 Mbit/s", DISCIPLINES[kind])
@@ -179,6 +180,7 @@ def test_there_and_back_the_first_port_serves_again() -> None:
     assert third == pytest.approx(first, rel=0.02)
 
 
+@pytest.mark.slow
 def test_until_it_moves_nothing_differs_from_the_file_without_a_move() -> None:
     said = port("10 Mbit/s", "{kind: fq_codel}")
     still = queued(said, said, swap=GONE)

@@ -84,6 +84,7 @@ def test_without_a_reset_in_reach_the_same_frames_arrive_at_the_same_instants() 
     )
 
 
+@pytest.mark.slow
 def test_a_stream_of_tcp_gets_on_after_a_reset() -> None:
     values = values_of(pushback=True)
     values["roles"]["probe"] = {"workload": "tcp_stream", "from": "a", "to": "b", "duration_ns": 3 * 10**9}

@@ -346,6 +346,7 @@ def test_the_summary_of_simulated_machines_says_that_it_knows_no_difference(tmp_
     assert "platform qemu of guests.h1.g1, guests.h2.g1 changes nothing" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "said"), [("one", ["services.two"]), ("two", ["services.one"])])
 def test_a_server_that_nobody_asks_writes_nothing_and_that_is_said(asked: str, said: list[str]) -> None:
     server = "kind: demand_server, on: h1.server, demand: 1 ms, write: 4 KiB, idle_write: 10 ms"

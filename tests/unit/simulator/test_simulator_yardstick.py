@@ -31,6 +31,7 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert first["delay_ns"]["min"] == 244_160 < first["delay_ns"]["p99"]
 
 
+@pytest.mark.slow
 def test_the_core_needs_less_than_17_mib_for_128_hosts() -> None:
     found = star(128, "poisson", 200_000_000)
     assert 0 < found["peak_rss_bytes"] < 17 * 2**20

@@ -79,6 +79,7 @@ def test_one_end_of_a_quantile_may_be_estimable_and_the_other_not() -> None:
     assert "upper end needs 368" in found.why
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_is_at_least_the_raw_p_and_at_most_bonferroni(p_values: list[float]) -> None:
     adjusted = holm(p_values)
@@ -94,6 +95,7 @@ def test_three_findings_different_equivalent_undecided() -> None:
     assert compare(low, near).finding == "undecided"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_equivalence_is_exactly_the_interval_inside_the_margin() -> None:
     generator = np.random.default_rng(6)
     for _ in range(200):
@@ -114,6 +116,7 @@ def test_a_ratio_to_something_near_zero_is_unbounded_and_says_so() -> None:
     assert ratio_interval([1.0], [0.0]) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=8), st.lists(st.integers(0, 9), min_size=1, max_size=8)
 )
@@ -143,6 +146,7 @@ def test_a_share_needs_so_many_counted() -> None:
     assert count_needed(0.5, 0.5, 0.025) is None
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(0, 200))
 def test_planned_sizes_rise_from_the_minimum_to_the_maximum(minimum: int, more: int) -> None:
     sizes = planned_sizes(minimum, minimum + more)

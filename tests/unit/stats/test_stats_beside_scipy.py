@@ -23,6 +23,7 @@ def peer() -> ModuleType:
     return stats
 
 
+@pytest.mark.slow
 def test_the_t_interval_is_scipys(peer: ModuleType) -> None:
     found = mean_interval(RUNS)
     assert found is not None
@@ -30,6 +31,7 @@ def test_the_t_interval_is_scipys(peer: ModuleType) -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
+@pytest.mark.slow
 def test_welchs_test_is_scipys(peer: ModuleType) -> None:
     found = compare(RUNS, OTHER)
     assert found is not None
@@ -39,6 +41,7 @@ def test_welchs_test_is_scipys(peer: ModuleType) -> None:
     assert (found.difference.low, found.difference.high) == pytest.approx((interval.low, interval.high))
 
 
+@pytest.mark.slow
 def test_the_bca_interval_is_near_scipys_and_repeats_with_its_seed(peer: ModuleType) -> None:
     values = np.random.default_rng(3).gamma(2.0, 1.0, 40)
     ours = bootstrap_interval(values, seed=7, resamples=20_000)
@@ -50,6 +53,7 @@ def test_the_bca_interval_is_near_scipys_and_repeats_with_its_seed(peer: ModuleT
     assert ours.high == pytest.approx(expected.high, rel=0.02)
 
 
+@pytest.mark.slow
 @given(st.integers(2, 400), st.sampled_from([0.1, 0.5, 0.9, 0.95, 0.99]))
 def test_order_statistics_hold_the_stated_level_exactly(peer: ModuleType, n: int, quantile: float) -> None:
     """Of ranks 0..n-1 as values: P(low <= q-quantile <= high) from the binomial is at least 95 %."""

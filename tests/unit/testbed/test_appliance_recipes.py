@@ -62,6 +62,7 @@ def test_a_mistake_in_a_recipe_is_told_with_its_cure(place: Path, line: str, wha
     assert cure in error.value.cure
 
 
+@pytest.mark.slow
 def test_a_template_that_names_what_is_not_there_is_told_what_there_is(place: Path) -> None:
     place.write_text("disk = 'own.img'\n")
     experiment = load_text(FILE)
@@ -76,6 +77,7 @@ def test_a_template_that_names_what_is_not_there_is_told_what_there_is(place: Pa
     assert recipe.filled("{{ vnics | length }}", recipe.load("router"), plan, "r1") == "2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), RECIPES, ids=[name for name, _ in RECIPES])
 def test_a_recipe_of_the_documentation_is_read_and_filled(place: Path, name: str, text: str) -> None:
     place.write_text(text)

@@ -391,6 +391,7 @@ def simulated_rtt_ns(host: str) -> int:
     return rtt_ns
 
 
+@pytest.mark.slow
 def test_a_simulated_port_holds_a_frame_for_its_time_at_the_ports_rate() -> None:
     without = simulated_rtt_ns("platform: namespace")
     # 100 B of IP packet are 126 octets from preamble to FCS: 100.8 us at 10 Mbit/s, at two ports, there and back.

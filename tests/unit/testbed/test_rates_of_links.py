@@ -44,6 +44,7 @@ def held(plan: Plan) -> list[tuple[str, str, int, int]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_soft_switch_is_told_and_the_queue_in_front_of_the_wire_goes_with_it() -> None:
     plan = planned("soft_switch")
     place = lower(plan).uplinks["h1.up"]

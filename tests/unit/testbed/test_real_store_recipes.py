@@ -110,6 +110,7 @@ def test_one_line_names_all_packages_that_are_missing(monkeypatch: pytest.Monkey
     assert [cure for _, _, cure in refused(planned(GLUSTER % ""))] == [f"apt-get install {packages}"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_root")
 def test_nodes_need_disks_and_swift_a_kernel_with_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(planned(SWIFT % "")) == refused(planned(GLUSTER % "")) == []
@@ -143,6 +144,7 @@ def test_each_guest_is_told_the_same_of_a_swift() -> None:
     assert (told["nodes"], told["zones"], told["copies"], told["workers"]) == (4, 2, 3, 3)
 
 
+@pytest.mark.slow
 def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
     plan = planned(SWIFT % ", interface: s3")
     assert refused(plan) == []
@@ -295,6 +297,7 @@ HEAL = "do: call, service: depot, op: heal%s, after: a0.done"
 WAIT = "do: wait, until: {call: depot.recovered}, timeout: 9 s, on_timeout: censor, after: %s"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_root")
 def test_what_of_a_loss_is_not_counted_is_refused() -> None:
     replicated = SWIFT % ", concurrency: 1"

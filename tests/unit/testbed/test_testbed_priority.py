@@ -84,6 +84,7 @@ def test_a_load_that_a_search_or_the_timeline_raises_does_not(value: int) -> Non
     assert Priorities.of(raised, machine=True).fifo("r", role.parameters, "g") is None
 
 
+@pytest.mark.slow
 def test_two_hundred_guests_have_it_together_or_not_at_all() -> None:
     guests = {f"g{number}": Guest(platform="namespace", host="h", vnics={}) for number in range(200)}
     for interval_ns, expected in ((20_000_000, 1), (10_000_000 // 2, None)):

@@ -181,6 +181,7 @@ def test_two_realisations_at_once_are_refused() -> None:
     assert refused(change) == ["links"]
 
 
+@pytest.mark.slow
 def test_a_bridge_has_so_many_ports() -> None:
     def change(values: dict[str, Any]) -> None:
         for number in range(1100):

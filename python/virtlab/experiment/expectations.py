@@ -25,10 +25,13 @@ KEYS = ("id", "title", "text", "published")  # of a claim
 
 
 class Measuring(NamedTuple):
-    """Roles of a file: the workload of each, and of some the names of parts that have values of their own."""
+    """What a file's claims may be about: the workload of each role, of some roles the names of parts that have values
+    of their own, and the places of the world at any design point, as series call them.
+    """
 
     workloads: Mapping[str, str]
     parts: Mapping[str, Set[str]]
+    places: Set[str]
 
 
 def read_claims(
@@ -111,7 +114,7 @@ def _check_claim(
         findings.add_text(("claims", position, "published"), str(error))
         return
     levels = {name: list(factor.levels) for name, factor in factors.items()}
-    for found in mistakes(parsed, levels, roles.workloads, parts=roles.parts):
+    for found in mistakes(parsed, levels, roles.workloads, roles.places, roles.parts):
         findings.add(at, f"{found.what} (column {found.column} of the claim)", found.cure)
 
 

@@ -123,11 +123,13 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     traces, brought = read_traces(findings), read_brought(findings)
     design = Design(factors, exclusions)
     resolver = Resolver(root, factors, traces, brought, mistakes)
-    parts: dict[str, set[str]] = {}
+    parts, places = dict[str, set[str]](), set[str]()
     if not _too_large(design, resolver, findings) and not _too_many(design, repeat, runs_max, findings):
-        parts = _resolve_all(resolver, design, root, findings, declared)
+        parts, places = _resolve_all(resolver, design, root, findings, declared)
     roles = _role_names(root)
-    claims = read_claims(findings, factors, Measuring(roles, parts), declared, mistaken)
+    if runs_max is None:
+        places = set()  # of a dataset, which stays readable: such a claim is undecided there
+    claims = read_claims(findings, factors, Measuring(roles, parts, places), declared, mistaken)
     check_until(repeat, roles, mistaken, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,
@@ -304,12 +306,14 @@ def _refuse_values(findings: Findings) -> None:
 
 def _resolve_all(
     resolver: Resolver, design: Design, root: Node, findings: Findings, declared: Declared
-) -> dict[str, set[str]]:
+) -> tuple[dict[str, set[str]], set[str]]:
     """Resolves every point; what only all points together show is checked after.
 
-    Returns the names of parts that roles have at any point, of roles whose workload names them.
+    Returns the names of parts that roles have at any point, of roles whose workload names them, and the places of the
+    world at any point.
     """
     parts: dict[str, set[str]] = {}
+    places: set[str] = set()
     seen: set[str] = set()
     reached = active = False
     for point in design.combinations():
@@ -318,10 +322,11 @@ def _resolve_all(
         if resolver.exhausted:
             if resolver.too_large:
                 _refuse_values(findings)
-            return {}
+            return {}, set()
         if study is None:
             continue
         seen |= set(study.wiring.cables) | set(study.wiring.switches) | set(study.wiring.routers)
+        places |= study.wiring.places()
         active = active or any(role.active for role in study.roles.values())
         check_declared(study.roles, declared, findings)
         for name, role in study.roles.items():
@@ -339,7 +344,7 @@ def _resolve_all(
             )
         elif not active:
             findings.add(("roles",), "every role is switched off at every point", "enable one", key=True)
-    return {} if len(findings.mistakes) else parts
+    return ({}, set()) if len(findings.mistakes) else (parts, places)
 
 
 def _check_described(root: Node, seen: set[str], findings: Findings) -> None:

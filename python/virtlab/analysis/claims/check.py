@@ -50,8 +50,9 @@ def mistakes(
     """Every mistake of a claim against an experiment's factors (name -> levels as written) and roles (name ->
     workload); empty when it can be judged.
 
-    `entities` are names that series and counters may have; None accepts any. `parts`: by role, the names of its
-    parts that have values of their own; of a role that is absent, any is accepted.
+    `entities` are guests, hosts and pools of the world as series and counters call them, e.g. `guests.h1.a`; what has a
+    name below one is of it. What is of no such kind is accepted, and without any everything is. `parts`: by role, the
+    names of its parts that have values of their own; of a role that is absent, any is accepted.
     """
     workloads = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
     parts = parts or {}
@@ -92,6 +93,14 @@ def _without(factors: Factors, name: str) -> Factors:
     return {factor: levels for factor, levels in factors.items() if factor != name}
 
 
+def _entity_mistakes(name: str, column: int, entities: Set[str]) -> list[Mistake]:
+    kind = name.partition(".")[0]
+    alike = {each for each in entities if each.partition(".")[0] == kind}
+    if not alike or any(f"{name}.".startswith(f"{each}.") for each in alike):
+        return []
+    return [Mistake(column, f"there is no '{name}' at any design point", did_you_mean(name, sorted(alike)))]
+
+
 def _path_mistakes(
     path: MetricPath,
     column: int,
@@ -103,10 +112,7 @@ def _path_mistakes(
         return []  # of a role that declares it
     metric = METRICS[path.metric]
     if metric.of == "entity":
-        if entities is not None and path.role not in entities:
-            return [Mistake(column, f"{metric.key} is not collected for '{path.role}'",
-                            did_you_mean(path.role, sorted(entities)))]  # fmt: skip
-        return []
+        return _entity_mistakes(path.role, column, entities or set())
     role, _, part = path.role.partition(".")
     if part and (declared := WORKLOADS.get(workloads.get(role, ""))) and declared.parts:
         if role in parts and part not in parts[role]:

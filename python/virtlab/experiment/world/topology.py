@@ -64,6 +64,11 @@ class Wiring:
     bridges: dict[str, Bridge] = field(default_factory=dict)
     stations: dict[str, Station] = field(default_factory=dict)
 
+    def places(self) -> set[str]:
+        """Guests, hosts and their pools, as series and counters call them."""
+        pools = {f"pools.{name}.{pool}" for name, host in self.hosts.items() for pool in host.pools or ()}
+        return pools | {f"guests.{name}" for name in self.stations} | {f"hosts.{name}" for name in self.hosts}
+
 
 def wire(
     hosts: Mapping[str, HostSpec],

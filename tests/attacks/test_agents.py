@@ -177,6 +177,7 @@ def test_a_block_is_of_the_role_that_was_asked_for(block: bytes, what: str) -> N
     assert noted
 
 
+@pytest.mark.slow
 def test_a_series_gives_no_leave_to_send_other_samples_under_its_name() -> None:
     blocks = (agents.series(), agents.echoes("series", number=1))
     spoil, noted = instead_of(is_samples, *(Said(PROBE, BLOCK, block).frame() for block in blocks))
@@ -207,6 +208,7 @@ def test_values_that_no_clock_can_show_are_no_samples() -> None:
     assert "beyond any measure" in failed(spoil)
 
 
+@pytest.mark.slow
 def test_rows_that_came_are_compared_with_those_that_were_sent() -> None:
     twice = b"".join(Said(PROBE, BLOCK, agents.echoes(number=number)).frame() for number in (0, 1))
     spoil, _ = instead_of(is_samples, twice)

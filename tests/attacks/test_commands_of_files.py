@@ -170,6 +170,7 @@ roles:
 """
 
 
+@pytest.mark.slow
 def test_what_is_read_beside_a_harmless_program_is_listed_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     file = Path("steal.yaml")
     file.write_text(POLLS)

@@ -66,6 +66,7 @@ def with_the_same_seed(run: Path) -> None:
     change(run / "run.json", run=run.name, repetition=1, plan_identity=identity_of(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "what"),
     [
@@ -90,6 +91,7 @@ def test_a_repetition_has_one_good_attempt(copied: Path) -> None:
         report(copied)
 
 
+@pytest.mark.slow
 def test_a_run_at_other_levels_than_its_point_is_refused(copied: Path) -> None:
     levels = json.loads((copied / RUN / "run.json").read_bytes())["levels"] | {"load": "65 kB"}
     change(copied / RUN / "run.json", levels=levels)

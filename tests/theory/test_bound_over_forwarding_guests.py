@@ -81,6 +81,7 @@ def test_no_echo_over_routers_exceeds_its_bound(more: str) -> None:
     assert bounded >= (3 if more else 8)
 
 
+@pytest.mark.slow
 def test_an_idle_line_of_routers_is_bounded_by_what_its_links_take() -> None:
     experiment = load_text(
         """
@@ -216,6 +217,7 @@ def with_long_packets(host: str, roles: dict[str, dict[str, Any]]) -> Plan:
     return plan.model_copy(update={"world": plan.world.model_copy(update={"guests": changed})})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["h1", "h2"])
 def test_a_sender_cuts_by_its_own_mtu_and_a_router_cuts_what_the_next_link_does_not_take(host: str) -> None:
     """Requests of the one, replies of the other: neither knows what the other's network takes."""
@@ -267,6 +269,7 @@ def test_a_tcp_that_gives_up_is_bounded_by_a_router_s_full_backlog_and_not_by_it
         far_away(Profile("forwarding", 1, costs, {}))
 
 
+@pytest.mark.slow
 def test_a_way_over_a_virtual_switch_from_link_to_link_leaves_the_links_twice() -> None:
     experiment = load_text(
         """

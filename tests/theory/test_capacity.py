@@ -174,12 +174,14 @@ def test_what_is_no_input_is_said_with_a_cure(reference: str, says: str) -> None
     assert raised.value.cure
 
 
+@pytest.mark.slow
 def test_a_level_that_the_file_does_not_allow_is_refused_with_its_place() -> None:
     experiment = reach()
     with pytest.raises(ExperimentError, match=r"roles\.probe\.count = 0: roles\.probe\.count"):
         at_level({find_input(experiment, "probe.count"): "0"})
 
 
+@pytest.mark.slow
 def test_a_level_that_every_combination_excludes_is_refused() -> None:
     with pytest.raises(ExperimentError, match="exclusions leave no design point"):
         at_level({find_input(reach(), "load"): "60 kB"})
@@ -218,6 +220,7 @@ def test_a_role_without_traffic_at_a_level_breaks_nothing() -> None:
     assert (none.text, none.state, none.missing) == ("0 kB", "good", "load makes no traffic")
 
 
+@pytest.mark.slow
 def test_ranges_and_sizes() -> None:
     assert grid("1", "4", None) == ["1", "2", "3", "4"]
     assert sizes(4) == (4,)

@@ -118,6 +118,7 @@ def test_costs_known_as_a_sum_are_drawn_against_each_other_and_the_file_keeps_th
     assert found[3] == drawn(read, 1, 3)
 
 
+@pytest.mark.slow
 def test_a_known_profile_adds_nothing_and_draws_depend_on_seed_and_name_alone() -> None:
     assert not has_intervals(COSTLY)
     profile = unsure(1000, 9000)

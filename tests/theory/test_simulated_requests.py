@@ -161,6 +161,7 @@ def test_clients_that_think_are_as_many_as_little_s_law_says() -> None:
     assert abs(rate * (mean_s + 9e-3) - 5) < 0.05
 
 
+@pytest.mark.slow
 def test_a_pause_of_five_seconds_is_in_the_response_times() -> None:
     outcome, rows = requests(
         rate_per_s=100,

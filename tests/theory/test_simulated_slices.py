@@ -67,6 +67,7 @@ def test_a_switch_takes_its_share_of_a_full_pool() -> None:
     assert answered[1] == pytest.approx(100 * 2 / 3, rel=0.03), "a third of each turn is the switch"
 
 
+@pytest.mark.slow
 def test_a_share_of_a_processor_is_a_quota_of_each_period() -> None:
     """70 ms of work at half of a processor: 50 ms of the first period, and 20 of the second."""
     values = world(1, alone(70), cpus=1, cpu_quota_ratio=0.5)
@@ -217,6 +218,7 @@ def writes_beside(busy: bool, **of_pool: float) -> tuple[float, float]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("busy", "takes_ns"), [(False, HOLDS_NS), (True, 2 * HOLDS_NS)])
 def test_a_write_is_complete_when_a_vcpu_has_done_the_work_of_it(busy: bool, takes_ns: float) -> None:
     """A closed form: beside a vCPU that is always busy, on one processor, it goes on at half of the speed."""
@@ -226,6 +228,7 @@ def test_a_write_is_complete_when_a_vcpu_has_done_the_work_of_it(busy: bool, tak
     assert writes_beside(busy)[0] == pytest.approx(WRITE_NS, abs=1), "without a cost it is the disk alone"
 
 
+@pytest.mark.slow
 def test_a_completed_write_waits_for_the_end_of_anothers_slice() -> None:
     """A bound: fair shares do not displace the vCPU that is on the processor before its slice is over."""
     alone, beside = (writes_beside(busy, completion_ns=1000, slice_ns=8 * MS)[0] for busy in (False, True))

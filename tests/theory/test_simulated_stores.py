@@ -188,6 +188,7 @@ def test_an_answer_from_the_cache_waits_for_no_disk() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lookup", LOOKUPS)
 @pytest.mark.parametrize("written_by", ["client", "proxy", "primary"])
 def test_what_was_acknowledged_is_held_in_as_many_copies_and_nothing_else(

@@ -191,6 +191,7 @@ def test_whom_no_question_reaches_is_asked_three_times_and_given_up_after_three_
     assert counters(kept, "stop")["probe/client", "lost_packets"] == 4
 
 
+@pytest.mark.slow
 def test_every_router_on_the_way_asks_for_the_next() -> None:
     """Two links of 1 Gbit/s: the sender asks for the router, the router for the receiver; on the way back all are
     known.
@@ -231,6 +232,7 @@ def narrowed(size: int, workload: dict[str, Any] | None = None) -> Plan:
     return Plan.parse(json.dumps(values))
 
 
+@pytest.mark.slow
 def test_a_router_cuts_what_is_too_long_for_its_next_link() -> None:
     plan = narrowed(3000)
     assert not Simulator().check(plan)

@@ -79,6 +79,7 @@ def test_a_job_beyond_its_bound_refutes_though_it_keeps_its_deadline(tmp_path: P
     assert found["deadline_misses.ratio"] == 0
 
 
+@pytest.mark.slow
 def test_a_job_that_did_not_end_is_missed_and_beyond_its_bound(tmp_path: Path) -> None:
     found = values_of(record(tmp_path, ROLE, (0, 5 * MS), (1, -1)))
     assert found["deadline_misses.ratio"] == found["beyond_bound.ratio"] == 0.5

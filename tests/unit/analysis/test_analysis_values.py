@@ -541,6 +541,7 @@ def test_requests_that_a_passive_server_forwarded_or_had_no_answer_for_are_count
     assert not {"forwarded_requests.count", "bad_gateway_requests.count"} & found.keys()
 
 
+@pytest.mark.slow
 def test_series_and_counters_of_entities_become_values(tmp_path: Path) -> None:
     series = {
         "t_ns": START + np.arange(1, 11, dtype=np.int64) * SECOND,
@@ -589,6 +590,7 @@ def test_a_window_without_a_whole_second_has_the_one_that_ends_in_it(tmp_path: P
     assert values_of(record, "guests.a")["cpu.mean"] == pytest.approx(0.4)
 
 
+@pytest.mark.slow
 def test_a_packet_costs_what_all_processors_did_while_it_was_sent(tmp_path: Path) -> None:
     series = {
         "t_ns": np.repeat(START + np.arange(10, dtype=np.int64) * SECOND // 10, 3),

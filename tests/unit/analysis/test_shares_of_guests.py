@@ -52,6 +52,7 @@ def test_a_claim_between_them_is_not_judged_and_says_why(relation: str) -> None:
     assert "the pool's cpu_share can be compared" in verdict.text
 
 
+@pytest.mark.slow
 def test_guests_of_one_kind_are_compared_and_so_is_the_pool() -> None:
     assert rule(f"{SHARE}: platform container > namespace", table()).ruling == "holds"
     assert rule(f"{POOL}: platform qemu > namespace", table()).ruling == "holds"

@@ -34,6 +34,7 @@ def change(record: RunRecord, **values: Any) -> None:
     file_of(record).write_text(json.dumps(there | values), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_kept_values_are_the_values(record: RunRecord) -> None:
     first = values_file.values_of(record)
     assert file_of(record).is_file()
@@ -46,6 +47,7 @@ def test_kept_values_are_read_and_not_taken_again(record: RunRecord, monkeypatch
     assert values_file.values_of(record) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["schema", "code", "samples"])
 def test_values_of_other_code_or_samples_are_taken_anew(record: RunRecord, part: str) -> None:
     true = values_file.values_of(record)
@@ -69,6 +71,7 @@ def test_values_that_somebody_else_wrote_are_taken_anew(record: RunRecord, tmp_p
     assert file_of(record).read_bytes() != theirs
 
 
+@pytest.mark.slow
 def test_values_of_samples_that_were_exchanged_are_taken_anew(record: RunRecord) -> None:
     values_file.values_of(record)
     before = file_of(record).read_bytes()
@@ -80,6 +83,7 @@ def test_values_of_samples_that_were_exchanged_are_taken_anew(record: RunRecord)
     assert file_of(record).read_bytes() != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o644, 0o640])
 def test_a_key_that_others_can_read_seals_nothing(
     record: RunRecord, mode: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -96,6 +100,7 @@ def test_a_key_that_others_can_read_seals_nothing(
     assert not file_of(record).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"values": 3}', "null", "[" * 10**5, '{"values": [], "seal": 3}']
 )

@@ -58,6 +58,7 @@ def record(
     return record_of(folder, plan or moving(RTT), blocks, own=own, events=events)
 
 
+@pytest.mark.slow
 def test_the_gap_around_the_move_counts_from_reply_to_reply(tmp_path: Path) -> None:
     # Request 4 waited for the end of the pause, 5 and 6 were lost, a longer gap long after the move is none of it.
     answered = {0: 1, 1: 1, 2: 1, 3: 1, 4: 50, 7: 25, 8: 15, 9: 5, 10: 1, 11: 1, 40: 1}
@@ -68,6 +69,7 @@ def test_the_gap_around_the_move_counts_from_reply_to_reply(tmp_path: Path) -> N
     assert found["downtime.max"] == 50 * MS
 
 
+@pytest.mark.slow
 def test_a_blackout_is_that_of_the_copy_or_that_of_the_pause(tmp_path: Path) -> None:
     # Preparing the copy held the guest up from 21 to 65 ms; it was paused from 83 to 101, and answered from 104 on.
     answered = {0: 1, 1: 1, 2: 1, 3: 35, 4: 26, 5: 17, 6: 8, 7: 1, 8: 1, 9: 14, 10: 5, 11: 1, 12: 1}
@@ -139,6 +141,7 @@ def test_a_gap_counts_that_overlaps_the_move(begin: int, end: int, gap: tuple[in
     assert blackout(np.array([90, 0, 10, 40, 41, 50]), begin, end) == gap
 
 
+@pytest.mark.slow
 def test_a_workload_with_rows_of_answers_alone_tells_no_lost_requests(tmp_path: Path) -> None:
     due = START + 10 * MS * np.arange(6, dtype=np.int64)
     rows = {"flow": np.zeros(6, np.int32), "started_ns": due, "finished_ns": due + MS}

@@ -163,6 +163,7 @@ def test_questions_are_answered(results: vl.Results) -> None:
     assert answer.largest == "1"
 
 
+@pytest.mark.slow
 def test_what_this_machine_or_file_cannot_is_raised(tmp_path: Path) -> None:
     with pytest.raises(VirtlabError, match="is not a backend"):
         vl.run(_demo(tmp_path), backend="nothing")

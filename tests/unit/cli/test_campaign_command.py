@@ -109,11 +109,13 @@ def test_the_outcome_is_there_for_programs(place: Path, capsys: pytest.CaptureFi
     assert [verdict["verdict"] for verdict in outcome["verdicts"]] == ["holds"]
 
 
+@pytest.mark.slow
 def test_a_file_with_mistakes_ends_in_2_and_builds_nothing(place: Path) -> None:
     assert run(experiment(place, TEXT.replace("100 Mbit/s", "100"))) == 2
     assert not (place / "two-switches.results").exists()
 
 
+@pytest.mark.slow
 def test_what_the_machine_cannot_is_listed_and_ends_in_3(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -314,6 +314,7 @@ def test_completion_offers_what_may_follow(line: list[str], offered: list[str]) 
     assert candidates(line) == offered
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("place")
 def test_metrics_of_the_named_files_roles_are_offered() -> None:
     given = candidates(["predict", "demo.yaml", "--metric", "probe.rtt.m"])

@@ -68,6 +68,7 @@ def refusals(plan: Plan, platform: str = "namespace") -> Iterator[Refusal]:
     yield from refused("roles.client", plan.roles["client"].parameters, PLATFORMS[platform])
 
 
+@pytest.mark.slow
 def test_a_plan_has_the_digest_of_a_file_and_the_cache_its_bytes(tmp_path: Path) -> None:
     plan = plan_of(load(written(tmp_path)))
     files = plan.world.services["web"].parameters["files"]
@@ -98,6 +99,7 @@ def test_other_bytes_under_that_name_make_another_plan_and_another_text(tmp_path
     assert plan_of(one).identity() != plan_of(other).identity()
 
 
+@pytest.mark.slow
 def test_two_builds_may_be_the_levels_of_a_factor(tmp_path: Path) -> None:
     factor = "factors: {build: [server, build/client]}\n"
     experiment = load(written(tmp_path, '{bin/server: {from: "${build}", executable: true}}', factor))
@@ -108,6 +110,7 @@ def test_two_builds_may_be_the_levels_of_a_factor(tmp_path: Path) -> None:
     assert digests == [hashlib.sha256(each).hexdigest() for each in (BYTES, BYTES[::-1])]
 
 
+@pytest.mark.slow
 def test_check_says_what_is_brought_with_its_digest(tmp_path: Path) -> None:
     told = [line for line in lines(load(written(tmp_path))) if " brings " in line]
     digest = hashlib.sha256(BYTES).hexdigest()
@@ -212,6 +215,7 @@ def test_a_section_of_digests_that_holds_none_is_a_mistake(section: str, tmp_pat
         load(tmp_path / "one.yaml")
 
 
+@pytest.mark.slow
 def test_a_host_that_exists_already_is_brought_nothing(tmp_path: Path) -> None:
     found = list(refusals(plan_of(load(written(tmp_path))), "ssh"))
     assert [each.path for each in found] == ["services.web.files", "roles.client.files"]
@@ -227,6 +231,7 @@ def test_a_digest_of_another_length_than_the_file_says_brings_nothing(tmp_path: 
     assert "not kept on this machine" in client.reason
 
 
+@pytest.mark.slow
 def test_digests_of_many_files_that_lie_beside_the_file_are_read_up_to_one_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_what_no_folder_can_be_is_a_mistake_at_its_place(disk: str, where: str, 
     assert cure in mistake.cure
 
 
+@pytest.mark.slow
 def test_the_testbed_refuses_what_a_folder_on_a_store_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_disks, "DEVICE", "/dev/null")
     buffered = plan(text=NAMESPACE.replace(", write_mode: fsync", ""))

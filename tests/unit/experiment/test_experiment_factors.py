@@ -88,6 +88,7 @@ def test_no_load_makes_the_role_inactive() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_role_can_be_switched_off_by_a_factor() -> None:
     text = BASE.replace('burst: "${load}"', 'burst: "${load}", enabled: "${extra}"').replace(
         "factors:", "factors:\n  extra: [false, true]"
@@ -219,6 +220,7 @@ def test_what_another_factor_names_is_checked_at_all_its_levels(written: str, to
     assert told in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_factor_that_only_chooses_a_key_is_used() -> None:
     with pytest.raises(ExperimentError, match="nothing uses the factor 'which'"):
         load_text(TWO.replace("${pace.gap[which]}", "${pace.gap.one}"))

@@ -39,6 +39,7 @@ def loaded(folder: Path, move: str) -> Any:
     return load(path)
 
 
+@pytest.mark.slow
 def test_every_key_is_in_the_plan(tmp_path: Path) -> None:
     move = (
         "guest: h1.g1, to: h2, mode: pre_copy, over: machine, bandwidth: 240 Mbit/s, downtime_limit: 100 ms"

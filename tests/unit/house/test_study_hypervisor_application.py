@@ -125,6 +125,7 @@ def test_the_host_is_as_busy_as_the_requests_make_it_and_writes_for_each(cores: 
     assert answers.mean() == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quick.yaml", "full.yaml"])
 def test_machines_have_as_many_vcpus_as_a_level_has_cores_and_others_have_none(name: str) -> None:
     experiment = shipped(STUDY / name)

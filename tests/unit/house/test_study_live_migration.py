@@ -44,6 +44,7 @@ def test_the_testbed_plays_every_move_of_a_measured_form(name: str) -> None:
         assert found == ([why] if post_copy and (why := userfaults_missing()) else []), point
 
 
+@pytest.mark.slow
 def test_the_quick_form_takes_eight_minutes_at_most_and_its_guest_is_small() -> None:
     experiment = shipped(STUDY / "quick.yaml")
     longest_s = 0.0
@@ -62,6 +63,7 @@ def test_the_quick_form_takes_eight_minutes_at_most_and_its_guest_is_small() -> 
     assert set(experiment.factors) == {"mode", "writes", "bandwidth", "copy"}
 
 
+@pytest.mark.slow
 def test_the_full_form_has_ten_repetitions_and_more_of_each_factor() -> None:
     quick, full = shipped(STUDY / "quick.yaml"), shipped(STUDY / "full.yaml")
     assert full.repeat.minimum >= 10

@@ -70,6 +70,7 @@ def test_machines_start_up_time_and_memory_pressure_are_claimed(experiments: dic
     assert {"start_time", "memory_pressure", "memory_available"} <= claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "probed"),
     [

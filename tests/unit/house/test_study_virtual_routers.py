@@ -56,6 +56,7 @@ def test_a_licence_limits_each_port_of_each_router_and_nothing_else(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_streams_are_repeated_five_times_one_way_and_both_ways_at_once(
     experiments: dict[str, Experiment],
 ) -> None:

@@ -191,6 +191,7 @@ def test_disciplines_are_claimed_to_be_equal_in_throughput_for_each_platform_on_
     assert found == {(platform, vswitch): 0.02 for platform in PLATFORMS for vswitch in SWITCHES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["published.yaml", "kernel.yaml"])
 def test_the_numbers_beside_a_claim_are_of_the_settings_that_it_compares(
     name: str, experiments: dict[str, Experiment]

@@ -178,6 +178,7 @@ def test_what_a_tool_does_not_tell_as_expected_is_said(place: Path, monkeypatch:
     assert "note: vcenter.csv: no 'cpu' of web1 as a whole" in done.output
 
 
+@pytest.mark.slow
 def test_a_comma_that_begins_decimals_is_told_with_its_cure(place: Path) -> None:
     text = (SAMPLES / "sar.txt").read_text()
     (place / "sar.txt").write_text(text.replace(".", ","))
@@ -231,6 +232,7 @@ def test_a_level_that_yaml_takes_for_true_or_a_number_is_the_experiments(place: 
     assert import_results(sources, place / "esxi.results").runs == len(sources.runs)
 
 
+@pytest.mark.slow
 def test_the_line_of_a_broken_output_stands_in_the_error(place: Path) -> None:
     text = (place / "ping.txt").read_text().replace("time=0.027 ms", "time=fast")
     (place / "ping.txt").write_text(text)

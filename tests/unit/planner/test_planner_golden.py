@@ -32,6 +32,7 @@ def planned(golden: Path) -> Plan:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("golden", [*STUDY, *RIGHT], ids=lambda path: path.stem)
 def test_a_design_point_has_its_golden_plan(golden: Path) -> None:
     assert json.loads(planned(golden).canonical()) == json.loads(golden.read_text())

@@ -50,6 +50,7 @@ def test_two_switches_in_a_line_are_wired_as_in_the_golden_plan() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_native_host_stands_on_its_own_port_and_is_held_back_by_it() -> None:
     world = plan_of(
         "hosts: 2\nhost: {platform: native}\ntopology: line\nlink: {rate: 10 Mbit/s}\n" + ROLE

@@ -137,6 +137,7 @@ def test_published_numbers_stand_once_beside_the_reference(gathered: tuple[Gathe
     assert [row["cells"][-1]["text"] for row in table["rows"]] == ["about 500 µs", ""]
 
 
+@pytest.mark.slow
 def test_a_source_that_varies_what_the_dataset_does_not_is_refused(
     gathered: tuple[Gathered, Gathered],
 ) -> None:

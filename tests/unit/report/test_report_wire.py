@@ -78,6 +78,7 @@ def idle(more: str = "", how: str = MEASURES, rest: str = "") -> bool:
     return "wire stands idle" in said.get("rr", "")
 
 
+@pytest.mark.slow
 def test_beside_requests_the_wire_stands_idle_only_while_nobody_else_sends() -> None:
     assert idle()
     assert not idle(rest="timing: {together: true}")

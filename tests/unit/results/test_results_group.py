@@ -28,6 +28,7 @@ def names(dataset: Dataset) -> list[str]:
     return [record.name for record in dataset.runs()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flush", ["the file system at once", "file by file"])
 def test_runs_of_a_group_are_there_when_it_is_committed_and_not_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: str

@@ -70,6 +70,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+@pytest.mark.slow
 def test_few_rows_are_written_small_and_many_by_duckdb(tmp_path: Path) -> None:
     schema = BLOCKS["rtt/1"]
     for rows, by in ((4, b"virtlab"), (small_parquet.MOST_ROWS + 4, b"DuckDB")):

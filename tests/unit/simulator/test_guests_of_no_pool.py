@@ -4,6 +4,8 @@ leave.
 
 from __future__ import annotations
 
+import pytest
+
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
@@ -34,6 +36,7 @@ def test_they_share_what_the_pools_of_their_host_leave() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_server_in_one_is_refused_where_the_pools_leave_nothing() -> None:
     assert [refusal.path for refusal in Simulator().check(plan_of(2, "h1.b"))] == ["hosts.h1.cpus"]
     assert Simulator().check(plan_of(2, "h1.a")) == []

@@ -65,6 +65,7 @@ def played(plan: Plan) -> tuple[Outcome, dict[str, np.ndarray], Kept]:
     return outcome, found, kept
 
 
+@pytest.mark.slow
 def test_a_program_is_played_as_the_client_that_the_file_says_it_is() -> None:
     """Four clients in a closed loop at a server of one thread: each waits for the three before it."""
     outcome, found, _ = played(plan_of())
@@ -84,6 +85,7 @@ def test_it_ends_after_its_requests_at_a_rate_too() -> None:
     assert found["took"] == pytest.approx([1.99e9], rel=0.01)
 
 
+@pytest.mark.slow
 def test_it_ends_after_its_duration_whatever_was_asked() -> None:
     _, found, _ = played(plan_of(ASKS.replace("count: 100", "duration: 500 ms")))
     assert found["each"].size == pytest.approx(53, abs=1)
@@ -106,6 +108,7 @@ def test_it_asks_as_a_role_of_requests_would() -> None:
     assert np.array_equal(rows["finished_ns"] - rows["intended_ns"], played(plan_of(cost))[1]["each"])
 
 
+@pytest.mark.slow
 def test_work_is_done_on_the_processors_of_its_guest() -> None:
     """A batch job of a second in a guest of one processor, beside a server whose clients want all of it: each has
     half.

@@ -164,6 +164,7 @@ def test_a_service_has_a_server_in_each_of_its_guests(web: str, protocol: str) -
         assert times == pytest.approx(10e6, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("web", "protocol"), KINDS)
 def test_servers_of_one_service_draw_each_their_own_demands(web: str, protocol: str) -> None:
     drawn = web.replace("demand: 10 ms", "demand: 10 ms, demand_distribution: exponential")

@@ -46,6 +46,7 @@ def played(kind: str, dscp: int) -> tuple[list[int], dict[tuple[str, str], int]]
     return kept.column("probe", "rtt/1", "rtt_ns").tolist(), counters(kept, "end")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(CLASSES))
 def test_a_probe_in_its_own_class_waits_less_than_beside_the_load(kind: str) -> None:
     alone, found = played(kind, 46)

@@ -57,6 +57,7 @@ repeat: 1
     return lowered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "queue",
     ["{kind: fifo, limit: 100 packets}", "{kind: fifo, limit: 4 packets}", "{kind: fifo, limit: 9 kB}"],

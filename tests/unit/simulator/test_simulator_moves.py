@@ -196,6 +196,7 @@ def test_a_move_that_takes_too_long_is_cancelled_and_the_guest_stays() -> None:
     assert (arrived > outcome.marks["go.cancelled"].t_ns).sum() > 150
 
 
+@pytest.mark.slow
 def test_over_the_network_it_takes_what_a_link_carries_of_tcp() -> None:
     _, sink = played(planned("over: network, bandwidth: 1 GB/s, timeout: 60 s"))
     rate = 100e6 / 8 * 1448 / 1538
@@ -247,6 +248,7 @@ def test_a_copy_and_a_stream_of_tcp_have_the_same_share_within_5_percent(beside:
         assert found == pytest.approx(goodput(packets, "other", 3 * S, 20 * S), rel=0.05)
 
 
+@pytest.mark.slow
 def test_packets_beside_a_copy_find_half_of_the_link() -> None:
     _, sink = played(planned("over: network, bandwidth: 1 GB/s, downtime_limit: 100 ms, timeout: 60 s"))
     begun, paused = sink.at("go.started"), sink.at("go.paused")
@@ -345,6 +347,7 @@ def test_what_a_guest_writes_is_copied_again_as_the_model_says() -> None:
     assert not ((rows["end_ns"] > paused) & (rows["begin_ns"] < resumed)).any(), "it stood still"
 
 
+@pytest.mark.slow
 def test_more_than_the_bandwidth_is_never_copied_and_the_time_out_ends_it() -> None:
     outcome, sink = played(
         planned("bandwidth: 30 MB/s, timeout: 20 s, on_timeout: cancel", more=FASTER, swap=WRITING)
@@ -359,6 +362,7 @@ def test_no_bound_is_stated_while_a_guest_moves() -> None:
     assert "h1.g1 moves meanwhile" in bound
 
 
+@pytest.mark.slow
 def test_a_guest_whose_writers_have_stopped_arrives() -> None:
     stopped = {
         **WRITING,
@@ -462,6 +466,7 @@ def test_a_metric_of_no_role_is_not_explained() -> None:
         )
 
 
+@pytest.mark.slow
 def test_after_so_many_rounds_a_guest_pauses_whatever_is_left() -> None:
     limited = planned("bandwidth: 30 MB/s, rounds_limit: 3, timeout: 60 s", more=FASTER, swap=WRITING)
     _, sink = played(limited)
@@ -565,6 +570,7 @@ def test_what_cannot_move_is_refused(move: str, swap: dict[str, str], words: str
     assert any(words in refusal.reason and refusal.cure for refusal in found), found
 
 
+@pytest.mark.slow
 def test_a_guest_is_isolated_at_its_destination_too() -> None:
     swap = {
         "h1: {platform: qemu, memory: 256 MB}": "h1: {platform: qemu, memory: 256 MB, vswitches: {br: {isolate: true}}}",

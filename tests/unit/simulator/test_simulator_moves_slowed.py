@@ -71,6 +71,7 @@ def test_a_copy_over_a_link_at_a_quarter_of_its_rate_takes_four_times_as_long_fr
     assert (answered(sink)[1] > outcome.marks["go.finished"].t_ns).sum() > 100
 
 
+@pytest.mark.slow
 def test_a_link_that_has_its_rate_again_carries_the_rest_as_fast_as_before() -> None:
     again = SLOWER.replace("slow", "restore").format(link="h1-s1", rate="100 Mbit/s", after="slow.done + 4 s")
     swap = slowing("h1-s1", "25 Mbit/s", f"go.started + {SLOWED_AFTER_S} s", again=again)

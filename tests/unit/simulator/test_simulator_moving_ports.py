@@ -103,6 +103,7 @@ def test_every_frame_is_told_of_by_one_of_both_ports_whatever_queues_there(kind:
     assert (sent_ns > sink.at("go.resumed")).sum() > 100, "clients find it behind its other port"
 
 
+@pytest.mark.slow
 def test_a_guest_waits_behind_the_port_of_the_host_where_it_is() -> None:
     _, sink = played(queued(port("4 Mbit/s"), port("1 Mbit/s", "{kind: fifo, limit: 20 packets}")))
     sent_ns, rtt_ns = asked(sink)
@@ -119,6 +120,7 @@ def test_a_guest_waits_behind_the_port_of_the_host_where_it_is() -> None:
         assert np.median(found) == pytest.approx(most * own_ns + wires_ns, rel=0.03)
 
 
+@pytest.mark.slow
 def test_what_waits_at_the_old_port_is_lost_and_comes_out_there() -> None:
     """As on the testbed, where a port goes on handing frames to a tap that nobody reads."""
     _, sink = played(queued(port("1 Mbit/s", "{kind: fifo, limit: 200 packets}"), port("50 Mbit/s")))
@@ -133,6 +135,7 @@ def test_what_waits_at_the_old_port_is_lost_and_comes_out_there() -> None:
     assert told[HERE, "backlog_packets"] == 0 or backlog_ns > S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("here", "there"), [(port("10 Mbit/s"), None), (None, port("10 Mbit/s"))])
 def test_a_guest_moves_between_a_port_with_a_queue_and_one_without(
     here: str | None, there: str | None
@@ -147,6 +150,7 @@ def test_a_guest_moves_between_a_port_with_a_queue_and_one_without(
     assert np.median(slower) > 20 * np.median(faster)
 
 
+@pytest.mark.slow
 def test_switches_that_learn_find_it_behind_its_other_port() -> None:
     said = port("10 Mbit/s")
     _, sink = played(queued(said, said, arp="live"))
@@ -162,6 +166,7 @@ def test_a_port_without_a_rate_hands_on_what_comes_at_both_hosts() -> None:
     assert all(told[at, "packets"] > 50 and told[at, "drops"] == 0 for at in (HERE, THERE))
 
 
+@pytest.mark.slow
 def test_there_and_back_the_first_port_serves_again() -> None:
     again = {
         "  - {id: settle,": "  - {id: back, do: migrate, guest: h1.g1, to: h1, MOVE, after: go.finished + 1 s}\n"
@@ -198,6 +203,7 @@ def test_until_it_moves_nothing_differs_from_the_file_without_a_move() -> None:
     assert len(pairs[0][0]) > 1000
 
 
+@pytest.mark.slow
 def test_hosts_that_say_the_same_say_it_once() -> None:
     said = port("10 Mbit/s")
     (same,) = queued(said, said).world.guests["h1.g1"].vnics.values()

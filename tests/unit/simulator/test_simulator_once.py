@@ -22,6 +22,7 @@ roles: {one: ROLE, two: ROLE}
 """.replace("ROLE", "{workload: request_response, from: h1.g1, to: app}")
 
 
+@pytest.mark.slow
 def test_repetitions_differ_in_their_seeds_alone() -> None:
     experiment = load(FILE)
     first, second = experiment.points()[:2]

@@ -67,6 +67,7 @@ def test_order_statistics_hold_the_stated_level_exactly(peer: ModuleType, n: int
     assert covered >= 0.95 - 1e-12
 
 
+@pytest.mark.slow
 def test_clopper_pearson_is_scipys(peer: ModuleType) -> None:
     for hits, count in ((0, 30), (3, 40), (40, 40)):
         found = proportion_interval(hits, count)

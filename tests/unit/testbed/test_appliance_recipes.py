@@ -93,6 +93,7 @@ def test_a_recipe_of_the_documentation_is_read_and_filled(place: Path, name: str
     assert all(address in "".join(filled) for address in addresses), f"{name} tells its router its addresses"
 
 
+@pytest.mark.slow
 def test_the_address_lines_of_ios_name_interfaces_from_one_on(place: Path) -> None:
     place.write_text(dict(RECIPES)["csr1000v"])
     (place.parent / "csr1000v.qcow2").write_bytes(WHOLE)

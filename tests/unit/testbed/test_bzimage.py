@@ -13,6 +13,7 @@ from virtlab.testbed.image import elf
 from virtlab.testbed.image.bzimage import has_pvh_entry, unpacked_kernel
 
 
+@pytest.mark.slow
 def test_a_packed_kernel_is_unpacked_once_and_another_is_left_as_it_is() -> None:
     program = Path(sys.executable).resolve().read_bytes()
     if not elf.is_elf(program):

@@ -528,6 +528,7 @@ def test_mirrors_are_compared_within_their_group() -> None:
     assert gluster.counted(service, "", lists) == {"object_copies": 4, "missing_copies": 2}
 
 
+@pytest.mark.slow
 def test_which_roles_have_their_objects_in_a_store() -> None:
     swift_plan, gluster_plan = planned(SWIFT % ""), planned(GLUSTER % "")
     copies = {kind: services.of(kind).copies for kind in ("swift", "gluster")}

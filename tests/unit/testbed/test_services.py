@@ -322,6 +322,7 @@ def test_a_line_without_end_is_searched_at_its_beginning_only() -> None:
     assert output.arrived
 
 
+@pytest.mark.slow
 def test_output_is_kept_up_to_its_bound_and_what_is_more_floods() -> None:
     output = Output()
     output.take(b"x" * MOST_BYTES)

@@ -20,8 +20,8 @@ from tests.theory.test_simulated_requests import MS, held, times
 
 from virtlab.plan import Guest, Trial
 from virtlab.simulator import Simulator
-from virtlab.simulator.pools import may_use
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
+from virtlab.simulator.usage import may_use
 from virtlab.simulator.without_effect import without_effect
 
 Rows = dict[str, NDArray[Any]]

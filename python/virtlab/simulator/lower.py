@@ -37,6 +37,7 @@ from virtlab.simulator.programs import deeds
 from virtlab.simulator.services import as_simulated, operation, server_of
 from virtlab.simulator.shares import processors, working
 from virtlab.simulator.stores import stores
+from virtlab.simulator.usage import usage
 
 WITHOUT_EFFECT = frozenset(  # `limits` has seen to what they may say; a histogram is of the report
     {"family", "meter", "pacing", "idle", "port", "histogram_buckets", "histogram_edges_ns"}
@@ -118,6 +119,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             _guest(plan, name, vnics, found, pooled.get(name), works=name in worked) for name in world.guests
         ],
         **pools(plan),
+        **usage(plan),
         **disk_usage(plan),
         "vnics": lowered_vnics,
         "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],

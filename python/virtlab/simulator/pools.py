@@ -18,10 +18,9 @@ from virtlab.catalogue.costs import SIMULATED_AS
 from virtlab.plan import Guest, Plan, Refusal
 from virtlab.planner.guests.clusters import serving
 from virtlab.planner.guests.weights import WEIGHT, weights
-from virtlab.planner.mobility.moves import come, come_into, cpus_of_hosts, left_by_pools, moves, pool_at
+from virtlab.planner.mobility.moves import come, come_into, left_by_pools, pool_at
 from virtlab.simulator.services import as_simulated, works_itself
 from virtlab.simulator.shares import own_vcpus, processors, quota
-from virtlab.simulator.stores import guests_with_processors
 
 CONTENTION = "pool.contention_ratio"
 IDLE = "platform.{}.idle_vcpu_ratio"
@@ -29,7 +28,6 @@ REQUEST = "platform.{}.request_ns"
 SLICE, SWITCH, CREDIT = "pool.slice_ns", "pool.switch_ns", "pool.credit_ns"
 GROUPING = "pool.grouping_ratio"
 SPIN, COMPLETION = "pool.spin_ns", "pool.completion_ns"
-OF_GUESTS, OF_HOSTS = "guest.cpu", "host.cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def _vcpus(guest: Guest, threads: float) -> float:
 
 
 def pools(plan: Plan) -> dict[str, Any]:
-    """The core's words for processors that guests share, and for what is sampled of them; none of a Plan without."""
+    """The core's words for processors that guests share; none of a Plan without."""
     places = {name: place for place, name in enumerate(plan.world.guests)}
     worked = vcpus(plan)
     lowered = [
@@ -133,15 +131,14 @@ def pools(plan: Plan) -> dict[str, Any]:
             "name": each.path,
             "processors": float(each.cpus),
             "guests": [places[name] for name in each.guests if name in worked],
-            **_arriving(each, places, worked),
+            **arrivals(each, places, worked),
         }
         for each in sharing_processors(plan)
     ]
-    usage = list(_usage(plan, places, worked))
-    return {**({"pools": lowered} if lowered else {}), **({"usage": usage} if usage else {})}
+    return {"pools": lowered} if lowered else {}
 
 
-def _arriving(pool: Shared, places: Mapping[str, int], worked: Mapping[str, float]) -> dict[str, list[int]]:
+def arrivals(pool: Shared, places: Mapping[str, int], worked: Mapping[str, float]) -> dict[str, list[int]]:
     """Places of guests that work and move there, if any do."""
     found = [places[name] for name in pool.arrivals if name in worked]
     return {"arrivals": found} if found else {}
@@ -213,73 +210,3 @@ def _with_requests(
         {**guest, "request_ns": cost_ns} if (cost_ns := cost[entry.platform]) else guest
         for guest, entry in each
     ]
-
-
-def sampled(plan: Plan) -> dict[str, int]:
-    """Series that the simulator has of a Plan, and how often each is sampled."""
-    shared = bool(in_pool(plan))
-    sources = [OF_GUESTS] if shared or guests_with_processors(plan) else []
-    sources += [OF_HOSTS] if shared else []
-    found = {each.source: each.every_ns for each in plan.collect.series if each.source in sources}
-    every_ns = plan.collect.telemetry_ns
-    return (dict.fromkeys(sources, every_ns) if every_ns else {}) | found
-
-
-def _usage(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:
-    each_of = {OF_GUESTS: _of_guests, OF_HOSTS: _of_hosts}
-    for source, every_ns in sampled(plan).items():
-        entities = list(each_of[source](plan, places, worked))
-        if entities:
-            yield {"every_ns": every_ns, "of": entities}
-
-
-def _of_guests(
-    plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]
-) -> Iterator[dict[str, Any]]:
-    for place, pool in enumerate(sharing_processors(plan)):
-        host = plan.world.hosts[pool.host].cpus
-        of_host = {} if host is None else {"host_cpu_share": float(host)}
-        working_in = [name for name in pool.guests if name in worked]
-        for name in working_in:
-            whole = may_use(plan.world.guests[name], pool.cpus)
-            # Of hosts with other numbers of processors no one share is of the host where it is.
-            alike = len(cpus_of_hosts(plan, name)) == 1
-            metrics = {"cpu": 1.0, "cpu_share": whole, **(of_host if alike else {})}
-            own = [places[name]]
-            moving = {"arrivals": own} if name in moves(plan) else {}
-            yield {"entity": f"guests.{name}", "guests": own, **moving, "pools": [], "metrics": metrics}
-        arriving = _arriving(pool, places, worked)
-        if (working_in or arriving) and pool.path.startswith("pools."):
-            metrics = {"cpu": 1.0, "cpu_share": float(pool.cpus), **of_host}
-            mine = [places[name] for name in working_in]
-            yield {"entity": pool.path, "guests": mine, **arriving, "pools": [place], "metrics": metrics}
-    sharing = in_pool(plan)
-    for name in guests_with_processors(plan):
-        if name not in sharing:  # there `cpu` is what was used of the pool
-            metrics = {"cpu": 1.0}
-            yield {
-                "entity": f"guests.{name}", "guests": [], "peers": [places[name]], "pools": [], "metrics": metrics,
-            }  # fmt: skip
-
-
-def may_use(guest: Guest, cpus: int) -> float:
-    """What the share of a guest is of: of a machine its vCPUs, of any other guest the processors that it may use."""
-    if (own := own_vcpus(guest)) is not None:
-        return float(own)
-    return min(float(cpus), processors(guest) or float(cpus))
-
-
-def _of_hosts(plan: Plan, places: Mapping[str, int], worked: Mapping[str, float]) -> Iterator[dict[str, Any]]:
-    every = sharing_processors(plan)
-    for name, host in plan.world.hosts.items():
-        own = [(place, pool) for place, pool in enumerate(every) if pool.host == name]
-        working_in = [guest for _, pool in own for guest in pool.guests if guest in worked]
-        arriving = [places[guest] for _, pool in own for guest in pool.arrivals if guest in worked]
-        if host.cpus is not None and (working_in or arriving):
-            yield {
-                "entity": f"hosts.{name}",
-                "guests": [places[guest] for guest in working_in],
-                **({"arrivals": arriving} if arriving else {}),
-                "pools": [place for place, _ in own],
-                "metrics": {"cpu": float(host.cpus)},
-            }

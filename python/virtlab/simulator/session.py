@@ -35,8 +35,9 @@ from virtlab.simulator.moves import switch_overs, timed
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
 from virtlab.simulator.once import Remembered, structure
 from virtlab.simulator.ospf import REALISED, converged
-from virtlab.simulator.pools import pools, sampled, sharing_processors, supplied
+from virtlab.simulator.pools import pools, sharing_processors, supplied
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
+from virtlab.simulator.usage import sampled
 from virtlab.simulator.without_effect import by_path, sentences, without_effect, without_passages
 
 EVENTS_AT_ONCE = 200_000  # between two looks at the observer

@@ -77,11 +77,10 @@ def guests_with_processors(plan: Plan) -> list[str]:
     found = set[str]()
     for name, service in plan.world.services.items():
         if is_store(service) and clients(plan, name):
-            said = {key for key in OF_PROCESSORS if service.parameters.get(key)}
-            if any(key.startswith(PROXY) for key in said):
-                found.update(service.parameters.get(PROXIES, ()))
-            if any(not key.startswith(PROXY) for key in said):
-                found.update(service.on)
+            for key in OF_PROCESSORS:
+                if service.parameters.get(key):
+                    of_proxies = key.startswith(PROXY)
+                    found.update(service.parameters.get(PROXIES, ()) if of_proxies else service.on)
     return [guest for guest in plan.world.guests if guest in found]
 
 

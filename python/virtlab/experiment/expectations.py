@@ -26,12 +26,12 @@ KEYS = ("id", "title", "text", "published")  # of a claim
 
 class Measuring(NamedTuple):
     """What a file's claims may be about: the workload of each role, of some roles the names of parts that have values
-    of their own, and the places of the world at any design point, as series call them.
+    of their own, and the places of the world at any design point, as series call them; None where they are not known.
     """
 
     workloads: Mapping[str, str]
     parts: Mapping[str, Set[str]]
-    places: Set[str]
+    places: Set[str] | None
 
 
 def read_claims(

@@ -127,9 +127,9 @@ def _experiment(root: Node, text: str, mistakes: Mistakes, runs_max: int | None)
     if not _too_large(design, resolver, findings) and not _too_many(design, repeat, runs_max, findings):
         parts, places = _resolve_all(resolver, design, root, findings, declared)
     roles = _role_names(root)
-    if runs_max is None:
-        places = set()  # of a dataset, which stays readable: such a claim is undecided there
-    claims = read_claims(findings, factors, Measuring(roles, parts, places), declared, mistaken)
+    # A dataset stays readable whatever its claims are about: what it does not have is undecided.
+    known = None if runs_max is None or len(mistakes) else places
+    claims = read_claims(findings, factors, Measuring(roles, parts, known), declared, mistaken)
     check_until(repeat, roles, mistaken, findings)
     return Experiment(
         name=name, title=title or name, text=text, seed=seed, design=design, repeat=repeat, claims=claims,

@@ -49,3 +49,11 @@ def test_what_is_at_none_is_refused_with_the_nearest(path: str, cure: str) -> No
     assert "at any design point" in str(caught.value)
     assert cure in str(caught.value)
     assert load_text(text, runs_max=None).claims, "a dataset of before stays readable"
+
+
+def test_a_file_without_pools_has_none_to_claim_about() -> None:
+    text = FILE.replace(", pools: {cores: {cpus: 2}}", "").replace(
+        "CLAIM", "pools.h1.cores.cpu_share.mean < 1 %"
+    )
+    with pytest.raises(ExperimentError, match="the file has no pools; add some, or remove the claim"):
+        load_text(text)

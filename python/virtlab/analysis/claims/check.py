@@ -38,6 +38,7 @@ class Mistake(NamedTuple):
 
 
 Factors = Mapping[str, Sequence[str]]
+PLACES = ("guests", "hosts", "pools")  # kinds of entities of which a file has all
 
 
 def mistakes(
@@ -50,9 +51,9 @@ def mistakes(
     """Every mistake of a claim against an experiment's factors (name -> levels as written) and roles (name ->
     workload); empty when it can be judged.
 
-    `entities` are guests, hosts and pools of the world as series and counters call them, e.g. `guests.h1.a`; what has a
-    name below one is of it. What is of no such kind is accepted, and without any everything is. `parts`: by role, the
-    names of its parts that have values of their own; of a role that is absent, any is accepted.
+    `entities` are the guests, hosts and pools of the world as series and counters call them, e.g. `guests.h1.a`; what
+    has a name below one is part of it. None accepts any, and what is of no such kind is accepted always. `parts`: by
+    role, the names of its parts that have values of their own; of a role that is absent, any is accepted.
     """
     workloads = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
     parts = parts or {}
@@ -95,10 +96,11 @@ def _without(factors: Factors, name: str) -> Factors:
 
 def _entity_mistakes(name: str, column: int, entities: Set[str]) -> list[Mistake]:
     kind = name.partition(".")[0]
-    alike = {each for each in entities if each.partition(".")[0] == kind}
-    if not alike or any(f"{name}.".startswith(f"{each}.") for each in alike):
+    if kind not in PLACES or any(f"{name}.".startswith(f"{each}.") for each in entities):
         return []
-    return [Mistake(column, f"there is no '{name}' at any design point", did_you_mean(name, sorted(alike)))]
+    alike = sorted(each for each in entities if each.startswith(f"{kind}."))
+    cure = did_you_mean(name, alike) if alike else f"the file has no {kind}; add some, or remove the claim"
+    return [Mistake(column, f"there is no '{name}' at any design point", cure)]
 
 
 def _path_mistakes(
@@ -112,7 +114,7 @@ def _path_mistakes(
         return []  # of a role that declares it
     metric = METRICS[path.metric]
     if metric.of == "entity":
-        return _entity_mistakes(path.role, column, entities or set())
+        return [] if entities is None else _entity_mistakes(path.role, column, entities)
     role, _, part = path.role.partition(".")
     if part and (declared := WORKLOADS.get(workloads.get(role, ""))) and declared.parts:
         if role in parts and part not in parts[role]:

@@ -324,6 +324,37 @@ def test_the_monitor_of_a_machine_that_floods_takes_no_memory_without_bound() ->
         control.close()
 
 
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"[1]",
+        b'{"QMP": 5}\r\n5',
+        b'{"return": 1, "id": []}',
+        b'"x"',
+        b'{"event": 5}',
+        b"\xff\xfe",
+        b"9" * 5000,
+    ],
+    ids=repr,
+)
+def test_a_monitor_that_speaks_nonsense_as_its_leader_ends_is_one_error(
+    greeting: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What an event loop catches in a callback it logs with its traceback."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        control = Control(ours)
+        control.begin(PROBE, 1, leads=False)
+        monitor = Monitor(control, PROBE, "guests.v", lambda: "")
+        theirs.sendall(encode_frame(PROBE, DATA, b"\x01" + greeting + b"\r\n"))
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(GuestError, match=r"guests\.v: its monitor"):
+            monitor.connect()
+        monitor.close()
+        control.close()
+    assert not caplog.records
+
+
 def test_who_was_silent_once_is_not_asked_again() -> None:
     ours, theirs = socket.socketpair()
     with theirs:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from virtlab.errors import MachineError
+from virtlab.errors import GuestError, MachineError
 from virtlab.testbed.image.elf import loaded_part
 from virtlab.testbed.leader.process import agent_path
 from virtlab.testbed.platforms.ssh import connection
@@ -67,5 +67,24 @@ def test_ssh_that_ends_with_some_of_the_agent_unread_is_one_line(
         host.introduce()
         with pytest.raises(MachineError, match="lab-a cannot be reached by ssh: code 255"):
             host.hand_over()
+    finally:
+        host.close()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("user", ["abc", "-1", "9" * 5000, "٣", "1.5"])
+def test_a_host_that_says_what_is_no_user_is_named_in_one_line(
+    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "ssh"
+    script.write_text(f'#!/bin/sh\necho "virtlab-host Linux $(uname -m) {user} - /tmp/none"\nsleep 1\n')
+    script.chmod(0o755)
+    monkeypatch.setenv(connection.COMMAND, str(script))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    host = connection.Connection("guests.a", "lab-a")
+    try:
+        with pytest.raises(GuestError, match=r"guests\.a: lab-a answered 'Linux") as caught:
+            host.introduce()
+        assert len(str(caught.value)) < 400
     finally:
         host.close()

@@ -177,7 +177,10 @@ class Monitor:
         return f"it ended with {how}" if how is not None else None
 
     def _to_machine(self) -> None:
-        content = self._ours.recv(_CHUNK)
+        try:
+            content = self._ours.recv(_CHUNK)
+        except ConnectionError:  # the library took leave with some of what the machine said unread
+            content = b""
         if content:
             with contextlib.suppress(AgentError):  # the leader is gone, which `look` finds
                 self._control.data(self._channel, content)
@@ -192,7 +195,7 @@ class Monitor:
             self._flush()
 
     def _flush(self) -> None:
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+        with contextlib.suppress(BlockingIOError, ConnectionError):
             while self._waiting:
                 del self._waiting[: self._ours.send(self._waiting)]
         if self._loop.is_running():

@@ -25,6 +25,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import IO
 
+from virtlab.catalogue.kinds import shown
 from virtlab.errors import GuestError, MachineError
 from virtlab.testbed.image.elf import loaded_part
 from virtlab.testbed.leader import far_ledger
@@ -42,6 +43,7 @@ KIND = "ssh"
 FOLDERS = '/tmp /var/tmp "$HOME" /dev/shm'  # noqa: S108 - files are made there exclusively, under names that cannot be guessed
 _MARK = b"virtlab-host "
 _MOST_BANNER_BYTES = 1 << 20
+_USER_DIGITS = 10  # of a user's number at most, which has 32 bits
 _TAIL_BYTES = 2000
 _NEVER_IN = 255  # ssh's own code
 _TIDY = (0, 1, 3, 4)  # codes with which agent and script end after their file is gone
@@ -138,9 +140,10 @@ class Connection:
 
     def introduce(self) -> Far:
         """Waits for what the other side says of itself. MachineError with ssh's own words when it is not reached."""
-        words = self._line(ANSWER_TIMEOUT_S, "did not answer").split()
-        if len(words) != 5:
-            what = f"answered '{b' '.join(words).decode(errors='replace')}'"
+        line = self._line(ANSWER_TIMEOUT_S, "did not answer")
+        words = line.split()
+        if len(words) != 5 or not words[2].isdigit() or len(words[2]) > _USER_DIGITS:
+            what = f"{self.address} answered '{shown(line.decode(errors='replace').strip())}'"
             raise GuestError(self.where, what, CURE)
         system, machine, user, address, file = (word.decode(errors="replace") for word in words)
         self.far = Far(system, machine, int(user), None if address == "-" else address, file)
@@ -168,7 +171,7 @@ class Connection:
         self._send(self._agent)
         came = self._line(COPY_TIMEOUT_S, "took the agent too slowly")
         if came.strip() != str(len(self._agent)).encode():
-            arrived = came.decode(errors="replace").strip()
+            arrived = shown(came.decode(errors="replace").strip())
             what = f"{arrived} of {len(self._agent)} bytes of the agent arrived at {self.address}"
             raise MachineError(self.where, what, "make room there")
         self._agent = b""

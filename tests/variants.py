@@ -11,10 +11,6 @@ import pytest
 ASKED = ("VIRTLAB_TEST_VARIANTS", "VIRTLAB_TEST_KILLS")  # kills on demand are those of every kind
 # By file: the test, with its parameters where only these are left out, and the one that runs in its place.
 VARIANTS: dict[str, dict[str, str]] = {
-    "attacks/test_files_of_strangers.py": {
-        "test_what_the_user_names_for_a_result_is_written_there_whatever_link_was_planted[.b.json.new]":
-            "test_what_the_user_names_for_a_result_is_written_there_whatever_link_was_planted[b.json]",
-    },
     "process/test_attack_exit_codes.py": {
         "test_an_error_output_that_takes_nothing_stops_no_run[2>&-]":
             "test_an_error_output_that_takes_nothing_stops_no_run[2>/dev/full]",

@@ -335,7 +335,7 @@ def test_the_monitor_of_a_machine_that_floods_takes_no_memory_without_bound() ->
         b"\xff\xfe",
         b"9" * 5000,
     ],
-    ids=repr,
+    ids=["list", "two-lines", "unasked-answer", "text", "event", "no-utf-8", "long-number"],
 )
 def test_a_monitor_that_speaks_nonsense_as_its_leader_ends_is_one_error(
     greeting: bytes, caplog: pytest.LogCaptureFixture

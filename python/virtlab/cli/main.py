@@ -134,6 +134,8 @@ def _root(
     """A laboratory for virtualised infrastructure.
 
     Describe an experiment once, in one file; run it; read what differs and how sure that is.
+
+    Example: virtlab demo
     """
 
 

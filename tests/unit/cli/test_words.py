@@ -381,18 +381,15 @@ def test_manual_pages_are_written_where_they_are_wanted(
 
 
 def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """A command, or those below it."""
-    children = getattr(command, "commands", None)
-    if children is None:
-        yield name, command
-        return
-    for child, below in children.items():
+    """A command, and those below it."""
+    yield name, command
+    for child, below in getattr(command, "commands", {}).items():
         yield from commands(f"{name} {child}", below)
 
 
 def test_the_help_of_every_command_holds_an_example_of_it() -> None:
     every = [found for name in COMMANDS for found in commands(name, declaration(name))]
-    assert len(every) > 30
+    assert {"image", "rt"} < {name for name, _ in every}
     for name, command in every:
         _, _, example = re.sub(r"\bExamples:", "Example:", command.help or "").partition("Example:")
         assert f"virtlab {name}" in example, name

@@ -25,7 +25,10 @@ class Flavour(StrEnum):
 
 @app.callback()
 def image() -> None:
-    """What virtual machines boot (a distribution's kernel, unpacked and not installed), and what containers hold."""
+    """What virtual machines boot (a distribution's kernel, unpacked and not installed), and what containers hold.
+
+    Example: virtlab image build --kernel cloud
+    """
 
 
 @app.command()

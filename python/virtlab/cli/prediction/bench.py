@@ -21,7 +21,10 @@ class Arrivals(StrEnum):
 
 @app.callback()
 def bench() -> None:
-    """Measures how fast the simulator is on this machine."""
+    """Measures how fast the simulator is on this machine.
+
+    Example: virtlab bench star
+    """
 
 
 @app.command()

@@ -7,7 +7,10 @@ import typer
 from virtlab.cli.rt import answers, exporting, hosting, machine, published, studies
 
 app = typer.Typer(
-    help="Period and budget of a VM with hard deadlines inside: exact answers, studies, runs on the real kernel.",
+    help="""Period and budget of a VM with hard deadlines inside: exact answers, studies, runs on the real kernel.
+
+    Example: virtlab rt period tasks.yaml --share 0.4
+    """,
     no_args_is_help=True,
     add_completion=False,
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from virtlab.plan import Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.image.initramfs import find_busybox
 from virtlab.testbed.kinds import container_runtime
+from virtlab.testbed.kinds.container_runtime import OCI
 from virtlab.testbed.kinds.user_namespaces import COUNT, users_of
 from virtlab.testbed.leader.memory_accounts import counts_processes
 from virtlab.testbed.platforms.container import containers as running
@@ -59,8 +61,9 @@ def said(**properties: Any) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.skipif(no_busybox() is not None, reason=str(no_busybox()))
-def test_a_container_makes_no_system_call_that_no_guest_needs_and_no_end_of_processes() -> None:
-    lines, applied, read_back = said()
+@pytest.mark.parametrize("runtime", [name for name in OCI if shutil.which(name) is not None])
+def test_a_container_makes_no_system_call_that_no_guest_needs_and_no_end_of_processes(runtime: str) -> None:
+    lines, applied, read_back = said(runtime=runtime)
     assert "escaped" not in lines
     assert "read" not in lines, "a device of the machine"
     assert "Seccomp:\t2" in lines

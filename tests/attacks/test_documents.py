@@ -187,8 +187,11 @@ def test_a_time_that_takes_arithmetic_without_end_is_no_time_of_a_task(period: s
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("kind", ["baselines", "mappings", "program_outputs", "task_files", "tool_outputs"])
-def test_damaged_files_of_others_are_accepted_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    ["baselines", "control", "datasets", "mappings", "program_outputs", "task_files", "tool_outputs"],
+)
+def test_what_others_damaged_is_accepted_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     """A slice of `make fuzz`; its cases are the same every time."""
     outcome = fuzz(kind, seed=7, count=60, workers=1, folder=tmp_path)
     assert outcome.findings == []

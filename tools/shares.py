@@ -87,10 +87,13 @@ def remembered() -> dict[str, float]:
 
 
 def remember(notes: Iterable[Path]) -> None:
-    """Keeps what the shares noted, beside what is known of other files."""
-    seconds = remembered()
+    """Keeps what the shares noted, beside what is known of other files; nothing, where they noted nothing."""
+    noted: dict[str, float] = {}
     for note in notes:
-        seconds |= json.loads(note.read_text())
+        noted |= json.loads(note.read_text())
+    if not noted:
+        return
+    seconds = remembered() | noted
     with suppress(OSError):
         SECONDS.parent.mkdir(exist_ok=True)
         SECONDS.write_text(json.dumps({path: round(lasts, 3) for path, lasts in seconds.items()}, indent=0))

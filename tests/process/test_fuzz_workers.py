@@ -47,6 +47,16 @@ def test_what_hangs_spins_or_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, 
     assert list(tmp_path.glob("*.begun")) == []
 
 
+def test_a_worker_that_hangs_before_its_first_case_is_no_round(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    odd = types.SimpleNamespace(run_case=run_case, cases=cases, prepare=lambda: time.sleep(LONG_S))
+    monkeypatch.setattr(workers, "kinds", lambda: {"odd": odd})
+    monkeypatch.setattr(workers, "WALL_SECONDS", 0.5)
+    with pytest.raises(RuntimeError, match="before its first case"):
+        workers.fuzz("odd", seed=1, count=1, workers=1, folder=tmp_path)
+
+
 def _spins() -> None:
     while True:
         pass

@@ -98,17 +98,21 @@ class _Watch:
     """
 
     case_ns: int = 0
-    since: float = 0.0
+    since: float = field(default_factory=time.monotonic)
     used: float = 0.0
     before: float = 0.0
 
     def is_stuck(self, process: int, hand: Path) -> bool:
-        """Whether the worker neither works on a case nor ends. One that a busy machine leaves waiting is not stuck."""
+        """Whether the worker neither prepares, works on a case nor ends. One that a busy machine leaves waiting is not
+        stuck.
+        """
+        case_ns = 0
         try:
-            case_ns = hand.stat().st_mtime_ns
             runs, used = _state(process)
         except (FileNotFoundError, ProcessLookupError):
             return False
+        with contextlib.suppress(FileNotFoundError):  # before the first case, or after the last
+            case_ns = hand.stat().st_mtime_ns
         now = time.monotonic()
         if case_ns != self.case_ns:
             self.case_ns, self.since, self.used, self.before = case_ns, now, used, used

@@ -7,13 +7,12 @@ are read by the thousand.
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from virtlab.databases import OwnDatabase
 from virtlab.lazy import duckdb
 from virtlab.outputs.unreadable import UnreadableError, finite
 
@@ -22,16 +21,7 @@ if TYPE_CHECKING:
 
 PATTERN_MAX = 1000  # characters
 _EXAMPLE = r"write e.g. 'rate=(?P<rate>[0-9.]+)'"
-
-
-class _Held(threading.local):
-    """Of each thread: its databases, by the process that opened them. A forked process leaves its parent's alone."""
-
-    def __init__(self) -> None:
-        self.databases: dict[int, DuckDBPyConnection] = {}
-
-
-_held = _Held()
+_own = OwnDatabase()
 
 
 @lru_cache(maxsize=64)
@@ -71,14 +61,15 @@ def matched(text: str, pattern: str, name: str) -> list[str]:
 
 def _matches(text: str, pattern: str, group: int) -> list[str]:
     try:
-        row = _database().execute("SELECT regexp_extract_all(?, ?, ?)", [text, pattern, group]).fetchone()
+        row = (
+            _own.get(_connect)
+            .execute("SELECT regexp_extract_all(?, ?, ?)", [text, pattern, group])
+            .fetchone()
+        )
     except duckdb.Error as error:
         raise UnreadableError(" ".join(str(error).partition(": ")[2].split())[:120]) from None
     return list(row[0]) if row is not None else []
 
 
-def _database() -> DuckDBPyConnection:
-    process = os.getpid()
-    if process not in _held.databases:
-        _held.databases[process] = duckdb.connect(":memory:", config={"threads": 1})
-    return _held.databases[process]
+def _connect() -> DuckDBPyConnection:
+    return duckdb.connect(":memory:", config={"threads": 1})

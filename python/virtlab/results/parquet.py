@@ -13,12 +13,12 @@ from __future__ import annotations
 import functools
 import os
 import re
-import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from virtlab.databases import OwnDatabase
 from virtlab.errors import AgentError, DatasetError, MachineError
 from virtlab.lazy import NDArray, duckdb, np
 from virtlab.plan.blocks import BLOCKS, BlockSchema
@@ -35,7 +35,7 @@ PARQUET_TYPES = {"i64": "INT64", "i32": "INT32", "f64": "DOUBLE", "name": "BYTE_
 YOUNGER_MOST = 1  # columns that a file of an older virtlab may lack; none was added to a schema yet
 PATTERN = re.compile(r"[*?\[]")
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_local = threading.local()
+_own = OwnDatabase()
 
 
 def quoted(name: str) -> str:
@@ -87,15 +87,16 @@ def connect() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(":memory:", config=config)
 
 
+def _connect_plain() -> duckdb.DuckDBPyConnection:
+    database = connect()
+    database.execute("SET threads = 1")
+    database.execute("SET disabled_optimizers = 'late_materialization'")  # a LIMIT costs as much as a file
+    return database
+
+
 def connection() -> duckdb.DuckDBPyConnection:
-    """This thread's DuckDB, kept because opening one costs more than a small query."""
-    if not hasattr(_local, "connection"):
-        _local.connection = connect()
-        _local.connection.execute("SET threads = 1")
-        _local.connection.execute(
-            "SET disabled_optimizers = 'late_materialization'"
-        )  # a LIMIT costs as much as a file
-    return _local.connection  # type: ignore[no-any-return]
+    """This thread's DuckDB, for small queries."""
+    return _own.get(_connect_plain)
 
 
 @functools.cache
@@ -266,8 +267,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 def unreadable(where: str, error: BaseException) -> DatasetError:
     """What DuckDB said of a file, in one line; its connection is not used again, which some errors leave useless."""
-    if hasattr(_local, "connection"):
-        del _local.connection
+    _own.drop()
     said = (str(error) or type(error).__name__).splitlines()[0]
     return DatasetError(
         where, f"the samples cannot be read ({said.encode('unicode_escape').decode()[:200]})", CURE

@@ -17,7 +17,7 @@ from tests.unit.report.report_specimen import write_dataset
 from virtlab.analysis import run_values
 from virtlab.errors import DatasetError, MachineError
 from virtlab.report.gather.dataset import gather
-from virtlab.results import Dataset
+from virtlab.results import Dataset, parquet
 from virtlab.results.export import write_samples
 
 RUN = "runs/p0001-r00-a0"
@@ -164,6 +164,20 @@ def test_rows_that_memory_does_not_hold_are_refused_before_they_are_read(copied:
     tell_rows(copied, 10**12)
     with pytest.raises(MachineError, match=r"1,000,000,000,000 rows take .* GiB of memory"):
         values(copied)
+
+
+@pytest.mark.slow
+def test_a_query_that_needs_more_than_half_of_the_memory_ends_and_spills_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may be anybody's, so DuckDB has that bound, too, and no folder of its own to write to."""
+    monkeypatch.setattr(parquet, "memory_most_bytes", lambda: 64 << 20)
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "many.parquet", 20_000_000)
+    sort = f"SELECT row_number() OVER (ORDER BY hash(rtt_ns), seq) FROM {parquet.rows_of(['many.parquet'])}"
+    with parquet.connect() as database, pytest.raises(parquet.failures(), match=r"Out of Memory"):
+        database.execute(sort).fetchnumpy()
+    assert [path.name for path in tmp_path.iterdir()] == ["many.parquet"]
 
 
 @pytest.mark.slow

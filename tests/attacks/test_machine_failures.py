@@ -21,7 +21,7 @@ from virtlab.cli.experiment import run as command
 from virtlab.cli.main import main
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
-from virtlab.results import RunKey
+from virtlab.results import Dataset, RunKey
 from virtlab.testbed.leader.control import Control, RefusedError
 from virtlab.testbed.leader.shortage import open_files
 
@@ -104,6 +104,41 @@ def test_a_point_that_was_given_up_gets_new_attempts_where_that_is_asked(tmp_pat
         assert [record.attempt for record in dataset.runs("ok") if record.point == 2] == [3, 0]
     with opened(tmp_path / "d", ClosedForm()) as dataset:
         assert campaign(dataset, ClosedForm(), repetitions=2).run().lacking == {}, "without asking again"
+
+
+class Failing(ClosedForm):
+    """One that fails at the second design point until its cause is gone."""
+
+    mended = False
+
+    def __init__(self) -> None:
+        super().__init__(disturb=lambda plan, _n: self.outcome(plan))
+
+    def outcome(self, plan: Plan) -> str:
+        return "raise" if plan.point["switches"] == "2" and not self.mended else "ok"
+
+
+@pytest.mark.slow
+def test_the_command_gives_new_attempts_only_where_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setitem(command.BACKENDS, "failing", f"{__name__}:Failing")
+    (tmp_path / "two.yaml").write_text(FILE)
+
+    def run(*more: str) -> tuple[object, int]:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "two.yaml", "--backend", "failing", "--no-report", "--json", *more])
+        capsys.readouterr()
+        with Dataset.open(tmp_path / "two.results") as dataset:
+            return ended.value.code or 0, len(dataset.runs("ok"))
+
+    assert run() == (4, 2)
+    monkeypatch.setattr(Failing, "mended", True)
+    assert run() == (4, 2), "given up, and not tried again without a word"
+    assert run("--retry") == (0, 4)
+    assert run() == (0, 4)
 
 
 def test_excused_runs_shift_the_number_of_an_attempt_and_not_their_count() -> None:

@@ -127,6 +127,23 @@ def test_a_datagram_of_a_stranger_is_neither_counted_nor_answered(
     assert [taint for taint in seen.taints if not taint.startswith("starved")] == []
 
 
+def test_a_datagram_of_a_stranger_among_flows_by_way_of_guests_is_not_counted(world: pw.World) -> None:
+    client, server = world.probe(world.a), world.probe(world.b)
+    a, b = world.a.end(4), world.b.end(4)
+    parameters = {"frame_bytes": 128, "rate_pps": 1000, "duration_ns": 50 * MS, "via": [world.b.mac]}
+    common = {"role": "role", "workload": "raw_stream", "parameters": parameters, "seed": 7}
+    port = server.ask("arm", side="server", local=b, peer=a, **common)["port"]
+    client.ask("arm", side="client", local=a, peer={**b, "port": port}, **common)
+    server.ask("start", role="role")
+    assert spoken(world, "udp", port, 4, DATA) == 0
+    client.ask("start", role="role")
+    client.wait_event("finished", "role")
+    server.ask("stop", role="role")
+    sent, seen = client.collect("role"), server.collect("role")
+    assert seen.counters["stranger_packets"] == 50
+    assert 0 < seen.counters["received_packets"] <= sent.counters["sent_packets"]
+
+
 @pytest.mark.parametrize("version", [4, 6])
 def test_a_request_in_a_datagram_of_a_stranger_is_neither_served_nor_answered(
     world: pw.World, version: int

@@ -45,9 +45,12 @@ const TAG_BYTES: usize = 4;
 
 const UDP_PAYLOAD_AT: usize = PAYLOAD_AT + IPV4_BYTES + 8;
 const IPV4_BYTES: usize = 20;
+const IP_SOURCE_AT: usize = PAYLOAD_AT + 12;
 const TIME_TO_LIVE: u8 = 64;
 /// Source ports of flows begin here, and there is one for each.
 const FIRST_SOURCE_PORT: u16 = 1024;
+/// In the first octet of the source addresses of all flows but the first.
+const FLOW_MARK: u8 = 0x04;
 /// How long a sender without a free slot waits before it looks again.
 const SLOT_WAIT_MS: u8 = 1;
 const MOST_UDP_FLOWS: u16 = u16::MAX - FIRST_SOURCE_PORT;
@@ -183,7 +186,7 @@ fn raw_fronts(arming: &Arming<'_>, split: &Split) -> anyhow::Result<Vec<Vec<u8>>
 /// the last three.
 fn source_of(local: [u8; 6], flow: u16) -> [u8; 6] {
     let [number, low] = flow.to_be_bytes();
-    let mark = if flow == 0 { 0 } else { 0x04 };
+    let mark = if flow == 0 { 0 } else { FLOW_MARK };
     [local[0] ^ mark, local[1] ^ number, local[2] ^ low, local[3], local[4], local[5]]
 }
 
@@ -319,8 +322,7 @@ struct Receiver {
     flows: usize,
     /// Where the probe header stands.
     payload_at: usize,
-    /// In raw frames, behind the probe header.
-    tag: Option<[u8; 4]>,
+    peer: Peer,
     /// What a frame had on the wire and is not seen here: checksum, VLAN tag.
     beyond_bytes: usize,
     /// Where the kernel's own copies of datagrams end.
@@ -341,10 +343,37 @@ impl Receiver {
             idle: arming.common.idle,
             flows: usize::from(split.flows()),
             payload_at: if routed { UDP_PAYLOAD_AT } else { PAYLOAD_AT },
-            tag: (!routed).then(|| tag.to_le_bytes()),
+            peer: if routed {
+                Peer::Address(ipv4(arming.peer.ip("peer")?, "peer")?.octets())
+            } else {
+                Peer::Interface { mac: arming.peer.mac("peer")?, tag: tag.to_le_bytes() }
+            },
             beyond_bytes: tag_bytes + FCS_BYTES as usize,
             sink,
         })
+    }
+}
+
+/// Who sends the role's frames: what others send is not counted.
+#[derive(Clone, Copy)]
+enum Peer {
+    /// Of datagrams: the source address, which forwarders leave as it is.
+    Address([u8; 4]),
+    /// Of raw frames: the sender's hardware address, from which those of its flows are made, and the role's tag behind
+    /// the probe header.
+    Interface { mac: [u8; 6], tag: [u8; 4] },
+}
+
+impl Peer {
+    #[inline]
+    fn sent(&self, frame: &[u8]) -> bool {
+        match self {
+            Self::Address(address) => frame.get(IP_SOURCE_AT..IP_SOURCE_AT + 4) == Some(address),
+            Self::Interface { mac, tag } => {
+                frame.get(TAG_AT..TAG_END) == Some(tag)
+                    && (frame[6] | FLOW_MARK, &frame[9..12]) == (mac[0] | FLOW_MARK, &mac[3..])
+            }
+        }
     }
 }
 
@@ -368,20 +397,17 @@ impl Workload for Receiver {
     fn run(mut self: Box<Self>, run: &Run) -> Report {
         let mut arrivals = Arrivals::new(run, self.flows, false);
         let mut report = Report::default();
-        let (at, tag, beyond_bytes) = (self.payload_at, self.tag, self.beyond_bytes);
+        let (at, peer, beyond_bytes) = (self.payload_at, self.peer, self.beyond_bytes);
         let mut last_look = None;
         loop {
             let user = clock::raw();
             arrivals.awake(user);
-            let any = self.ring.next_block(|frame| {
-                let ours = tag.is_none_or(|tag| frame.bytes.get(TAG_AT..TAG_END) == Some(&tag));
-                match frame.bytes.get(at..) {
-                    Some(payload) if ours => {
-                        let counted = frame.length + beyond_bytes;
-                        arrivals.take(payload, counted, Some(frame.stamp), user);
-                    }
-                    _ => arrivals.stranger(),
+            let any = self.ring.next_block(|frame| match frame.bytes.get(at..) {
+                Some(payload) if peer.sent(frame.bytes) => {
+                    let counted = frame.length + beyond_bytes;
+                    arrivals.take(payload, counted, Some(frame.stamp), user);
                 }
+                _ => arrivals.stranger(),
             });
             if any {
                 continue;
@@ -415,6 +441,24 @@ mod tests {
         assert_eq!(addresses.len(), 4000);
         assert!(addresses.iter().all(|mac| mac[0] & 1 == 0), "none is a group address");
         assert_eq!(addresses.iter().filter(|mac| mac[0] == 2).count(), 4);
+    }
+
+    #[test]
+    fn frames_of_the_peer_are_counted_and_no_others() {
+        let (tag, own) = ([1, 2, 3, 4], [2, 0, 0, 0, 0, 1]);
+        let frame = |source: [u8; 6], tag: [u8; 4]| {
+            [&[2, 0, 0, 0, 0, 9][..], &source, &[0x88, 0xb5], &[0; FULL_BYTES], &tag].concat()
+        };
+        let peer = Peer::Interface { mac: own, tag };
+        assert!((0..1000).all(|flow| peer.sent(&frame(source_of(own, flow), tag))));
+        assert!(!peer.sent(&frame(own, [1, 2, 3, 5])));
+        assert!((0..1000).all(|flow| !peer.sent(&frame(source_of([2, 0, 0, 0, 0, 2], flow), tag))));
+        assert!((0..TAG_END).all(|length| !peer.sent(&frame(own, tag)[..length])));
+        let mut datagram = frame(own, tag);
+        datagram[IP_SOURCE_AT..IP_SOURCE_AT + 4].copy_from_slice(&[10, 0, 0, 1]);
+        assert!(Peer::Address([10, 0, 0, 1]).sent(&datagram));
+        assert!(!Peer::Address([10, 0, 0, 66]).sent(&datagram));
+        assert!(!Peer::Address([10, 0, 0, 1]).sent(&datagram[..IP_SOURCE_AT + 3]));
     }
 
     #[test]

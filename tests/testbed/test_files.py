@@ -10,6 +10,7 @@ import pytest
 import testbed_world as worlds
 from test_stores import counted, ended, played
 
+from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
 from virtlab.errors import GuestError
 from virtlab.experiment import load_text
 from virtlab.plan import Plan
@@ -71,6 +72,33 @@ def test_operations_at_a_rate_are_due_whatever_has_ended() -> None:
     sent = [at for columns in rows for at in columns["sent_ns"]]
     assert 100 < len(intended) < 400
     assert all(due <= begun for due, begun in zip(intended, sent, strict=True))
+    for columns in rows:
+        assert set(columns["thread"]) <= {-1, 0, 1}
+        is_read = columns["operation"] == OPERATIONS.index("read")
+        done = columns["outcome"] == ENDINGS.index("done")
+        first = columns["first_byte_ns"]
+        assert (first[~is_read] == -1).all()
+        known = is_read & done
+        assert (columns["sent_ns"][known] <= first[known]).all()
+        assert (first[known] <= columns["finished_ns"][known]).all()
+
+
+@pytest.mark.parametrize("budget", ["", ", error_budget: 100 %", ", error_budget: 1 %"])
+def test_a_role_with_more_errors_than_its_budget_fails_its_run(budget: str) -> None:
+    """Half of the files are taken away, and each is read twice or so."""
+    load = f"  load: {{workload: files, from: h1.g1, folder: same, count: 120, operations: read{budget}}}"
+    take = "ls -d /var/tmp/virtlab-files-*/* | head -n 30 | xargs rm"
+    then = f"""
+  - {{id: fill, do: run, role: fill}}
+  - {{id: take, do: exec, guest: h1.g1, argv: [sh, -c, "{take}"], after: fill.finished}}
+  - {{id: load, do: run, role: load, after: take.finished}}"""
+    outcome, sink = played(planned(f"{FILL}\n{load}", timeline=then))
+    did = ended(sink, "load")
+    assert of_rows(did, "done") + of_rows(did, "missing") == 120
+    why = f"{did['read', 'missing']} of 120 operations were not done, and the error budget is 1 % of them"
+    failed = [reason for reason in outcome.reasons if why in reason]
+    assert bool(failed) == ("error_budget: 1 %" in budget), outcome.reasons
+    assert (outcome.status == "failed") == bool(failed), outcome.reasons
 
 
 def test_a_full_disk_ends_the_role_with_one_line() -> None:

@@ -27,29 +27,30 @@ LOAD = (
 )
 
 
-def losing(op: str, *, after: str = "300 ms", heal: str = "") -> str:
+def losing(op: str, *, after: str = "300 ms", heal: str = "", node: str = "n1") -> str:
     """A node is lost while clients are at work, and all wait until it has recovered."""
     back = "lose"
     healed = ""
     if heal:
         back = "heal"
-        healed = f"\n  - {{id: heal, do: call, service: depot, op: heal, args: {{guest: h1.n1}}, after: lose.done + {heal}}}"
+        call = f"do: call, service: depot, op: heal, args: {{guest: h1.{node}}}"
+        healed = f"\n  - {{id: heal, {call}, after: lose.done + {heal}}}"
     return f"""
   - {{id: fill, do: run, role: fill}}
   - {{id: load, do: run, role: load, after: fill.finished}}
-  - {{id: lose, do: call, service: depot, op: {op}, args: {{guest: h1.n1}}, after: load.started + {after}}}{healed}
+  - {{id: lose, do: call, service: depot, op: {op}, args: {{guest: h1.{node}}}, after: load.started + {after}}}{healed}
   - {{id: whole, do: wait, until: {{call: depot.recovered}}, timeout: 20 s, on_timeout: fail, after: {back}.done}}
   - {{id: settle, do: wait, for: 600 ms, after: {{all: [load.finished, whole.done]}}}}"""
 
 
-def lost(store: str, op: str, *, disk: str = DISK, after: str = "300 ms", heal: str = "") -> dict[str, int]:
+def lost(store: str, op: str, *, disk: str = DISK, copies: int = 3, **loss: str) -> dict[str, int]:
     """Counters of a role beside which a node was lost; no answer was wrong, and all that was missing is there again."""
     plan = planned(
         4,
-        f"copies: 3, timeout: 1 s, {store}",
+        f"copies: {copies}, timeout: 1 s, {store}",
         f"{FILL}\n{LOAD}",
         disk=disk,
-        timeline=losing(op, after=after, heal=heal),
+        timeline=losing(op, **loss),
     )
     outcome, sink = played(plan)
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
@@ -102,12 +103,18 @@ def test_a_recovery_keeps_its_rate_and_both_arms_miss_as_many_copies() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(KILLS))
 def test_no_answered_write_is_lost_at_whatever_moment_a_node_is_killed(number: int) -> None:
-    """With 3 copies; killed or wiped, in files or in memory, at a moment drawn from the load. `make kill` plays 20."""
+    """With 3 copies, or in pairs; any node, killed or wiped, in files or in memory, at a moment drawn from the load.
+    `make kill` plays 20.
+    """
     draw = random.Random(number)
-    store = draw.choice([f"{RING}, ack: disk", f"{MULTICAST}, ack: disk", f"{RING}, {MEMORY}"])
+    store = draw.choice(
+        [f"{lookup}, ack: disk" for lookup in (RING, MULTICAST, HASH)] + [f"{RING}, {MEMORY}"]
+    )
     op = draw.choice(["wipe_node", "fail_node"])
     heal = "" if op == "wipe_node" else f"{draw.randrange(50, 800)} ms"
-    lost(store, op, after=f"{draw.randrange(1, 1100)} ms", heal=heal)
+    copies = 2 if HASH in store else 3  # four nodes are two groups of two
+    node = draw.choice(["n0", "n1", "n2", "n3"])
+    lost(store, op, copies=copies, after=f"{draw.randrange(1, 1100)} ms", heal=heal, node=node)
 
 
 def test_a_node_that_others_reach_at_two_addresses_is_refused() -> None:

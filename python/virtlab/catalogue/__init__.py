@@ -1,7 +1,7 @@
 """What an experiment file can name: declarations only.
 
-A new workload, platform, virtual switch, queue discipline, service or action is one file here, one per arm, and its
-tests.
+A new workload, platform, virtual switch, queue discipline, service or action begins with one file here.
+docs/explanation/architecture.md says which files follow.
 """
 
 from virtlab.catalogue.actions import ACTIONS
@@ -16,7 +16,13 @@ from virtlab.catalogue.declaration import (
     Workload,
     played,
 )
-from virtlab.catalogue.platforms import DEFAULT_PLATFORM, DEFAULT_ROUTER, PLATFORMS
+from virtlab.catalogue.platforms import (
+    DEFAULT_PLATFORM,
+    DEFAULT_ROUTER,
+    PLATFORMS,
+    bounded,
+    write_platform,
+)
 from virtlab.catalogue.qdiscs import QDISCS
 from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.catalogue.services import SERVICES
@@ -43,6 +49,8 @@ __all__ = [
     "VirtualSwitch",
     "Workload",
     "below_ip",
+    "bounded",
     "measuring",
     "played",
+    "write_platform",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from virtlab.catalogue.declaration import Platform
-from virtlab.catalogue.platforms import PLATFORMS
+from virtlab.catalogue.platforms import write_platform
 from virtlab.units import PAGE_BYTES, SECTOR_BYTES, Size, nearest
 
 FOLDER = "/var/tmp"  # noqa: S108 - where a guest's disk is, if that is a folder
@@ -41,7 +41,7 @@ def disk_faults(
     """All that is wrong with a disk of which the keys `said` (those with another value than if absent) are given."""
     if not platform.disk:
         what = f"guests of platform {platform.name} have no disk of their own"
-        yield DiskFault("", what, f"remove it, or write 'platform: {_all_with([])}'")
+        yield DiskFault("", what, f"remove it, or {_with([])}")
         return
     folders = f"disks of platform {platform.name} are folders in memory"
     lacking = platform.lacks_of_disk(said)
@@ -51,7 +51,7 @@ def disk_faults(
         if key in OF_STORE and "medium" in lacking:
             continue  # its medium says it
         # Where bytes can be in a file, a disk has all that it can have.
-        able = f"write 'platform: {_all_with(['rate'] if key == 'medium' and medium == FILE else [key])}'"
+        able = _with(["rate"] if key == "medium" and medium == FILE else [key])
         if key == "medium":
             yield DiskFault(key, folders, f"write 'memory', or {able}")
         else:
@@ -119,6 +119,6 @@ def store_fault(
     return None
 
 
-def _all_with(keys: Sequence[str]) -> str:
-    """Platforms whose guests can have such a disk."""
-    return " | ".join(name for name, each in PLATFORMS.items() if each.disk and not each.lacks_of_disk(keys))
+def _with(keys: Sequence[str]) -> str:
+    """The cure that names the platforms whose guests can have such a disk."""
+    return write_platform(lambda each: bool(each.disk) and not each.lacks_of_disk(keys))

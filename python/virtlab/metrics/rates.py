@@ -28,8 +28,9 @@ RATES = by_key(
     ),
     Metric(
         "achieved_share", "ratio", "higher",
-        "Achieved load per offered load: below 1 the sender could not keep up.",
-        "achieved_load / offered_load", ("ratio",), "role", "achieved share of the load",
+        "Achieved load per offered load: below 1 the sender could not keep up. Of operations at a rate: those done per "
+        "second, of those due per second.",
+        "achieved_load / offered_load; operation_rate / request_rate", ("ratio",), "role", "achieved share of the load",
     ),
     Metric(
         "throughput", "bit/s", "higher",

@@ -18,8 +18,8 @@ REQUESTS = by_key(
         "intended and sent instants", DISTRIBUTION, "role", "wait at the client",
     ),
     Metric(
-        "request_rate", "1/s", "neither", "Requests due per second of the window.", "intended instants", ("mean",), "role",
-        "requests due",
+        "request_rate", "1/s", "neither", "Requests, or operations at a rate, due per second of the window.",
+        "intended instants", ("mean",), "role", "requests due",
     ),
     Metric(
         "answer_rate", "1/s", "higher", "Requests answered per second, from the first that was due to the last answer.",

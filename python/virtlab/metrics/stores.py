@@ -36,6 +36,28 @@ STORES = by_key(
         "answers over their time", ("mean",), "role", "content per second",
     ),
     Metric(
+        "first_byte_time", "ns", "lower",
+        "Time from when a read was due until the first octets of its answer came. A store of virtlab's own hears an answer "
+        "as a whole, and has none.",
+        "intended instants, and returns of the first reads", DISTRIBUTION, "role", "time to first byte",
+    ),
+    Metric(
+        "first_done", "ns", "higher",
+        "Time from the first operation that was due until the first of the role's threads had no more to do. Until then "
+        "all of them worked.",
+        "answers of each thread", _ONCE, "role", "first thread done",
+    ),
+    Metric(
+        "last_done", "ns", "lower",
+        "Time from the first operation that was due until the last of the role's threads had no more to do.",
+        "answers of each thread", _ONCE, "role", "last thread done",
+    ),
+    Metric(
+        "start_spread", "ns", "lower",
+        "Time from the first operation of the thread that began first to that of the thread that began last.",
+        "first instants of each thread", _ONCE, "role", "spread of first operations",
+    ),
+    Metric(
         "timed_out_operations", "ratio", "lower", "Operations that too few nodes answered in time.",
         "the client's time-out", _SHARE, "role", "operations without an answer",
     ),
@@ -184,5 +206,10 @@ STORES = by_key(
         "recovery_rate", "byte/s", "higher",
         "Content of the copies made again, divided by the time from detection until all were made.",
         _MADE, ("mean",), "role", "rate of recovery",
+    ),
+    Metric(
+        "recovery_copy_rate", "1/s", "higher",
+        "Copies made again, divided by the time from detection until all were made.",
+        _MADE, ("mean",), "role", "copies recovered per second",
     ),
 )  # fmt: skip

@@ -32,7 +32,7 @@ except ImportError:  # Windows, which has no such limit
 
 SQL_TYPES = {"i64": "BIGINT", "i32": "INTEGER", "f64": "DOUBLE", "name": "VARCHAR"}
 PARQUET_TYPES = {"i64": "INT64", "i32": "INT32", "f64": "DOUBLE", "name": "BYTE_ARRAY"}
-YOUNGER_MOST = 1  # columns that a file of an older virtlab may lack; none was added to a schema yet
+YOUNGER_MOST = 2  # columns that a file of an older virtlab may lack: those of `operation/1`
 PATTERN = re.compile(r"[*?\[]")
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _own = OwnDatabase()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from virtlab.analysis.values import Collector
 from virtlab.analysis.workloads import files, objects
@@ -31,11 +32,19 @@ class Operations:
             "finished_ns": np.array([row[3] for row in rows]),
             "object_bytes": np.full(len(rows), 100),
             "retries": np.zeros(len(rows), dtype=np.int64),
+            "sent_ns": np.array([row[2] + 10 for row in rows]),
+            "thread": np.array([number % 2 for number in range(len(rows))]),
+            "first_byte_ns": np.array([row[2] + 30 if row[0] == "read" else -1 for row in rows]),
         }
         self.counters = counters
         self.name = "r"
         self.role = SimpleNamespace(parameters={"operations": shares})
         self.out = Collector("p", 0, {}, 0, "none", "r")
+        self.rate: int | None = None
+
+    def parameter(self, name: str) -> int | None:
+        assert name == "rate_per_s"
+        return self.rate
 
     def samples(self, _: str, __: str) -> dict[str, Any]:
         return self._rows
@@ -62,6 +71,58 @@ def test_only_what_is_done_has_a_time_and_the_rest_is_counted_by_how_it_ended() 
     counted = {ending: found["r", f"{ending}_operations", "count"] for ending in files.FAILURES}
     assert counted == {"missing": 1, "wrong": 1, "skipped": 0, "failed": 1}
     assert not any(metric in {"timed_out_operations", "operation_retries"} for _, metric, _ in found)
+
+
+def test_of_operations_at_a_rate_it_is_told_how_many_of_those_due_were_done() -> None:
+    """Six were due, one each 140 ns; three were done within 1,000 ns."""
+    operations = Operations(ROWS, COUNTERS, read=1)
+    assert values(operations)["r", "achieved_share", "ratio"] is None, "each follows the one before"
+    operations.rate = 7_000_000
+    found = values(operations)
+    assert found["r", "request_rate", "mean"] == pytest.approx(5 / 700 * 1e9)
+    assert found["r", "achieved_share", "ratio"] == pytest.approx(3e6 / (5 / 700 * 1e9))
+
+
+def test_where_nothing_that_was_due_was_done_the_rate_is_zero_and_where_nothing_was_due_it_is_missing() -> (
+    None
+):
+    operations = Operations([("read", "failed", 0, 100), ("read", "missing", 50, 200)], COUNTERS, read=1)
+    operations.rate = 2
+    found = values(operations)
+    assert (found["r", "operation_rate", "mean"], found["r", "content_rate", "mean"]) == (0, 0)
+    assert found["r", "achieved_share", "ratio"] == 0
+    assert found["r", "operation_time", "mean"] is None
+    assert values(Operations([], COUNTERS, read=1))["r", "operation_rate", "mean"] is None
+
+
+def test_when_threads_began_and_ended_and_when_first_octets_came() -> None:
+    operations = Operations(ROWS, COUNTERS, read=1)
+    found = values(operations)
+    # Thread 0 has the operations due at 0, 400 and 600, thread 1 those at 100, 500 and 700.
+    assert found["r", "start_spread", "total"] == 100
+    assert (found["r", "first_done", "total"], found["r", "last_done", "total"]) == (700, 1000)
+    assert found["r", "first_byte_time", "mean"] == 30
+    assert found["r", "warm_up", "ratio"] is None, "too few to say"
+    operations._rows["thread"] = np.full(len(ROWS), -1)
+    assert values(operations)["r", "first_done", "total"] is None
+
+
+def test_a_dataset_of_before_has_no_threads_and_no_first_octets() -> None:
+    operations = Operations(ROWS, COUNTERS, read=1)
+    for name in ("thread", "first_byte_ns"):
+        operations._rows[name] = np.ma.array(np.zeros(len(ROWS), dtype=np.int64), mask=True)
+    found = values(operations)
+    assert found["r", "start_spread", "total"] is None
+    assert found["r", "first_byte_time", "mean"] is None
+    assert found["r", "operation_rate", "mean"] == 3e6
+
+
+def test_times_that_drift_at_the_start_are_told() -> None:
+    slow = [("read", "done", at, at + 5000 + at % 7) for at in range(0, 10_000, 100)]
+    rest = [("read", "done", at, at + 100 + at % 7) for at in range(10_000, 60_000, 100)]
+    drift = values(Operations(slow + rest, COUNTERS, read=1))["r", "warm_up", "ratio"]
+    assert drift is not None
+    assert 100 / 600 <= drift < 120 / 600
 
 
 def test_what_is_there_in_the_end_is_a_share_of_what_ought_to_be() -> None:

@@ -36,6 +36,8 @@ pub struct Objects {
     pub arrivals: Arrivals,
     /// Name of the objects; absent: the role's.
     pub folder: Option<String>,
+    /// Share of operations that may be not done; absent: any.
+    pub error_budget: Option<f64>,
 }
 
 /// What roles of operations say alike, whatever keeps the objects.
@@ -55,6 +57,22 @@ pub struct Asks<'a> {
     pub rate_per_s: Option<u64>,
     /// Of a rate.
     pub arrivals: Arrivals,
+    /// Share of operations that may be not done; absent: any.
+    pub error_budget: Option<f64>,
+}
+
+impl Asks<'_> {
+    /// Why a role has failed of which so many operations were begun, and so many of them were done.
+    #[must_use]
+    pub fn over_budget(&self, begun: u64, done: u64) -> Option<String> {
+        let (budget, failed) = (self.error_budget?, begun.saturating_sub(done));
+        let percent = (budget * 1e8).round() / 1e6;
+        (failed as f64 > budget * begun as f64).then(|| {
+            format!(
+                "{failed} of {begun} operations were not done, and the error budget is {percent} % of them"
+            )
+        })
+    }
 }
 
 impl Role for Objects {
@@ -73,6 +91,7 @@ impl Objects {
             threads: self.threads,
             rate_per_s: self.rate_per_s,
             arrivals: self.arrivals,
+            error_budget: self.error_budget,
         }
     }
 
@@ -123,6 +142,21 @@ impl Sizes {
 mod tests {
     use super::super::testing::of;
     use super::*;
+
+    #[test]
+    fn a_role_fails_by_more_errors_than_its_budget_has() {
+        let own = |budget: &str| {
+            let all = r#"{"service": "s", "operations": {"read": 1}, "threads": 1"#;
+            of::<Objects>(&format!("{all}{budget}}}")).unwrap()
+        };
+        assert_eq!(own("").asks().over_budget(9, 0), None);
+        let one_percent = own(r#", "error_budget": 0.01"#);
+        assert_eq!(one_percent.asks().over_budget(200, 198), None);
+        assert_eq!(one_percent.asks().over_budget(0, 0), None);
+        let why = "3 of 200 operations were not done, and the error budget is 1 % of them";
+        assert_eq!(one_percent.asks().over_budget(200, 197).as_deref(), Some(why));
+        assert!(own(r#", "error_budget": 0"#).asks().over_budget(200, 199).is_some());
+    }
 
     #[test]
     fn a_loop_has_threads_and_a_rate_is_above_0() {

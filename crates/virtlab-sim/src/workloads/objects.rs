@@ -36,6 +36,8 @@ struct Open {
     pick: Pick,
     intended_ns: u64,
     sent_ns: u64,
+    /// -1: it was due at a rate.
+    thread: i32,
 }
 
 /// One role.
@@ -117,7 +119,7 @@ impl Objects {
         Err(last)
     }
 
-    fn begin(&mut self, intended_ns: u64, network: &mut Network) {
+    fn begin(&mut self, intended_ns: u64, thread: i32, network: &mut Network) {
         if self.is_enough() {
             return;
         }
@@ -126,13 +128,13 @@ impl Objects {
             Err(deed) if self.own.rate_per_s.is_some() => {
                 self.begun += 1;
                 let times = [intended_ns, network.now_ns, network.now_ns];
-                return self.end(deed, Found::Skipped, times, 0, 0);
+                return self.end((deed, Found::Skipped), times, 0, 0, thread);
             }
             Err(_) => return,
         };
         let number = self.begun;
         self.begun += 1;
-        self.open.insert(number, Open { pick, intended_ns, sent_ns: network.now_ns });
+        self.open.insert(number, Open { pick, intended_ns, sent_ns: network.now_ns, thread });
         let (store, peer) = self.client;
         let now = Nanos(network.now_ns);
         network.servers.stores.at(store).begin(now, peer, number, pick.key, pick.task);
@@ -140,7 +142,14 @@ impl Objects {
     }
 
     /// An operation has ended, that was due, sent and done at these instants.
-    fn end(&mut self, deed: Deed, found: Found, times_ns: [u64; 3], object_bytes: u64, retries: u32) {
+    fn end(
+        &mut self,
+        (deed, found): (Deed, Found),
+        times_ns: [u64; 3],
+        object_bytes: u64,
+        retries: u32,
+        thread: i32,
+    ) {
         self.ended.by_found[found as usize] += 1;
         self.ended.retries += u64::from(retries);
         let [intended_ns, sent_ns, finished_ns] = times_ns.map(|at_ns| at_ns as i64);
@@ -152,6 +161,8 @@ impl Objects {
             finished_ns,
             object_bytes: object_bytes as i64,
             retries: retries as i32,
+            thread,
+            first_byte_ns: -1, // a message is heard as a whole
         });
     }
 
@@ -175,15 +186,15 @@ impl Workload for Objects {
             self.expect(network);
             return;
         }
-        for _ in 0..self.own.threads {
-            self.begin(network.now_ns, network);
+        for thread in 0..self.own.threads {
+            self.begin(network.now_ns, thread as i32, network);
         }
     }
 
     fn tick(&mut self, _side: usize, _generation: u32, network: &mut Network) {
         let due_ns = self.start_ns.saturating_add(self.schedule.offset(self.ended.due).0);
         self.ended.due += 1;
-        self.begin(due_ns, network);
+        self.begin(due_ns, -1, network);
         self.expect(network);
     }
 
@@ -194,12 +205,15 @@ impl Workload for Objects {
     fn called(&mut self, network: &mut Network) {
         let (store, peer) = self.client;
         while let Some((number, outcome, retries)) = network.servers.stores.at(store).answer(peer) {
-            let Some(Open { pick, intended_ns, sent_ns }) = self.open.remove(&number) else { continue };
+            let Some(Open { pick, intended_ns, sent_ns, thread }) = self.open.remove(&number) else {
+                continue;
+            };
             let folder = self.folder;
             let found = network.servers.stores.at(store).folder(folder).end(&pick, outcome);
-            self.end(pick.deed, found, [intended_ns, sent_ns, network.now_ns], pick.bytes(), retries);
+            let times_ns = [intended_ns, sent_ns, network.now_ns];
+            self.end((pick.deed, found), times_ns, pick.bytes(), retries, thread);
             if self.own.rate_per_s.is_none() {
-                self.begin(network.now_ns, network);
+                self.begin(network.now_ns, thread, network);
             }
         }
     }
@@ -212,6 +226,11 @@ impl Workload for Objects {
 
     fn finished(&self) -> bool {
         self.open.is_empty() && (self.own.rate_per_s.is_none() || self.is_enough())
+    }
+
+    fn failure(&self) -> Option<String> {
+        let done = self.ended.by_found[Found::Done as usize];
+        self.own.asks().over_budget(self.begun, done)
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {

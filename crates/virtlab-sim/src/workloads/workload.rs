@@ -81,6 +81,10 @@ pub trait Workload: Send {
     fn set(&mut self, _parameter: &str, _value: &Value, _network: &mut Network) {}
     /// Whether the client's side is over.
     fn finished(&self) -> bool;
+    /// Once it is over: why the trial has failed by it.
+    fn failure(&self) -> Option<String> {
+        None
+    }
     /// Samples, and counters.
     fn report(&self, stream: &str) -> (Vec<Table>, Counters);
     /// Counters of the client and of the server by flow, as `flow0.sent_packets`.

@@ -735,6 +735,10 @@ impl World {
         let windows = self.timeline.windows();
         let mut reasons = self.reasons;
         reasons.append(&mut self.timeline.failures);
+        let failed = self.roles.iter().filter(|role| role.started);
+        reasons.extend(
+            failed.filter_map(|role| Some(format!("roles.{}: {}", role.name, role.workload.failure()?))),
+        );
         if reasons.is_empty() {
             let missing = self.input.windows.keys().filter(|name| !windows.contains_key(*name));
             reasons.extend(missing.map(|name| format!("windows.{name}: an end of it never came")));

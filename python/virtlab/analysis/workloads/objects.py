@@ -13,13 +13,18 @@ from typing import Any
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.values import Collector
 from virtlab.analysis.workloads import health
-from virtlab.catalogue.workloads.objects import CARRYING, ENDINGS, OPERATIONS, parts
+from virtlab.catalogue.workloads.objects import CARRYING, COURSE, ENDINGS, OPERATIONS, parts
 from virtlab.catalogue.workloads.objects import FAILURES as CLASSES
 from virtlab.lazy import NDArray, np
+from virtlab.stats.warmup import mser5
 
 FAILURES = ("timed_out", "missing", "wrong", "skipped", "failed")  # of the endings of `operation/1`
 NONE_DUE = "no operation was due in the window, or none had an object"
 NONE_DONE = "no operation of the window was done"
+IN_TURNS = "each operation begins when the one before has ended"
+NO_THREADS = "operations at a rate take no thread"
+NO_FIRST_BYTE = "no read of the window was done of which it is known when its first octets came"
+OLDER = "the virtlab that ran it did not tell it"
 THERE = "objects"  # the counter of those that are there in the end
 CLIENT_NOT_TOLD = "clients of the simulator take no processor time"
 NOT_TOLD = "a store that is not virtlab's own does not tell it"
@@ -48,18 +53,22 @@ def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
     """Of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings that count."""
     out, role = context.out, context.name
     rows = context.samples("operation/1", "intended_ns")
-    of_rows(out, rows, failures)
+    at_rate = context.parameter("rate_per_s") is not None
+    of_rows(out, rows, failures, at_rate=at_rate)
+    course(out, rows)
     try:
         for name in parts(context.role.parameters):
             out.role = f"{role}.{name}"
             mine = rows["operation"] == OPERATIONS.index(name)
-            of_rows(out, {key: column[mine] for key, column in rows.items()}, failures)
+            of_rows(out, {key: column[mine] for key, column in rows.items()}, failures, at_rate=at_rate)
     finally:
         out.role = role
 
 
-def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]], failures: Sequence[str]) -> None:
-    """What the rows of operations alone say."""
+def of_rows(
+    out: Collector, rows: Mapping[str, NDArray[Any]], failures: Sequence[str], *, at_rate: bool
+) -> None:
+    """What the rows of operations alone say; `at_rate`: whether they were due at a rate."""
     due, ended, count = rows["intended_ns"], rows["outcome"], int(rows["outcome"].size)
     done = ended == ENDINGS.index("done")
     finished = rows["finished_ns"][done]
@@ -68,17 +77,76 @@ def of_rows(out: Collector, rows: Mapping[str, NDArray[Any]], failures: Sequence
     else:
         out.absent("operation_time", NONE_DONE if count else NONE_DUE)
     took_ns = float(finished.max() - due.min()) if finished.size else 0.0
-    rate = finished.size / took_ns * 1e9 if took_ns > 0 else None
-    out.add("operation_rate", "mean", rate, int(finished.size), NONE_DONE if count else NONE_DUE)
+
+    def per_second(number: float) -> float | None:
+        """0 of what was due and not done: that is no missing number."""
+        return number / took_ns * 1e9 if took_ns > 0 else 0.0 if count and not finished.size else None
+
+    rate = per_second(finished.size)
+    out.add("operation_rate", "mean", rate, int(finished.size), NONE_DUE)
+    _achieved(out, due, rate, at_rate)
+    _first_bytes(out, rows, done)
     carried = np.isin(rows["operation"][done], [OPERATIONS.index(name) for name in CARRYING])
     moved = float(rows["object_bytes"][done][carried].sum())
-    carrying = moved / took_ns * 1e9 if took_ns > 0 else None
-    out.add("content_rate", "mean", carrying, int(carried.sum()), NONE_DONE if count else NONE_DUE)
+    out.add("content_rate", "mean", per_second(moved), int(carried.sum()), NONE_DUE)
     for ending in failures:
         number = int((ended == ENDINGS.index(ending)).sum())
         _share(out, f"{ending}_operations", number, count)
     if "timed_out" in failures:
         _share(out, "operation_retries", int(rows["retries"].sum()), count)
+
+
+def _achieved(out: Collector, due: NDArray[Any], rate: float | None, at_rate: bool) -> None:
+    """Operations due per second, and how many of them were done."""
+    if not at_rate:
+        for metric in ("request_rate", "achieved_share"):
+            out.absent(metric, IN_TURNS)
+        return
+    span_ns = float(due.max() - due.min()) if due.size else 0.0
+    wanted = (due.size - 1) / span_ns * 1e9 if span_ns > 0 else None
+    few = "fewer than two operations were due at different instants"
+    out.add("request_rate", "mean", wanted, int(due.size), few)
+    share = (rate or 0.0) / wanted if wanted is not None else None
+    out.add("achieved_share", "ratio", share, int(due.size), few)
+
+
+def _first_bytes(out: Collector, rows: Mapping[str, NDArray[Any]], done: NDArray[Any]) -> None:
+    came = rows["first_byte_ns"]
+    if np.ma.is_masked(came):
+        out.absent("first_byte_time", OLDER)
+        return
+    known = done & (came >= 0)
+    if known.any():
+        out.distribution("first_byte_time", came[known] - rows["intended_ns"][known])
+    else:
+        out.absent("first_byte_time", NO_FIRST_BYTE)
+
+
+def course(out: Collector, rows: Mapping[str, NDArray[Any]]) -> None:
+    """Whether times of operations drift at the start, and when threads began and ended."""
+    done = rows["outcome"] == ENDINGS.index("done")
+    if not done.any():
+        for metric in COURSE:
+            out.absent(metric, NONE_DONE if done.size else NONE_DUE)
+        return
+    due = rows["intended_ns"]
+    times = (rows["finished_ns"] - due)[done][np.argsort(due[done], kind="stable")]
+    cut = mser5(times)
+    share = None if cut is None else cut / times.size
+    out.add("warm_up", "ratio", share, int(times.size), "too few operations")
+    threads = rows["thread"]
+    if np.ma.is_masked(threads) or (threads < 0).all():
+        for metric in ("first_done", "last_done", "start_spread"):
+            out.absent(metric, OLDER if np.ma.is_masked(threads) else NO_THREADS)
+        return
+    own = threads >= 0  # one that was due at a rate and not begun has no thread
+    order = np.argsort(threads[own], kind="stable")
+    _, first = np.unique(threads[own][order], return_index=True)
+    begun = np.minimum.reduceat(rows["sent_ns"][own][order], first)
+    ended = np.maximum.reduceat(rows["finished_ns"][own][order], first)
+    out.add("start_spread", "total", float(begun.max() - begun.min()), int(first.size))
+    for metric, at_ns in (("first_done", ended.min()), ("last_done", ended.max())):
+        out.add(metric, "total", float(at_ns - due.min()), int(first.size))
 
 
 def _share(out: Collector, metric: str, number: int, count: int) -> None:
@@ -153,5 +221,5 @@ def recovered(out: Collector, counters: Mapping[str, int]) -> None:
     for metric, name in RECOVERY.items():
         out.add(metric, "total", counters.get(name), made, NOT_REACHED)
     took_ns = whole_ns - known_ns if whole_ns is not None and known_ns is not None else 0
-    rate = counters["recovery_bytes"] / took_ns * 1e9 if took_ns > 0 else None
-    out.add("recovery_rate", "mean", rate, made, NOT_REACHED)
+    for metric, number in (("recovery_rate", counters["recovery_bytes"]), ("recovery_copy_rate", made)):
+        out.add(metric, "mean", number / took_ns * 1e9 if took_ns > 0 else None, made, NOT_REACHED)

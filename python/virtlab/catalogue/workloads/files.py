@@ -21,10 +21,12 @@ from virtlab.catalogue.kinds import (
 )
 from virtlab.catalogue.measures import SEARCH
 from virtlab.catalogue.workloads.objects import (
+    COURSE,
     OBJECT_MAX_BYTES,
     OBJECT_SIZES,
     OPERATIONS,
     SPAN,
+    TIMES,
     TURNS,
     largest_bytes,
     mix_of,
@@ -115,11 +117,12 @@ FILES = Workload(
         ),
     ),
     streams={"operation/1": "from"},
-    metrics=SEARCH | {
-        "operation_time", "operation_rate", "content_rate", "missing_operations", "wrong_operations",
+    metrics=SEARCH | TIMES | COURSE | {
+        "missing_operations", "wrong_operations",
         "skipped_operations", "failed_operations", "client_cpu", "working_set", "without_object", "missing_copies",
         "lost_objects", "stale_objects", "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection",
         "recovery_first", "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
+        "recovery_copy_rate",
     },
     transport=lambda _: None,
     duration_ns=lambda values: int(values["duration_ns"]),

@@ -17,6 +17,7 @@ from virtlab.catalogue.kinds import (
     NAME_TEXT,
     POSITIVE_DURATION,
     REQUEST_RATE,
+    SHARE,
     SIZE,
     Kind,
     PlacedError,
@@ -167,7 +168,15 @@ TURNS = (
         "arrivals", ARRIVALS, "arrivals",
         "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
     ),
+    Parameter(
+        "error_budget", SHARE, "error_budget",
+        "share of its operations that may be not done; of more than that the run fails; absent: any",
+    ),
 )  # fmt: skip
+TIMES = frozenset({  # of a role's operations together, and of each kind of several
+    "operation_time", "first_byte_time", "operation_rate", "content_rate", "request_rate", "achieved_share",
+})  # fmt: skip
+COURSE = frozenset({"warm_up", "first_done", "last_done", "start_spread"})  # of a role's operations together
 
 OBJECTS = Workload(
     name=NAME,
@@ -190,13 +199,13 @@ OBJECTS = Workload(
         ),
     ),
     streams={"operation/1": "from"},
-    metrics=SEARCH | {
-        "operation_time", "operation_rate", "content_rate", "timed_out_operations", "missing_operations", "wrong_operations",
+    metrics=SEARCH | TIMES | COURSE | {
+        "timed_out_operations", "missing_operations", "wrong_operations",
         "skipped_operations", "failed_operations", *FAILURES, "operation_retries", "client_cpu", "without_object",
         "lookup_messages", "lookup_bytes",
         "store_messages", "store_bytes", "object_copies", "missing_copies", "lost_objects", "stale_objects",
         "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
-        "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
+        "recovery_half", "recovery_most", "recovery_whole", "recovery_rate", "recovery_copy_rate",
     },
     transport=lambda _: "tcp",
     duration_ns=lambda values: int(values["duration_ns"]),

@@ -20,7 +20,7 @@ DISTRIBUTIONS = frozenset({"rtt", "owd", "transaction_time", "burst_time", "conn
 RECURRING = frozenset({"rtt", "transaction_time", "connect_time", "burst_time"})  # runs beside each other
 BUCKETED = frozenset({"rtt", "transaction_time", "connect_time"})  # of workloads with a parameter `histogram`
 HEALTH = frozenset(
-    {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up",
+    {"pacing_error", "late_bursts", "stalls", "stall", "socket_drops", "send_errors", "warm_up", "start_spread",
      "client_cpu", "offered_load", "offered_fairness", "achieved_share", "achieved_burst"}
 )  # fmt: skip
 

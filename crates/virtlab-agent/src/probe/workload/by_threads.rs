@@ -3,7 +3,7 @@
 //! What is done next is chosen by `operations`. Whatever does an operation, and waits for it, is a driver: a thread has
 //! one. A directory is one, by system calls; a store that is asked by requests is another.
 
-use super::operations::{Choice, Turns, lock};
+use super::operations::{Choice, Operation, Turns, lock};
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -54,6 +54,8 @@ pub struct Performed {
     /// When it began, and when what keeps the objects had answered: making and comparing content is outside.
     pub sent: Nanos,
     pub finished: Nanos,
+    /// Of a read: when its first octets came.
+    pub first: Option<Nanos>,
 }
 
 /// Does one operation at a time, on one thread, and compares the content that it reads.
@@ -87,12 +89,13 @@ pub fn play<D: Driver>(
     std::thread::scope(|scope| {
         for number in 1..threads {
             let thread = Builder::new().name(format!("operations {number}")).stack_size(STACK_BYTES);
-            if let Err(error) = thread.spawn_scoped(scope, || playing.work(&mut driver())) {
+            let playing = &playing;
+            if let Err(error) = thread.spawn_scoped(scope, move || playing.work(number, &mut driver())) {
                 let _ = playing.over.set(format!("cannot start thread {number} of the role: {error}"));
                 return;
             }
         }
-        playing.work(&mut driver());
+        playing.work(0, &mut driver());
     });
     let Playing { turns, over, failed, .. } = playing;
     let mut turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -125,15 +128,15 @@ struct Playing<'a> {
 }
 
 impl Playing<'_> {
-    /// Of one thread.
-    fn work(&self, driver: &mut impl Driver) {
+    /// Of the thread with that number.
+    fn work(&self, thread: u32, driver: &mut impl Driver) {
         let before_ns = charged_ns();
-        self.play(driver);
+        self.play(thread, driver);
         lock(&self.turns).worked(charged_ns() - before_ns);
     }
 
     /// Operations, until there is nothing more to do.
-    fn play(&self, driver: &mut impl Driver) {
+    fn play(&self, thread: u32, driver: &mut impl Driver) {
         let pacer = Pacer::new(Pacing::Sleep);
         let mut turns = lock(&self.turns);
         let is_open = turns.is_open();
@@ -164,13 +167,22 @@ impl Playing<'_> {
             let performed = driver.perform(&pick);
             turns = lock(&self.turns);
             match performed {
-                Ok(Performed { ending, why, failure, sent, finished }) => {
+                Ok(Performed { ending, why, failure, sent, finished, first }) => {
                     if let Some(failure) = failure {
                         self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
                     }
                     lock(self.folder).close(&pick, ending);
-                    let at = [if is_open { intended } else { sent }, sent, finished];
-                    turns.count((pick.deed, ending), at, pick.bytes(), 0);
+                    turns.count(Operation {
+                        deed: pick.deed,
+                        ending,
+                        intended: if is_open { intended } else { sent },
+                        sent,
+                        first,
+                        finished,
+                        object_bytes: pick.bytes(),
+                        retries: 0,
+                        thread: Some(thread),
+                    });
                     now = finished;
                     if ending == Ending::Failed && self.told.set(()).is_ok() {
                         let (role, deed) = (&self.run.role, pick.deed);

@@ -56,6 +56,22 @@ struct Ended {
     worked_ns: u64,
 }
 
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    pub deed: Deed,
+    pub ending: Ending,
+    pub intended: Nanos,
+    pub sent: Nanos,
+    /// Of a read: when the first octet of its content came, where that is known.
+    pub first: Option<Nanos>,
+    pub finished: Nanos,
+    pub object_bytes: u64,
+    pub retries: u32,
+    /// Which did it; `None`: one that was due at a rate took none.
+    pub thread: Option<u32>,
+}
+
 /// Operations of a role while it plays.
 pub struct Turns<'a> {
     choice: &'a Choice,
@@ -148,7 +164,17 @@ impl<'a> Turns<'a> {
     fn skip(&mut self, deed: Deed, intended: Nanos) {
         self.ended.begun += 1;
         let now = clock::raw();
-        self.count((deed, Ending::Skipped), [intended, now, now], 0, 0);
+        self.count(Operation {
+            deed,
+            ending: Ending::Skipped,
+            intended,
+            sent: now,
+            first: None,
+            finished: now,
+            object_bytes: 0,
+            retries: 0,
+            thread: None,
+        });
     }
 
     /// Of a rate: what was due before the end, and for which no thread was free.
@@ -164,19 +190,20 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// An operation has ended, that was due, sent and done at these instants.
-    pub fn count(&mut self, (deed, ending): (Deed, Ending), at: [Nanos; 3], object_bytes: u64, retries: u32) {
-        self.ended.by_ending[ending as usize] += 1;
-        self.ended.retries += u64::from(retries);
-        let [intended_ns, sent_ns, finished_ns] = at.map(|at| at.0 as i64);
+    /// An operation has ended.
+    pub fn count(&mut self, ended: Operation) {
+        self.ended.by_ending[ended.ending as usize] += 1;
+        self.ended.retries += u64::from(ended.retries);
         self.rows.push(OperationRow {
-            operation: deed as i32,
-            outcome: ending as i32,
-            intended_ns,
-            sent_ns,
-            finished_ns,
-            object_bytes: object_bytes as i64,
-            retries: retries as i32,
+            operation: ended.deed as i32,
+            outcome: ended.ending as i32,
+            intended_ns: ended.intended.0 as i64,
+            sent_ns: ended.sent.0 as i64,
+            finished_ns: ended.finished.0 as i64,
+            object_bytes: ended.object_bytes as i64,
+            retries: ended.retries as i32,
+            thread: ended.thread.map_or(-1, |thread| thread as i32),
+            first_byte_ns: ended.first.map_or(-1, |at| at.0 as i64),
         });
     }
 
@@ -210,6 +237,7 @@ impl<'a> Turns<'a> {
         ] {
             report.add(name, value);
         }
+        report.failure = report.failure.take().or_else(|| self.asks.over_budget(begun, done));
         report.table(self.rows);
     }
 }

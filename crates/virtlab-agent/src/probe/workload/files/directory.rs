@@ -206,6 +206,8 @@ pub struct Files<'a> {
     directory: &'a Directory,
     way: Way,
     octets: Octets,
+    /// When the first octets of a read came, where more came later.
+    first: Option<Nanos>,
 }
 
 /// A key as a name, which ends with a zero.
@@ -231,7 +233,7 @@ fn again<T>(mut call: impl FnMut() -> nix::Result<T>) -> nix::Result<T> {
 impl<'a> Files<'a> {
     /// None yet.
     pub fn new(directory: &'a Directory, way: Way) -> Self {
-        Self { directory, way, octets: Octets::default() }
+        Self { directory, way, octets: Octets::default(), first: None }
     }
 
     fn flags(&self) -> OFlag {
@@ -267,7 +269,12 @@ impl<'a> Files<'a> {
         while found < bytes || found == 0 {
             match again(|| read(file.as_fd(), &mut octets[found..most]))? {
                 0 => break,
-                more => found += more,
+                more => {
+                    if found == 0 && more < bytes {
+                        self.first = Some(clock::raw());
+                    }
+                    found += more;
+                }
             }
         }
         close(file)?;
@@ -349,6 +356,7 @@ impl Driver for Files<'_> {
         } else {
             Ok(())
         };
+        self.first = None;
         let sent = clock::raw();
         let called = dropped.and_then(|()| self.call(pick, name));
         let finished = clock::raw();
@@ -376,6 +384,7 @@ impl Driver for Files<'_> {
                 Ending::Failed
             }
         };
-        Ok(Performed { ending, why, failure: None, sent, finished })
+        let first = (pick.deed == Deed::Read).then(|| self.first.unwrap_or(finished));
+        Ok(Performed { ending, why, failure: None, sent, finished, first })
     }
 }

@@ -17,7 +17,7 @@ pub mod service;
 mod shelf;
 mod swift;
 
-use super::operations::{self, Choice, Turns, lock};
+use super::operations::{self, Choice, Operation, Turns, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, content, parse};
 use crate::probe::pacing::sleep;
 use crate::probe::report::Report;
@@ -188,6 +188,8 @@ struct Open {
     pick: Pick,
     intended: Nanos,
     sent: Nanos,
+    /// Of those that ask in turns.
+    thread: Option<u32>,
     /// Of a write: what is to be there. Of a read: what came, and which content it was said to be.
     content: Option<Content>,
 }
@@ -207,7 +209,7 @@ impl Asking<'_> {
         let own = &self.client.own;
         let mut last = None;
         if own.rate_per_s.is_none() {
-            (0..own.threads).for_each(|_| self.begin(clock::raw()));
+            (0..own.threads).for_each(|thread| self.begin(clock::raw(), Some(thread)));
             self.settle(true);
         }
         loop {
@@ -225,7 +227,7 @@ impl Asking<'_> {
                 // What falls due meanwhile waits until answers were heard: else an overloaded client would hear none.
                 while due <= now && !self.turns.is_enough(due) {
                     self.turns.take_due();
-                    self.begin(due);
+                    self.begin(due, None);
                     self.settle(true);
                     due = self.turns.due();
                 }
@@ -248,13 +250,13 @@ impl Asking<'_> {
     }
 
     /// An operation that is due begins, unless it is too late; `settle` sends what it wants.
-    fn begin(&mut self, intended: Nanos) {
+    fn begin(&mut self, intended: Nanos, thread: Option<u32>) {
         let Some((number, pick)) = self.turns.begin(intended, clock::raw()) else { return };
         let content = matches!(pick.deed, Deed::Create | Deed::Overwrite)
             .then(|| Content::of(content::make(pick.key, pick.content(), pick.bytes())));
         let sent = clock::raw();
         self.machine.request(sent, number, pick.key, pick.task);
-        self.open.insert(number, Open { pick, intended, sent, content });
+        self.open.insert(number, Open { pick, intended, sent, thread, content });
     }
 
     fn hear(&mut self, from: Peer, message: Message, content: Option<Content>) {
@@ -283,9 +285,9 @@ impl Asking<'_> {
                 }
                 Output::Send(To::Nodes, message) => self.lines.ask_all(&message),
                 Output::Answer { operation, outcome, retries } => {
-                    self.end(operation, outcome, retries);
-                    if goes_on && !self.turns.is_open() {
-                        self.begin(clock::raw());
+                    let thread = self.end(operation, outcome, retries);
+                    if goes_on && thread.is_some() {
+                        self.begin(clock::raw(), thread);
                     }
                 }
                 Output::Disk { .. } => {}
@@ -293,11 +295,26 @@ impl Asking<'_> {
         }
     }
 
-    fn end(&mut self, operation: u64, outcome: Outcome, retries: u32) {
+    /// An operation was answered; the thread that may begin another.
+    fn end(&mut self, operation: u64, outcome: Outcome, retries: u32) -> Option<u32> {
         let finished = clock::raw();
-        let Some(Open { pick, intended, sent, content }) = self.open.remove(&operation) else { return };
+        let Open { pick, intended, sent, thread, content } = self.open.remove(&operation)?;
         let ending = lock(&self.client.choice.folder).end(&pick, verified(&pick, outcome, content.as_ref()));
-        self.turns.count((pick.deed, ending), [intended, sent, finished], pick.bytes(), retries);
+        let (deed, object_bytes) = (pick.deed, pick.bytes());
+        // A message is heard as a whole, so when its first octet came is not known.
+        let first = None;
+        self.turns.count(Operation {
+            deed,
+            ending,
+            intended,
+            sent,
+            first,
+            finished,
+            object_bytes,
+            retries,
+            thread,
+        });
+        thread
     }
 }
 

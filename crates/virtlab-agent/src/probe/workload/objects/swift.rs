@@ -170,12 +170,14 @@ struct Connection<'a> {
     head_at: usize,
     /// The answer as it comes, longer than what has come of it.
     answer: Vec<u8>,
+    /// When its first octets came.
+    first: Option<Nanos>,
 }
 
 impl<'a> Connection<'a> {
     fn new(place: &'a Place, run: Option<&'a Run>) -> Self {
         let proxy = place.chosen.fetch_add(1, Ordering::Relaxed) % place.asked.proxies.len();
-        Self { place, run, proxy, fd: None, request: Vec::new(), head_at: 0, answer: Vec::new() }
+        Self { place, run, proxy, fd: None, request: Vec::new(), head_at: 0, answer: Vec::new(), first: None }
     }
 
     fn end(&self) -> SocketAddr {
@@ -254,6 +256,7 @@ impl<'a> Connection<'a> {
             self.answer.resize(room, 0);
         }
         let (mut came, mut head) = (0, None::<Head>);
+        self.first = None;
         loop {
             if head.is_none() {
                 let read = read_answer(&self.answer[..came.min(HEAD_MOST_BYTES)]);
@@ -283,7 +286,10 @@ impl<'a> Connection<'a> {
                     return Ok((head, came - head.bytes));
                 }
                 Ok(0) => return Err(NoAnswer::Broken("the connection ended without an answer".to_owned())),
-                Ok(count) => came += count,
+                Ok(count) => {
+                    came += count;
+                    self.first = self.first.or_else(|| Some(clock::raw()));
+                }
                 Err(error) if trouble(&error) == Trouble::Again => {
                     if self.is_late(sent) {
                         return Err(NoAnswer::Late);
@@ -390,7 +396,8 @@ impl Driver for Connection<'_> {
                 }
             }
         };
-        Ok(Performed { ending, why, failure, sent, finished })
+        let first = self.first.filter(|_| pick.deed == Deed::Read && ending == Ending::Done);
+        Ok(Performed { ending, why, failure, sent, finished, first })
     }
 }
 

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from typing import Any
 
+import process_world as processes
 import pytest
 import testbed_world as worlds
 from test_stores import counted, ended, played
 
+from virtlab.catalogue.workloads.objects import ENDINGS
 from virtlab.experiment import load_text
-from virtlab.plan import Plan
+from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
+from virtlab.testbed import Testbed
 from virtlab.testbed.services import gluster, swift
 from virtlab.testbed.services.installed import missing
+from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
@@ -155,6 +161,38 @@ def test_nothing_is_done_in_a_bucket_that_was_taken_away_and_each_failure_says_s
     assert done(ended(sink, "load")) == 0
     assert own["no_bucket_operations"] == own["failed_operations"] == own["operations"] == 40
     assert own["lost_objects"] == own["objects"]
+
+
+@on_demand
+@of_swift
+def test_nothing_is_done_once_the_proxy_is_killed_and_the_run_fails_by_its_service_and_its_error_budget() -> (
+    None
+):
+    load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 1}}, threads: 2, size: 1 kB, error_budget: 1 %}}"
+    fill, _, _ = roles_of(OBJECTS, 20).partition("\n")
+    plan = planned(S3, f"{fill}\n{load.replace('60 s', '4 s')}")
+    with Testbed().open(plan, worlds.Patient()) as session:
+        assert isinstance(session, TestbedSession)
+
+        def kill() -> None:
+            time.sleep(1)
+            os.kill(processes.process_of(session, b"swift-proxy-server"), signal.SIGKILL)
+
+        sink = worlds.ActingSink(kill, at="load.started")
+        outcome = session.run(Trial("t0", 1), sink)
+    assert outcome.status == "failed"
+    assert any(reason.startswith("services.depot: in h1.proxy it ended") for reason in outcome.reasons)
+    assert any("and the error budget is 1 % of them" in reason for reason in outcome.reasons)
+    (rows,) = [columns for role, kind, columns in sink.blocks if (role, kind) == ("load", "operation/1")]
+    is_done = rows["outcome"] == ENDINGS.index("done")
+    first_failed = rows["sent_ns"][~is_done].min()
+    assert is_done.sum() > 0
+    assert rows["sent_ns"][is_done].max() <= first_failed + 100_000_000, (
+        "what was under way when it was killed"
+    )
+    own = counted(sink, "load")
+    assert 0 < own["broken_operations"] == own["failed_operations"]
+    assert own["wrong_operations"] == 0
 
 
 @on_demand

@@ -13,6 +13,7 @@ from virtlab.analysis.claims import ClaimError, PublishedReference, matches, mis
 from virtlab.analysis.claims.nouns import (
     Bounds,
     Centre,
+    Claim,
     Constant,
     Difference,
     Equivalent,
@@ -304,3 +305,35 @@ def test_every_claim_written_in_the_reference_parses_and_checks() -> None:
     for text in written:
         claim = parse_claim(text.strip().strip("'"), published=PUBLISHED)
         assert [str(mistake) for mistake in mistakes(claim, FACTORS, ROLES)] == [], text
+
+
+def test_a_sum_over_roles_is_the_sum_of_their_paths() -> None:
+    for short, long in (
+        ("stream+tcp.goodput.mean > 2 bit/s", "stream.goodput.mean + tcp.goodput.mean > 2 bit/s"),
+        (
+            "stream+tcp.goodput.mean / 9 bit/s: switches 1 < 2",
+            "stream.goodput.mean / 9 bit/s + tcp.goodput.mean / 9 bit/s: switches 1 < 2",
+        ),
+    ):
+        assert terms_of(parse_claim(short)) == terms_of(parse_claim(long))
+        assert type(parse_claim(short).relation) is type(parse_claim(long).relation)
+    minus = parse_claim("stream.goodput.mean - load+tcp.goodput.mean > 0 Mbit/s")
+    assert [sign for _, sign, _ in terms_of(minus)] == [1, -1, -1]
+
+
+def terms_of(claim: Claim) -> list[tuple[str, int, float | None]]:
+    return [(str(term.path), term.sign, term.over_value) for term in claim.expression.terms]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "what"),
+    [
+        ("stream+.goodput.mean > 1 bit/s", 8, "a role is missing beside '+'"),
+        ("+tcp.goodput.mean > 1 bit/s", 1, "a role is missing beside '+'"),
+        ("tcp+stream+tcp.goodput.mean > 1 bit/s", 1, "a role stands twice in the sum"),
+        ("tcp+stream.godput.mean > 1 bit/s", 1, "'godput' is not a metric"),
+    ],
+)
+def test_a_sum_over_roles_that_is_none_is_refused(text: str, column: int, what: str) -> None:
+    with pytest.raises(ClaimError, match=re.escape(f"1:{column}: {what}")):
+        parse_claim(text)

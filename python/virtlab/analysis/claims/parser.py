@@ -206,10 +206,11 @@ class _Parser:
         return self.chosen[len(self.lists) - 1] if self.chosen else levels[0]
 
     def expression(self) -> Expression:
-        terms = [self.term(1)]
+        terms = self.terms(1)
         while self.is_sign("+", "-"):
             sign = -1 if self.take().text == "-" else 1
-            term = self.term(sign)
+            added = self.terms(sign)
+            term = added[0]
             if term.unit() != terms[0].unit():
                 raise self.error(
                     term.column,
@@ -217,8 +218,25 @@ class _Parser:
                     "add only values of one unit; divide each by its own reference first, e.g. "
                     "'stream.goodput.mean / 95.2 Mbit/s + stream.loss.ratio'",
                 )
-            terms.append(term)
+            terms += added
         return Expression(tuple(terms))
+
+    def paths(self) -> list[tuple[MetricPath, int]]:
+        """One path, or those of several roles, `left+right.rtt.mean`, whose sum is meant."""
+        token = self.here
+        roles, dot, rest = token.text.partition(".")
+        if token.kind != "word" or "+" not in roles or not dot:
+            return [self.path()]
+        self.take()
+        found, column = [], token.column
+        for role in roles.split("+"):
+            if not role:
+                raise self.error(column, "a role is missing beside '+'", "write e.g. 'left+right.rtt.mean'")
+            found.append((self.parsed(f"{role}.{rest}", column), column))
+            column += len(role) + 1
+        if len({str(path) for path, _ in found}) < len(found):
+            raise self.error(token.column, "a role stands twice in the sum", "name each role once")
+        return found
 
     def path(self) -> tuple[MetricPath, int]:
         token = self.here
@@ -226,28 +244,33 @@ class _Parser:
             what = f"'{token.text}' stands where a path should" if token.text else "a path is missing"
             raise self.error(token.column, what, f"write <role>.<metric>.<statistic>, e.g. {EXAMPLES}")
         self.take()
+        return self.parsed(token.text, token.column), token.column
+
+    def parsed(self, text: str, column: int) -> MetricPath:
         try:
-            return MetricPath.parse(token.text, self.declared), token.column
+            return MetricPath.parse(text, self.declared)
         except ValueError as error:
             what, _, cure = str(error).partition("; ")
-            raise self.error(token.column, what, cure) from None
+            raise self.error(column, what, cure) from None
 
-    def term(self, sign: int) -> Term:
-        path, column = self.path()
+    def terms(self, sign: int) -> list[Term]:
+        """A term, or one for each role of a sum."""
+        paths = self.paths()
+        path, column = paths[0]
         if not self.is_sign("/"):
-            return Term(path, column, sign)
+            return [Term(path, column, sign) for path, column in paths]
         self.take()
         if self.here.text[:1].isdigit():
             value = self.quantity(path.unit)
             if value == 0:
                 raise self.error(column, "division by zero", "divide by a reference value that is not zero")
-            return Term(path, column, sign, over_value=value)
+            return [Term(path, column, sign, over_value=value) for path, column in paths]
         over, at = self.path()
         if over.unit != path.unit:
             raise self.error(
                 at, f"{over} is in {over.unit}, {path} in {path.unit}", "divide values of one unit"
             )
-        return Term(path, column, sign, over_path=over)
+        return [Term(path, column, sign, over_path=over) for path, column in paths]
 
     # -- constants
 

@@ -3,9 +3,9 @@
 
 Content is made, verified and counted by virtlab, and not by the loop; `fio` (engine `sync`, one file per operation)
 makes and verifies content, too, and deletes nothing. So does `elbencho` (3.0.27 or later), which deletes as well, but
-in the order in which it made its files. The loop does that a good deal faster than in a random order, so there is
-no goal for it. All take turns in one folder of a tmpfs. The figure is the median of the ratios of the rounds, in each of which
-one follows the other at once, so that what slows a machine for a while slows both.
+in the order in which it made its files. The loop does that a good deal faster than in a random order, so there is no
+goal for it. All take turns in one folder of a tmpfs. The figure is the median of the ratios of the rounds, in each of
+which one follows the other at once, so that what slows a machine for a while slows both.
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ def _qemu() -> str | None:
 
 
 def _lab() -> str | None:
-    from virtlab.testbed.lab.rules import lab_missing
+    from virtlab.testbed.lab.rules import LAB_VM
 
-    return lab_missing()
+    return LAB_VM.lacking()
 
 
 def _ospf() -> str | None:

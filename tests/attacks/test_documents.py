@@ -22,7 +22,7 @@ from virtlab.realtime.files import load_tasks
 from virtlab.realtime.forms import load_study
 from virtlab.realtime.hosts import load_host
 from virtlab.realtime.published import check_published
-from virtlab.report.gather.sources.source_figures import figure_rows, read_figures
+from virtlab.report.gather.sources.source_figures import read_figures
 from virtlab.simulator.profile import load_profile
 
 READERS: list[tuple[str, Callable[[Path], Any]]] = [
@@ -34,7 +34,6 @@ READERS: list[tuple[str, Callable[[Path], Any]]] = [
     ("study.yaml", load_study),
     ("a.profile.toml", lambda path: load_profile(str(path))),
     ("published.csv", lambda path: check_published(path, sets=10)),
-    ("figures.csv", figure_rows),
 ]
 LAUGHS = "".join(
     f"{letter}: &{letter} [{', '.join([f'*{before}'] * 9)}]\n"

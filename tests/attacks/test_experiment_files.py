@@ -44,6 +44,13 @@ def test_a_guest_on_a_virtual_switch_that_is_wrong_at_every_point_is_refused_onc
     assert sum("br1" in line for line in mistakes_of(text)) == 1
 
 
+@pytest.mark.parametrize("low", ["", "null", "~"])
+def test_a_search_whose_lowest_value_is_left_empty_is_refused(low: str) -> None:
+    role = "roles:\n  load: {workload: udp_stream, from: h1.g1, to: h2.g1}\n"
+    (line,) = mistakes_of(f"{HEAD}{role}search:\n  variable: load.rate\n  low: {low}\n")
+    assert "search.low: has no value; write the lowest value" in line
+
+
 @pytest.mark.parametrize(
     "number", ["1e99999999", "1e999999999999999999999", "9" * 5000, "-1e-99999999"], ids=len
 )

@@ -20,14 +20,14 @@ from virtlab.report.gather import conditions
 from virtlab.results import Dataset
 from virtlab.testbed.build.machine import KERNEL_QDISCS
 from virtlab.testbed.lab import LabVm, vm
-from virtlab.testbed.lab.rules import lab_missing
+from virtlab.testbed.lab.rules import LAB_VM
 from virtlab.testbed.leader import queries
 from virtlab.testbed.leader.channels import INSIDE_COMMAND
 from virtlab.testbed.leader.control import Control, Pending
 from virtlab.testbed.platforms.qemu import command
 
 pytestmark = [
-    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.skipif(LAB_VM.lacking() is not None, reason=str(LAB_VM.lacking())),
     pytest.mark.timeout(600),
 ]
 

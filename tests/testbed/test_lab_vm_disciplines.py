@@ -16,10 +16,10 @@ from tests.contract.test_backend_contract import backend_of
 from tests.parity.test_disciplines import Load, agrees, passed
 
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.rules import lab_missing
+from virtlab.testbed.lab.rules import LAB_VM
 
 pytestmark = [
-    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.skipif(LAB_VM.lacking() is not None, reason=str(LAB_VM.lacking())),
     pytest.mark.timeout(600),
 ]
 SLOW = Load(

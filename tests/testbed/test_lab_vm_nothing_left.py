@@ -9,10 +9,10 @@ import pytest
 from killing import TIMEOUT_S, kill_machines_at_any_moment, surroundings
 
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.rules import lab_missing
+from virtlab.testbed.lab.rules import LAB_VM
 
 pytestmark = [
-    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.skipif(LAB_VM.lacking() is not None, reason=str(LAB_VM.lacking())),
     pytest.mark.slow,
     pytest.mark.timeout(TIMEOUT_S),
 ]

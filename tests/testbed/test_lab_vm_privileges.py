@@ -16,12 +16,12 @@ import virtlab.testbed.session  # loaded before the identity changes: see test_t
 from virtlab.plan import Trial
 from virtlab.testbed import image
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.rules import FLAVOUR, lab_missing
+from virtlab.testbed.lab.rules import FLAVOUR, LAB_VM
 from virtlab.testbed.platforms.qemu import monitor
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else"),
-    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.skipif(LAB_VM.lacking() is not None, reason=str(LAB_VM.lacking())),
     pytest.mark.timeout(400),
 ]
 COUNT = 10

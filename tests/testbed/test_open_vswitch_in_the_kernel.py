@@ -11,11 +11,11 @@ import testbed_world as worlds
 
 from virtlab.plan import Plan, Trial
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.rules import lab_missing
+from virtlab.testbed.lab.rules import LAB_VM
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
-    pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing())),
+    pytest.mark.skipif(LAB_VM.lacking() is not None, reason=str(LAB_VM.lacking())),
     pytest.mark.timeout(600),
 ]
 COUNT = 20

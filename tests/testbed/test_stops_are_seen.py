@@ -34,7 +34,7 @@ from virtlab.plan import Event, Outcome, Plan, Trial
 from virtlab.testbed import Testbed
 from virtlab.testbed.kinds import container_runtime as runtime
 from virtlab.testbed.lab import LabVm
-from virtlab.testbed.lab.rules import lab_missing
+from virtlab.testbed.lab.rules import LAB_VM
 from virtlab.testbed.platforms.libvirt import domains
 from virtlab.testbed.session import TestbedSession
 from virtlab.testbed.vswitches import ovs
@@ -283,7 +283,7 @@ def test_no_stall_of_an_appliance_that_forwards_is_unseen(
 
 
 @ASKED
-@pytest.mark.skipif(lab_missing() is not None, reason=str(lab_missing()))
+@pytest.mark.skipif(LAB_VM.lacking() is not None, reason=str(LAB_VM.lacking()))
 def test_no_stall_of_the_laboratory_machine_is_unseen() -> None:
     lab = LabVm()
 

@@ -82,7 +82,7 @@ def test_threads_in_turns_are_told_apart() -> None:
 def test_a_role_of_which_no_operation_is_answered_in_time_fails_its_run_by_its_budget(
     budget: float | None, fails: bool
 ) -> None:
-    values = world(1, {"timeout_ns": MS // 10, "question_ns": MS // 20}, count=10, error_budget=budget)
+    values = world(1, {"timeout_ns": MS // 10, "question_ns": MS // 20}, count=10, error_budget_ratio=budget)
     outcome, _ = simulated(values)
     why = "roles.probe: 10 of 10 operations were not done, and the error budget is {:.0%} of them"
     assert outcome.status == ("failed" if fails else "ok")

@@ -99,7 +99,7 @@ def _poll(content: bytes) -> None:
     if polls.torn:
         raise GuestError("program", "what was polled cannot be read", "")
     entry = _entry(Format({"json": "$"}, b""))
-    for found in polls.found.values():
+    for found in polls.by_source.values():
         for poll in found:
             if not poll.missed:
                 read_poll(KEY, entry, poll.text)

@@ -168,7 +168,7 @@ class ServedDisk(TypedDict):
 
 @_open
 class ServedDisks(TypedDict):
-    """All of a world."""
+    """Every disk that a world's leader serves."""
 
     disks: list[ServedDisk]
 

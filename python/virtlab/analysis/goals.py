@@ -30,7 +30,7 @@ class Goals:
 
     @classmethod
     def of_runs(cls, records: Iterable[RunRecord]) -> Goals:
-        """Of every search of these runs; several, with bars between, where design points differ in them."""
+        """The goals of every search of these runs; several, with bars between, where design points differ in them."""
         found: dict[tuple[str, str], list[str]] = {}
         first: dict[str, list[str]] = {}
         for record in records:

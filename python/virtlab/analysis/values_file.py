@@ -139,7 +139,7 @@ def _file(key: bytes, basis: dict[str, str], rows: bytes) -> bytes:
 
 
 def _head(basis: dict[str, str], seal: str) -> bytes:
-    """All of the file before the rows."""
+    """The beginning of the file, before the rows."""
     return json.dumps({**basis, "seal": seal}).removesuffix("}").encode() + b', "values": '
 
 

@@ -91,7 +91,7 @@ class Results:
         return Table(self._views(), f"SELECT * FROM {quoted(kind)}{where}")  # noqa: S608 - a known kind
 
     def over_time(self, role: str, *, metric: str = "response_time", every: str = "1 s") -> Table:
-        """Of each interval of each good run: the requests of a role, and the median, p99 and maximum of their times.
+        """The requests of a role in each interval of each good run, and the median, p99 and maximum of their times.
 
         `metric` is `response_time` or `transaction_time`. An interval without a request has no row.
         """

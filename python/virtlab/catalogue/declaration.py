@@ -297,7 +297,7 @@ class Platform(NamedTuple):
         return bool(self.disk) and "rate" not in self.disk
 
     def lacks_of_disk(self, said: Iterable[str]) -> list[str]:
-        """Of what is said of a disk, what no disk of its guests can have."""
+        """The keys of those said of a disk that no disk of its guests can have."""
         return [key for key in said if key not in self.disk]
 
     def vcpus(self, said: int | None) -> int | None:

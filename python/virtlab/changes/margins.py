@@ -50,7 +50,7 @@ class Margins:
         return cls(general, by_path)
 
     def of(self, quantity: Quantity) -> Margin:
-        """That of a quantity. ExperimentError when its unit is not the quantity's."""
+        """The margin of a quantity. ExperimentError when its unit is not the quantity's."""
         text = self.by_path.get(quantity.path, "")
         if text.endswith("%"):
             return Margin(relative=_share(text))

@@ -50,7 +50,7 @@ def is_polled(entry: Mapping[str, Any]) -> bool:
 
 
 def source_of(entry: Mapping[str, Any]) -> Source:
-    """Of an entry that is polled and has no mistakes."""
+    """The source of an entry that is polled and has no mistakes."""
     return Source(str(entry.get("http") or entry["file"]), Duration.parse(str(entry.get("every", EVERY))).ns)
 
 

@@ -19,7 +19,7 @@ def digest(*parts: object) -> bytes:
 
 
 def run_seed(seed: int, levels: Mapping[str, str], repetition: int) -> int:
-    """Of one run, from the experiment's seed and what the run is, not when it runs."""
+    """The seed of one run, from the experiment's seed and what the run is, not when it runs."""
     return int.from_bytes(digest(seed, "run", dict(levels), repetition)[:8], "big") >> 1
 
 
@@ -29,7 +29,7 @@ def trial_seed(seed: int, trial: str) -> int:
 
 
 def stream_seed(seed: int, *names: str) -> int:
-    """Of one named random stream: adding a role changes no other's draws.
+    """The seed of one named random stream: adding a role changes no other's draws.
 
     >>> stream_seed(1, "load", "client"), stream_seed(1, "load", "server")
     (6780175431090021178, 6453850361189693858)
@@ -38,12 +38,12 @@ def stream_seed(seed: int, *names: str) -> int:
 
 
 def service_seed(seed: int, service: str, guest: str) -> int:
-    """Of what a service draws in one of its guests, for all roles that ask it there."""
+    """The seed of what a service draws in one of its guests, for all roles that ask it there."""
     return stream_seed(seed, service, guest, "server")
 
 
 def draw_seed(seed: int, draw: int, parameter: str) -> int:
-    """Of one draw of a profile's parameter from its interval."""
+    """The seed of one draw of a profile's parameter from its interval."""
     return _named("little", seed, draw, parameter)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
-from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, played
+from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, bounded, played
 from virtlab.catalogue.actions import CALL, EXEC, SET, playable
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE, SLOWEST_BIT_PER_S
@@ -34,7 +34,7 @@ QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min
 
 
 def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
-    """All of them, each with its path and its cure."""
+    """Every mistake of a Plan, with its path and its cure."""
     checks = (
         _guests,
         stored_disk_mistakes,
@@ -123,7 +123,7 @@ def _balloon(path: str, guest: Guest) -> Iterator[Refusal]:
     where, platform = f"{path}.balloon_bytes", PLATFORMS.get(guest.platform)
     if platform is not None and "balloon" not in platform.limits:
         reason = f"a {guest.platform} guest has no balloon to give memory back by"
-        yield Refusal(where, reason, "remove it, or write 'platform: qemu'")
+        yield Refusal(where, reason, f"remove it, or {bounded('balloon')}")
     elif guest.memory_bytes is None:
         yield Refusal(where, "how much memory it gives that back of is not said", "write its 'memory', too")
     elif guest.balloon_bytes >= guest.memory_bytes:

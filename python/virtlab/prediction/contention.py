@@ -109,7 +109,7 @@ def _mean(runs: Sequence[tuple[float, float]], at: int) -> float:
 
 
 def difference(busy: Sequence[float], alone: Sequence[float]) -> tuple[float, float | None]:
-    """Of means over runs, and half its 95 % interval; None where a run stands alone."""
+    """The difference of means over runs, and half its 95 % interval; None where a run stands alone."""
     found = contrast([np.array(busy), np.array(alone)], [1.0, -1.0])
     low, _ = found.interval(0.95)
     return found.value, None if low is None else found.value - low

@@ -35,11 +35,9 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """All costs, and the residuals in ns: median and 90th percentile of their size."""
+    """All costs, how many of them the rows can tell apart (`rank`), and how well (`condition`)."""
 
     costs: tuple[Fitted, ...]
-    residual_median: float
-    residual_p90: float
     rank: int
     condition: float
     draws: tuple[tuple[float, ...], ...] = ()  # costs of some resamples, each all together
@@ -99,11 +97,10 @@ def fit(
                 bool(seen[at]),
             )
         )
-    sizes = np.abs(target - scaled @ values) / weight
     least = singular[rank - 1] if rank else 0.0
     condition = float(singular[0] / least) if least > 0 else float("inf")
     kept = tuple(tuple(float(value) for value in row) for row in drawn[:DRAWS_KEPT] / factor)
-    return Fit(tuple(costs), float(np.median(sizes)), float(np.quantile(sizes, 0.9)), rank, condition, kept)
+    return Fit(tuple(costs), rank, condition, kept)
 
 
 def _robust(matrix: NDArray, target: NDArray) -> NDArray:  # type: ignore[type-arg]

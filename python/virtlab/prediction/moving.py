@@ -32,7 +32,7 @@ class Enough:
     least: Least | None  # None of a mode without rounds, which arrives at any bandwidth
 
     def line(self) -> str:
-        """All of it in one line."""
+        """The course and what would be enough, in one line."""
         said = "it never arrives"
         if self.course.end != "never":
             pause, total = (
@@ -60,7 +60,7 @@ class Enough:
 
 
 def enough(plan: Plan, profile: Profile) -> list[Enough]:
-    """Of each guest that moves, in the order of the timeline."""
+    """What is enough for each guest that moves, in the order of the timeline."""
     if not moves(plan):
         return []
     lowered = timed(supplied(lower(plan, 0), plan, profile.value), plan, profile.value)

@@ -107,7 +107,7 @@ class Loads:
 
     @classmethod
     def of(cls, records: Sequence[RunRecord]) -> Loads:
-        """Of good runs: at most so many points, spread over the design, and runs of each."""
+        """The loads of good runs: at most so many points, spread over the design, and runs of each."""
         by_point: dict[int, list[RunRecord]] = {}
         for record in records:
             if in_pool(record.plan) and _requesting_roles(record.plan):
@@ -124,7 +124,9 @@ class Loads:
         return cls(runs, told, disturbed)
 
     def said_of_disturbance(self) -> str | None:
-        """That other work had the processors of pools in some runs, and what helps; None where that is of no run."""
+        """A sentence that other work had the processors of pools in some runs, and what helps; None where it had none
+        in any.
+        """
         if not self.disturbed:
             return None
         return (

@@ -38,7 +38,7 @@ ARM = "simulator"
 
 
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
-    """All of them; empty when the Plan can be played on a platform of that profile."""
+    """Every refusal of a Plan; empty when it can be played on a platform of that profile."""
     found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
     for check in (
         _world,

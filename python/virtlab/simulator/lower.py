@@ -370,7 +370,7 @@ def _passive(plan: Plan, vnics: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _seed(plan: Plan, name: str, side: str, seed: int) -> int:
-    """Of one end of a role: a service draws by its own name, for all roles that end at it."""
+    """The seed of one end of a role: a service draws by its own name, for all roles that end at it."""
     role = plan.roles[name]
     service = role.parameters.get("service")
     if service is None or side == "client":

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, write_platform
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner.mobility.copying import unaddressed
@@ -258,9 +258,8 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     guest = plan.world.guests[str(action.guest)]
     platform = PLATFORMS.get(guest.platform)
     if platform is None or not platform.moves:
-        able = ", ".join(name for name, each in PLATFORMS.items() if each.moves)
         reason = f"a guest of platform '{guest.platform}' has no memory of its own that could move"
-        yield Refusal(f"{path}.guest", reason, f"write 'platform: {able}'")
+        yield Refusal(f"{path}.guest", reason, write_platform(lambda each: bool(each.moves)))
     elif guest.memory_bytes is None:
         reason = "how much memory it has is not said, so what is copied is unknown"
         yield Refusal(f"{path}.guest", reason, "write its 'memory', e.g. 256 MiB")

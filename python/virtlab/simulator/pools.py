@@ -42,7 +42,9 @@ class Shared:
 
 
 def sharing_processors(plan: Plan) -> list[Shared]:
-    """All of a Plan: its pools, then what hosts with processors of their own have for guests in none."""
+    """Whatever shares processors in a Plan: its pools, then what hosts with processors of their own have for guests in
+    none.
+    """
     guests = plan.world.guests.items()
     found = []
     for name, pool in plan.world.pools.items():
@@ -53,7 +55,7 @@ def sharing_processors(plan: Plan) -> list[Shared]:
 
 
 def _outside(plan: Plan) -> Iterator[Shared]:
-    """Of each host with processors of its own what its pools leave to its guests in none."""
+    """What the pools of each host with processors of its own leave to its guests in none."""
     for name in plan.world.hosts:
         guests = tuple(
             guest for guest, each in plan.world.guests.items() if each.host == name and each.pool is None

@@ -99,7 +99,7 @@ class Quantiles:
     high: float | None = None
 
     def shifted(self, by_ns: float) -> Quantiles:
-        """All of it later, or earlier, but nothing before 0."""
+        """The same quantiles later, or earlier, but nothing before 0."""
         return Quantiles(self.probability, tuple(max(0.0, ns + by_ns) for ns in self.ns))
 
 

@@ -66,7 +66,7 @@ def _of_guests(
 
 
 def _of_peers(plan: Plan, places: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """Of guests in which a store's node or proxy works, and no server that shares processors with others."""
+    """Entities of guests in which a store's node or proxy works, and no server that shares processors with others."""
     sharing = in_pool(plan)
     for name in guests_with_processors(plan):
         if name not in sharing:

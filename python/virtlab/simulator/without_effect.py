@@ -49,7 +49,7 @@ class WithoutEffect:
 
 
 def without_effect(plan: Plan, profile: Profile) -> list[WithoutEffect]:
-    """All of it, in the Plan's order."""
+    """Whatever has no effect, in the Plan's order."""
     return [
         *_network(plan),
         *_guests(plan, profile),

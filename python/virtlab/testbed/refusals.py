@@ -52,7 +52,7 @@ BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 
 
 def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
-    """All of them; empty when the Plan can be opened."""
+    """Every refusal of a Plan; empty when it can be opened."""
     out: list[Refusal] = []
     if findings.world is not None:
         out.append(Refusal("machine", findings.world[0], findings.world[1]))

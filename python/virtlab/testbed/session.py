@@ -198,8 +198,8 @@ class TestbedSession:
         return GuestError("", how) if how is not None else None
 
     def _death_behind(self, error: VirtlabError) -> VirtlabError | None:
-        """That death, if there was one, or who was silent; whichever of both is raised hands over what the guests
-        said.
+        """The death behind an error, if there was one, or who was silent; whichever of both is raised hands over what
+        the guests said.
         """
         why = self._death()
         if why is None:

@@ -16,6 +16,7 @@ from virtlab.agents.requests.descriptors import AgentDescriptor, Descriptor
 from virtlab.agents.requests.every import Hello
 from virtlab.agents.requests.leader import Exec, HandOver
 from virtlab.agents.requests.request import Request
+from virtlab.catalogue import WORKLOADS
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "agent-protocol.md").read_text(
     encoding="utf-8"
@@ -93,6 +94,15 @@ def test_what_probes_are_asked_like_others_has_fields_of_theirs() -> None:
     others = {each.do: fields_of(each) for room in (every, leader) for each in types_of(room, Request)}
     for do in ALIKE:
         assert merged(forms("Probe")[do]).items() <= others[do].items(), do
+
+
+def test_the_reference_names_every_parameter_that_can_change_while_its_role_runs() -> None:
+    row = next(
+        line for line in REFERENCE.splitlines() if line.startswith("| `set {role, parameter, value}` |")
+    )
+    written = {(workload, parameter) for parameter, workload in re.findall(r"`(\w+)` of `(\w+)`", row)}
+    declared = {(name, parameter) for name, workload in WORKLOADS.items() for parameter in workload.tunable}
+    assert written == declared
 
 
 def test_every_descriptor_has_the_fields_of_the_reference() -> None:

@@ -202,13 +202,27 @@ def test_everything_is_under_one_licence() -> None:
         assert (workspace["license"] if stated == {"workspace": True} else stated) == "Apache-2.0", path
 
 
-def test_every_decision_has_a_row_in_their_index() -> None:
+def statuses() -> list[tuple[str, str, str]]:
+    """Number, page and status of each row in the index of decisions."""
+    number = r"\d{4}"
+    status = rf"in force|replaced by {number}|replaced in part by {number}(?:, {number})*"
     index = (ROOT / "docs/decisions/README.md").read_text()
-    rows = re.findall(
-        r"^\| \[(\d{4})\]\((\S+)\) \| \d{4}-\d\d-\d\d \| (in force|replaced by \d{4}) \| \S",
-        index,
-        re.MULTILINE,
-    )
+    row = rf"^\| \[({number})\]\((\S+)\) \| \d{{4}}-\d\d-\d\d \| ({status}) \| \S"
+    return re.findall(row, index, re.MULTILINE)
+
+
+def test_every_decision_has_a_row_in_their_index() -> None:
     pages = sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
-    assert [page for _, page, _ in rows] == pages
-    assert all(page.startswith(f"{number}-") for number, page, _ in rows)
+    assert [page for _, page, _ in statuses()] == pages
+    assert all(page.startswith(f"{number}-") for number, page, _ in statuses())
+
+
+def test_a_decision_that_is_replaced_says_so_below_its_title_as_its_row_does() -> None:
+    """`**Replaced** by [NNNN](...)` or `**Replaced in part** by ...`, with a link to each that the row names."""
+    assert len([status for _, _, status in statuses() if status.startswith("replaced in part")]) > 3
+    for _, page, status in statuses():
+        below = (ROOT / "docs/decisions" / page).read_text().split("\n\n")[1]
+        how, said, _ = below.partition("** by ")
+        numbers = re.findall(r"\[(\d{4})\]\(\1-", below.partition(": ")[0])
+        stated = f"{how.removeprefix('**').lower()} by {', '.join(numbers)}" if said else "in force"
+        assert stated == status, page

@@ -7,6 +7,7 @@ comments.
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -31,6 +32,8 @@ BANNED = {
     "what happened to": r"\bbec[ao]mes? of\b",
     "say whose: the owner of, which one owns": r"\bis whose\b|\bwhose it is\b|\bsays whose\b",
 }
+# What begins a docstring that says whose a thing is, or that something is so, and not what it is.
+BARE = re.compile(r"(?:Of|That|All of|Those of|It as)\b")
 FIRST = "abginostwNSW"  # letters with which one of them begins: elsewhere none is looked for
 PATTERN = re.compile(
     rf"\b(?=[{FIRST}])(?:{'|'.join(f'(?P<p{number}>{each})' for number, each in enumerate(BANNED.values()))})"
@@ -115,6 +118,34 @@ def test_each_phrase_is_found(better: str, phrase: str) -> None:
     match = PATTERN.search(f"Here {phrase}.")
     assert match is not None
     assert BETTER[int(str(match.lastgroup)[1:])] == better
+
+
+def begins_bare(source: str) -> list[str]:
+    """Names of what has a docstring of which the first words say whose it is, and not what."""
+    if not re.search(rf'"""{BARE.pattern}', source):
+        return []  # so few sources have to be parsed
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, documented))
+    return [getattr(node, "name", "") for node in nodes if BARE.match(ast.get_docstring(node) or "")]
+
+
+def test_a_docstring_of_the_package_begins_with_what_the_thing_is() -> None:
+    package = ROOT / "python/virtlab"
+    found = [
+        f"{path.relative_to(package)}: {name}"
+        for path in sorted(package.rglob("*.py"))
+        for name in begins_bare(path.read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "bare", ["Of one node.", "That it ended.", "All of a world.", "Those of a run.", "It as a role."]
+)
+def test_a_docstring_that_is_only_a_genitive_is_found(bare: str) -> None:
+    assert begins_bare(f'def down():\n    """{bare}"""\n\n\ndef up():\n    """The node. {bare}"""\n') == [
+        "down"
+    ]
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:

@@ -9,18 +9,13 @@ from pathlib import Path
 import pytest
 import typer
 from tests.shipped import shipped
+from tests.study_figures import DECLINED_MAX, check_marks, check_rows, figure_rows
 
 from virtlab.cli.main import app
 from virtlab.report import check_figures
 from virtlab.report.gather.dataset import declared_factors
 from virtlab.report.gather.sources.published import overlays
-from virtlab.report.gather.sources.source_figures import (
-    DECLINED_MAX,
-    check_marks,
-    check_rows,
-    figure_rows,
-    read_figures,
-)
+from virtlab.report.gather.sources.source_figures import read_figures
 
 ROOT = Path(__file__).parents[3]
 TABLE = ROOT / "published" / "figures.csv"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.study_figures import check_rows
 from tests.unit.report.report_specimen import experiment_text, write_dataset
 
 from virtlab.analysis.claims import PublishedReference, parse_claim
@@ -16,7 +17,7 @@ from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.model import Factor
 from virtlab.report.gather.sources import published
-from virtlab.report.gather.sources.source_figures import PublishedColumns, check_rows, read_figures
+from virtlab.report.gather.sources.source_figures import PublishedColumns, read_figures
 
 GOOD = """\
 source: a study

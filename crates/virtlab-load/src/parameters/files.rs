@@ -41,7 +41,7 @@ pub struct Files {
     /// Name of the files; absent: the role's.
     pub folder: Option<String>,
     /// Share of operations that may be not done; absent: any.
-    pub error_budget: Option<f64>,
+    pub error_budget_ratio: Option<f64>,
     /// When what is written is done.
     #[serde(default)]
     pub sync: Sync,
@@ -124,7 +124,7 @@ impl Files {
             threads: self.threads,
             rate_per_s: self.rate_per_s,
             arrivals: self.arrivals,
-            error_budget: self.error_budget,
+            error_budget_ratio: self.error_budget_ratio,
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Objects {
     /// Name of the objects; absent: the role's.
     pub folder: Option<String>,
     /// Share of operations that may be not done; absent: any.
-    pub error_budget: Option<f64>,
+    pub error_budget_ratio: Option<f64>,
 }
 
 /// What roles of operations say alike, whatever keeps the objects.
@@ -58,14 +58,14 @@ pub struct Asks<'a> {
     /// Of a rate.
     pub arrivals: Arrivals,
     /// Share of operations that may be not done; absent: any.
-    pub error_budget: Option<f64>,
+    pub error_budget_ratio: Option<f64>,
 }
 
 impl Asks<'_> {
     /// Why a role has failed of which so many operations were begun, and so many of them were done.
     #[must_use]
     pub fn over_budget(&self, begun: u64, done: u64) -> Option<String> {
-        let (budget, failed) = (self.error_budget?, begun.saturating_sub(done));
+        let (budget, failed) = (self.error_budget_ratio?, begun.saturating_sub(done));
         let percent = (budget * 1e8).round() / 1e6;
         (failed as f64 > budget * begun as f64).then(|| {
             format!(
@@ -91,7 +91,7 @@ impl Objects {
             threads: self.threads,
             rate_per_s: self.rate_per_s,
             arrivals: self.arrivals,
-            error_budget: self.error_budget,
+            error_budget_ratio: self.error_budget_ratio,
         }
     }
 
@@ -150,12 +150,12 @@ mod tests {
             of::<Objects>(&format!("{all}{budget}}}")).unwrap()
         };
         assert_eq!(own("").asks().over_budget(9, 0), None);
-        let one_percent = own(r#", "error_budget": 0.01"#);
+        let one_percent = own(r#", "error_budget_ratio": 0.01"#);
         assert_eq!(one_percent.asks().over_budget(200, 198), None);
         assert_eq!(one_percent.asks().over_budget(0, 0), None);
         let why = "3 of 200 operations were not done, and the error budget is 1 % of them";
         assert_eq!(one_percent.asks().over_budget(200, 197).as_deref(), Some(why));
-        assert!(own(r#", "error_budget": 0"#).asks().over_budget(200, 199).is_some());
+        assert!(own(r#", "error_budget_ratio": 0"#).asks().over_budget(200, 199).is_some());
     }
 
     #[test]

@@ -46,8 +46,8 @@ def averaged(
 
 
 def combinations(claim: Claim, table: RunTable) -> list[Levels]:
-    """Of the factors that a claim averages over: the levels that the experiment declares and the claim does not rule
-    out.
+    """Every combination of levels of the factors that a claim averages over, of those that the experiment declares and
+    the claim does not rule out.
     """
     over = sorted(each.name for each in claim.averaged)
     levels = {}

@@ -50,7 +50,9 @@ def values(context: RoleContext) -> None:
 
 
 def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
-    """Of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings that count."""
+    """The values of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings that
+    count.
+    """
     out, role = context.out, context.name
     rows = context.samples("operation/1", "intended_ns")
     at_rate = context.parameter("rate_per_s") is not None
@@ -209,7 +211,7 @@ def client(out: Collector, counters: Mapping[str, int]) -> None:
 
 
 def recovered(out: Collector, counters: Mapping[str, int]) -> None:
-    """Of the store, whichever role asks it; nothing where no node was lost."""
+    """The recovery of the store, whichever role asks it; nothing where no node was lost."""
     if (missing := counters.get("recovery_missing")) is None:
         return
     made, whole_ns = counters["recovery_made"], counters.get("recovery_whole_ns")

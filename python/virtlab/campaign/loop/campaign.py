@@ -127,7 +127,7 @@ class Campaign:
 
     @cached_property
     def _mean_estimate_ns(self) -> float:
-        """Of the backend, over all points."""
+        """How long the backend estimates that a run takes, in the mean over all points."""
         points = self.schedule.order(0)
         return sum(self._estimate_ns(each) for each in points) / len(points) if points else 0.0
 

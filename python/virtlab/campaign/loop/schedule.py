@@ -99,7 +99,7 @@ class Schedule:
         return self._has_failed(_tries(history).get(point, {}))
 
     def outcomes(self, history: History) -> dict[int, tuple[int, bool]]:
-        """Of every point, how many good runs it has, and whether it cannot be measured."""
+        """How many good runs every point has, and whether it cannot be measured."""
         tries = _tries(history)
         found = {}
         for point in self.order(0):
@@ -179,7 +179,7 @@ class Schedule:
         return least, most
 
     def _standings(self, history: History, tries: Tries) -> Iterator[tuple[int, PointStanding]]:
-        """Of every point, in the order of the first round; those of a campaign's history are kept in it."""
+        """The standing of every point, in the order of the first round; a campaign's history keeps its own."""
         kept = history.standings if isinstance(history, Finished) else {}
         for point in self.order(0):
             standing = kept.get(point)

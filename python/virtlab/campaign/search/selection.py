@@ -74,7 +74,7 @@ class Selection:
 
     @property
     def _share(self) -> float:
-        """Of the error probability that comparisons may use; constraints have the rest."""
+        """The part of the error probability that comparisons may use; constraints have the rest."""
         return 0.5 if self.constraints else 1.0
 
     @property

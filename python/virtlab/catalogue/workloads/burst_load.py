@@ -25,7 +25,7 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 
 
 def _packets_per_s(values: Values) -> float:
-    """Of each end at most: bursts of both directions, in fragments."""
+    """The most packets of each end in a second: bursts of both directions, in fragments."""
     streams = int(values["streams"])
     fragments = streams * -(-int(values["burst_bytes"]) // (streams * FRAGMENT_BYTES))
     return 2 * fragments * 1e9 / int(values["period_ns"])

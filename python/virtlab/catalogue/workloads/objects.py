@@ -122,7 +122,7 @@ OBJECT_SIZES = Kind(
 
 
 def largest_bytes(values: Values) -> int:
-    """Of the objects that a role writes."""
+    """The size of the largest object that a role writes."""
     return max(
         (int(size) for size, _ in values.get("object_sizes", ())), default=int(values.get("object_bytes", 0))
     )
@@ -169,7 +169,7 @@ TURNS = (
         "of a rate: constant, or poisson, exponential of the same mean; absent: constant",
     ),
     Parameter(
-        "error_budget", SHARE, "error_budget",
+        "error_budget", SHARE, "error_budget_ratio",
         "share of its operations that may be not done; of more than that the run fails; absent: any",
     ),
 )  # fmt: skip

@@ -186,7 +186,7 @@ def _trace(values: Values) -> list[tuple[str, str]]:
 
 
 def _lowered(values: Values) -> Values:
-    """That requests are due at the times of a trace, the Plan says by those."""
+    """The values without `arrivals: trace`, which the Plan says by the times of the trace."""
     return {key: value for key, value in values.items() if (key, value) != ("arrivals", TRACE)}
 
 

@@ -32,7 +32,7 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 
 
 def _packets_per_s(values: Values) -> float:
-    """Of each end, answers included; an echo that each reply calls forth knows no bound."""
+    """The packets of each end in a second, answers included; an echo that each reply calls forth knows no bound."""
     fragments = -(-size_of(values)[1] // FRAGMENT_BYTES)
     return 2 * fragments * 1e9 / values["interval_ns"] if values["interval_ns"] else math.inf
 

@@ -153,7 +153,7 @@ def _ask(
 
 
 def _exit_code(answers: dict[str, Answer]) -> int:
-    """Of the last answer: 1 a claim is refuted, 4 one is undecided or lacks runs, else 0."""
+    """The exit code by the last answer: 1 a claim is refuted, 4 one is undecided or lacks runs, else 0."""
     _, ending, data = list(answers.values())[-1]
     rulings = {verdict.verdict for verdict in data.verdicts}
     if "refuted" in rulings:

@@ -31,7 +31,7 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """All of them; a word may have several."""
+    """Every entry; a word may have several."""
     return [*_answers(), *_terms(), *_metrics(), *_kinds(), *_commands()]
 
 
@@ -69,7 +69,7 @@ def entries_of(word: str) -> list[Entry]:
 
 
 def _by_itself(message: str) -> Iterator[Entry]:
-    """Of a message `WHERE: WHAT; CURE`, or `WHERE: WHAT` of it."""
+    """The entry of a message `WHERE: WHAT; CURE`, or `WHERE: WHAT` of it."""
     message = message.removeprefix("virtlab: ")
     told, semicolon, cure = message.rpartition("; ")
     if semicolon and ": " in told:

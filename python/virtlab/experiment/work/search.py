@@ -86,6 +86,9 @@ def read_search(
     if parameter is None:
         return None
     role = roles[spec.variable.partition(".")[0]]
+    if spec.low is None:
+        findings.add(("search", "low"), "has no value", "write the lowest value, e.g. '1 kpacket/s'")
+        return None
     bounds, layers = {}, []
     for key in ("low", "high", "resolution"):
         if getattr(spec, key) is not None and not (key == "high" and spec.high == WIRE):

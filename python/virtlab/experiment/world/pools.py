@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue import PLATFORMS, bounded
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import HostSpec, PlacedGuestSpec
 from virtlab.experiment.world.places import platform_of
@@ -75,11 +75,10 @@ def _check_platforms(cpus: Steps, pools: Steps, host: HostSpec, findings: Findin
     unable = next((each for each in _platforms(host) if "pool" not in PLATFORMS[each].limits), None)
     if unable is None:
         return
-    able = " | ".join(name for name, platform in PLATFORMS.items() if "pool" in platform.limits)
     for where, value in ((cpus, host.cpus), (pools, host.pools)):
         if value is not None:
             what = f"guests of platform {unable} cannot be confined to processors of their host"
-            findings.add(where, what, f"remove it, or write 'platform: {able}'", key=True)
+            findings.add(where, what, f"remove it, or {bounded('pool')}", key=True)
 
 
 def _platforms(host: HostSpec) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform
+from virtlab.catalogue import PLATFORMS, VSWITCHES, Platform, bounded, write_platform
 from virtlab.experiment.read import leaves
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.model import (
@@ -383,43 +383,44 @@ def _check_machine(at: Steps, platforms: list[Platform], spec: GuestSpec, findin
     named = " and ".join(platform.name for platform in platforms)
     if spec.vcpus is not None and not any("vcpus" in platform.limits for platform in platforms):
         what = f"guests of platform {named} share their host's processors"
-        findings.add((*at, "vcpus"), what, "remove it, or write 'platform: qemu'", key=True)
+        findings.add((*at, "vcpus"), what, f"remove it, or {bounded('vcpus')}", key=True)
     if spec.swap is not None and not any("swap" in platform.limits for platform in platforms):
         what = f"guests of platform {named} have no swap limit of their own"
         findings.add((*at, "swap"), what, "remove it, or write 'swap' at their pool", key=True)
     if spec.balloon is not None and not any("balloon" in platform.limits for platform in platforms):
         what = f"guests of platform {named} have no balloon to give memory back by"
-        findings.add((*at, "balloon"), what, "remove it, or write 'platform: qemu'", key=True)
+        findings.add((*at, "balloon"), what, f"remove it, or {bounded('balloon')}", key=True)
     if spec.image is not None and not any(takes_image(platform, spec.image) for platform in platforms):
         if leaves.is_disk(spec.image):
-            what, cure = (
-                f"guests of platform {named} boot no disk image",
-                "remove it, or write 'platform: qemu'",
-            )
+            what = f"guests of platform {named} boot no disk image"
+            cure = f"remove it, or {write_platform(lambda each: each.disks)}"
         else:
             what = f"guests of platform {named} have no root file system of their own to choose"
-            cure = "remove it, or write 'platform: container'"
+            cure = f"remove it, or {write_platform(lambda each: each.images)}"
             if any(platform.disks for platform in platforms):
                 cure = f"remove it, or name a disk image by its path, e.g. '{spec.image}.qcow2'"
         findings.add((*at, "image"), what, cure, key=True)
+    in_container = f"remove it, or {write_platform(lambda each: bool(each.runtimes))}"
     if spec.runtime is not None and not any(platform.runtimes for platform in platforms):
         what = f"guests of platform {named} are run by no container runtime"
-        findings.add((*at, "runtime"), what, "remove it, or write 'platform: container'", key=True)
+        findings.add((*at, "runtime"), what, in_container, key=True)
     if spec.seccomp is not None and not any(platform.runtimes for platform in platforms):
         what = f"system calls of guests of platform {named} are not filtered"
-        findings.add((*at, "seccomp"), what, "remove it, or write 'platform: container'", key=True)
+        findings.add((*at, "seccomp"), what, in_container, key=True)
     if spec.user_namespace is not None and not any(platform.runtimes for platform in platforms):
         what = f"guests of platform {named} have no users of their own to choose"
-        findings.add((*at, "user_namespace"), what, "remove it, or write 'platform: container'", key=True)
+        findings.add((*at, "user_namespace"), what, in_container, key=True)
     if spec.firmware is not None and not any(platform.disks for platform in platforms):
         what = f"guests of platform {named} boot no disk"
-        findings.add((*at, "firmware"), what, "remove it, or write 'platform: qemu'", key=True)
+        cure = f"remove it, or {write_platform(lambda each: each.disks)}"
+        findings.add((*at, "firmware"), what, cure, key=True)
     known = [model for platform in platforms for model in platform.vnic_models]
     if spec.vnic_model is not None and spec.vnic_model not in known:
         what = f"guests of platform {named} see " + (
             ", ".join(known) or "no device but the kernel's own port"
         )
-        findings.add((*at, "vnic_model"), what, "remove it, or write 'platform: qemu'", key=True)
+        cure = f"remove it, or {write_platform(lambda each: spec.vnic_model in each.vnic_models)}"
+        findings.add((*at, "vnic_model"), what, cure, key=True)
 
 
 def is_bare(wiring: Wiring, host: str) -> bool:

@@ -76,7 +76,7 @@ def entries(plan: Plan, role: Role) -> Iterator[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """From a passive server to its active one."""
+    """The way of requests from a passive server to its active one."""
 
     service: str
     passive: str
@@ -84,14 +84,14 @@ class Way:
 
     @property
     def role(self) -> Role:
-        """It as a role, which has two ends."""
+        """A role with the same two ends."""
         return Role.model_validate(
             {"workload": REQUEST_RESPONSE.name, "from": self.passive, "to": self.active}
         )
 
 
 def ways_of_requests(plan: Plan) -> Iterator[Way]:
-    """Between the servers of all clusters."""
+    """The ways between the servers of all clusters."""
     for name, service in plan.world.services.items():
         own = active(service)
         for guest in service.on if own is not None else ():

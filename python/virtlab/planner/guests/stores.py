@@ -25,7 +25,7 @@ def is_store(service: Service | None) -> bool:
 
 
 def guests_of(service: Service) -> tuple[str, ...]:
-    """Those of a service: of a store its nodes, then its proxies."""
+    """The guests of a service: of a store its nodes, then its proxies."""
     beside = SERVICES[service.kind].more_guests if service.kind in SERVICES else None
     return (*service.on, *(service.parameters.get(beside, ()) if beside is not None else ()))
 

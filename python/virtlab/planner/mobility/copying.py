@@ -164,7 +164,7 @@ def _address(around: list[Vnic], taken: set[object]) -> str | None:
 
 
 def _rate(plan: Plan, vswitch: str) -> int | None:
-    """Of the slowest wire of a virtual switch, bit/s; None of one without a wire."""
+    """The rate of the slowest wire of a virtual switch, bit/s; None of one without a wire."""
     ends = set(plan.world.vswitches[vswitch].uplinks)
     rates = (link.rate_bit_per_s for link in plan.world.links.values() if ends & set(link.ends))
     return min(rates, default=None)

@@ -16,7 +16,7 @@ HEADER_BYTES = 14  # of Ethernet: what a queue counts beside the IP packet
 
 
 def full_frame_refusals(plan: Plan) -> Iterator[Refusal]:
-    """Of every queue that has no room for the full frames of any guest: why, and what to write."""
+    """A refusal of every queue that has no room for the full frames of any guest: why, and what to write."""
     mtus = [vnic.mtu_bytes for guest in plan.world.guests.values() for vnic in guest.vnics.values()]
     if not mtus:
         return

@@ -38,7 +38,7 @@ def _port(plan: Plan, service: str) -> str:
 
 
 def _address(plan: Plan, guest: str, towards: str | None, *, own: bool, family: Any) -> str:
-    """Of the other end, or the guest's own: the one by which it reaches another, else its first."""
+    """The address of the other end, or the guest's own: the one by which it reaches another, else its first."""
     if own and towards is None:
         first = next((str(each.ip) for _, _, each in interfaces(plan.world.guests[guest])), None)
         if first is None:

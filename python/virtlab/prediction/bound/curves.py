@@ -129,7 +129,7 @@ def frames_bits(payload_bytes: int, mtu_bytes: int) -> list[int]:
 
 
 def wire_bits(ip_packet_bytes: int) -> int:
-    """Of one packet.
+    """What one packet takes on a wire, in bits.
 
     >>> wire_bits(1500), wire_bits(28)
     (12304, 672)

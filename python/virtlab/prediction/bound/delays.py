@@ -207,7 +207,7 @@ def _busy_s(hop: Hop, flows: Sequence[Flow], hops: Mapping[Port, Hop]) -> float:
 
 
 def _window_s(hop: Hop, flows: Sequence[Flow]) -> float:
-    """Of a port that is first in, first out, with flows that wait for answers."""
+    """The longest wait at a port that is first in, first out, with flows that wait for answers; infinite at others."""
     mine = _through(hop.port, flows)
     windows = [flow for flow in mine if flow.window is not None]
     if hop.serves != "in_order" or not windows:

@@ -34,7 +34,7 @@ class Server:
 
 
 def forwarding_s(hop: Hop, flows: Sequence[Flow], servers: Mapping[str, Server]) -> float:
-    """Of a guest's port; infinite where it may be given more than it forwards."""
+    """The longest wait for a guest that forwards; infinite where its port may be given more than it forwards."""
     own = servers.get(hop.port[1])
     if own is None:
         return 0.0

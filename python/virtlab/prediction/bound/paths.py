@@ -77,13 +77,13 @@ class Paths:
         return self._routed(here.guest, there.address.ip, dscp, packet_bytes)
 
     def frames(self, here: RoleEnd, there: RoleEnd) -> list[Hop]:
-        """Of frames below IP, from vNIC to vNIC: no rule of code points is theirs."""
+        """The way of frames below IP, from vNIC to vNIC: no rule of code points is theirs."""
         return self._wired((here.guest, here.vnic), (there.guest, there.vnic), None)[0]
 
     def by_way_of(
         self, here: RoleEnd, near: tuple[str, str], there: RoleEnd, dscp: int, packet_bytes: int
     ) -> list[Hop]:
-        """Of IP packets in frames to a forwarding guest's vNIC."""
+        """The way of IP packets in frames to a forwarding guest's vNIC."""
         if there.address is None:
             raise NoBoundError(f"{there.guest} has no address")
         hops, reached = self._wired((here.guest, here.vnic), near, dscp)

@@ -50,7 +50,9 @@ def keeps_promises(hop: Hop, flows: Sequence[Flow]) -> bool:
 def delay_s(
     hop: Hop, flows: Sequence[Flow], arrivals: Callable[[float], float], knees: Sequence[float], slope: float
 ) -> float:
-    """Of a port with arrivals, bits of wire by a time: concave, with these knees, and of this slope beyond the last."""
+    """The longest wait at a port with arrivals, bits of wire by a time: concave, with these knees, and of this slope
+    beyond the last.
+    """
     curve = _own(hop, flows)
     if curve is None or slope > curve.m2:
         return math.inf

@@ -184,7 +184,7 @@ def _bursts(
 
 
 def _burst_bits(share_bytes: int, mtu: int) -> list[int]:
-    """Of the frames of one stream's burst, in as few datagrams as possible of equal size (to one byte)."""
+    """The bits of the frames of one stream's burst, in as few datagrams as possible of equal size (to one byte)."""
     count = max(-(-share_bytes // LONGEST_DATAGRAM_BYTES), 1)
     sizes = [share_bytes // count + (index < share_bytes % count) for index in range(count)]
     return [bits for size in sizes for bits in frames_bits(size + UDP_BYTES, mtu)]
@@ -207,7 +207,7 @@ def _stream(
 def _frames(
     plan: Plan, paths: Paths, name: str, values: Mapping[str, Any], changes: int, here: RoleEnd, there: RoleEnd, dscp: int
 ) -> Iterator[Flow]:  # fmt: skip
-    """Of `raw_stream`, all flows that go one way as one: they take turns at instants of one stream."""
+    """The flows of `raw_stream`: all that go one way as one, since they take turns at instants of one stream."""
     shares = [float(each) for each in values.get("shares") or ()]
     near = via_vnics(plan, here, values["via"]) if values.get("via") else []
     count = len(shares) or int(values.get("flows") or len(near) or 1)
@@ -265,5 +265,7 @@ def _tcp(name: str, values: Mapping[str, Any], mtu: int, ahead: list[Hop], back:
 
 
 def _one_way_s(hops: list[Hop]) -> float:
-    """Of the shortest frame through an empty network: nothing of TCP's comes back sooner than there and back."""
+    """How long the shortest frame takes through an empty network: nothing of TCP's comes back sooner than there and
+    back.
+    """
     return sum(8 * WIRE_LEAST_BYTES / hop.rate + hop.after_ns / NS for hop in hops if hop.port[0] == "link")

@@ -33,7 +33,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """All of one command. `heads` name the columns of `facts`."""
+    """The cases of one command. `heads` name the columns of `facts`."""
 
     title: str
     cases: tuple[Case, ...]

@@ -72,7 +72,9 @@ class Around:
 def around_moves_of(
     db: duckdb.DuckDBPyConnection, records: Sequence[RunRecord], points: Mapping[int, Mapping[str, str]]
 ) -> tuple[Around, ...]:
-    """Of the settings of the shortest, a middle and the longest move, each by one run; none where none moved."""
+    """The time around moves, of the settings of the shortest, a middle and the longest one, each by one run; none where
+    no guest moved.
+    """
     found = (_of_run(db, record, points.get(record.point, {})) for record in moved_runs(db, records))
     return tuple(one for one in found if one is not None)
 

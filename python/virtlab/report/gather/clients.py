@@ -44,7 +44,7 @@ def _percent(ratio: float) -> str:
 
 
 def _ratios(table: RunTable, metric: str) -> Mapping[str, dict[str, float]]:
-    """Of each role that has the metric, by run."""
+    """The metric's values by run, of each role that has it."""
     found: dict[str, dict[str, float]] = {}
     for row in table:
         if row.metric == metric and row.value is not None:

@@ -125,7 +125,7 @@ def in_flight_notes(
 
 
 def _longest(rows: Sequence[ClassSeen]) -> set[int]:
-    """Of each setting with several rows, the place of that in which packets waited longest in the mean."""
+    """The place of the row in which packets waited longest in the mean, of each setting with several rows."""
     found: dict[str, list[tuple[float, int]]] = {}
     for at, each in enumerate(rows):
         found.setdefault(each.setting, []).append((each.wait_mean_ns or 0.0, -at))

@@ -26,7 +26,7 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Of its longest line, in places of a terminal."""
+        """The length of its longest line, in places of a terminal."""
         from rich.cells import cell_len
 
         lines = [*self.heading.split("\n"), *self.cells]

@@ -88,7 +88,7 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
 
 
 def _forwarding(plan: Plan, wiring: Wiring) -> dict[str, dict[str, str]]:
-    """Of each physical switch: behind which of its ports each vNIC is."""
+    """The port behind which each vNIC is, by physical switch."""
     entries: dict[str, dict[str, str]] = {}
     for _, vnic, towards in wiring.stations(plan):
         for box, port in towards.items():

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from virtlab.catalogue import PLATFORMS, WORKLOADS
+from virtlab.catalogue import PLATFORMS, WORKLOADS, write_platform
 from virtlab.plan import Action, Plan, Refusal, Vnic
 from virtlab.planner.mobility.copying import unaddressed
 from virtlab.planner.mobility.moves import (
@@ -90,9 +90,8 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
     platform = PLATFORMS.get(guest.platform)
     modes = platform.moves if platform is not None else ()
     if not modes:
-        able = ", ".join(name for name, each in PLATFORMS.items() if each.moves)
         reason = f"no guest of platform '{guest.platform}' moves here"
-        yield Refusal(f"{path}.guest", reason, f"write 'platform: {able}'")
+        yield Refusal(f"{path}.guest", reason, write_platform(lambda each: bool(each.moves)))
     elif mode_of(action) not in modes:
         reason = f"the mode '{action.mode}' is not played"
         yield Refusal(f"{path}.mode", reason, f"write 'mode: {' | '.join(modes)}'")

@@ -25,7 +25,7 @@ def observe(control: Control, namespaces: list[str]) -> dict[str, Any]:
 def _of_those_asked(
     control: Control, channel: int, namespaces: list[str], reply: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Of a reply what was requested. BreachError if some of it is missing: no leader reports the networks of
+    """The part of a reply that was requested. BreachError if some of it is missing: no leader reports the networks of
     another.
     """
     if lacking := [name for name in namespaces if name not in reply["namespaces"]]:

@@ -49,7 +49,7 @@ class Shares:
     outside: Mapping[str, Processors] = field(default_factory=dict)
 
     def at(self, plan: Plan, guest: str, host: str) -> Processors:
-        """Those of a guest while it is at a host."""
+        """The processors of a guest while it is at a host."""
         pool = pool_at(plan, guest, host)
         return self.pools[pool] if pool is not None else self.outside[host]
 

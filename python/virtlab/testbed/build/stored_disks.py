@@ -14,6 +14,7 @@ from ipaddress import ip_interface
 from typing import Any
 
 from virtlab.agents.requests.leader import Disks, Mount
+from virtlab.catalogue import write_platform
 from virtlab.catalogue.disks import FOLDER
 from virtlab.catalogue.services.demand_server import DEMAND_SERVER
 from virtlab.catalogue.services.store import MULTICAST
@@ -34,7 +35,7 @@ from virtlab.testbed.steps.names import host_namespace
 DEVICE = "/dev/fuse"
 BUFFERED = "buffered"
 LEAST_KERNEL = (6, 1)  # which makes files without a name by FUSE
-INSTEAD = "write 'platform: qemu' for the guest, or 'medium: memory'"
+INSTEAD = f"{write_platform(lambda each: 'rate' in each.disk)} for the guest, or 'medium: memory'"
 
 
 def disk_entity(guest: str) -> str:

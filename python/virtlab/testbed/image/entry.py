@@ -60,7 +60,7 @@ def _words(said: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def entry_point(name: str, rootfs: Path | None) -> EntryPoint:
-    """That of an image by its name. MachineError with the cure where it has none."""
+    """The entry point of an image by its name. MachineError with the cure where it has none."""
     try:
         text = configuration_of(rootfs).read_text(encoding="utf-8") if rootfs is not None else "{}"
         found = parse(text)

@@ -93,7 +93,7 @@ def find(flavour: str) -> Kernel | None:
 
 
 def missing(flavour: str) -> MachineError:
-    """That there is no kernel of a flavour yet."""
+    """The error that there is no kernel of a flavour yet."""
     return MachineError(
         "image",
         f"there is no {flavour} kernel in {folder()}",

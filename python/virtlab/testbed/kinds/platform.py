@@ -116,7 +116,7 @@ class Running:
         return iter(())
 
     def machines_at(self) -> Iterator[tuple[str, str, int]]:
-        """Of guests that move: the guest, a host, and the number in the world of its process there."""
+        """The machines of guests that move: the guest, a host, and the number in the world of its process there."""
         return iter(())
 
     def moved(self, action: str) -> Moved | None:
@@ -176,7 +176,7 @@ class Running:
         return iter(())
 
     def standstills(self) -> Iterator[Standstill]:
-        """Of processes that serve, since the trial began."""
+        """How often processes that serve stood still since the trial began."""
         return iter(())
 
     def role_counts(self) -> Iterator[Counted]:
@@ -213,7 +213,7 @@ class Guests(Protocol):
 
     @property
     def running(self) -> Sequence[Running]:
-        """Those of each platform."""
+        """The running guests of each platform."""
 
     def reach(self, guest: str) -> Reach:
         """The channels and the clock by which a guest is reached."""

@@ -119,7 +119,7 @@ class Watched(Running):
         self._machine = machine
 
     def ended(self, exited: Notice) -> str | None:
-        """That the machine ended, or the leader of the world inside."""
+        """How the machine ended, or the leader of the world inside; None of anything else."""
         channel = int(exited.details["channel"])
         if channel in {0, WORLD_PROCESS}:
             return self._machine.death() or f"{self._machine.where}: the leader of the world inside is gone"
@@ -128,7 +128,7 @@ class Watched(Running):
         return None
 
     def deaths(self) -> Iterator[GuestError]:
-        """That the machine ended, heard of or not."""
+        """The death of the machine, heard of or not."""
         if (said := self._machine.death()) is not None:
             where, _, what = said.partition(": ")
             yield GuestError(where, what)

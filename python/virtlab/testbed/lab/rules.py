@@ -104,13 +104,8 @@ def _missing(rules: Rules) -> Iterator[tuple[str, str]]:
         yield world
 
 
-def lab_missing() -> str | None:
-    """Why no laboratory machine can be booted here; None when one can."""
-    return LAB_VM.lacking()
-
-
 def refusals(plan: Plan, findings: Findings, rules: Rules = LAB_VM) -> list[Refusal]:
-    """All of them; empty when the Plan can be played inside."""
+    """Every refusal of a Plan; empty when it can be played inside."""
     own = list(_inside(plan, rules))
     paths = {refusal.path for refusal in own}
     # What the testbed asks of this machine (routing daemons, processors, deadlines) was answered above for the one
@@ -222,7 +217,7 @@ def _switched(plan: Plan, rules: Rules) -> Iterator[Refusal]:
 
 
 def _disk_bytes(guest: Guest) -> int:
-    """Of a folder in memory; that of a guest whose memory is bounded is part of it."""
+    """The size of a disk that is a folder in memory; that of a guest whose memory is bounded is part of it."""
     return guest.disk.size_bytes if guest.disk is not None and is_folder(guest) else 0
 
 

@@ -26,7 +26,7 @@ class Channels:
 
     @property
     def span(self) -> range:
-        """All of them."""
+        """Every channel of the owner."""
         return range(self.first, self.first + self.places * self.each)
 
     def at(self, number: int) -> int:

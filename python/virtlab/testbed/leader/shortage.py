@@ -57,7 +57,7 @@ def open_files(plan: Plan) -> int:
 
 
 def too_few_open_files(plan: Plan) -> Iterator[Refusal]:
-    """That this process may not open as many: agents may raise their own limit up to the hard one."""
+    """The refusal that this process may not open as many files: agents may raise their own limit up to the hard one."""
     needed, (_, hard) = open_files(plan), resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard not in {resource.RLIM_INFINITY, -1} and hard < needed:
         reason = f"this world needs {needed} open files, and {hard} are allowed"

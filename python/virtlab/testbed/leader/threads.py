@@ -35,7 +35,7 @@ def _relations(status: str) -> tuple[int, list[int]]:
 
 
 def masks(process: int, proc: Path = PROC) -> Iterator[tuple[str, frozenset[int]]]:
-    """Of each thread of a process that is there: its name, and the processors on which it may run."""
+    """Each thread of a process that is there: its name, and the processors on which it may run."""
     threads: list[Path] = []
     with contextlib.suppress(OSError):
         threads = list((proc / str(process) / "task").iterdir())

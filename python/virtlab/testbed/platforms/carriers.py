@@ -15,9 +15,7 @@ from virtlab.testbed.kinds.lowered import Lowered
 
 
 def down(plan: Plan, lowered: Lowered, guest: str, links: Mapping[str, Any]) -> list[str]:
-    """Those of a guest's interfaces that cannot carry what they will be asked to, by what its kernel reports of
-    `links`.
-    """
+    """The interfaces of a guest that cannot carry what they will be asked to, by what its kernel reports of `links`."""
     vnics = plan.world.guests[guest].vnics
     return sorted(
         place.link

@@ -154,7 +154,7 @@ class Guests:
         }
 
     def alive(self) -> dict[str, Reach]:
-        """Of those, the ones whose process has not ended, and that can be asked now."""
+        """The leaders in guests whose process has not ended, and that can be asked now."""
         away = self.away()
         return {
             name: reach
@@ -167,7 +167,7 @@ class Guests:
         return {guest for each in self.running for guest in each.away()}
 
     def machines_at(self) -> Iterator[tuple[str, str, int]]:
-        """Of guests that move: the guest, a host, and the number in the world of its process there."""
+        """The machines of guests that move: the guest, a host, and the number in the world of its process there."""
         for each in self.running:
             yield from each.machines_at()
 
@@ -252,7 +252,7 @@ class Guests:
         return str(_agentless(whose, ending(exited))) if whose is not None and breach else None
 
     def deaths(self) -> list[VirtlabError]:
-        """Of guests and daemons that ended, including those whose notice was discarded with other messages."""
+        """The deaths of guests and daemons, including those whose notice was discarded with other messages."""
         self.control.pump()
         found: list[VirtlabError] = [death for platform in self.running for death in platform.deaths()]
         told = {death.where for death in found}
@@ -313,7 +313,7 @@ class Guests:
             yield from each.role_counts()
 
     def standstills(self) -> Iterator[Standstill]:
-        """Of processes that serve, since the trial began."""
+        """How often processes that serve stood still since the trial began."""
         for each in self.running:
             yield from each.standstills()
 
@@ -349,7 +349,7 @@ class Guests:
 
 
 def _agentless(guest: str, how: str) -> GuestError:
-    """That the agent of a guest is heard no more, though the guest lives."""
+    """The error that the agent of a guest is heard no more, though the guest lives."""
     return GuestError(
         f"guests.{guest}", f"its agent ended with {how.removeprefix('code None: ')}", CURE_BREACH
     )

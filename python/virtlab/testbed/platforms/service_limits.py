@@ -103,8 +103,8 @@ class Machine:
 
 @dataclass(slots=True)
 class Limits:
-    """Those of all services of one world whose guests are containers or machines; and what joins groups that were made
-    before any guest started.
+    """The limits of all services of one world whose guests are containers or machines; and what joins groups that were
+    made before any guest started.
     """
 
     ours: Mapping[str, list[str]] = field(

@@ -71,7 +71,7 @@ class Counting:
 
     @property
     def queues(self) -> dict[tuple[str, str], PortQueue]:
-        """Those of the kernel that are what they were when the trial began."""
+        """The kernel's queues that are what they were when the trial began."""
         anew = self._anew
         return {
             key: queue

@@ -37,7 +37,7 @@ def read(control: Control, reach: Reach) -> Reading:
 
 @dataclass(slots=True)
 class Instants:
-    """Of one program: when it was started, and its guest's wall clock then and at its end."""
+    """The instants of one program: when it was started, and its guest's wall clock then and at its end."""
 
     started_ns: int
     readings: list[Reading] = field(default_factory=list)

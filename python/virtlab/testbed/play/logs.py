@@ -13,7 +13,7 @@ MOST_BYTES = 1 << 20  # of one agent in a trial
 
 @dataclass(slots=True)
 class Logs:
-    """Those of one trial."""
+    """The log lines of one trial."""
 
     trial: Playing
     _bytes: dict[int, int] = field(default_factory=dict)  # channel -> of its log

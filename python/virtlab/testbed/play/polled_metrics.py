@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class PolledMetrics:
-    """Of one program: its metrics that are polled, where, and what was found so far."""
+    """The polled metrics of one program: where each is found, and what was found so far."""
 
     metrics: Mapping[str, Mapping[str, Any]]
     sources: list[Source]
@@ -40,7 +40,7 @@ class PolledMetrics:
 
     @classmethod
     def of(cls, metrics: Mapping[str, Mapping[str, Any]]) -> PolledMetrics | None:
-        """Of a role's metrics; None where none is polled."""
+        """The polled ones of a role's metrics; None where none is polled."""
         polled = {key: entry for key, entry in metrics.items() if is_polled(entry)}
         sources = sources_of(polled)
         return cls(polled, sources, Polls(len(sources))) if polled else None

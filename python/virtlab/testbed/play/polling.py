@@ -33,7 +33,7 @@ class _Poll:
 
 @dataclass(slots=True)
 class Polling:
-    """Those of one trial, by action."""
+    """The polls of one trial, by action."""
 
     trial: Playing
     pending: dict[str, _Poll] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class Priorities:
 
 
 def _all(plan: Plan) -> dict[str, float]:
-    """Of each role of which it is known: the most packets per second, whatever the timeline sets."""
+    """The most packets per second of each role of which that is known, whatever the timeline sets."""
     found = {}
     for name, role in plan.roles.items():
         later = [action.args for action in plan.timeline if action.do == SET.name and action.role == name]
@@ -68,7 +68,7 @@ def _all(plan: Plan) -> dict[str, float]:
 
 
 def _packets_per_s(role: Role, parameters: Mapping[str, Any]) -> float | None:
-    """Of each end of a role; None where that is not known, or where another program measures."""
+    """The packets per second of each end of a role; None where that is not known, or where another program measures."""
     workload = WORKLOADS.get(role.workload)
     if workload is None or workload.packets_per_s is None or parameters.get("meter", "virtlab") != "virtlab":
         return None

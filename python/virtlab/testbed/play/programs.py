@@ -52,7 +52,7 @@ class _Running:
 
 @dataclass(slots=True)
 class Programs:
-    """Those of one trial, by channel."""
+    """The programs of one trial, by channel."""
 
     trial: Playing
     running: dict[int, _Running] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class Programs:
             each.instants.readings.append(instants.read(self.trial.control, self.trial.guests.reach(guest)))
 
     def _samples(self, each: _Running) -> Iterator[Sample]:
-        """Of what it printed, and of what was polled beside it."""
+        """The samples of what it printed, and of what was polled beside it."""
         for key, samples in read_output(self._metrics(each.role), bytes(each.command.output)).items():
             whole = zip(self._when(each, key, samples), samples.values, samples.counts, strict=True)
             for t_ns, value, count in whole:

@@ -81,7 +81,7 @@ class Waiting:
 
 
 def integral(steps: Sequence[tuple[int, int]]) -> int:
-    """Of values that hold from one instant to the next.
+    """The integral of values that hold from one instant to the next.
 
     >>> integral([(0, 4), (10, 1), (30, 0)])
     60

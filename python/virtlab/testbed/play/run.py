@@ -219,7 +219,7 @@ class Pass:
             self._take_messages(self._hear_late if not sources else lambda _: None)
 
     def _check_processors(self) -> None:
-        """That guests with processors of their own run on no others."""
+        """Adds a reason where guests with processors of their own run on others."""
         if self.guests.confinement is not None:
             self.reasons += self.guests.confinement.look(self.control)
 
@@ -241,7 +241,7 @@ class Pass:
         return self.control.call(Disks())["disks"] if any_disk else []
 
     def _note_deaths(self) -> None:
-        """Of what runs without a role, too: other questions may have passed the news over."""
+        """Adds each death as a reason, also of what runs without a role: other questions may have missed the news."""
         self._take_messages(self._hear_late)
         for death in self.guests.deaths():
             if not any(reason.startswith(f"{death.where}: ") for reason in self.reasons):

@@ -23,7 +23,9 @@ from virtlab.testbed.site import Site
 
 @dataclass(slots=True)
 class Standstills:
-    """Those of one trial; since when a process stands still is kept with the guests, for it may outlast a trial."""
+    """The standstills of one trial; since when a process stands still is kept with the guests, for it may outlast a
+    trial.
+    """
 
     control: Control
     guests: Guests

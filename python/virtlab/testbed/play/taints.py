@@ -53,7 +53,7 @@ def switch_taints(stats: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def disk_taints(disks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of disks that the leader serves, over a run: a thread that stood still took time that no model has."""
+    """The taints of disks that the leader serves, over a run: a thread that stood still took time that no model has."""
     told = []
     for disk in disks:
         if disk["standstills"]:

@@ -25,14 +25,14 @@ CURE_LOST = "run the experiment from its file, beside which they lie"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Those of one program: by name a text, or the digest and size of a file that is kept."""
+    """The files of one program: by name a text, or the digest and size of a file that is kept."""
 
     folder: str
     by_name: Mapping[str, Any]
 
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, Any]) -> Files | None:
-        """Of a service or a role; None where it brings none."""
+        """The files of a service or a role; None where it brings none."""
         found = parameters.get("files")
         return cls(FOLDER.format(name), found) if found else None
 

@@ -18,7 +18,7 @@ DOES = "notes what the node missed"
 
 @dataclass(slots=True)
 class Missing:
-    """Of one node that is to be started again."""
+    """What one node missed while it was down."""
 
     process: Process
     all_processes: Sequence[Process]  # of its service

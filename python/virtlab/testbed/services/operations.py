@@ -35,7 +35,6 @@ class Operation:
     all_processes: Sequence[Process] = ()  # of the service
     _missing: list[Missing] | None = None
     _killed: bool = False
-    _launched: set[int] = field(default_factory=set)  # channels
 
     def step(self) -> bool:
         """Whether it is done by now. GuestError where one does not start, or is never ready."""

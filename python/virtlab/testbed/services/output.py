@@ -18,7 +18,7 @@ MOST_DIGITS = 19  # of a number in it: such counters are stored
 
 @dataclass(slots=True)
 class Output:
-    """Of one process, both of its streams in the order of their arrival.
+    """The output of one process, both of its streams in the order of their arrival.
 
     >>> output = Output(wanted="ready")
     >>> output.take(b"starting\\nrea"), output.take(b"dy in 3 ms\\n"), output.arrived

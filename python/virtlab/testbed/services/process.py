@@ -156,7 +156,9 @@ class Process:
         return [*words, "--place", str(invocation.peers.index(self.guest))]
 
     def _address(self, guest: str, towards: str | None = None) -> str:
-        """Of another guest, as its own reaches it, or its own, towards another. GuestError where it does not."""
+        """The address of another guest, as its own reaches it, or its own, towards another. GuestError where it does
+        not.
+        """
         try:
             return resolved(self.all_guests.plan, [guest], self.guest, {"to": towards})[guest]
         except ValueError as error:
@@ -196,7 +198,7 @@ class Process:
         return self.all_guests.control.ended(self.channel)
 
     def death(self, how: str) -> GuestError:
-        """That it ended by itself, or wrote without end, with what it wrote last."""
+        """The error that it ended by itself, or wrote without end, with what it wrote last."""
         flooded = self.output.flooded
         cure = CURE_FLOOD if flooded else services.of(self.service.kind).cure
         did = f"wrote more than {MOST_BYTES >> 20} MiB" if flooded else f"ended with {outcome(how)}"

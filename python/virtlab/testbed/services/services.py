@@ -34,7 +34,7 @@ LISTS_S = 60.0  # for nodes that list what they have
 
 @dataclass(slots=True)
 class Services(Running):
-    """Those of one world."""
+    """The services of one world."""
 
     all_guests: Guests
     plan: Plan
@@ -129,7 +129,7 @@ class Services(Running):
         return str(process.death(ending(exited))) if process is not None else None
 
     def deaths(self) -> Iterator[GuestError]:
-        """Of each that ended by itself, heard of or not."""
+        """The death of each process that ended by itself, heard of or not."""
         for process in self.processes:
             if process.output.flooded:
                 yield process.death(process.ended or "code None")
@@ -148,13 +148,13 @@ class Services(Running):
             yield from process.throttled_inside()
 
     def standstills(self) -> Iterator[Standstill]:
-        """Of those that say how often they stood still."""
+        """The standstills of those processes that say how often they stood still."""
         for process in self.processes:
             if (found := process.standstill()) is not None:
                 yield found
 
     def role_counts(self) -> Iterator[Counted]:
-        """Of roles whose objects are in a store: what came back to a node that was wiped, and which copies are
+        """Counters of roles whose objects are in a store: what came back to a node that was wiped, and which copies are
         there.
         """
         for name, service in self.plan.world.services.items():

@@ -234,7 +234,9 @@ def listed(device: Path) -> dict[str, dict[str, tuple[str, bool]]]:
 
 
 def replicator(parameters: dict[str, Any], kind: str) -> str:
-    """Of a kind: objects go over the servers' own protocol; a database that is missing as a whole by rsync."""
+    """The settings of a kind's replicator: objects go over the servers' own protocol; a database that is missing as a
+    whole by rsync.
+    """
     module = f"rsync_module = rsync://{{replication_ip}}:{COPY_PORT}/{kind}"
     how = "sync_method = ssync" if kind == "object" else module
     return REPLICATOR.format(kind=kind, how=how, **parameters["replicator"])

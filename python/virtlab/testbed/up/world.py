@@ -107,7 +107,7 @@ def _described(name: str, door: Path, description: Path) -> World:
 
 
 def damaged() -> list[MachineError]:
-    """Of each kept world whose description cannot be read, that it is so, with the cure."""
+    """An error for each kept world whose description cannot be read, with the cure."""
     return [_damage(world) for world in worlds().values() if world.damage]
 
 

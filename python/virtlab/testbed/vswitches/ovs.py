@@ -281,7 +281,7 @@ class OpenVswitches(RunningSwitches):
         self._run(namespace, ["sh", "-c", script, "wait", path], asks=DATABASE)
 
     def _late(self, namespace: str, program: str, asks: str | None, timeout_s: float) -> MachineError:
-        """That a command did not end: for the sake of the daemon that it asks, with what that wrote."""
+        """The error that a command did not end: for the sake of the daemon that it asks, with what that wrote."""
         if asks is None:
             return MachineError("vswitches", f"{program} did not end within {timeout_s:g} s", CURE_BUILD)
         name = _name(asks, namespace)

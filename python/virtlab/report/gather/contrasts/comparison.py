@@ -94,7 +94,7 @@ def comparisons(data: Gathered, others: Sequence[Other]) -> tuple[Comparison, ..
 
 
 def _alike(quantity: Quantity, other: Quantity) -> bool:
-    """Of one goal, and of one unit: files may declare a metric by one name and mean two things."""
+    """Whether both are of one goal and one unit: files may declare a metric by one name and mean two things."""
     return (quantity.goal, quantity.unit) == (other.goal, other.unit)
 
 

@@ -70,7 +70,7 @@ def intervals(
 
 
 def over_time_of(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> tuple[OverTime, ...]:
-    """Of the settings of lowest, middle and highest mean, each by one run."""
+    """Response times over time, of the settings of lowest, middle and highest mean, each by one run."""
     return tuple(_over_time(db, results))
 
 

@@ -55,8 +55,9 @@ def overlays(
 def _placed_best(
     wanted: Iterable[PublishedColumns], folder: Path, factors: Sequence[Factor]
 ) -> Iterable[PublishedColumns]:
-    """Of entries for the same rows and path the one that places them by most columns; where an experiment lacks
-    a factor of it, the next."""
+    """The entry that places its rows by most columns, of those for the same rows and path; where an experiment lacks a
+    factor of it, the next.
+    """
     same: dict[tuple[str, ...], list[PublishedColumns]] = {}
     for one in wanted:
         rows = (one.file, one.metric, one.path, *(f"{key}={cell}" for key, cell in sorted(one.where.items())))

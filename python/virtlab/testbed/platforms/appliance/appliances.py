@@ -140,7 +140,7 @@ class Appliances(Running):
         return None
 
     def deaths(self) -> Iterator[GuestError]:
-        """Of each appliance that ended, heard of or not."""
+        """The death of each appliance that ended, heard of or not."""
         for name, appliance in self.running.items():
             if (how := self.control.ended(appliance.started.process)) is not None:
                 yield _death(name, appliance, how)

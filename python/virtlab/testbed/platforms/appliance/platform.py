@@ -27,7 +27,7 @@ def appliances_missing() -> str | None:
 
 
 def appliance_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
-    """All of one guest."""
+    """Every refusal of one guest."""
     del findings
     guest = plan.world.guests[name]
     why = appliances_missing()

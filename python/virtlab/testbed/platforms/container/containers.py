@@ -169,7 +169,7 @@ class Containers(Running):
         return None
 
     def deaths(self) -> Iterator[GuestError]:
-        """Of each container that ended, heard of or not."""
+        """The death of each container that ended, heard of or not."""
         for each in self.containers.values():
             if (how := self.control.ended(each.process)) is not None:
                 yield _death(each, how)

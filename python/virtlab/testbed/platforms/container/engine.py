@@ -87,7 +87,7 @@ def name(number: int) -> str:
 
 
 def own_group(names: Iterable[str]) -> str | None:
-    """Of the names below our control group, the container's; None if none exists yet.
+    """The container's group among the names below our control group; None if none exists yet.
 
     >>> own_group(["tasks", "libpod-conmon-77ab", "libpod-77ab"])
     'libpod-77ab'

@@ -17,7 +17,7 @@ MEMORY_MIN_BYTES = 16 << 20  # the runtime itself needs that much while it start
 
 
 def container_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
-    """All of one guest."""
+    """Every refusal of one guest."""
     del findings
     guest = plan.world.guests[name]
     why = runtime.missing(guest.runtime)

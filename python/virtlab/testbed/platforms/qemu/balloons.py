@@ -37,7 +37,7 @@ CURE = "leave it more memory, or see in its console whether its kernel loaded vi
 
 @dataclass(slots=True)
 class Balloons:
-    """Those of a session."""
+    """The balloons of a session."""
 
     guests: Mapping[str, Guest]
     _left: dict[str, int] = field(default_factory=dict)  # machine -> bytes that its balloon leaves it

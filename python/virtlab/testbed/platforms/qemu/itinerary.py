@@ -43,7 +43,7 @@ class Itinerary:
         return self.actions[place]
 
     def _place(self) -> int:
-        """Of the next move: none tries again what has come about."""
+        """The place of the next move: none tries again what has come about."""
         place = self.over
         while 0 < place < len(self.actions) and self.sources[place] != self.at:
             if not tries_again(self.actions[place], self.actions[place - 1]):

@@ -161,24 +161,24 @@ class Started:
         return f"its virtual machine ended with {how}; its console ends with: {self.tail()}"
 
     def died(self, how: str) -> GuestError:
-        """That its process ended."""
+        """The error that its process ended."""
         cure = CURE_LESS if os.strerror(errno.ENOMEM) in how else self.cure
         return GuestError(f"guests.{self.name}", self.death(how), cure)
 
     def silent(self, error: AgentError) -> GuestError:
-        """That its agent refused, or said nothing."""
+        """The error that its agent refused, or said nothing."""
         what = f"{error.what}; its console ends with: {self.tail()}"
         return GuestError(f"guests.{self.name}", what, error.cure or self.cure)
 
     def without_carrier(self, links: Sequence[str], timeout_s: float) -> GuestError:
-        """That ports of it stayed down."""
+        """The error that ports of it stayed down."""
         what = (
             f"{', '.join(links)} had no carrier within {timeout_s:g} s; its console ends with: {self.tail()}"
         )
         return GuestError(f"guests.{self.name}", what, CURE_CARRIER)
 
     def unlike(self, thing: str, machine: object, wanted: object) -> GuestError:
-        """That it is not the machine that was requested."""
+        """The error that it is not the machine that was requested."""
         what = f"has {thing} {machine}, not {wanted}; its console ends with: {self.tail()}"
         return GuestError(f"guests.{self.name}", what, CURE_UNLIKE)
 
@@ -288,7 +288,7 @@ class Machines(Running):
         return str(machine.died(ending(exited))) if machine is not None else None
 
     def deaths(self) -> Iterator[GuestError]:
-        """Of each machine that ended, heard of or not."""
+        """The death of each machine that ended, heard of or not."""
         for machine in self.machines.values():
             if (how := self.control.ended(machine.process)) is not None:
                 yield machine.died(how)
@@ -675,7 +675,9 @@ class Machines(Running):
         yield from (move.guest for move in self.moving.cold.values())
 
     def machines_at(self) -> Iterator[tuple[str, str, int]]:
-        """Of guests that move: the machine that a guest has, at its host, and the one that waits for it at another."""
+        """The machines of guests that move: the one that a guest has, at its host, and the one that waits for it at
+        another.
+        """
         for name, itinerary in self.moving.itineraries.items():
             here, there = self.machines[name], self.moving.destinations.get(name)
             if self.control.ended(here.process) is None:

@@ -198,14 +198,14 @@ class Move:
         return True
 
     def _state_there(self, deadline: float) -> str:
-        """Of the destination, by its own word; nothing where it says none in time."""
+        """The state of the destination, by its own word; nothing where it says none in time."""
         asked = self.destination.monitor.ask("query-status")
         if not self.destination.monitor.heard(asked, max(0.0, deadline - time.monotonic())):
             return UNHEARD
         return str(asked.result()["status"])
 
     def arrive(self, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
-        """All of the guest is at the destination, and it runs there: what is known of the move."""
+        """What is known of the move, when all of the guest is at the destination and runs there."""
         assert self.there
         if self.mirror is not None:
             self.mirror.look()

@@ -37,7 +37,7 @@ VCPUS_MAX = 255
 
 
 def machine_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
-    """All of one guest."""
+    """Every refusal of one guest."""
     del findings
     guest = plan.world.guests[name]
     flavour = flavour_of(guest) if guest.image is None else None

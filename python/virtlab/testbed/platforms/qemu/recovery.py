@@ -22,7 +22,7 @@ COPIES = frozenset({IN_POST_COPY, "postcopy-recover"})
 
 @dataclass(slots=True)
 class Recovery:
-    """Of one move: `patience_ns` is the silence after which its connection is given up."""
+    """The recovery of one move: `patience_ns` is the silence after which its connection is given up."""
 
     source: Monitor
     destination: Monitor

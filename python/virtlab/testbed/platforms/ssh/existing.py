@@ -173,7 +173,7 @@ class Existing(Running):
         return None
 
     def deaths(self) -> Iterator[GuestError]:
-        """Of each host that was lost, heard of or not."""
+        """The loss of each host that was lost, heard of or not."""
         for host in self.hosts.values():
             if (how := self.control.ended(host.leader)) is not None:
                 yield _loss(host, how)

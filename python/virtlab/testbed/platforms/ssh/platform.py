@@ -16,7 +16,7 @@ CURE = "install openssh-client"
 
 
 def existing_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
-    """All of one guest."""
+    """Every refusal of one guest."""
     del findings
     guest = plan.world.guests[name]
     why = client_missing()

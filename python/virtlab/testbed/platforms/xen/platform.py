@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,60}\Z")
 
 
 def domain_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Iterator[Refusal]:
-    """All of one guest."""
+    """Every refusal of one guest."""
     guest = plan.world.guests[name]
     if not findings.xen:
         yield Refusal(
@@ -54,7 +54,7 @@ def domain_refusals(path: str, name: str, plan: Plan, findings: Findings) -> Ite
 
 
 def memory_refusals(plan: Plan) -> Iterator[Refusal]:
-    """That all guests together want more than the machine has."""
+    """The refusal that all guests together want more memory than the machine has."""
     wanted = {
         name: guest.memory_bytes or MEMORY_BYTES
         for name, guest in plan.world.guests.items()

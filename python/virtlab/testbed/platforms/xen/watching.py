@@ -84,7 +84,7 @@ class Watch:
             reader.forget(name)
 
     def ended(self, exited: Notice) -> str | None:
-        """That one of them ended by itself."""
+        """How one of them ended by itself; None of anything else."""
         if int(exited.details["channel"]) in self.readers:
             return f"xentop ended with {ending(exited)}"
         return None

@@ -55,11 +55,11 @@ class Playing(Protocol):
 
     @property
     def programs(self) -> RolePrograms:
-        """Those of its roles."""
+        """The programs of its roles."""
 
     @property
     def polling(self) -> Waits:
-        """Those of its actions."""
+        """The polls of its actions."""
 
     def clock(self, channel: int) -> Clock:
         """The clock of the speaker on a channel."""

@@ -1,5 +1,5 @@
-"""Commands that the studies name take hours, so none is run: each must be one that virtlab takes, on files that are
-there.
+"""Commands that the studies name take hours, so none is run but those in blocks (`test_commands.py`): each must be one
+that virtlab takes, on files that are there.
 
 They stand in the README of each study (in a line of their own, or `in a sentence`) and in the heads of its files.
 """

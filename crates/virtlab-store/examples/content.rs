@@ -1,6 +1,6 @@
 //! How fast the agent makes and compares the content of objects that describes itself, in bytes per second of one
-//! processor, from and to its caches: `cargo run --release -p virtlab-store --example content -- BYTES ROUNDS`. It prints
-//! the rates of making and of comparing.
+//! processor, from and to its caches. It prints the rates of making and of comparing:
+//! `cargo run --profile shipped -p virtlab-store --example content -- BYTES ROUNDS`.
 
 #[path = "../../virtlab-agent/src/probe/workload/content.rs"]
 #[allow(dead_code)]

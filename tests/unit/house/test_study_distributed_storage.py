@@ -50,6 +50,35 @@ def test_the_world_at_full_size_is_that_of_the_source(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_fitted_once_is_the_same_in_every_file_that_takes_it() -> None:
+    """So no verdict of theirs comes from a cost that was chosen for it."""
+    costs: dict[str, dict[str, object]] = {}
+    for name in ("processors.yaml", "nodes.yaml", "mix.yaml"):
+        services = plan_run(experiment := shipped(STUDY / name), experiment.points()[0], 0).world.services
+        costs[name] = {system: service.parameters for system, service in services.items()}
+    fitted = costs.pop("processors.yaml")
+    assert set(fitted) == set(costs["nodes.yaml"])
+    assert set(costs["mix.yaml"]) == {"structured", "gluster"}
+    for found in costs.values():
+        assert found == {system: fitted[system] for system in found}
+
+
+@pytest.mark.slow
+def test_deletions_have_the_sizes_of_the_source() -> None:
+    experiment = shipped(STUDY / "processors.yaml")
+    found = set()
+    for point in experiment.points():
+        if str(point.levels["work"]).startswith("delete"):
+            parameters = plan_run(experiment, point, 0).roles["fill"].parameters
+            found.add(parameters["object_bytes"])
+    with (ROOT / "published" / "distributed_storage_facts.csv").open(newline="") as table:
+        (sizes,) = {row["value"] for row in csv.DictReader(table) if row["fact"] == "file sizes deleted"}
+    unit = {"KB": 10**3, "MB": 10**6}
+    stated = [size.split() for size in sizes.split(", ")]
+    assert found == {int(number) * unit[prefix] for number, prefix in stated}
+
+
+@pytest.mark.slow
 def test_every_choice_varies_with_every_other_in_what_separates_them() -> None:
     """Nothing but lookup, path and cache differs, and each combination is there once."""
     for name in ("quick.yaml", "full.yaml", "lookup.yaml"):

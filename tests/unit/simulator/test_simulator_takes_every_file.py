@@ -24,6 +24,7 @@ ELSEWHERE = {"virtual-routers/hypervisors.yaml"}  # of hosts that exist already:
 IN_BULK = {
     "distributed-storage/processors.yaml",
     "distributed-storage/nodes.yaml",
+    "distributed-storage/mix.yaml",
 }  # contents that are no packets
 FILES = sorted(
     path

@@ -50,8 +50,8 @@ def values(context: RoleContext) -> None:
 
 
 def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
-    """The values of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings that
-    count.
+    """The values of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings
+    that count.
     """
     out, role = context.out, context.name
     rows = context.samples("operation/1", "intended_ns")

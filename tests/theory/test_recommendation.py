@@ -55,6 +55,14 @@ def test_the_least_delay_is_that_of_the_fewest_switches_and_the_difference_is_th
 
 
 @pytest.mark.slow
+def test_a_level_that_the_file_does_not_have_is_a_candidate_too() -> None:
+    found = choice({"switches": ["3", "2"]}, "rtt.mean").answer()
+    assert [one.levels["switches"] for one in found.candidates] == ["2", "3"]
+    assert found.candidates[1].difference is not None
+    assert found.candidates[1].difference.point == 244_160
+
+
+@pytest.mark.slow
 def test_levels_within_the_margin_are_equivalent_and_those_that_break_a_limit_are_out() -> None:
     rates = ["20 Mbit/s", "100 Mbit/s", "100.5 Mbit/s", "150 Mbit/s"]
     found = choice(

@@ -148,10 +148,13 @@ class Choice:
             )
 
     def _is_wanted(self, chosen: Mapping[Input, str]) -> bool:
-        """Whether the file has a design point there; combinations of inputs that are no factors always count."""
+        """Whether the file does not exclude it. What the file lacks is not excluded: a level of another input, or another
+        level of a factor.
+        """
         levels = dict(self.others) | {one.name: level for one, level in chosen.items() if one.place is None}
+        known = {name: level for name, level in levels.items() if level in self.experiment.factors[name]}
         return any(
-            all(point.levels.get(name) == level for name, level in levels.items())
+            all(point.levels.get(name) == level for name, level in known.items())
             for point in self.experiment.points()
         )
 

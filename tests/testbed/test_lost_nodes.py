@@ -60,6 +60,7 @@ def lost(store: str, op: str, *, disk: str = DISK, copies: int = 3, **loss: str)
     gone, stale, _, _ = held(own)
     assert (gone, stale) == (0, 0)
     assert own["recovery_made"] == own["recovery_missing"]
+    assert "messages" not in own, "the node took with it what it had counted"
     assert own["recovery_known_ns"] <= own["recovery_whole_ns"]
     assert ended(sink, "load")[("read", "done")] > 0
     return own

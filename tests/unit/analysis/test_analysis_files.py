@@ -148,6 +148,14 @@ def of_objects(counters: dict[str, int]) -> dict[tuple[str, str], float | None]:
     return {(value.metric, value.statistic): value.value for value in operations.out.values}
 
 
+def test_messages_are_missing_where_a_node_was_lost_that_had_counted_some() -> None:
+    lost = dict.fromkeys(("recovery_missing", "recovery_made", "recovery_bytes"), 0)
+    operations = Operations(ROWS, COUNTERS | lost, read=1)
+    objects.values(operations)  # type: ignore[arg-type]
+    reasons = {each.reason for each in operations.out.values if each.metric == "store_messages"}
+    assert reasons == {objects.LOST}
+
+
 def test_failures_are_counted_by_class_where_a_store_says_why() -> None:
     told = dict.fromkeys(FAILURES, 0) | {
         "no_bucket_operations": 3,

@@ -28,6 +28,7 @@ OLDER = "the virtlab that ran it did not tell it"
 THERE = "objects"  # the counter of those that are there in the end
 CLIENT_NOT_TOLD = "clients of the simulator take no processor time"
 NOT_TOLD = "a store that is not virtlab's own does not tell it"
+LOST = "a node that was lost has taken with it what it had counted"
 NOT_SAID = "only a store that is asked over HTTP says why an operation failed"
 NOT_LISTED = "a node of the store was away when the run ended, and did not say what it holds"
 NO_OBJECT = "no object that can be looked for is there in the end"
@@ -185,7 +186,7 @@ def _counted(context: RoleContext) -> None:
             out.add(metric, "total", number, operations)
     else:
         for metric in PER_OPERATION:
-            out.absent(metric, NOT_TOLD)
+            out.absent(metric, LOST if "recovery_missing" in counters else NOT_TOLD)
     if "object_copies" in counters:
         copies, missing = counters["object_copies"], counters["missing_copies"]
         out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)

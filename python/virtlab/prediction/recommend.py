@@ -148,8 +148,8 @@ class Choice:
             )
 
     def _is_wanted(self, chosen: Mapping[Input, str]) -> bool:
-        """Whether the file does not exclude it. What the file lacks is not excluded: a level of another input, or another
-        level of a factor.
+        """Whether the file does not exclude it. What the file lacks is not excluded: a level of another input, or
+        another level of a factor.
         """
         levels = dict(self.others) | {one.name: level for one, level in chosen.items() if one.place is None}
         known = {name: level for name, level in levels.items() if level in self.experiment.factors[name]}

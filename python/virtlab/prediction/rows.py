@@ -35,6 +35,7 @@ from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile, Quantiles, wakeups
 from virtlab.simulator.stay import stay_byte_ns
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 Kind = Literal["path", "process", "first", "period", "whole"]
 UNIT_NS = 1000.0  # of a cost in the worlds that give the design
@@ -214,7 +215,7 @@ def _stay_ns(plan: Plan, role: str) -> float:
     if ip_bytes is None and values.get("payload_bytes") is not None:
         ip_bytes = int(values["payload_bytes"]) + 28
     if ip_bytes is None and values.get("frame_bytes") is not None:
-        ip_bytes = int(values["frame_bytes"]) - 18
+        ip_bytes = int(values["frame_bytes"]) - HEADER_AND_FCS_BYTES
     if ip_bytes is None:
         ip_bytes = max(int(values.get("request_bytes") or 0), 1) + 52
     mtu = next(iter(plan.world.guests[guest].vnics.values())).mtu_bytes

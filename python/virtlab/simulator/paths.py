@@ -16,9 +16,9 @@ from virtlab.catalogue import WORKLOADS, below_ip
 from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Plan, Refusal, Role
 from virtlab.planner.topology.wiring import Wiring, guest_box
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 MOST_HOPS = 64
-FRAME_BYTES = 18  # header and FCS of a frame
 
 Hop = tuple[int, int]  # vNIC that sends, vNIC that takes
 
@@ -155,7 +155,7 @@ def _too_long(paths: Paths, role: Mapping[str, Any], hops: list[Hop]) -> Iterato
     if is_tcp(role["workload"], role["parameters"]):
         longest = min(vnics[end["vnic"]]["mtu_bytes"] for end in ends)
     if below_ip(role["workload"]) and role["parameters"].get("frame_bytes"):
-        longest = min(longest, role["parameters"]["frame_bytes"] - FRAME_BYTES)
+        longest = min(longest, role["parameters"]["frame_bytes"] - HEADER_AND_FCS_BYTES)
     for out, into in hops:
         if vnics[out]["mtu_bytes"] < longest and role["parameters"].get("via"):
             return  # none of them comes any further

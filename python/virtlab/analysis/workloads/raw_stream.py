@@ -9,8 +9,7 @@ from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import flows, split, stream
 from virtlab.catalogue.workloads.raw_stream import flows_of
 from virtlab.lazy import NDArray, np
-
-FCS_AND_HEADER_BYTES = 18
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 
 def values(context: RoleContext) -> None:
@@ -19,8 +18,8 @@ def values(context: RoleContext) -> None:
     frame_bytes = context.parameter("frame_bytes")
     if frame_bytes is None:
         planned = context.parameter("ip_packet_bytes")
-        frame_bytes = planned + FCS_AND_HEADER_BYTES if planned is not None else None
-    frames = int(frame_bytes) if frame_bytes is not None else packets["payload_bytes"] + FCS_AND_HEADER_BYTES
+        frame_bytes = planned + HEADER_AND_FCS_BYTES if planned is not None else None
+    frames = int(frame_bytes) if frame_bytes is not None else packets["payload_bytes"] + HEADER_AND_FCS_BYTES
     rate_pps = context.parameter("rate_pps")
     if rate_pps is not None and frame_bytes is not None:
         context.out.add("offered_load", "mean", 8.0 * rate_pps * frame_bytes, 1)

@@ -11,9 +11,8 @@ from typing import Any
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import iperf3, stream
 from virtlab.lazy import NDArray, np
+from virtlab.units.ethernet import FRAME_LEAST_BYTES, HEADER_AND_FCS_BYTES
 
-ETHERNET_BYTES = 18
-FRAME_MIN_BYTES = 64
 UDP_BYTES = 8
 
 
@@ -44,14 +43,14 @@ def frames_bytes(payload_bytes: int, mtu_bytes: int, version: int) -> int:
     header_bytes = 20 if version == 4 else 40
     rest = payload_bytes + UDP_BYTES
     if rest + header_bytes <= mtu_bytes:
-        return max(FRAME_MIN_BYTES, rest + header_bytes + ETHERNET_BYTES)
+        return max(FRAME_LEAST_BYTES, rest + header_bytes + HEADER_AND_FCS_BYTES)
     if version == 6:
         header_bytes += 8
     room = (mtu_bytes - header_bytes) // 8 * 8
     total = 0
     while rest > 0:
         part = min(room, rest) if rest > mtu_bytes - header_bytes else rest
-        total += max(FRAME_MIN_BYTES, part + header_bytes + ETHERNET_BYTES)
+        total += max(FRAME_LEAST_BYTES, part + header_bytes + HEADER_AND_FCS_BYTES)
         rest -= part
     return total
 
@@ -81,7 +80,7 @@ def payload_of(context: RoleContext, version: int) -> int | None:
     for name, less in (
         ("payload_bytes", 0),
         ("ip_packet_bytes", headers),
-        ("frame_bytes", headers + ETHERNET_BYTES),
+        ("frame_bytes", headers + HEADER_AND_FCS_BYTES),
     ):
         if (size := context.parameter(name)) is not None:
             return int(size) - less

@@ -30,8 +30,8 @@ from virtlab.catalogue.kinds import (
 )
 from virtlab.catalogue.measures import STREAM
 from virtlab.units import nearest
+from virtlab.units.ethernet import FRAME_LEAST_BYTES
 
-FRAME_MIN_BYTES = 64
 FRAME_MAX_BYTES = 9_018
 RATE_GUESS_PPS = 500_000  # of an estimate, where the file does not say the rate
 FLOWS_MAX = 4_096
@@ -138,7 +138,7 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
 def _check(values: Values) -> list[tuple[str, str]]:
     found = []
     size_bytes, flows = int(values["frame_bytes"]), flows_of(values)
-    if not FRAME_MIN_BYTES <= size_bytes <= FRAME_MAX_BYTES:
+    if not FRAME_LEAST_BYTES <= size_bytes <= FRAME_MAX_BYTES:
         what = f"a frame of {size_bytes} B does not exist"
         found.append(("size", f"{what}; write between '64 B frame' and '9018 B frame'"))
     if flows > FLOWS_MAX:

@@ -14,10 +14,11 @@ from virtlab.catalogue.kinds import ARRIVALS, COUNT, POSITIVE_DURATION, choice
 from virtlab.catalogue.measures import PACKETS, PROBE, SEARCH
 from virtlab.catalogue.sockets import CODE_POINT
 from virtlab.metrics.migration import OF_CLIENTS
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 SIZE_MAX_BYTES = 65_500
 FRAGMENT_BYTES = 1480  # of what an IPv4 packet carries at the usual MTU
-HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
+HEADERS_BYTES = {"frame": HEADER_AND_FCS_BYTES + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
 
 
 def _duration_ns(values: Values) -> int:

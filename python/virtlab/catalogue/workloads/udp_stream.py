@@ -12,9 +12,10 @@ from virtlab.catalogue.declaration import Parameter, Values, Workload, size_of, 
 from virtlab.catalogue.kinds import ARRIVALS, POSITIVE_DURATION, POSITIVE_SIZE, RATE, RATE_OR_NONE
 from virtlab.catalogue.measures import STREAM
 from virtlab.catalogue.sockets import CODE_POINT
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 PAYLOAD_MAX_BYTES = 65_535 - 20 - 8
-HEADERS_BYTES = {"frame": 14 + 4 + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
+HEADERS_BYTES = {"frame": HEADER_AND_FCS_BYTES + 20 + 8, "ip_packet": 20 + 8, "payload": 0}
 STAMP_BYTES = 16  # sequence number and send time in every datagram
 RATE_GUESS_BIT_PER_S = 100_000_000  # of an estimate, where the file does not say the rate
 

@@ -14,8 +14,7 @@ from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.services import ServiceSpec
 from virtlab.experiment.world.topology import Wiring, container_images, root
 from virtlab.units import nearest
-
-ETHERNET_BYTES = 18  # header and checksum
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 
 def check_roles(
@@ -137,7 +136,7 @@ def _check_family(name: str, role: RoleSpec, network: NetworkSpec, findings: Fin
 
 def _check_frame(name: str, role: RoleSpec, network: NetworkSpec, findings: Findings) -> None:
     size_bytes = role.parameters.get("frame_bytes", 0)
-    most = network.mtu + ETHERNET_BYTES
+    most = network.mtu + HEADER_AND_FCS_BYTES
     if below_ip(role.workload) and size_bytes > most:
         what = f"a frame of {size_bytes} B exceeds the MTU of {network.mtu} B"
         findings.add(

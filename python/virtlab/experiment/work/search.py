@@ -24,6 +24,7 @@ from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
 from virtlab.metrics import MetricPath
 from virtlab.units import nearest, parse_quantity
+from virtlab.units.ethernet import BETWEEN_BYTES, FRAME_LEAST_BYTES, HEADER_AND_FCS_BYTES
 
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
 WIRE = "wire"
@@ -153,7 +154,7 @@ def _loss_per(findings: Findings, spec: SearchSpec, flows: int) -> str:
 def wire_rate(role: RoleSpec, wiring: Wiring | None) -> int | None:
     """The most that a stream's own access link carries, in the stream's parameter; None: no link bounds it.
 
-    A frame takes 20 B more on the wire (preamble, start and gap); an IP packet 18 B of header and checksum before.
+    On the wire a frame takes header, FCS and what lies between frames beside its packet.
     """
     station = None if wiring is None else wiring.stations.get(role.source)
     rates = [] if station is None else [one.rate_bit_per_s for one in station.vnics.values()]
@@ -161,8 +162,8 @@ def wire_rate(role: RoleSpec, wiring: Wiring | None) -> int | None:
     if rate is None or role.declaration.pace is None:
         return None
     layer, size_bytes = size_of(role.parameters)
-    ip_bytes = size_bytes + {"frame": -18, "ip_packet": 0, "payload": 28}[layer]
-    wire_bytes = max(ip_bytes + 18, 64) + 20
+    ip_bytes = size_bytes + {"frame": -HEADER_AND_FCS_BYTES, "ip_packet": 0, "payload": 28}[layer]
+    wire_bytes = max(ip_bytes + HEADER_AND_FCS_BYTES, FRAME_LEAST_BYTES) + BETWEEN_BYTES
     return rate // (8 * wire_bytes) if below_ip(role.workload) else rate * ip_bytes // wire_bytes
 
 

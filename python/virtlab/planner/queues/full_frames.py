@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Refusal
 from virtlab.planner.queues.ports import queues
-
-HEADER_BYTES = 14  # of Ethernet: what a queue counts beside the IP packet
+from virtlab.units.ethernet import HEADER_BYTES
 
 
 def full_frame_refusals(plan: Plan) -> Iterator[Refusal]:
@@ -20,7 +19,7 @@ def full_frame_refusals(plan: Plan) -> Iterator[Refusal]:
     mtus = [vnic.mtu_bytes for guest in plan.world.guests.values() for vnic in guest.vnics.values()]
     if not mtus:
         return
-    least_bytes = min(mtus) + HEADER_BYTES
+    least_bytes = min(mtus) + HEADER_BYTES  # which a queue counts beside the IP packet
     for path, queue in queues(plan):
         if queue.kind not in QDISCS:
             continue  # which is refused by itself

@@ -41,10 +41,10 @@ from virtlab.prediction.bound.curves import (
 )
 from virtlab.prediction.bound.paths import Paths
 from virtlab.simulator.paths import by_tcp
+from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 LONGEST_PACKET_BYTES = 65_535
 LONGEST_DATAGRAM_BYTES = 65_507
-FRAME_EXTRA_BYTES = 18  # of a frame beside its IP packet: header and FCS
 TCP_BYTES = 32  # header with time stamps
 ACK_BYTES = 20 + 20 + 40  # IPv4 and TCP with all options
 GROWS_TO_BYTES = 3 << 20  # receive window where the role fixes none
@@ -156,7 +156,7 @@ def _body_bytes(values: Mapping[str, Any]) -> int | None:
     if values.get("payload_bytes") is not None:
         return int(values["payload_bytes"]) + UDP_BYTES
     if values.get("frame_bytes"):
-        return int(values["frame_bytes"]) - FRAME_EXTRA_BYTES - IP_BYTES
+        return int(values["frame_bytes"]) - HEADER_AND_FCS_BYTES - IP_BYTES
     return None
 
 
@@ -212,7 +212,7 @@ def _frames(
     near = via_vnics(plan, here, values["via"]) if values.get("via") else []
     count = len(shares) or int(values.get("flows") or len(near) or 1)
     shares = shares or [1 / count] * count
-    packet_bytes = int(values["frame_bytes"]) - FRAME_EXTRA_BYTES
+    packet_bytes = int(values["frame_bytes"]) - HEADER_AND_FCS_BYTES
     bits = float(wire_bits(packet_bytes))
     paced = values.get("arrivals", "constant") == "constant" and values.get("rate_pps")
     for place in range(max(len(near), 1)):

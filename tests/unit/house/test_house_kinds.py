@@ -149,6 +149,11 @@ MOST_OTHERS = 85  # entries of that list; where one goes, this goes down with it
 KINDS = sorted({*WORKLOADS, *PLATFORMS, *VSWITCHES, *QDISCS, *ACTIONS, *SERVICES})
 
 
+def is_test(path: Path) -> bool:
+    """Whether a file is one of a crate's own tests; `campaign/tests` are tests of devices, and sources of ours."""
+    return path.parts[0] == "crates" and path.parts[2] == "tests"
+
+
 @cache
 def sources() -> dict[str, str]:
     """Path from the root -> text, of everything but tests, and what a tool writes from the declarations."""
@@ -156,7 +161,7 @@ def sources() -> dict[str, str]:
     return {
         str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
         for path in files
-        if "tests" not in path.relative_to(ROOT).parts and path != WRITTEN
+        if not is_test(path.relative_to(ROOT)) and path != WRITTEN
     }
 
 

@@ -20,7 +20,7 @@ from virtlab.agents.requests.every import Ack, ReadClock
 from virtlab.agents.requests.leader import Disks, Kill
 from virtlab.agents.requests.probe import Disarm, StopRole
 from virtlab.agents.requests.switch import ResetCounters
-from virtlab.catalogue.actions import ACTIONS, EXEC, MIGRATE, begins
+from virtlab.catalogue.actions import ACTIONS, begins
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError
 from virtlab.lazy import np
@@ -285,11 +285,12 @@ class Pass:
         for action, why in self.guests.attend():
             do = next(one for one in self.plan.timeline if one.id == action)
             over = "finished" if "finished" in ACTIONS[do.do].events else "done"
-            at_ns = self._kinds[action].end(self, do) or self.site.now()
-            if do.do == MIGRATE.name:
+            kind = self._kinds[action]
+            at_ns = kind.end(self, do) or self.site.now()
+            if kind.moves_processes:
                 self._check_processors()
             self.note(timeline, f"{action}.{over if why is None else 'failed'}", at_ns)
-            if why is not None and do.do == MIGRATE.name and self._awaited(f"{action}.failed"):
+            if why is not None and kind.failure_is_outcome and self._awaited(f"{action}.failed"):
                 self.tell(f"{action}.state", at_ns, {"guest": str(do.guest), "text": why})
             else:
                 self.reasons += [] if why is None else [why]
@@ -318,9 +319,10 @@ class Pass:
 
     def _begin(self, action: Action, at_ns: int, timeline: Timeline) -> None:
         self.observe.progress(f"{action.do} {action.role or action.guest or action.id}")
-        self._kinds[action.id].begin(self, action, at_ns, timeline)
+        kind = self._kinds[action.id]
+        kind.begin(self, action, at_ns, timeline)
         role = self.plan.roles.get(action.role or "")
-        if action.do in {EXEC.name, MIGRATE.name} or (role is not None and is_command(role.workload)):
+        if kind.moves_processes or (role is not None and is_command(role.workload)):
             self._check_processors()
 
     def _over(self, event: str) -> int | None:

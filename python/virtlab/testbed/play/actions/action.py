@@ -86,7 +86,7 @@ def _nothing_ends(_: Playing, __: Action) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ActionKind:
-    """The functions by which a trial plays an action."""
+    """The functions by which a trial plays an action, and what a trial has to heed of it."""
 
     begin: Callable[
         [Playing, Action, int, Timeline], None
@@ -94,3 +94,7 @@ class ActionKind:
     # Once the time that it takes is over, what it took away comes back: the instant at which that was done. None: the
     # action is over when its time is.
     end: Callable[[Playing, Action], int | None] = _nothing_ends
+    moves_processes: bool = (
+        False  # starts or moves some, which then must be on the processors of their guests
+    )
+    failure_is_outcome: bool = False  # where another action begins with it; else it fails the run

@@ -14,4 +14,4 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
     launch(trial, action.id, f"timeline.{action.id}", str(action.guest), action.argv, timeline)
 
 
-IMPLEMENTATION = ActionKind(begin)
+IMPLEMENTATION = ActionKind(begin, moves_processes=True)

@@ -94,4 +94,4 @@ def _rows(moved: Moved) -> list[tuple[int, str, float]]:
     return sorted(rows)
 
 
-IMPLEMENTATION = ActionKind(begin, end)
+IMPLEMENTATION = ActionKind(begin, end, moves_processes=True, failure_is_outcome=True)

@@ -1,9 +1,10 @@
 //! How fast the agent makes and compares the content of objects that describes itself, in bytes per second of one
 //! processor, from and to its caches. It prints the rates of making and of comparing:
 //! `cargo run --profile shipped -p virtlab-store --example content -- BYTES ROUNDS`.
+#![expect(clippy::disallowed_methods, reason = "the crate asks no clock; what measures it does")]
 
 #[path = "../../virtlab-agent/src/probe/workload/content.rs"]
-#[allow(dead_code)]
+#[expect(dead_code, reason = "what makes a content anew is the agent's")]
 mod content;
 
 use std::hint::black_box;

@@ -6,14 +6,8 @@
    _client ask_udp PORT WINDOW SECONDS        has so many requests under way, and sends as many as came; prints the same
 */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "_served.h"
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,35 +19,8 @@ static uint64_t now(clockid_t clock) {
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
 }
 
-static void need(int right, const char *what) {
-    if (!right) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static struct sockaddr_in loopback(int port) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return to;
-}
-
-static void watch(int epoll, int fd) {
-    int one = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    struct epoll_event wanted = {.events = EPOLLIN, .data.fd = fd};
-    need(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &wanted) == 0, "epoll_ctl");
-}
-
 static int serve(int port) {
-    int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0), epoll = epoll_create1(0);
-    struct sockaddr_in at = loopback(port);
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    need(bind(listener, (struct sockaddr *)&at, sizeof at) == 0, "bind");
-    need(listen(listener, MOST) == 0, "listen");
-    watch(epoll, listener);
-    puts("ready");
-    fflush(stdout);
+    int epoll = epoll_create1(0), listener = listening(port, MOST, epoll);
     for (;;) {
         struct epoll_event events[128];
         int count = epoll_wait(epoll, events, 128, -1);

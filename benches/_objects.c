@@ -8,15 +8,9 @@
    request when it has the answer to the last one. Whatever is no such request ends its connection.
 */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "_served.h"
 #include <string.h>
 #include <strings.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -37,13 +31,6 @@ struct connection {
 
 static struct object *buckets[BUCKETS];
 static struct connection *connections[MOST];
-
-static void need(int right, const char *what) {
-    if (!right) {
-        perror(what);
-        exit(1);
-    }
-}
 
 /* Where an object is named: NULL stands there where it is not kept. */
 static struct object **place(const char *path) {
@@ -129,25 +116,12 @@ static int take(int fd, struct connection *from, int stored) {
     return serve(fd, stored, method, path, from->octets + head, bytes);
 }
 
-static void watch(int epoll, int fd) {
-    struct epoll_event wanted = {.events = EPOLLIN, .data.fd = fd};
-    need(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &wanted) == 0, "epoll_ctl");
-}
-
 int main(int count, char **words) {
     if (count != 3) {
         fprintf(stderr, "usage: _objects PORT STORED\n");
         return 2;
     }
-    int one = 1, stored = atoi(words[2]), listener = socket(AF_INET, SOCK_STREAM, 0), epoll = epoll_create1(0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(words[1]))};
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    need(bind(listener, (struct sockaddr *)&at, sizeof at) == 0, "bind");
-    need(listen(listener, MOST) == 0, "listen");
-    watch(epoll, listener);
-    puts("ready");
-    fflush(stdout);
+    int stored = atoi(words[2]), epoll = epoll_create1(0), listener = listening(atoi(words[1]), MOST, epoll);
     for (;;) {
         struct epoll_event events[EVENTS];
         int ready = epoll_wait(epoll, events, EVENTS, -1);
@@ -156,7 +130,6 @@ int main(int count, char **words) {
             if (fd == listener) {
                 int new = accept(listener, NULL, NULL);
                 need(new >= 0 && new < MOST, "accept");
-                setsockopt(new, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
                 connections[new] = malloc(sizeof *connections[new]);
                 need(connections[new] != NULL, "malloc");
                 connections[new]->came = 0;

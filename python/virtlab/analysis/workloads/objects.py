@@ -109,7 +109,7 @@ def _achieved(out: Collector, due: NDArray[Any], rate: float | None, at_rate: bo
     wanted = (due.size - 1) / span_ns * 1e9 if span_ns > 0 else None
     few = "fewer than two operations were due at different instants"
     out.add("request_rate", "mean", wanted, int(due.size), few)
-    share = (rate or 0.0) / wanted if wanted is not None else None
+    share = None if rate is None or wanted is None else rate / wanted
     out.add("achieved_share", "ratio", share, int(due.size), few)
 
 

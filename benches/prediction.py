@@ -18,8 +18,8 @@ from typing import Any
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.experiment import load, load_text
 from virtlab.experiment.overrides import find_input
-from virtlab.prediction.capacity import Question, ordered_levels, sizes
-from virtlab.prediction.limits import parse_limits
+from virtlab.prediction.questions.capacity import Question, ordered_levels, sizes
+from virtlab.prediction.questions.limits import parse_limits
 from virtlab.prediction.validation import GOAL, validate
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator

@@ -18,10 +18,10 @@ from tests.testbed.testbed_world import missing
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
-from virtlab.prediction.calibration import ECHO_COSTS, WAKEUPS, Calibrated, calibrate
-from virtlab.prediction.designs import BESIDE, PROBE, designs
-from virtlab.prediction.rows import numbers_of, rows_of
-from virtlab.prediction.simulate import Job, play_records
+from virtlab.prediction.calibration.calibrate import ECHO_COSTS, WAKEUPS, Calibrated, calibrate
+from virtlab.prediction.calibration.designs import BESIDE, PROBE, designs
+from virtlab.prediction.calibration.rows import numbers_of, rows_of
+from virtlab.prediction.simulation.simulate import Job, play_records
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator.profile import load_profile
 from virtlab.testbed import Testbed

@@ -17,7 +17,7 @@ from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.prediction.bound import NoBoundError, echo_bound
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile, Quantiles
 
 LONGEST = MetricPath.parse("probe.rtt.max")

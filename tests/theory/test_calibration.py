@@ -10,9 +10,9 @@ from tests.theory.test_predictions import COSTLY, RTT, constant, echoes
 from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.experiment import load_text
 from virtlab.metrics import MetricPath
-from virtlab.prediction.calibration import Calibrated, calibrate, designs
-from virtlab.prediction.rows import usable
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.calibration.calibrate import Calibrated, calibrate, designs
+from virtlab.prediction.calibration.rows import usable
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile, load_profile

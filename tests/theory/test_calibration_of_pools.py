@@ -13,9 +13,9 @@ from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.main import app
 from virtlab.experiment import load_text
 from virtlab.metrics import MetricPath
-from virtlab.prediction.explain import explain
-from virtlab.prediction.pools import MODEL_ERROR, Loads, Pooled, of_dataset
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.calibration.pools import MODEL_ERROR, Loads, Pooled, of_dataset
+from virtlab.prediction.questions.explain import explain
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.prediction.validation import validate
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator

@@ -14,8 +14,8 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment, load_text
 from virtlab.experiment.overrides import at_level, find_input, grid
 from virtlab.planner import plan_run
-from virtlab.prediction.capacity import Capacity, Question, ordered_levels, sizes
-from virtlab.prediction.limits import parse_limits
+from virtlab.prediction.questions.capacity import Capacity, Question, ordered_levels, sizes
+from virtlab.prediction.questions.limits import parse_limits
 from virtlab.simulator.profile import IDEAL_PROFILE
 
 FILE = """

@@ -16,10 +16,10 @@ from virtlab.analysis.effects import effects_of
 from virtlab.cli.prediction.predict import app
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
-from virtlab.prediction.effects import predicted_effects
-from virtlab.prediction.explain import explain
-from virtlab.prediction.simulate import simulate
-from virtlab.prediction.uncertainty import combined, drawn, drawn_values, has_intervals
+from virtlab.prediction.questions.effects import predicted_effects
+from virtlab.prediction.questions.explain import explain
+from virtlab.prediction.simulation.simulate import simulate
+from virtlab.prediction.simulation.uncertainty import combined, drawn, drawn_values, has_intervals
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile, Quantiles, load_profile
 
 FILE = file_of("lines", switches="[1, 2, 4]", stream="", repeat=3)

@@ -9,8 +9,8 @@ import pytest
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
-from virtlab.prediction.explain import explain
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.questions.explain import explain
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile, Quantiles, load_profile
 
 RTT = MetricPath.parse("probe.rtt.mean")

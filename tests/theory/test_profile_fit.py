@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from virtlab.prediction.fit import fit
+from virtlab.prediction.calibration.fit import fit
 
 NAMES = ("send", "crossing", "byte")
 COSTS = np.array([5200.0, 900.0, 0.35])

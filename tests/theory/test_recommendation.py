@@ -14,8 +14,8 @@ from virtlab.cli.prediction.recommend import app
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 from virtlab.experiment.overrides import find_input
-from virtlab.prediction.limits import parse_limits
-from virtlab.prediction.recommend import Choice, parse_goal
+from virtlab.prediction.questions.limits import parse_limits
+from virtlab.prediction.questions.recommend import Choice, parse_goal
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile
 
 FILE = file_of("choose", switches="[1, 2, 4]", stream="rate: 30 Mbit/s, duration: 300 ms")

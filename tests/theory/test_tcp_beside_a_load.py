@@ -7,7 +7,7 @@ import pytest
 from virtlab.experiment import load_text
 from virtlab.metrics import MetricPath
 from virtlab.prediction.bound.curves import frames_bits
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE
 
 FILE = """

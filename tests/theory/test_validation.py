@@ -16,7 +16,7 @@ from virtlab.campaign import CampaignObserver, run_campaign
 from virtlab.cli.prediction.validate import app
 from virtlab.experiment import load_text
 from virtlab.plan import Observer, Plan, Session
-from virtlab.prediction.spread import passage
+from virtlab.prediction.calibration.spread import passage
 from virtlab.prediction.validation import Validation, by_nearness, reach, validate
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator

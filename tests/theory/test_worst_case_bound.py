@@ -13,7 +13,7 @@ from virtlab.planner.topology.wiring import Wiring
 from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound_ns, frames_bits
 from virtlab.prediction.bound.paths import Paths
 from virtlab.prediction.bound.sources import flows_of
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE
 
 LONGEST = MetricPath.parse("probe.rtt.max")

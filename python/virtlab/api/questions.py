@@ -13,7 +13,7 @@ from virtlab.api.tables import Table
 if TYPE_CHECKING:
     from virtlab.changes import Changes
     from virtlab.experiment import Experiment
-    from virtlab.prediction.capacity import Capacity
+    from virtlab.prediction.questions.capacity import Capacity
 
 
 def compare(
@@ -69,7 +69,7 @@ def predict(
     """
     from virtlab.campaign import select_points
     from virtlab.cli.prediction.predict import predicted
-    from virtlab.prediction.limits import measuring_path, refuse_search
+    from virtlab.prediction.questions.limits import measuring_path, refuse_search
     from virtlab.simulator.profile import chosen_profile
 
     found = given(experiment)

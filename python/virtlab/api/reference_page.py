@@ -15,7 +15,7 @@ from typing import Any
 import virtlab as vl
 from virtlab.changes.differences import Change, Changes
 from virtlab.experiment import Experiment
-from virtlab.prediction.capacity import Capacity
+from virtlab.prediction.questions.capacity import Capacity
 from virtlab.report.gather.model import Verdict
 from virtlab.stats import Estimate
 

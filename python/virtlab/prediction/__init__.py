@@ -1,1 +1,1 @@
-"""Models calibrated from results, and how far they reach."""
+"""What a Plan is predicted to show: simulated or bounded, with costs that are fitted, and how far off that was."""

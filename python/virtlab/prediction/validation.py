@@ -28,9 +28,9 @@ from virtlab.lazy import np
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.planner.queues.default_pushback import keep_pushback
-from virtlab.prediction.pools import Loads
-from virtlab.prediction.refit import Rows, rows_of
-from virtlab.prediction.simulate import Job, play_all
+from virtlab.prediction.calibration.pools import Loads
+from virtlab.prediction.calibration.refit import Rows, rows_of
+from virtlab.prediction.simulation.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, missing

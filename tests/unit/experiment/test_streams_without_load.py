@@ -7,7 +7,7 @@ import pytest
 from virtlab.experiment import Experiment, load_text
 from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.planner import plan_run
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.simulator.profile import IDEAL_PROFILE
 
 STREAMS = [("udp_stream", "0 bit/s", "40 Mbit/s"), ("raw_stream", "0 packet/s", "2 kpacket/s")]

@@ -10,7 +10,7 @@ import pytest
 from virtlab.analysis.values import RunValue
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run
-from virtlab.prediction.pools import Loads, others
+from virtlab.prediction.calibration.pools import Loads, others
 from virtlab.results.record import RunRecord
 
 FILE = """

@@ -22,9 +22,9 @@ from virtlab.metrics import MetricPath
 from virtlab.plan import Columns, Event, Outcome, Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.prediction.bound import bounds_of
-from virtlab.prediction.explain import explain
 from virtlab.prediction.migration import Moved, Policy, courses
-from virtlab.prediction.moving import enough
+from virtlab.prediction.migration.enough import enough
+from virtlab.prediction.questions.explain import explain
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 

@@ -14,7 +14,7 @@ from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.mobility.moves import moves, source_of
 from virtlab.prediction.migration import Moved, Policy, courses
-from virtlab.prediction.moving import enough
+from virtlab.prediction.migration.enough import enough
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import IDEAL_PROFILE
 

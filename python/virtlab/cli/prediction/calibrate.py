@@ -17,7 +17,7 @@ from virtlab.folders import put
 from virtlab.terminal import json_text, say
 
 if TYPE_CHECKING:
-    from virtlab.prediction.calibration import Calibrated
+    from virtlab.prediction.calibration.calibrate import Calibrated
     from virtlab.results import Dataset
 
 app = typer.Typer(add_completion=False)
@@ -67,9 +67,9 @@ def calibrate(
     from virtlab.experiment import load_text
     from virtlab.planner import plan_run
     from virtlab.planner.queues.default_pushback import default_pushback
-    from virtlab.prediction.calibration import calibrate as fitted
-    from virtlab.prediction.designs import designs
-    from virtlab.prediction.rows import usable
+    from virtlab.prediction.calibration.calibrate import calibrate as fitted
+    from virtlab.prediction.calibration.designs import designs
+    from virtlab.prediction.calibration.rows import usable
     from virtlab.results import Dataset
     from virtlab.simulator.profile import local_file
     from virtlab.testbed import Testbed
@@ -133,7 +133,7 @@ def _to_dataset(folder: Path, target: Path | None, base: str | None, *, quick: b
     import os
 
     from virtlab.errors import ExperimentError
-    from virtlab.prediction.pools import of_dataset
+    from virtlab.prediction.calibration.pools import of_dataset
     from virtlab.results import Dataset
     from virtlab.simulator.profile import chosen_profile
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from virtlab.experiment import Experiment
     from virtlab.experiment.overrides import Input
-    from virtlab.prediction.capacity import Capacity
+    from virtlab.prediction.questions.capacity import Capacity
     from virtlab.simulator.profile import Profile
 
 app = typer.Typer(add_completion=False)
@@ -103,9 +103,9 @@ def answers(
     from virtlab.campaign.progress import CampaignObserver
     from virtlab.errors import ExperimentError
     from virtlab.experiment.overrides import find_input
-    from virtlab.prediction.capacity import Question, ordered_levels
-    from virtlab.prediction.combinations import other_levels, present
-    from virtlab.prediction.limits import parse_limits, refuse_search
+    from virtlab.prediction.questions.capacity import Question, ordered_levels
+    from virtlab.prediction.questions.combinations import other_levels, present
+    from virtlab.prediction.questions.limits import parse_limits, refuse_search
 
     refuse_search(experiment)
     limits = parse_limits(until, experiment.role_workloads(), "--until")
@@ -135,7 +135,7 @@ def _guests(factor: Input) -> bool:
 
 
 def _lines(capacity: Capacity) -> list[str]:
-    from virtlab.prediction.capacity import STATES
+    from virtlab.prediction.questions.capacity import STATES
     from virtlab.units import show_quantity
 
     head = ", ".join(f"{name} = {level}" for name, level in capacity.others.items())
@@ -180,7 +180,7 @@ def _lines(capacity: Capacity) -> list[str]:
 
 
 def _json(capacity: Capacity) -> dict[str, Any]:
-    from virtlab.prediction.capacity import STATES
+    from virtlab.prediction.questions.capacity import STATES
 
     def estimate_json(estimate: Any) -> dict[str, Any] | None:
         return None if estimate is None else {

@@ -58,7 +58,7 @@ def predict(
     from virtlab.campaign import select_points
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
-    from virtlab.prediction.limits import measuring_path, refuse_search
+    from virtlab.prediction.questions.limits import measuring_path, refuse_search
     from virtlab.simulator.profile import chosen_profile
 
     costs = chosen_profile(profile)
@@ -107,8 +107,8 @@ def predicted(
     from virtlab.errors import ExperimentError
     from virtlab.planner import plan_run
     from virtlab.prediction.bound import Bound, bounds_of
-    from virtlab.prediction.simulate import simulate
-    from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
+    from virtlab.prediction.simulation.simulate import simulate
+    from virtlab.prediction.simulation.uncertainty import combined, drawn_values, has_intervals
     from virtlab.units import show_quantity
 
     table = simulate(experiment, costs, points=[point.index for point in points], repetitions=repetitions)
@@ -163,7 +163,7 @@ def predicted(
 def moving(experiment: Experiment, costs: Profile, points: Sequence[DesignPoint]) -> Answer:
     """What would be enough for each guest that moves, as plain values, and a line for each."""
     from virtlab.planner import plan_run
-    from virtlab.prediction.moving import enough
+    from virtlab.prediction.migration.enough import enough
 
     found, lines = [], []
     for point in points:
@@ -182,7 +182,7 @@ def _explained(
     experiment: Experiment, costs: Profile, path: MetricPath, points: Sequence[DesignPoint], repetitions: int,
     draws: int,
 ) -> Answer:  # fmt: skip
-    from virtlab.prediction.explain import explain
+    from virtlab.prediction.questions.explain import explain
 
     found, lines = [], []
     for point in points:
@@ -201,7 +201,7 @@ def _effects(
     points: Sequence[DesignPoint],
     repetitions: int,
 ) -> Answer:
-    from virtlab.prediction.effects import predicted_effects
+    from virtlab.prediction.questions.effects import predicted_effects
 
     found, lines = [], []
     for point in points:

@@ -12,7 +12,7 @@ from virtlab.cli.options import AsJson, Confidence, Draws, ExperimentFile, MostR
 from virtlab.terminal import say
 
 if TYPE_CHECKING:
-    from virtlab.prediction.recommend import Recommendation
+    from virtlab.prediction.questions.recommend import Recommendation
 
 app = typer.Typer(add_completion=False)
 
@@ -60,9 +60,9 @@ def recommend(
     from virtlab.errors import ExperimentError
     from virtlab.experiment import load
     from virtlab.experiment.overrides import find_input
-    from virtlab.prediction.combinations import other_levels
-    from virtlab.prediction.limits import parse_limits, refuse_search
-    from virtlab.prediction.recommend import Choice, parse_goal
+    from virtlab.prediction.questions.combinations import other_levels
+    from virtlab.prediction.questions.limits import parse_limits, refuse_search
+    from virtlab.prediction.questions.recommend import Choice, parse_goal
     from virtlab.simulator.profile import chosen_profile
     from virtlab.units import parse_quantity
 

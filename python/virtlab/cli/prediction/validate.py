@@ -56,7 +56,7 @@ def validate(
     import os
 
     from virtlab.experiment import load_text
-    from virtlab.prediction.limits import measuring_path
+    from virtlab.prediction.questions.limits import measuring_path
     from virtlab.prediction.validation import validate as validated
     from virtlab.results import Dataset
     from virtlab.simulator.profile import load_profile

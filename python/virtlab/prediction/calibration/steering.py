@@ -22,9 +22,9 @@ from typing import Any
 
 from virtlab.errors import ExperimentError
 from virtlab.plan import Plan
-from virtlab.prediction.contention import difference
-from virtlab.prediction.designs import BESIDE, PIN, PROBE
-from virtlab.prediction.rows import numbers_of, played
+from virtlab.prediction.calibration.contention import difference
+from virtlab.prediction.calibration.designs import BESIDE, PIN, PROBE
+from virtlab.prediction.calibration.rows import numbers_of, played
 from virtlab.results import RunRecord
 from virtlab.simulator.profile import Parameter, Profile
 

@@ -25,11 +25,11 @@ from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import Input, at_level, find_input, grid
 from virtlab.plan import Observer
 from virtlab.planner import plan_run
-from virtlab.prediction.explain import explain
-from virtlab.prediction.limits import Judged, Limit, judge_runs
-from virtlab.prediction.resources import Resource, resources
-from virtlab.prediction.simulate import Job, play_all, play_records, values
-from virtlab.prediction.uncertainty import drawn_jobs, has_intervals
+from virtlab.prediction.questions.explain import explain
+from virtlab.prediction.questions.limits import Judged, Limit, judge_runs
+from virtlab.prediction.questions.resources import Resource, resources
+from virtlab.prediction.simulation.simulate import Job, play_all, play_records, values
+from virtlab.prediction.simulation.uncertainty import drawn_jobs, has_intervals
 from virtlab.results.trial import TrialRecord
 from virtlab.simulator.profile import Profile
 from virtlab.stats import Estimate

@@ -28,9 +28,9 @@ from virtlab.catalogue import QDISCS, WORKLOADS
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import NDArray, np
 from virtlab.plan import Outcome, Plan, Trial
-from virtlab.prediction.designs import BESIDE, BUSY, FLOOD, OTHER_VSWITCHES, PROBE
-from virtlab.prediction.spread import passage
-from virtlab.prediction.worlds import alone
+from virtlab.prediction.calibration.designs import BESIDE, BUSY, FLOOD, OTHER_VSWITCHES, PROBE
+from virtlab.prediction.calibration.spread import passage
+from virtlab.prediction.simulation.worlds import alone
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator import Simulator
 from virtlab.simulator.profile import Parameter, Profile, Quantiles, wakeups

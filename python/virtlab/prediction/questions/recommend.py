@@ -23,10 +23,10 @@ from virtlab.lazy import np
 from virtlab.metrics import METRICS, MetricPath
 from virtlab.plan import Observer
 from virtlab.planner import plan_run
-from virtlab.prediction.capacity import DRAWS, sizes
-from virtlab.prediction.limits import Judged, Limit, judge_runs, measuring_path, row_of, shifts_of
-from virtlab.prediction.simulate import Job, play_all
-from virtlab.prediction.uncertainty import combined, drawn_jobs, has_intervals
+from virtlab.prediction.questions.capacity import DRAWS, sizes
+from virtlab.prediction.questions.limits import Judged, Limit, judge_runs, measuring_path, row_of, shifts_of
+from virtlab.prediction.simulation.simulate import Job, play_all
+from virtlab.prediction.simulation.uncertainty import combined, drawn_jobs, has_intervals
 from virtlab.simulator.profile import Profile
 from virtlab.stats import Estimate
 

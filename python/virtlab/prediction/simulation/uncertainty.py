@@ -26,7 +26,7 @@ from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.plan.seeds import draw_seed
 from virtlab.planner import plan_run
-from virtlab.prediction.simulate import Job, play_all
+from virtlab.prediction.simulation.simulate import Job, play_all
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
 from virtlab.stats import Estimate, mean_interval
 from virtlab.stats.means import t_quantile

@@ -20,8 +20,8 @@ from virtlab.catalogue.actions import START
 from virtlab.errors import ExperimentError
 from virtlab.plan import Plan
 from virtlab.planner.queues.pushback import sharing
-from virtlab.prediction.calibration import fitted
-from virtlab.prediction.rows import FIRST, NOTICE, Design, Row, Spread, is_flood, rows_of_role
+from virtlab.prediction.calibration.calibrate import fitted
+from virtlab.prediction.calibration.rows import FIRST, NOTICE, Design, Row, Spread, is_flood, rows_of_role
 from virtlab.results import RunRecord
 from virtlab.simulator.profile import Profile, wakeups
 

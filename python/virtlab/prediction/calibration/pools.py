@@ -38,7 +38,7 @@ from virtlab.metrics import MetricPath
 from virtlab.plan import Plan
 from virtlab.planner.guests.clusters import serving
 from virtlab.planner.mobility.moves import pools_of_guests
-from virtlab.prediction.simulate import Job, play_all
+from virtlab.prediction.simulation.simulate import Job, play_all
 from virtlab.results import Dataset, RunRecord
 from virtlab.simulator.pools import CONTENTION, IDLE, REQUEST, in_pool, sharing_processors, vcpus
 from virtlab.simulator.profile import Parameter, Profile

@@ -14,12 +14,12 @@ from typing import Any
 
 from virtlab.errors import MachineError
 from virtlab.lazy import NDArray, np
-from virtlab.prediction.contention import Contention, contention
-from virtlab.prediction.designs import DISCIPLINES, OTHER_VSWITCHES, designs
-from virtlab.prediction.fit import Fit, Fitted, fit
-from virtlab.prediction.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
-from virtlab.prediction.spread import passage, table
-from virtlab.prediction.steering import STEER, Steering, steering
+from virtlab.prediction.calibration.contention import Contention, contention
+from virtlab.prediction.calibration.designs import DISCIPLINES, OTHER_VSWITCHES, designs
+from virtlab.prediction.calibration.fit import Fit, Fitted, fit
+from virtlab.prediction.calibration.rows import FORWARDING, LATE, NOTICE, Row, Spread, rows_of
+from virtlab.prediction.calibration.spread import passage, table
+from virtlab.prediction.calibration.steering import STEER, Steering, steering
 from virtlab.results import RunRecord
 from virtlab.simulator.profile import BUSY_CROSSING, BUSY_WAKEUP, FLOODS, Parameter, Profile, Quantiles
 

@@ -21,7 +21,7 @@ from virtlab.experiment import Experiment
 from virtlab.experiment.overrides import alone, reread
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
-from virtlab.prediction.simulate import simulate
+from virtlab.prediction.simulation.simulate import simulate
 from virtlab.simulator.profile import Profile
 from virtlab.stats import Estimate, mean_interval
 

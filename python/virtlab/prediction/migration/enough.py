@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from virtlab.plan import Plan
 from virtlab.planner.mobility.moves import MODE, mode_of, moves
-from virtlab.prediction.migration import Course, Fixed, Least, Moved, Policy, courses, least
+from virtlab.prediction.migration.model import Course, Fixed, Least, Moved, Policy, courses, least
 from virtlab.simulator.lower import lower
 from virtlab.simulator.moves import dirtied, timed
 from virtlab.simulator.pools import supplied

@@ -21,9 +21,9 @@ from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.mobility.moves import moves
-from virtlab.prediction.simulate import simulate
-from virtlab.prediction.uncertainty import combined, drawn_values, has_intervals
-from virtlab.prediction.worlds import alone, unwritten, without_processing, without_propagation
+from virtlab.prediction.simulation.simulate import simulate
+from virtlab.prediction.simulation.uncertainty import combined, drawn_values, has_intervals
+from virtlab.prediction.simulation.worlds import alone, unwritten, without_processing, without_propagation
 from virtlab.simulator.profile import IDEAL_PROFILE, Parameter, Profile
 from virtlab.simulator.shares import working
 from virtlab.stats import Estimate

@@ -25,7 +25,7 @@ from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment
 from virtlab.lazy import np
 from virtlab.metrics import METRICS, MetricPath
-from virtlab.prediction.uncertainty import combined
+from virtlab.prediction.simulation.uncertainty import combined
 from virtlab.stats import Estimate, contrast, mean_interval, proportion_interval
 from virtlab.stats.proportions import p_share_above, p_share_below
 from virtlab.units import parse_quantity, show_quantity

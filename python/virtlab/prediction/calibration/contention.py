@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.lazy import NDArray, np
-from virtlab.prediction.designs import BUSY, PROBE
-from virtlab.prediction.rows import numbers_of
-from virtlab.prediction.spread import table
+from virtlab.prediction.calibration.designs import BUSY, PROBE
+from virtlab.prediction.calibration.rows import numbers_of
+from virtlab.prediction.calibration.spread import table
 from virtlab.results import RunRecord
 from virtlab.simulator.profile import Parameter, Profile, Quantiles
 from virtlab.stats import contrast

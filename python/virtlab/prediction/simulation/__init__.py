@@ -1,0 +1,1 @@
+"""Worlds simulated in memory, and how sure what they show is."""

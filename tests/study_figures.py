@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tools.figures import Problem
+
 from virtlab.documents import read_table
-from virtlab.report import Problem, slug
 from virtlab.report.gather.model import Entry
 from virtlab.report.gather.sources.source_figures import read_figures
+from virtlab.report.names import slug
 
 DECLINED_MAX = 5  # figures of one source that its study may decline
 _NUMBERED = re.compile(r"(Fig|Table)\b")

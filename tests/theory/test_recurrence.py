@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from virtlab.analysis.recurrence import RunSummary, recurrence, summarise
+from virtlab.analysis.recurrence import BATCHES, RunSummary, recurrence
+
+
+def summarise(samples: NDArray[np.float64]) -> RunSummary:
+    """The summary of a run's samples, in order; at least two of them."""
+    size = int(samples.size) // BATCHES
+    batches = samples[: size * BATCHES].reshape(BATCHES, size).mean(axis=1) if size >= 2 else None
+    spread = None if batches is None else float(batches.var(ddof=1))
+    return RunSummary(int(samples.size), float(samples.mean()), float(samples.var(ddof=1)), spread)
 
 
 def runs(

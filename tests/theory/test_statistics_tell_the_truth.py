@@ -7,6 +7,8 @@ probability 0.999.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -24,10 +26,11 @@ from virtlab.stats import (
     proportion_interval,
     quantile_interval,
     ratio_interval,
-    stopped_at,
     t_bounds,
 )
 from virtlab.stats.contrasts import contrast
+from virtlab.stats.means import t_quantile
+from virtlab.stats.stopping import EASILY
 
 EXPERIMENTS = 2000
 TRUTH = 10.0
@@ -40,6 +43,31 @@ def normal(seed: int, runs: int, spread: float = 1.0, experiments: int = EXPERIM
 def gamma(seed: int, runs: int, shape: float = 16.0) -> NDArray[np.float64]:
     """Skewed as run means of delays are: skewness 2 / sqrt(shape)."""
     return np.random.default_rng(seed).gamma(shape, TRUTH / shape, size=(EXPERIMENTS, runs))
+
+
+def stopped_at(
+    values: NDArray[np.float64], rule: StoppingRule
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """For many experiments at once (rows of at least the last planned size): (runs used, low, high) of each.
+
+    The same rule as `look`, over arrays.
+    """
+    rows = values.shape[0]
+    used, low, high = np.zeros(rows, dtype=int), np.zeros(rows), np.zeros(rows)
+    open_ = np.ones(rows, dtype=bool)
+    last = rule.planned[-1]
+    for size in rule.planned:
+        part = values[:, :size]
+        mean = part.mean(axis=1)
+        error = part.std(axis=1, ddof=1) / math.sqrt(size)
+        raised = t_quantile(rule.early_level(), size - 1) * error
+        wanted = rule.absolute if rule.absolute is not None else (rule.relative or 0.0) * np.abs(mean)
+        ends = open_ & ((raised <= wanted) | (size == last))
+        plain = (raised <= EASILY * wanted) | (size == last)
+        half = np.where(plain, t_quantile(rule.level, size - 1) * error, raised)
+        used[ends], low[ends], high[ends] = size, (mean - half)[ends], (mean + half)[ends]
+        open_ &= ~ends
+    return used, low, high
 
 
 def share_covered(low: NDArray[np.float64], high: NDArray[np.float64], truth: float = TRUTH) -> float:

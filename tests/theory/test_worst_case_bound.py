@@ -10,7 +10,7 @@ from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.planner.topology.wiring import Wiring
-from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound_ns, frames_bits
+from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound, frames_bits
 from virtlab.prediction.bound.paths import Paths
 from virtlab.prediction.bound.sources import flows_of
 from virtlab.prediction.simulation.simulate import simulate
@@ -42,7 +42,7 @@ repeat: 2
 
 
 def worst(experiment: Experiment) -> float:
-    return echo_bound_ns(plan_run(experiment, experiment.points()[0], 0), "probe")
+    return echo_bound(plan_run(experiment, experiment.points()[0], 0), "probe").ns
 
 
 def longest(experiment: Experiment) -> float:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from virtlab.lazy import NDArray, np, special
+from virtlab.lazy import np, special
 
 BATCHES = 20
 
@@ -55,14 +54,6 @@ class RunSummary:
         return min(max(BATCHES * self.variance / self.batch_variance, 1.0), float(self.samples))
 
 
-def summarise(samples: NDArray[Any]) -> RunSummary:
-    """The summary of a run's samples, in order; at least two of them."""
-    size = int(samples.size) // BATCHES
-    batches = samples[: size * BATCHES].reshape(BATCHES, size).mean(axis=1) if size >= 2 else None
-    spread = None if batches is None else float(batches.var(ddof=1))
-    return RunSummary(int(samples.size), float(samples.mean()), float(samples.var(ddof=1)), spread)
-
-
 def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | None:
     """Components of variance of samples by run, and the intra-class correlation with its interval.
 
@@ -70,9 +61,7 @@ def recurrence(runs: Sequence[RunSummary], level: float = 0.95) -> Recurrence | 
     unequal n, with the harmonic mean of the effective numbers. None with fewer than two runs of two samples, or without
     variance.
 
-    >>> import numpy as np
-    >>> alike = [summarise(np.array([1.0, 2.0, 3.0, 4.0]))] * 3
-    >>> recurrence(alike).icc
+    >>> recurrence([RunSummary(samples=4, mean=2.5, variance=5 / 3)] * 3).icc
     0.0
     """
     used = [run for run in runs if run.samples > 1]

@@ -1,13 +1,11 @@
-"""How a total load is shared by N guests of which k are strongly loaded, and how fair that is.
+"""How a total load is shared by N guests of which k are strongly loaded.
 
 The weak N - k guests together carry a share q of the total O, the strong ones the rest, equally within each
-group; for k = N everybody carries O/N. Jain's index of the shares is then a function of k, N and q alone:
+group; for k = N everybody carries O/N:
 
     O_h = (1 - q) O / k        O_l = q O / (N - k)
-    J(k) = k (N - k) / (N [N (1 - q)^2 - k (1 - 2 q)])        J(N) = 1
 
-Source: the load split of the published forwarding study (N = 12, q = 0.01); Jain, Chiu, Hawe 1984. This file knows
-numbers only.
+Source: the load split of the published forwarding study (N = 12, q = 0.01). This file knows numbers only.
 """
 
 from __future__ import annotations
@@ -35,19 +33,6 @@ def shares(guests: int, strong: int, weak_share: float) -> tuple[float, ...]:
         return (1.0 / guests,) * guests
     high, low = (1.0 - weak_share) / strong, weak_share / (guests - strong)
     return (high,) * strong + (low,) * (guests - strong)
-
-
-def fairness(guests: int, strong: int, weak_share: float) -> float:
-    """J(k): Jain's index of the split, 1/N to 1. ValueError when impossible.
-
-    >>> [f"{fairness(12, k, 0.01):.4f}" for k in (1, 2, 3, 11, 12)]
-    ['0.0850', '0.1700', '0.2551', '0.9342', '1.0000']
-    """
-    _checked(guests, strong, weak_share)
-    if strong == guests:
-        return 1.0
-    q = weak_share
-    return strong * (guests - strong) / (guests * (guests * (1 - q) ** 2 - strong * (1 - 2 * q)))
 
 
 def combined_latency_ns(weak_ns: Sequence[float], strong_ns: Sequence[float], weak_share: float) -> float:

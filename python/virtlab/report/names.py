@@ -30,8 +30,7 @@ order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
 OfMetric = Literal["ecdf", "series", "runs", "histogram", "buckets", "recurrence", "table"]
@@ -51,10 +50,6 @@ AROUND_MOVES_PLOTS = {
 CLASS_WAITS_PLOT = "waits-of-classes"
 CLASS_DROPS_PLOT = "drops-of-classes"
 CONDITIONS, READ_BACK = "conditions", "read-back"
-OF_EVERY_REPORT = {
-    CONDITIONS: "machine, kernel and versions",
-    READ_BACK: "every object as intended, as applied and as read back",
-}
 
 
 def slug(sentence: str) -> str:
@@ -128,48 +123,3 @@ def processing(share: str, plot: OfProcessing) -> str:
 def search_section(role: str) -> str:
     """The group of figures of a search and the tests after it."""
     return f"search of {role}"
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One metric of one role, before anything ran: its statistics, and whether single samples exist."""
-
-    role: str
-    metric: str
-    statistics: tuple[str, ...]
-    sampled: bool = False
-    recurring: bool = False  # its runs are plotted beside each other
-    bucketed: bool = False  # it has a histogram
-    timed: bool = False  # it has quantiles per interval
-
-
-def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
-    """Every plot and table that a report over these metrics and varying factors holds: name -> the sentence
-    behind it.
-
-    >>> sorted(expected_names([Measured("probe", "rtt", ("mean",), sampled=True)], ["load"]))
-    ['ecdf-of-probe-rtt', 'probe-rtt-mean-by-load', 'series-of-probe-rtt', 'table-of-probe-rtt', 'topology']
-    """
-    names = {"topology": "the world of the first design point"}
-    for one in measured:
-        path = f"{one.role}.{one.metric}"
-        for statistic in one.statistics:
-            axes: list[str | None] = [*factors] if factors else [None]
-            for x in axes:
-                name = interval_plot(one.role, one.metric, statistic, x, factors)
-                names[name] = f"{path}.{statistic}" + (f" by {x}" if x else "")
-        names[of_metric("table", one.role, one.metric)] = f"run-level values of {path}"
-        if one.sampled:
-            names[of_metric("ecdf", one.role, one.metric)] = f"distribution of {path}"
-            names[of_metric("series", one.role, one.metric)] = f"{path} over time in exemplar runs"
-        if one.recurring:
-            names[of_metric("runs", one.role, one.metric)] = f"runs of {path} beside each other"
-            names[of_metric("recurrence", one.role, one.metric)] = (
-                f"variance of {path} within and between runs"
-            )
-        if one.timed:
-            names[over_time(one.role, one.metric)] = f"median, p99 and maximum of {path} over time"
-        if one.bucketed:
-            names[of_metric("histogram", one.role, one.metric)] = f"histogram of {path}"
-            names[of_metric("buckets", one.role, one.metric)] = f"buckets of the histogram of {path}"
-    return names

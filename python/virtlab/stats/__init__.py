@@ -7,7 +7,6 @@ seed.
 
 from virtlab.stats.comparison import (
     Comparison,
-    bootstrap_difference,
     cliffs_delta,
     compare,
     equivalence_p,
@@ -19,13 +18,13 @@ from virtlab.stats.estimate import Estimate
 from virtlab.stats.holm import holm
 from virtlab.stats.means import bootstrap_interval, mean_interval, t_bounds
 from virtlab.stats.proportions import proportion_interval
-from virtlab.stats.quantiles import quantile_interval, quantile_upper_bound, samples_needed
-from virtlab.stats.stopping import Look, StoppingRule, look_level, planned_sizes, stopped_at
+from virtlab.stats.quantiles import quantile_interval, samples_needed
+from virtlab.stats.stopping import Look, StoppingRule, look_level, planned_sizes
 from virtlab.stats.warmup import mser5
 
 __all__ = [
-    "Comparison", "Contrast", "Estimate", "Look", "StoppingRule", "bootstrap_difference",
+    "Comparison", "Contrast", "Estimate", "Look", "StoppingRule",
     "bootstrap_interval", "cliffs_delta", "compare", "contrast", "equivalence_p", "hedges_g", "holm",
     "look_level", "mean_interval", "mser5", "planned_sizes", "proportion_interval", "quantile_interval",
-    "quantile_upper_bound", "ratio_interval", "samples_needed", "stopped_at", "t_bounds",
+    "ratio_interval", "samples_needed", "t_bounds",
 ]  # fmt: skip

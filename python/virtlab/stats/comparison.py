@@ -12,7 +12,6 @@ from typing import Any, Literal
 from virtlab.lazy import ArrayLike, NDArray, np, special
 from virtlab.stats.contrasts import Contrast, contrast
 from virtlab.stats.estimate import Estimate
-from virtlab.stats.means import BCA_LEAST, accelerated_bounds
 
 Finding = Literal["different", "equivalent", "undecided"]
 ONE_RUN = "a sample of one run has no spread; each needs at least 2"
@@ -170,33 +169,3 @@ def cliffs_delta(first: ArrayLike, second: ArrayLike) -> float:
     above = int(np.searchsorted(b, a, side="left").sum())
     below = int((b.size - np.searchsorted(b, a, side="right")).sum())
     return (above - below) / (a.size * b.size)
-
-
-def bootstrap_difference(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    statistic: Any = None,
-    level: float = 0.95,
-    seed: int = 0,
-    resamples: int = 4000,
-    metric: str = "",
-    unit: str = "",
-) -> Estimate | None:
-    """Difference of a statistic (the mean unless given) of two samples, BCa bootstrap; ends None with fewer
-    than 5 each."""
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    of = np.mean if statistic is None else statistic
-    if a.size == 0 or b.size == 0:
-        return None
-    point, n, method = float(of(a, axis=-1) - of(b, axis=-1)), int(a.size + b.size), "BCa bootstrap"
-    if min(a.size, b.size) < BCA_LEAST:
-        why = f"{min(a.size, b.size)} runs, the bootstrap needs {BCA_LEAST}"
-        return Estimate(metric, unit, point, None, None, level, n, method, why)
-    generator = np.random.default_rng(seed)
-    drawn = of(a[generator.integers(0, a.size, size=(resamples, a.size))], axis=-1)
-    drawn = drawn - of(b[generator.integers(0, b.size, size=(resamples, b.size))], axis=-1)
-    left_a = np.array([of(np.delete(a, i), axis=-1) for i in range(a.size)])
-    left_b = -np.array([of(np.delete(b, i), axis=-1) for i in range(b.size)])
-    low, high = accelerated_bounds(drawn, point, [left_a, left_b], level)
-    return Estimate(metric, unit, point, low, high, level, n, method)

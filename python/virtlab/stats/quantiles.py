@@ -65,27 +65,3 @@ def quantile_interval(
     ]
     point = float(np.quantile(array, quantile))
     return Estimate(metric, unit, point, low, high, level, n, METHOD, "; ".join(missing))
-
-
-def quantile_upper_bound(
-    values: ArrayLike, quantile: float, *, level: float = 0.95, metric: str = "", unit: str = ""
-) -> Estimate | None:
-    """A quantile with its one-sided upper bound (`low` is None by intent); `high` is None where not
-    estimable.
-
-    >>> quantile_upper_bound(range(298), 0.99).high, quantile_upper_bound(range(299), 0.99).high
-    (None, 298.0)
-    """
-    array = np.sort(np.asarray(values, dtype=np.float64))
-    n = int(array.size)
-    if n == 0:
-        return None
-    rank = upper_rank(n, quantile, level)
-    why = (
-        ""
-        if rank is not None
-        else f"an upper bound needs {samples_needed(quantile, level)} values, there are {n}"
-    )
-    high = None if rank is None else float(array[rank - 1])
-    point = float(np.quantile(array, quantile))
-    return Estimate(metric, unit, point, None, high, level, n, f"{METHOD}, upper bound", why)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from virtlab.lazy import ArrayLike, np, special
 from virtlab.stats.estimate import Estimate
@@ -158,26 +157,3 @@ class StoppingRule:
         if half <= self._wanted(raised.point):
             return Look(n, estimate, stop=True, why="the interval is as narrow as asked", next_size=None)
         return Look(n, estimate, stop=False, why="the interval is still too wide", next_size=upcoming)
-
-
-def stopped_at(values: Any, rule: StoppingRule) -> tuple[Any, Any, Any]:
-    """For many experiments at once (rows of at least the last planned size): (runs used, low, high) of each.
-
-    The same rule as `look`, over arrays; used to check that the intervals cover.
-    """
-    rows = values.shape[0]
-    used, low, high = np.zeros(rows, dtype=int), np.zeros(rows), np.zeros(rows)
-    open_ = np.ones(rows, dtype=bool)
-    last = rule.planned[-1]
-    for size in rule.planned:
-        part = values[:, :size]
-        mean = part.mean(axis=1)
-        error = part.std(axis=1, ddof=1) / math.sqrt(size)
-        raised = t_quantile(rule.early_level(), size - 1) * error
-        wanted = rule.absolute if rule.absolute is not None else (rule.relative or 0.0) * np.abs(mean)
-        ends = open_ & ((raised <= wanted) | (size == last))
-        plain = (raised <= EASILY * wanted) | (size == last)
-        half = np.where(plain, t_quantile(rule.level, size - 1) * error, raised)
-        used[ends], low[ends], high[ends] = size, (mean - half)[ends], (mean + half)[ends]
-        open_ &= ~ends
-    return used, low, high

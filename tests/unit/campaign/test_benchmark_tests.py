@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.unit.campaign.search_specimen import CutAfter
+from tools.drawable import names_of_experiment
 
 from virtlab.analysis import run_values
 from virtlab.analysis.searches import trials_of
@@ -32,7 +33,6 @@ from virtlab.experiment.work.benchmark import (
 from virtlab.metrics import MetricPath
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.sources.drawable import names_of_experiment
 from virtlab.report.tables import benchmarks
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fairness import fairness
+from tools.drawable import names_of_experiment
 
 from virtlab.analysis import run_values
 from virtlab.campaign import open_dataset, run_campaign
-from virtlab.catalogue.split import fairness, shares
+from virtlab.catalogue.split import shares
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
-from virtlab.report.gather.sources.drawable import names_of_experiment
 from virtlab.results import Dataset
 from virtlab.simulator import Simulator
 

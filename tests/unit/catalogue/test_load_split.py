@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fairness import fairness
 
-from virtlab.catalogue.split import combined_latency_ns, fairness, shares
+from virtlab.catalogue.split import combined_latency_ns, shares
 
 PUBLISHED = (0.0850, 0.1701, 0.2551, 0.3401, 0.4251, 0.5101)  # N = 12, q = 0.01, k = 1..6
 

@@ -38,7 +38,6 @@ ALLOWED = {
     "outputs/unreadable.py __init__(what)": ERROR,
     "plan/backend.py Event.what": FILE,
     "realtime/tasks.py refuse(what)": ERROR,
-    "report/gather/sources/source_figures.py Problem.what": ERROR,
     "results/lock.py Holder.what": FILE,
     "results/record.py _Entry.what": FILE,
     "testbed/build/realtime.py _RefusedError.what": ERROR,
@@ -47,7 +46,7 @@ ALLOWED = {
     "testbed/platforms/qemu/monitor.py _failed(what)": ERROR,
     "testbed/play/programs.py _fail(what)": ERROR,
 }
-MOST = 29  # entries of that list; where one goes, this goes down with it
+MOST = 28  # entries of that list; where one goes, this goes down with it
 
 
 def named(tree: ast.AST) -> Iterator[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.shipped import shipped
+from tools.figures import check_figures
 
 from virtlab.experiment import Experiment
 from virtlab.experiment.read.mistakes import Mistakes
 from virtlab.experiment.read.tree import read_tree
-from virtlab.report.gather.sources.source_figures import check_figures
 
 ROOT = Path(__file__).parents[3]
 STUDIES = sorted(  # of `virtlab run`: their pages say how many runs each file has

@@ -6,16 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.fairness import fairness
 from tests.shipped import shipped
+from tools.figures import check_figures
 
 from virtlab.campaign.execution.trial import as_tested
-from virtlab.catalogue.split import fairness, shares
+from virtlab.catalogue.split import shares
 from virtlab.experiment import Experiment
 from virtlab.experiment.work.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
 from virtlab.planner.topology.wiring import Wiring
-from virtlab.report.gather.sources.source_figures import check_figures
 from virtlab.simulator import Simulator
 
 STUDY = Path(__file__).parents[3] / "experiments" / "forwarding-fairness"

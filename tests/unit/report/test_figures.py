@@ -10,9 +10,9 @@ import pytest
 import typer
 from tests.shipped import shipped
 from tests.study_figures import DECLINED_MAX, check_marks, check_rows, figure_rows
+from tools.figures import check_figures
 
 from virtlab.cli.main import app
-from virtlab.report import check_figures
 from virtlab.report.gather.dataset import declared_factors
 from virtlab.report.gather.sources.published import overlays
 from virtlab.report.gather.sources.source_figures import read_figures

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from tests.study_figures import check_rows
 from tests.unit.report.report_specimen import experiment_text, write_dataset
+from tools.drawable import names_of_experiment
+from tools.figures import check_figures
 
 from virtlab.analysis.claims import PublishedReference, parse_claim
 from virtlab.errors import ExperimentError
-from virtlab.report import check_figures, names_of_experiment, write_report
+from virtlab.report import write_report
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
 from virtlab.report.gather.model import Factor

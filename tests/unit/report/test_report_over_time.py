@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.requests_file import requests_file
+from tools.drawable import expected_names, measured
 
 import virtlab as vl
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
-from virtlab.report.gather.sources.drawable import measured
-from virtlab.report.names import expected_names
 
 ROLE = "rate: 100 request/s, connections: 90, demand: 1 ms, duration: 4 s, pause: 1 s, pause_after: 1 s"
 

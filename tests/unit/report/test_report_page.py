@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.unit.report.report_specimen import SCRIPT, write_dataset
+from tools.drawable import names_of_experiment
 
 from virtlab.errors import ExperimentError
-from virtlab.report import as_json, names_of_experiment, summary, write_report
+from virtlab.report import as_json, summary, write_report
 from virtlab.report.figures.plots import figures_of
 from virtlab.report.gather.dataset import gather
 from virtlab.results import Dataset

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from virtlab.stats import (
     StoppingRule,
-    bootstrap_difference,
     bootstrap_interval,
     cliffs_delta,
     compare,
@@ -22,11 +21,11 @@ from virtlab.stats import (
     mser5,
     planned_sizes,
     quantile_interval,
-    quantile_upper_bound,
     ratio_interval,
     samples_needed,
 )
 from virtlab.stats.proportions import count_needed, p_share_below
+from virtlab.stats.quantiles import upper_rank
 
 RUNS = np.random.default_rng(1).normal(100.0, 3.0, size=12)
 OTHER = np.random.default_rng(2).normal(104.0, 6.0, size=9)
@@ -43,16 +42,6 @@ def test_no_values_give_no_estimate_and_one_gives_no_interval() -> None:
     assert "interval not estimable: one run has no spread" in str(one)
 
 
-def test_the_bootstrap_of_a_difference_is_near_welch_for_normal_values() -> None:
-    a = np.random.default_rng(4).normal(10, 1, 40)
-    b = np.random.default_rng(5).normal(9, 2, 40)
-    ours, welch = bootstrap_difference(a, b, seed=1), compare(a, b)
-    assert ours is not None
-    assert welch is not None
-    assert ours.low == pytest.approx(welch.difference.low, abs=0.1)
-    assert ours.high == pytest.approx(welch.difference.high, abs=0.1)
-
-
 def test_few_runs_are_not_bootstrapped() -> None:
     found = bootstrap_interval([1.0, 2.0, 3.0])
     assert found is not None
@@ -63,12 +52,8 @@ def test_few_runs_are_not_bootstrapped() -> None:
 @pytest.mark.parametrize(("quantile", "needed"), [(0.99, 299), (0.95, 59), (0.999, 2995), (0.5, 5)])
 def test_an_upper_bound_needs_as_many_values_as_theory_says(quantile: float, needed: int) -> None:
     assert samples_needed(quantile) == needed
-    short, enough = (quantile_upper_bound(np.arange(n), quantile) for n in (needed - 1, needed))
-    assert short is not None
-    assert enough is not None
-    assert short.high is None
-    assert f"needs {needed} values, there are {needed - 1}" in short.why
-    assert enough.high == needed - 1
+    assert upper_rank(needed - 1, quantile, 0.95) is None
+    assert upper_rank(needed, quantile, 0.95) == needed
 
 
 def test_one_end_of_a_quantile_may_be_estimable_and_the_other_not() -> None:

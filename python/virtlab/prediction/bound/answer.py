@@ -74,11 +74,6 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
     return Bound(whole, None if profile.is_ideal else quantile)
 
 
-def echo_bound_ns(plan: Plan, role: str) -> float:
-    """The bound on an ideal platform, in ns. NoBoundError gives the reason if no bound exists."""
-    return echo_bound(plan, role).ns
-
-
 def bounds_of(
     plan: Plan, profile: Profile = IDEAL_PROFILE, quantile: float = QUANTILE
 ) -> dict[str, Bound | str]:

@@ -1,14 +1,13 @@
 """A study's `figures.yaml`: every figure and table of the source, and the plots here that reproduce it, the command
 that answers it, or why none does.
 
-Checked without running anything: `drawable` derives from an experiment file every plot that its report can hold.
-With `rows` the file names a source of `published/figures.csv`, and has one entry for each figure and table of it, which
-`tests/study_figures.py` checks.
+With `rows` the file names a source of `published/figures.csv`, and has one entry for each figure and table of it.
+`tests/study_figures.py` checks that; `tools/figures.py` that each plot is one that a report can hold, without a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,9 @@ from virtlab.documents import read_yaml
 from virtlab.errors import ExperimentError
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Entry
-from virtlab.report.gather.sources.drawable import names_of_experiment, names_of_study
-from virtlab.units import closest
 
 FILE_NAME = "figures.yaml"
 _KEYS = {"figure", "shows", "experiment", "plots", "command", "why_not", "not_yet", "note"}
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A mistake in an entry, and the cure."""
-
-    figure: str
-    what: str
-    cure: str
-
-    def __str__(self) -> str:
-        return f"{self.figure}: {self.what}; {self.cure}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,57 +119,3 @@ def _texts(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
-
-
-def check_figures(figures_file: Path | str, experiments: Sequence[Path | str] = ()) -> list[Problem]:
-    """Every mistake of a `figures.yaml`; empty when each named plot is one that its experiment's report will
-    hold, and each experiment of an entry holds one of its plots.
-
-    `experiments` are used for entries that name none; names are looked up beside the file. ExperimentError
-    when a file cannot be read at all.
-    """
-    path = Path(figures_file)
-    default = [str(one) for one in experiments]
-    known: dict[str, dict[str, str]] = {}
-    problems = []
-    for entry in read_figures(path).entries:
-        problems += _shape(entry)
-        files = list(entry.experiments) or default
-        if entry.plots and not files:
-            problems.append(Problem(entry.figure, "names no experiment", "add 'experiment'"))
-            continue
-        for name in files:
-            if name not in known:
-                known[name] = names_of_study(path.parent / name) or names_of_experiment(path.parent / name)
-        available = [known[name] for name in files]
-        missing = [plot for plot in entry.plots if not any(plot in one for one in available)]
-        for plot in missing:
-            near = closest(plot, {key for one in available for key in one}, alike=0.3)
-            cure = f"the nearest is '{near}'" if near else "see docs/reference/report.md"
-            problems.append(Problem(entry.figure, f"no report of {', '.join(files)} holds '{plot}'", cure))
-        for name in entry.experiments if entry.plots and not missing else ():
-            if not set(entry.plots) & set(known[name]):
-                what = f"the report of {name} holds none of its plots"
-                problems.append(Problem(entry.figure, what, f"remove {name}, or name a plot of it"))
-    return problems
-
-
-def _shape(entry: Entry) -> list[Problem]:
-    """Whether an entry says exactly one thing, and what its figure shows."""
-    found = []
-    said = [
-        key
-        for key, value in (
-            ("plots", entry.plots),
-            ("command", entry.command),
-            ("why_not", entry.why_not),
-            ("not_yet", entry.not_yet),
-        )
-        if value
-    ]
-    if len(said) != 1:
-        what = f"has {' and '.join(said)}" if said else "has neither plots, nor a command, nor a why_not"
-        found.append(Problem(entry.figure, what, "keep exactly one of plots, command, why_not, not_yet"))
-    if not entry.shows:
-        found.append(Problem(entry.figure, "does not say what it shows", "add 'shows'"))
-    return found

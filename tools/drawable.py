@@ -7,7 +7,8 @@ tests after it measure are left out, so that a name found here is one that a rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,54 @@ from virtlab.report.gather.distributions.samples import SAMPLED
 from virtlab.report.gather.fairness import axis_of_experiment
 from virtlab.report.gather.processing import SHARES
 from virtlab.report.gather.selection import RECURRING, bucketed
-from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CORES_PLOT, Measured, expected_names
+from virtlab.report.names import CLASS_DROPS_PLOT, CLASS_WAITS_PLOT, CONDITIONS, CORES_PLOT, READ_BACK
+
+OF_EVERY_REPORT = {
+    CONDITIONS: "machine, kernel and versions",
+    READ_BACK: "every object as intended, as applied and as read back",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of one role, before anything ran: its statistics, and whether single samples exist."""
+
+    role: str
+    metric: str
+    statistics: tuple[str, ...]
+    sampled: bool = False
+    recurring: bool = False  # its runs are plotted beside each other
+    bucketed: bool = False  # it has a histogram
+    timed: bool = False  # it has quantiles per interval
+
+
+def expected_names(measured: Iterable[Measured], factors: Sequence[str]) -> dict[str, str]:
+    """Every plot and table that a report over these metrics and varying factors holds: name -> the sentence
+    behind it.
+    """
+    found = {"topology": "the world of the first design point"}
+    for one in measured:
+        path = f"{one.role}.{one.metric}"
+        for statistic in one.statistics:
+            axes: list[str | None] = [*factors] if factors else [None]
+            for x in axes:
+                name = names.interval_plot(one.role, one.metric, statistic, x, factors)
+                found[name] = f"{path}.{statistic}" + (f" by {x}" if x else "")
+        found[names.of_metric("table", one.role, one.metric)] = f"run-level values of {path}"
+        if one.sampled:
+            found[names.of_metric("ecdf", one.role, one.metric)] = f"distribution of {path}"
+            found[names.of_metric("series", one.role, one.metric)] = f"{path} over time in exemplar runs"
+        if one.recurring:
+            found[names.of_metric("runs", one.role, one.metric)] = f"runs of {path} beside each other"
+            found[names.of_metric("recurrence", one.role, one.metric)] = (
+                f"variance of {path} within and between runs"
+            )
+        if one.timed:
+            found[names.over_time(one.role, one.metric)] = f"median, p99 and maximum of {path} over time"
+        if one.bucketed:
+            found[names.of_metric("histogram", one.role, one.metric)] = f"histogram of {path}"
+            found[names.of_metric("buckets", one.role, one.metric)] = f"buckets of the histogram of {path}"
+    return found
 
 
 def measured(
@@ -74,7 +122,7 @@ def names_of_experiment(path: Path) -> dict[str, str]:
         for metric in metrics.values()
     ]
     axis = axis_of_experiment(experiment, factors)
-    found = expected_names(values, factors) | searched_names(experiment) | names.OF_EVERY_REPORT
+    found = expected_names(values, factors) | searched_names(experiment) | OF_EVERY_REPORT
     study = experiment.study(experiment.points()[0])
     if any(queue.classes for both in study.queues.values() for queue in both):
         found |= {CLASS_WAITS_PLOT: "waits of classes", CLASS_DROPS_PLOT: "drops of classes"}

@@ -9,7 +9,7 @@ import pytest
 from virtlab.experiment import Experiment, load_text
 from virtlab.metrics import MetricPath
 from virtlab.planner import plan_run
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.prediction.bound import NoBoundError, bounds_of, echo_bound, frames_bits
 from virtlab.prediction.bound.paths import Paths
 from virtlab.prediction.bound.sources import flows_of
@@ -249,7 +249,7 @@ def test_a_stream_has_its_rate_before_its_packets_are_cut(size: int) -> None:
     role = f"  stream: {{workload: udp_stream, as: load, from: h1.g3, to: h2.g3, size: {size} B payload, rate: 60 Mbit/s}}"
     experiment = world("0 B", extra=role)
     plan = plan_run(experiment, experiment.points()[0], 0)
-    (flow,) = flows_of(plan, Paths(plan, Wiring(plan)), "stream", plan.roles["stream"])
+    (flow,) = flows_of(plan, Paths(plan, LayerTwo(plan)), "stream", plan.roles["stream"])
     frames = -(-(size + 8) // 1480)
     assert flow.calls_per_s == pytest.approx(frames * 60e6 / 8 / (size + 28))
 

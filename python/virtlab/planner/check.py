@@ -23,7 +23,7 @@ from virtlab.planner.mobility.copying import host_mistakes
 from virtlab.planner.mobility.moves import come_into, writers
 from virtlab.planner.queues.ports import is_port, queues
 from virtlab.planner.topology.ends import bridging_mistakes, interfaces, role_ends, via_mistakes
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 
 MTU_MIN_BYTES = 68
 MTU_MIN_IPV6_BYTES = 1280
@@ -33,7 +33,7 @@ LIMITS = ("cpu_quota_ratio", "memory_bytes")  # of a guest, and of each process 
 QUOTA_MIN_NS = 1_000_000  # Linux takes no shorter one (kernel/sched/core.c: min_cfs_quota_period)
 
 
-def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
+def mistakes(plan: Plan, arm: str, layer_two: LayerTwo) -> Iterator[Refusal]:
     """Every mistake of a Plan, with its path and its cure."""
     checks = (
         _guests,
@@ -53,7 +53,7 @@ def mistakes(plan: Plan, arm: str, wiring: Wiring) -> Iterator[Refusal]:
     for name in plan.collect.packets:
         if name not in plan.roles:
             yield Refusal(f"collect.packets.{name}", "is not a role", "name a role of the file")
-    yield from wiring.mistakes(plan)
+    yield from layer_two.mistakes(plan)
 
 
 def discipline_mistakes(plan: Plan, arm: str) -> Iterator[Refusal]:

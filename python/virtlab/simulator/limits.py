@@ -19,7 +19,7 @@ from virtlab.plan import Capabilities, Plan, Refusal
 from virtlab.plan.blocks import BLOCKS
 from virtlab.planner.check import discipline_mistakes, mistakes
 from virtlab.planner.guests.stores import refusals_of_stores
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator.clients import played, refusals_of_clients
 from virtlab.simulator.disks import refusals_of_buffers
 from virtlab.simulator.lower import lower
@@ -39,7 +39,7 @@ ARM = "simulator"
 
 def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
     """Every refusal of a Plan; empty when it can be played on a platform of that profile."""
-    found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, Wiring(plan))]
+    found = [*discipline_mistakes(plan, ARM), *mistakes(plan, ARM, LayerTwo(plan))]
     for check in (
         _world,
         _guests,

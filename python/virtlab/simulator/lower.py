@@ -27,7 +27,7 @@ from virtlab.planner.queues.pushback import (
 )
 from virtlab.planner.steps import step
 from virtlab.planner.topology import ends
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator.disks import disk, disk_usage
 from virtlab.simulator.moves import lowered_move
 from virtlab.simulator.ospf import converged
@@ -58,7 +58,7 @@ def addresses(guest: Guest) -> Iterator[tuple[str, ends.Interface]]:
 def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """The core's input. `overrides` are parameters by role."""
     world = plan.world
-    wiring = Wiring(plan)
+    layer_two = LayerTwo(plan)
     guests = {name: place for place, name in enumerate(world.guests)}
     vswitches = {name: place for place, name in enumerate(world.vswitches)}
     members = [(guest, name) for guest, entry in world.guests.items() for name in entry.vnics]
@@ -77,7 +77,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
             path, mac = vnic_path(guest, name), vnic.mac.lower()
-            for box, port in wiring.ports_towards_vnic(guest, name).items():
+            for box, port in layer_two.ports_towards_vnic(guest, name).items():
                 if live:
                     continue  # switches learn
                 if box.startswith("switch:"):
@@ -85,7 +85,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
                 elif box.startswith("bridge:"):
                     inside[box.removeprefix("bridge:")][mac] = vnics[vnic_path(*port.split("/"))]
                 else:
-                    tables[box][mac] = _way(port, wiring, vnics)
+                    tables[box][mac] = _way(port, layer_two, vnics)
             on = {"vswitch": vswitches[vnic.vswitch]} if vnic.vswitch is not None else {"port": vnic.uplink}
             lowered_vnics.append(
                 {
@@ -98,7 +98,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             )  # fmt: skip
     return {
         "fabric": {
-            "ports": list(wiring.owner),
+            "ports": list(layer_two.owner),
             "switches": {
                 name: {"processing_ns": each.processing_ns} for name, each in world.switches.items()
             },
@@ -122,7 +122,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         **usage(plan),
         **disk_usage(plan),
         "vnics": lowered_vnics,
-        "vswitches": [_vswitch(plan, name, tables, wiring, vnics) for name in vswitches],
+        "vswitches": [_vswitch(plan, name, tables, layer_two, vnics) for name in vswitches],
         **({"uplinks": [_uplink(each) for each in shared_queues(plan)]} if shared else {}),
         "bridging": [{"guest": guests[name], "ways": ways, "learns": live} for name, ways in inside.items()],
         "neighbours": {
@@ -239,13 +239,13 @@ def queue(entry: Queue) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _way(port: str, wiring: Wiring, vnics: Mapping[str, int]) -> dict[str, Any]:
+def _way(port: str, layer_two: LayerTwo, vnics: Mapping[str, int]) -> dict[str, Any]:
     """What lies behind a port of a virtual switch: an uplink, or GUEST/VNIC."""
-    return {"port": port} if port in wiring.owner else {"vnic": vnics[vnic_path(*port.split("/"))]}
+    return {"port": port} if port in layer_two.owner else {"vnic": vnics[vnic_path(*port.split("/"))]}
 
 
 def _vswitch(
-    plan: Plan, name: str, tables: Mapping[str, dict[str, Any]], wiring: Wiring, vnics: Mapping[str, int]
+    plan: Plan, name: str, tables: Mapping[str, dict[str, Any]], layer_two: LayerTwo, vnics: Mapping[str, int]
 ) -> dict[str, Any]:
     entry = plan.world.vswitches[name]
     isolated = {
@@ -258,8 +258,8 @@ def _vswitch(
     return {
         "ways": tables[f"vswitch:{name}"],
         "ports": [
-            {"way": _way(edge.port, wiring, vnics), "isolated": isolated.get(edge.port, False)}
-            for edge in wiring.edges[f"vswitch:{name}"]
+            {"way": _way(edge.port, layer_two, vnics), "isolated": isolated.get(edge.port, False)}
+            for edge in layer_two.edges[f"vswitch:{name}"]
         ],
         "learns": entry.learning and moving,
         "floods": entry.flooding,

@@ -57,7 +57,7 @@ from virtlab.planner.mobility.moves import (
     vswitch_there,
     writers,
 )
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator.pools import sharing_processors, vcpus
 
 LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY
@@ -119,18 +119,18 @@ def _stations(
     Behind its ports at other hosts nothing changes: what is still in their queues comes out where it was, and is lost
     there.
     """
-    wiring = Wiring(after)
+    layer_two = LayerTwo(after)
     for name, vnic in after.world.guests[guest].vnics.items():
         found: dict[str, list[Any]] = {"vswitches": [], "lines": [], "bridges": []}
         left = passages(after, guest, name)
-        for box, port in wiring.ports_towards_vnic(guest, name).items():
+        for box, port in layer_two.ports_towards_vnic(guest, name).items():
             kind, _, which = box.partition(":")
             if kind == "switch":
                 found["lines"].append(_line_from(after, port))
             elif kind == "vswitch":
                 if which in left and which != vnic.vswitch:
                     continue
-                to = {"port": port} if port in wiring.owner else {"vnic": vnics[_path(port)]}
+                to = {"port": port} if port in layer_two.owner else {"vnic": vnics[_path(port)]}
                 found["vswitches"].append([vswitches[which], to])
             else:
                 place = list(after.world.guests).index(which)
@@ -156,7 +156,7 @@ def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
 
     The copy begins and ends at the virtual switches on which both hosts have vNICs of their own.
     """
-    wiring, begins, ends = Wiring(plan), _switches(plan, source), _switches(plan, to)
+    layer_two, begins, ends = LayerTwo(plan), _switches(plan, source), _switches(plan, to)
     before: dict[str, tuple[str, list[str] | None]] = {}
     waiting = deque(begins)
     while waiting:
@@ -167,7 +167,7 @@ def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
                 here, line = before[here]
                 found += [] if line is None else [line]
             return found[::-1]
-        for edge in wiring.edges[here]:
+        for edge in layer_two.edges[here]:
             if edge.box not in before and edge.box not in begins:
                 line = _line_from(plan, edge.port) if edge.because.startswith("links.") else None
                 before[edge.box] = here, line

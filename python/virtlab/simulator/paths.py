@@ -15,7 +15,7 @@ from typing import Any
 from virtlab.catalogue import WORKLOADS, below_ip
 from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.plan import Plan, Refusal, Role
-from virtlab.planner.topology.wiring import Wiring, guest_box
+from virtlab.planner.topology.layer_two import LayerTwo, guest_box
 from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 
 MOST_HOPS = 64
@@ -28,7 +28,7 @@ class Paths:
 
     def __init__(self, plan: Plan, lowered: Mapping[str, Any]) -> None:
         self.lowered = lowered
-        self._wiring = Wiring(plan)
+        self._layer_two = LayerTwo(plan)
         self._boxes = [
             guest_box(name, guest, vnic) for name, guest in plan.world.guests.items() for vnic in guest.vnics
         ]
@@ -37,14 +37,14 @@ class Paths:
 
     def joined(self, first: int, second: int) -> bool:
         """Whether two vNICs are on one wired network."""
-        return self._wiring.same_segment(self._boxes[first], self._boxes[second])
+        return self._layer_two.same_segment(self._boxes[first], self._boxes[second])
 
     def links_between(self, first: int, second: int) -> bool:
         """Whether frames from one vNIC to another of its wired network cross a link."""
         near = {self._boxes[first]}
         waiting = list(near)
         while waiting:
-            for edge in self._wiring.edges[waiting.pop()]:
+            for edge in self._layer_two.edges[waiting.pop()]:
                 if not edge.because.startswith("links.") and edge.box not in near:
                     near.add(edge.box)
                     waiting.append(edge.box)

@@ -10,7 +10,7 @@ from collections import deque
 
 from virtlab.plan import Plan
 from virtlab.planner.topology.ends import RoleEnd, role_ends
-from virtlab.planner.topology.wiring import Wiring, guest_box
+from virtlab.planner.topology.layer_two import LayerTwo, guest_box
 
 BITS_NS = 8e9
 
@@ -19,16 +19,16 @@ def stay_byte_ns(plan: Plan) -> float:
     """Nanoseconds per byte on the wire, of that role whose way is the shortest; 0 where no role's way has links."""
     if not plan.world.links:
         return 0.0
-    wiring, found = Wiring(plan), []
+    layer_two, found = LayerTwo(plan), []
     for role in plan.roles.values():
         ends = role_ends(plan, role)
-        links = () if ends is None else _links(wiring, plan, *ends)
+        links = () if ends is None else _links(layer_two, plan, *ends)
         if links:
             found.append(sum(BITS_NS / plan.world.links[name].rate_bit_per_s for name in links))
     return min(found, default=0.0)
 
 
-def _links(wiring: Wiring, plan: Plan, here: RoleEnd, there: RoleEnd) -> tuple[str, ...]:
+def _links(layer_two: LayerTwo, plan: Plan, here: RoleEnd, there: RoleEnd) -> tuple[str, ...]:
     """Names of the links between two ends on one wired network; none where there is no such way."""
     start, end = (guest_box(one.guest, plan.world.guests[one.guest], one.vnic) for one in (here, there))
     ways: dict[str, tuple[str, ...]] = {start: ()}
@@ -37,7 +37,7 @@ def _links(wiring: Wiring, plan: Plan, here: RoleEnd, there: RoleEnd) -> tuple[s
         box = waiting.popleft()
         if box == end:
             return ways[box]
-        for edge in wiring.edges[box]:
+        for edge in layer_two.edges[box]:
             if edge.box not in ways:
                 kind, _, name = edge.because.partition(".")
                 ways[edge.box] = (*ways[box], name) if kind == "links" else ways[box]

@@ -23,7 +23,7 @@ from virtlab.planner.guests.stores import clients, guests_of, is_store, peer_par
 from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
 from virtlab.planner.topology.ends import RoleEnd, role_ends
-from virtlab.planner.topology.wiring import Wiring, guest_box
+from virtlab.planner.topology.layer_two import LayerTwo, guest_box
 
 Line = tuple[str, str]  # a link, and the direction
 
@@ -101,9 +101,9 @@ def _peers(plan: Plan, name: str, service: Service) -> list[RoleEnd]:
 def _fluid(plan: Plan, name: str, service: Service) -> dict[str, Any]:
     """Lines, and by the peer that sends and the one that hears the places of those between them."""
     boxes, places, ways = _boxes(plan, _peers(plan, name, service)), dict[Line, int](), []
-    wiring, directions = Wiring(plan), _directions(plan)
+    layer_two, directions = LayerTwo(plan), _directions(plan)
     for box in boxes:
-        tree = _tree(wiring, box, directions)
+        tree = _tree(layer_two, box, directions)
         ways.append([[places.setdefault(line, len(places)) for line in _way(tree, to) or ()] for to in boxes])
     return {"lines": [list(line) for line in places], "ways": ways}
 
@@ -122,14 +122,14 @@ def _directions(plan: Plan) -> dict[str, Line]:
 
 
 def _tree(
-    wiring: Wiring, begin: str, directions: Mapping[str, Line]
+    layer_two: LayerTwo, begin: str, directions: Mapping[str, Line]
 ) -> dict[str, tuple[str | None, Line | None]]:
     """From which box frames of one come to each other one, and over which line."""
     before: dict[str, tuple[str | None, Line | None]] = {begin: (None, None)}
     waiting = deque([begin])
     while waiting:
         here = waiting.popleft()
-        for edge in wiring.edges[here]:
+        for edge in layer_two.edges[here]:
             if edge.box not in before:
                 line = directions[edge.port] if edge.because.startswith("links.") else None
                 before[edge.box] = here, line
@@ -160,12 +160,12 @@ def refusals_of_fluids(plan: Plan) -> Iterator[Refusal]:
 
 
 def _why_packets(plan: Plan, peers: Sequence[RoleEnd]) -> Iterator[str]:
-    wiring, directions, boxes = Wiring(plan), _directions(plan), _boxes(plan, peers)
+    layer_two, directions, boxes = LayerTwo(plan), _directions(plan), _boxes(plan, peers)
     moved = [peer.guest for peer in peers if peer.guest in moves(plan)]
     yield from (f"{guest} moves, and its transfers would not move with it" for guest in moved)
     crossed = dict[Line, None]()
     for own, box in zip(peers, boxes, strict=True):
-        tree = _tree(wiring, box, directions)
+        tree = _tree(layer_two, box, directions)
         for other, to in zip(peers, boxes, strict=True):
             way = _way(tree, to)
             if way is None:

@@ -25,7 +25,7 @@ from virtlab.planner.guests.stores import guests_of, strays
 from virtlab.planner.mobility.moves import mirrors
 from virtlab.planner.mobility.moves import moves as planned_moves
 from virtlab.planner.queues.full_frames import full_frame_refusals
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.testbed.build import moves, pinning, pools, routing
 from virtlab.testbed.build.disks import disk_refusals, folders
 from virtlab.testbed.build.idle import pollers, processors
@@ -62,11 +62,11 @@ def refusals(plan: Plan, findings: Findings) -> list[Refusal]:
     out += ports
     if not ports:
         plan = as_built(plan, findings.machine.link)
-    wiring = Wiring(plan)
-    out += mistakes(plan, ARM, wiring)
+    layer_two = LayerTwo(plan)
+    out += mistakes(plan, ARM, layer_two)
     for check in (_hosts, _guests, _vswitches, _roles, _services, _timeline, _collect):
         out += check(plan, findings)
-    out += _ports(plan, wiring)
+    out += _ports(plan, layer_two)
     out += _routing(plan)
     out += links(plan, findings)
     out += _pollers(plan, findings)
@@ -464,9 +464,9 @@ def _collect(plan: Plan, findings: Findings) -> Iterator[Refusal]:
             )
 
 
-def _ports(plan: Plan, wiring: Wiring) -> Iterator[Refusal]:
+def _ports(plan: Plan, layer_two: LayerTwo) -> Iterator[Refusal]:
     for name in plan.world.vswitches:
-        ports = wiring.ports(f"vswitch:{name}")
+        ports = layer_two.ports(f"vswitch:{name}")
         if ports > BRIDGE_PORTS_MAX:
             yield Refusal(
                 f"vswitches.{name}",

@@ -13,7 +13,7 @@ from virtlab.plan import Plan, Role, Service
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
 from virtlab.planner.guests.clusters import entries, ways_of_requests
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator.limits import refusals
 
 FILE = """
@@ -110,11 +110,11 @@ def test_a_workload_of_http_alone_is_told_which_one_asks_it() -> None:
 
 def test_two_services_of_a_guest_cannot_listen_at_one_port() -> None:
     found = plan("}\n  too: {kind: demand_server, on: h2.g1")
-    assert {refusal.path for refusal in mistakes(found, "testbed", Wiring(found))} == {
+    assert {refusal.path for refusal in mistakes(found, "testbed", LayerTwo(found))} == {
         "services.app.ready.port", "services.too.ready.port"
     }  # fmt: skip
     apart = plan("}\n  too: {kind: demand_server, on: h2.g1, ready: {port: 7001}")
-    assert not list(mistakes(apart, "testbed", Wiring(apart)))
+    assert not list(mistakes(apart, "testbed", LayerTwo(apart)))
 
 
 def test_the_simulator_says_at_the_role_that_asks_why_its_server_cannot_write() -> None:
@@ -189,7 +189,7 @@ def test_a_client_beside_a_passive_server_is_refused() -> None:
     for share, count in (("10 %", 1), ("0 %", 0)):
         experiment = load_text(text.replace("SHARE", share))
         found = plan_run(experiment, experiment.points()[0], 0)
-        assert [each.path for each in mistakes(found, "testbed", Wiring(found))] == [
+        assert [each.path for each in mistakes(found, "testbed", LayerTwo(found))] == [
             "roles.clients.to"
         ] * count
 
@@ -202,7 +202,7 @@ def test_a_plan_that_contradicts_its_cluster_is_refused() -> None:
         own = Service.model_validate({**service.model_dump(), **more})
         world = found.world.model_copy(update={"services": {"app": own}})
         plan = found.model_copy(update={"world": world, "roles": {"clients": role}})
-        return [each.path for each in mistakes(plan, "testbed", Wiring(plan))]
+        return [each.path for each in mistakes(plan, "testbed", LayerTwo(plan))]
 
     assert not paths()
     assert paths(role.model_copy(update={"to": "h2.g1"})) == ["roles.clients.to"]
@@ -250,5 +250,5 @@ def test_turns_of_servers_that_are_not_of_equal_rank_are_refused() -> None:
         values = found.model_dump(mode="json", by_alias=True)
         values["roles"]["clients"]["round_robin"] = True
         wrong = Plan.model_validate(values)
-        (refusal,) = mistakes(wrong, "simulator", Wiring(wrong))
+        (refusal,) = mistakes(wrong, "simulator", LayerTwo(wrong))
         assert refusal.path == "roles.clients.round_robin"

@@ -8,7 +8,7 @@ from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Disk, Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator import Simulator
 
 FILE = """
@@ -117,7 +117,7 @@ def changed(platform: str, **disk: object) -> Plan:
 
 
 def refused(plan: Plan) -> list[str]:
-    found = [each.path for each in mistakes(plan, "testbed", Wiring(plan)) if ".disk" in each.path]
+    found = [each.path for each in mistakes(plan, "testbed", LayerTwo(plan)) if ".disk" in each.path]
     assert found == [each.path for each in Simulator().check(plan) if ".disk" in each.path]
     return found
 

@@ -16,7 +16,7 @@ from virtlab.experiment import Experiment
 from virtlab.experiment.work.search import trial_ns
 from virtlab.planner import plan_run
 from virtlab.planner.estimate import estimate_points
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator import Simulator
 
 STUDY = Path(__file__).parents[3] / "experiments" / "forwarding-fairness"
@@ -159,7 +159,7 @@ def test_every_flow_has_a_guest_of_its_own_and_no_frame_circles(
     experiment = experiments[name]
     for point in experiment.points()[:: max(1, len(experiment.points()) // 6)]:
         plan = plan_run(experiment, point, 0)
-        assert Wiring(plan).loops == []
+        assert LayerTwo(plan).loops == []
         for role in plan.roles.values():
             via = role.parameters["via"]
             assert len(set(via)) == GUESTS

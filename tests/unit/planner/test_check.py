@@ -12,7 +12,7 @@ from tests.unit.testbed.test_testbed_refusals import GOLDEN, HERE, put
 from virtlab.catalogue import ACTIONS
 from virtlab.plan import Plan
 from virtlab.planner.check import mistakes
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator import limits as simulator
 from virtlab.testbed import refusals as testbed
 
@@ -81,7 +81,7 @@ def test_both_arms_refuse_a_mistake_of_a_plan_in_the_same_words(
     plan = changed(change)
     on_testbed = [each for each in testbed.refusals(plan, HERE) if each.path == path]
     in_simulator = [each for each in simulator.refusals(plan) if each.path == path]
-    found = [each for each in mistakes(plan, "testbed", Wiring(plan)) if each.path == path]
+    found = [each for each in mistakes(plan, "testbed", LayerTwo(plan)) if each.path == path]
     assert found
     assert set(found) <= set(on_testbed)
     assert set(found) <= set(in_simulator)
@@ -110,7 +110,7 @@ def test_roles_write_to_no_more_memory_than_their_guest_has() -> None:
         plan = Plan.model_validate(values)
         found = [
             each.reason
-            for each in mistakes(plan, "simulator", Wiring(plan))
+            for each in mistakes(plan, "simulator", LayerTwo(plan))
             if each.path == "guests.a.memory_bytes"
         ]
         assert [reason.partition(", and")[0] for reason in found] == reasons

@@ -12,7 +12,7 @@ from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
 from virtlab.planner.mobility.copying import unaddressed
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator.moves import refused as refused_by_simulator
 from virtlab.simulator.moves import way
 from virtlab.testbed.build.lower import lower
@@ -96,7 +96,7 @@ def test_both_hosts_of_a_copy_have_an_address_among_the_guests_and_no_other_host
     assert len({each.ip for each in (*of_hosts, *of_guests)}) == len(of_hosts) + len(of_guests)
     assert plan.because["hosts.h1.vnic"] == plan.because["hosts.h2.vnic"] == "timeline[1]"
     assert '"vnic"' in plan.canonical()
-    assert list(mistakes(plan, "testbed", Wiring(plan))) == []
+    assert list(mistakes(plan, "testbed", LayerTwo(plan))) == []
 
 
 def test_a_host_is_held_back_at_its_wires_rate_where_its_guests_are() -> None:
@@ -169,7 +169,7 @@ def test_a_vnic_of_a_host_that_is_anothers_is_a_mistake() -> None:
     taken = own.model_copy(update={"ip": plan.world.guests["h3.g1"].vnics["eth0"].ip, "vswitch": "h2.br"})
     hosts["h1"] = hosts["h1"].model_copy(update={"vnic": taken})
     wrong = changed(plan, hosts=hosts)
-    found = [each for each in mistakes(wrong, "testbed", Wiring(wrong)) if each.path == "hosts.h1.vnic"]
+    found = [each for each in mistakes(wrong, "testbed", LayerTwo(wrong)) if each.path == "hosts.h1.vnic"]
     assert {each.reason for each in found} == {
         "its host has no virtual switch 'h2.br'",
         f"{ip_interface(taken.ip[0]).ip} is guests.h3.g1.vnics.eth0's too",

@@ -15,7 +15,7 @@ from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.planner.check import mistakes
 from virtlab.planner.guests.swap import swapping as planned_swap
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.simulator.limits import refusals as of_simulator
 from virtlab.testbed.build.swap import swap_refusals
 from virtlab.testbed.leader.groups import _v1, _v2, of_pools, pool_above
@@ -62,7 +62,7 @@ def test_a_pool_without_memory_of_its_own_has_no_group() -> None:
 def test_limits_of_guests_may_add_up_to_more_than_their_pool_has() -> None:
     plan = plan_of()
     assert not list(pool_memory_refusals(plan, 1 << 30, root=True))
-    assert not list(mistakes(plan, "testbed", Wiring(plan)))
+    assert not list(mistakes(plan, "testbed", LayerTwo(plan)))
 
 
 def test_machines_that_have_more_from_the_start_than_their_pool_are_refused() -> None:
@@ -99,7 +99,7 @@ def swapping(pool: str = "memory: 64 MiB, swap: 16 MiB", guest: str = "memory: 3
 
 def test_swap_of_a_pool_is_beyond_its_memory_and_that_of_its_guests_inside_of_it() -> None:
     plan = swapping()
-    assert list(mistakes(plan, "testbed", Wiring(plan))) == []
+    assert list(mistakes(plan, "testbed", LayerTwo(plan))) == []
     assert planned_swap(plan) == {"pools.h1.cores": 16 * MIB}
     [bound] = of_pools(plan).values()
     assert (bound.memory_bytes, bound.swap_bytes) == (64 * MIB, 16 * MIB)
@@ -130,7 +130,7 @@ def test_swap_is_of_a_bounded_memory_and_no_more_than_the_pool_has(
     pool: str, guest: str, path: str, what: str
 ) -> None:
     plan = swapping(pool, guest)
-    found = [one for one in mistakes(plan, "testbed", Wiring(plan)) if "swap" in one.path]
+    found = [one for one in mistakes(plan, "testbed", LayerTwo(plan)) if "swap" in one.path]
     assert found[0].path == path
     assert what in found[0].reason
 
@@ -173,7 +173,7 @@ def test_a_container_is_told_its_memory_and_swap_together() -> None:
 
 def test_a_guest_with_a_larger_limit_than_its_pool_is_a_mistake() -> None:
     plan = plan_of("64 MiB", "memory: 65 MiB")
-    assert {one.path for one in mistakes(plan, "testbed", Wiring(plan))} == {
+    assert {one.path for one in mistakes(plan, "testbed", LayerTwo(plan))} == {
         f"guests.h1.app{number}.memory_bytes" for number in (1, 2, 3)
     }
 
@@ -227,7 +227,7 @@ def test_a_balloon_makes_room_for_machines_that_have_more_together_than_their_po
     ],
 )
 def test_a_balloon_is_of_a_part_of_a_memory_that_is_said(guest: str, what: str) -> None:
-    found = list(mistakes(plan_of("512 MiB", guest), "testbed", Wiring(plan_of("512 MiB", guest))))
+    found = list(mistakes(plan_of("512 MiB", guest), "testbed", LayerTwo(plan_of("512 MiB", guest))))
     assert {one.path for one in found} == {f"guests.h1.app{number}.balloon_bytes" for number in (1, 2, 3)}
     assert all(what in one.reason for one in found)
 

@@ -15,7 +15,7 @@ from virtlab.errors import MachineError
 from virtlab.plan import Guest, Plan, Ready, Service
 from virtlab.planner.check import mistakes
 from virtlab.planner.topology.ends import ends_between
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.testbed import refusals
 from virtlab.testbed.image.entry import configuration_of, entry_point
 from virtlab.testbed.services import store
@@ -181,7 +181,7 @@ def test_an_operation_ends_servers_or_starts_them_or_both() -> None:
 def test_the_simulator_refuses_a_program_with_the_cure() -> None:
     world = {"hosts": {"h": {}}, "guests": {"a": {"platform": "namespace", "host": "h", "vnics": {}}}}
     plan = Plan.model_validate({"world": {**world, "services": {"db": program()}}})
-    (refusal,) = mistakes(plan, "simulator", Wiring(plan))
+    (refusal,) = mistakes(plan, "simulator", LayerTwo(plan))
     assert str(refusal.path) == "services.db.kind"
     assert "a simulated guest runs no programs" in refusal.reason
     assert (
@@ -244,7 +244,7 @@ def test_the_group_of_an_image_is_not_dropped_in_silence(tmp_path: Path) -> None
 def test_a_limit_that_no_kernel_holds_is_refused(limits: dict[str, Any], path: str | None) -> None:
     world = {"hosts": {"h": {}}, "guests": {"a": GUEST.model_dump()}, "services": {"db": program(**limits)}}
     plan = Plan.model_validate({"world": world})
-    found = [each.path for each in mistakes(plan, "testbed", Wiring(plan))]
+    found = [each.path for each in mistakes(plan, "testbed", LayerTwo(plan))]
     assert found == ([f"services.db.{path}"] if path else [])
 
 
@@ -252,7 +252,7 @@ def test_the_simulator_refuses_the_limits_of_a_program_that_it_plays_by_its_cost
     stands = program(simulated_as={"demand_ns": 2_000_000}, cpu_quota_ratio=0.5, memory_bytes=1 << 20)
     world = {"hosts": {"h": {}}, "guests": {"a": GUEST.model_dump()}, "services": {"db": stands}}
     plan = Plan.model_validate({"world": world})
-    found = [each.path for each in mistakes(plan, "simulator", Wiring(plan))]
+    found = [each.path for each in mistakes(plan, "simulator", LayerTwo(plan))]
     assert found == ["services.db.cpu_quota_ratio", "services.db.memory_bytes"]
 
 

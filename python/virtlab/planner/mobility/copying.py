@@ -18,7 +18,7 @@ from virtlab.catalogue.disks import SERVICE
 from virtlab.experiment.world.addresses import mac_of
 from virtlab.plan import Action, Disk, Host, Plan, Refusal, Vnic
 from virtlab.planner.mobility.moves import COLD, NETWORK, OVER, mode_of, moving, source_of
-from virtlab.planner.topology.wiring import OWN, Wiring
+from virtlab.planner.topology.layer_two import OWN, LayerTwo
 
 LOOKED_AT = 1 << 17  # addresses of a network, until none is said to be free
 
@@ -48,12 +48,15 @@ def addressed(plan: Plan) -> Plan:
     actions, stored = list(crossing(plan)), stored_disks(plan)
     if not actions and not stored:
         return plan
-    wiring, hosts, because = Wiring(plan), dict(plan.world.hosts), dict(plan.because)
+    layer_two, hosts, because = LayerTwo(plan), dict(plan.world.hosts), dict(plan.because)
     for path, action in actions:
         source, to = source_of(plan, action), str(action.to)
-        pair = _switches(plan, hosts, wiring, source, to)
+        pair = _switches(plan, hosts, layer_two, source, to)
         for host, vswitch in zip((source, to), pair, strict=False):
-            if hosts[host].vnic is None and (vnic := _vnic(plan, hosts, wiring, host, vswitch)) is not None:
+            if (
+                hosts[host].vnic is None
+                and (vnic := _vnic(plan, hosts, layer_two, host, vswitch)) is not None
+            ):
                 hosts[host] = hosts[host].model_copy(update={"vnic": vnic})
                 because[f"hosts.{host}.vnic"] = plan.because.get(path, path)
     for name in stored:
@@ -61,7 +64,7 @@ def addressed(plan: Plan) -> Plan:
         own = next((vnic.vswitch for vnic in guest.vnics.values() if vnic.vswitch is not None), None)
         if own is None or guest.host not in hosts or hosts[guest.host].vnic is not None:
             continue
-        if (vnic := _vnic(plan, hosts, wiring, guest.host, own)) is not None:
+        if (vnic := _vnic(plan, hosts, layer_two, guest.host, own)) is not None:
             hosts[guest.host] = hosts[guest.host].model_copy(update={"vnic": vnic})
             because[f"hosts.{guest.host}.vnic"] = plan.because.get(f"guests.{name}", f"guests.{name}.disk")
     world = plan.world.model_copy(update={"hosts": hosts})
@@ -72,8 +75,8 @@ def unaddressed(path: str, action: Action, plan: Plan) -> Refusal | None:
     """Why a guest cannot be copied from its host to another one over links; None where it can."""
     hosts, source, to = plan.world.hosts, source_of(plan, action), str(action.to)
     cure = f"write 'over: {OVER}'"
-    wiring = Wiring(plan)
-    if not _switches(plan, hosts, wiring, source, to):
+    layer_two = LayerTwo(plan)
+    if not _switches(plan, hosts, layer_two, source, to):
         reason = f"no links lead from {source} to {to} without a router"
         return Refusal(f"{path}.over", reason, f"{cure}, or give both hosts uplinks")
     lacking = [host for host in (source, to) if hosts[host].vnic is None]
@@ -110,12 +113,12 @@ def _of_hosts(plan: Plan) -> Iterator[tuple[str, Vnic]]:
 
 
 def _switches(
-    plan: Plan, hosts: dict[str, Host], wiring: Wiring, source: str, to: str
+    plan: Plan, hosts: dict[str, Host], layer_two: LayerTwo, source: str, to: str
 ) -> tuple[str, str] | tuple[()]:
     """The virtual switches of both hosts between which the copy goes; nothing where no frame comes through."""
     for here in _wired(plan, hosts, source):
         for there in _wired(plan, hosts, to):
-            if wiring.same_segment(f"vswitch:{here}", f"vswitch:{there}"):
+            if layer_two.same_segment(f"vswitch:{here}", f"vswitch:{there}"):
                 return here, there
     return ()
 
@@ -128,12 +131,13 @@ def _wired(plan: Plan, hosts: dict[str, Host], host: str) -> list[str]:
     return [name for name, each in plan.world.vswitches.items() if each.host == host and each.uplinks]
 
 
-def _vnic(plan: Plan, hosts: dict[str, Host], wiring: Wiring, host: str, vswitch: str) -> Vnic | None:
+def _vnic(plan: Plan, hosts: dict[str, Host], layer_two: LayerTwo, host: str, vswitch: str) -> Vnic | None:
     around = [
         vnic
         for guest in plan.world.guests.values()
         for vnic in guest.vnics.values()
-        if vnic.vswitch is not None and wiring.same_segment(f"vswitch:{vnic.vswitch}", f"vswitch:{vswitch}")
+        if vnic.vswitch is not None
+        and layer_two.same_segment(f"vswitch:{vnic.vswitch}", f"vswitch:{vswitch}")
     ]
     every = [vnic for guest in plan.world.guests.values() for vnic in guest.vnics.values()]
     every += [each.vnic for each in hosts.values() if each.vnic is not None]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from virtlab.catalogue import WORKLOADS
 from virtlab.plan import Plan
 from virtlab.planner.mobility.moves import moves
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.prediction.bound.costs import pay, servers_of
 from virtlab.prediction.bound.curves import NS, Flow, NoBoundError, Port
 from virtlab.prediction.bound.delays import delays, through_s
@@ -58,7 +58,7 @@ def echo_bound(plan: Plan, role: str, profile: Profile = IDEAL_PROFILE, quantile
         raise NoBoundError("frames may wait until addresses are known")
     if plan.world.ipv6_noise:
         raise NoBoundError("what guests announce of IPv6 is sent beside the roles")
-    paths, meets = Paths(plan, Wiring(plan)), meeting(plan, role)
+    paths, meets = Paths(plan, LayerTwo(plan)), meeting(plan, role)
     flows, found, wake_ns = _worked_out(plan, paths, [*meets.together, *meets.earlier], profile, quantile)
     left = [
         name for name, quiet_ns in meets.earlier.items() if _under_way_s(name, flows, found) * NS > quiet_ns

@@ -37,7 +37,7 @@ from virtlab.plan import Link, Plan, Queue, Vnic
 from virtlab.planner.queues.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue, shared_queues
 from virtlab.planner.topology.ends import RoleEnd, interfaces
-from virtlab.planner.topology.wiring import Edge, Wiring, guest_box, is_switching
+from virtlab.planner.topology.layer_two import Edge, LayerTwo, guest_box, is_switching
 from virtlab.prediction.bound.curves import (
     NS,
     WIRE_EXTRA_BYTES,
@@ -54,10 +54,10 @@ MOST_HOPS = 64
 
 @dataclass(frozen=True)
 class Paths:
-    """The Plan's wiring and routes."""
+    """The Plan's layer two, and its routes."""
 
     plan: Plan
-    wiring: Wiring
+    layer_two: LayerTwo
 
     @cached_property
     def _shared(self) -> dict[str, SharedQueue]:
@@ -196,9 +196,9 @@ class Paths:
         box = guest_box(source[0], guests[source[0]], source[1])
         vnic = guests[source[0]].vnics[source[1]]
         port: str | None = vnic.uplink or f"{source[0]}/{source[1]}"
-        found = self.wiring.ports_towards_vnic(*target)
-        for _ in self.wiring.edges:
-            edge = next((each for each in self.wiring.edges[box] if each.port == port), None)
+        found = self.layer_two.ports_towards_vnic(*target)
+        for _ in self.layer_two.edges:
+            edge = next((each for each in self.layer_two.edges[box] if each.port == port), None)
             if edge is None:
                 raise NoBoundError("frames are flooded, or two ends are not wired to each other")
             bridging = box.startswith("bridge:") and guests[box.removeprefix("bridge:")]

@@ -15,7 +15,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.queues.draws import seeded
 from virtlab.planner.queues.pushback import UPLINK_PACKETS, shared_queues
-from virtlab.planner.topology.wiring import Wiring
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues import netem_links
 from virtlab.testbed.queues.kernel import PortQueue
@@ -61,7 +61,7 @@ def realisations(plan: Plan, automatic: str) -> dict[str, str]:
     }
 
 
-def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) -> Configure:
+def soft_switch_request(plan: Plan, layer_two: LayerTwo, ports: Mapping[str, str]) -> Configure:
     """Real ports, switches, links, static forwarding, largest IP packet."""
     world = plan.world
     return Configure(
@@ -83,14 +83,14 @@ def soft_switch_request(plan: Plan, wiring: Wiring, ports: Mapping[str, str]) ->
             (vnic.mtu_bytes for guest in world.guests.values() for vnic in guest.vnics.values()), default=1500
         ),
         spin=world.spin,
-        forwarding=_forwarding(plan, wiring) if world.arp == "static" else None,
+        forwarding=_forwarding(plan, layer_two) if world.arp == "static" else None,
     )
 
 
-def _forwarding(plan: Plan, wiring: Wiring) -> dict[str, dict[str, str]]:
+def _forwarding(plan: Plan, layer_two: LayerTwo) -> dict[str, dict[str, str]]:
     """The port behind which each vNIC is, by physical switch."""
     entries: dict[str, dict[str, str]] = {}
-    for _, vnic, towards in wiring.stations(plan):
+    for _, vnic, towards in layer_two.stations(plan):
         for box, port in towards.items():
             if box.startswith("switch:"):
                 entries.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port

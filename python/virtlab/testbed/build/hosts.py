@@ -17,7 +17,7 @@ from virtlab.planner.guests.stores import guests_of
 from virtlab.planner.mobility.copying import crossing, stored_disks
 from virtlab.planner.mobility.moves import COLD, NETWORK, mode_of, moves, source_of
 from virtlab.planner.queues.pushback import sharing
-from virtlab.planner.topology.wiring import host_port
+from virtlab.planner.topology.layer_two import host_port
 from virtlab.testbed.kinds.lowered import OWN_LINK, Copied, Lowered, Place
 from virtlab.testbed.queues.pacing import pushback
 from virtlab.testbed.steps.names import host_namespace, interface

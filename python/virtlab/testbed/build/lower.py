@@ -18,8 +18,8 @@ from virtlab.planner.guests.disks import is_folder
 from virtlab.planner.mobility.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
 from virtlab.planner.queues.ports import port_at
 from virtlab.planner.queues.pushback import shared_queues, sharing
+from virtlab.planner.topology.layer_two import LayerTwo
 from virtlab.planner.topology.port_names import port_of, port_there
-from virtlab.planner.topology.wiring import Wiring
 from virtlab.testbed.build import fabric, hosts
 from virtlab.testbed.build.ports import at_guest_port
 from virtlab.testbed.kinds.built_switch import BuiltSwitch
@@ -76,18 +76,18 @@ UNFILTERED_BRIDGES = {
 
 def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
     """The Plan's Steps. The Plan was checked before: dangling names are a programming error here."""
-    wiring = Wiring(plan)
+    layer_two = LayerTwo(plan)
     out = Lowered()
     realised = fabric.realisations(plan, machine.link)
     out.links = realised
-    mtus = _segment_mtus(plan, wiring)
+    mtus = _segment_mtus(plan, layer_two)
     _namespaces(plan, machine, out)
     taken: dict[str, set[str]] = {}
     _bridges(plan, mtus, machine, taken, out)
     _guest_ports(plan, taken, out)
     _ports_of_destinations(plan, taken, out)
     hosts.ports(plan, taken, out)
-    _uplinks(plan, wiring, mtus, taken, out)
+    _uplinks(plan, layer_two, mtus, taken, out)
     _in_front_of_wires(plan, out)
     if realised:
         kernel = {name for name, by in realised.items() if by in {"netem", "shaping"}}
@@ -95,14 +95,14 @@ def lower(plan: Plan, machine: Machine = USUAL) -> Lowered:
             out.add(f"links.{min(kernel)}", *_unfiltered(FABRIC, machine))
             fabric.build(plan, realised, mtus, out)
         else:
-            out.soft_switch = fabric.soft_switch_request(plan, wiring, out.fabric_ports)
+            out.soft_switch = fabric.soft_switch_request(plan, layer_two, out.fabric_ports)
         for port in sorted(out.fabric_ports.values()):
             out.add(f"links.{_link_of(plan, port, out)}", LinkSet(FABRIC, port, up=True))
     _guests(plan, machine, out)
     hosts.configured(plan, out)
     if plan.world.arp == "static":
-        _forwarding(plan, wiring, out)
-        _moved(plan, wiring, out)
+        _forwarding(plan, layer_two, out)
+        _moved(plan, layer_two, out)
     return out
 
 
@@ -111,13 +111,13 @@ def _link_of(plan: Plan, port: str, out: Lowered) -> str:
     return next(name for name, link in plan.world.links.items() if end in link.ends)
 
 
-def _segment_mtus(plan: Plan, wiring: Wiring) -> dict[str, int]:
+def _segment_mtus(plan: Plan, layer_two: LayerTwo) -> dict[str, int]:
     """Largest vNIC MTU that each switching box has to carry; 1500 where no vNIC is near."""
     largest: dict[str, int] = {}
-    for _, vnic, ports in wiring.stations(plan):
+    for _, vnic, ports in layer_two.stations(plan):
         for box in ports:
             largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
-    return {box: largest.get(box, 1500) for box in wiring.edges}
+    return {box: largest.get(box, 1500) for box in layer_two.edges}
 
 
 def _has_ipv6(plan: Plan, guests: list[str]) -> bool:
@@ -339,7 +339,7 @@ def _port_ups(switch: BuiltSwitch, path: str, vnic: Vnic, port: str) -> Iterator
 
 
 def _uplinks(
-    plan: Plan, wiring: Wiring, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered
+    plan: Plan, layer_two: LayerTwo, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered
 ) -> None:
     """A veth per physical port of a host: this side in the host, that side in the fabric."""
     natives = {
@@ -352,7 +352,7 @@ def _uplinks(
     sharers = sharing(plan)
     number = 0
     for end, link_name in ends:
-        box = wiring.owner.get(end)
+        box = layer_two.owner.get(end)
         if box is None:
             continue  # a port of a physical switch
         far = interface(f"p{number}", taken.setdefault(FABRIC, set()))
@@ -376,8 +376,8 @@ def _uplinks(
         out.uplinks[end] = Place(namespace, link)
         out.add(path, VethAdd((near, End(FABRIC, far, mtu_bytes=mtu))))
     for end, place in out.uplinks.items():
-        if wiring.owner[end].startswith("vswitch:"):
-            vswitch = wiring.owner[end].removeprefix("vswitch:")
+        if layer_two.owner[end].startswith("vswitch:"):
+            vswitch = layer_two.owner[end].removeprefix("vswitch:")
             rules = out.vswitches[vswitch].rules()
             if rules is not None:
                 out.add(f"vswitches.{vswitch}", BridgePortSet(place.namespace, place.link, rules))
@@ -479,18 +479,18 @@ def _forwards(namespace: str, ipv6: bool, machine: Machine) -> Iterator[Operatio
         yield SysctlSet(namespace, "net/ipv6/conf/all/forwarding", "1")
 
 
-def _moved(plan: Plan, wiring: Wiring, out: Lowered) -> None:
+def _moved(plan: Plan, layer_two: LayerTwo, out: Lowered) -> None:
     """Entries that change when a guest moves: those of a world in which it is at its destination from the start."""
     for guest, actions in moves(plan).items():
-        worlds = {plan.world.guests[guest].host: wiring}
+        worlds = {plan.world.guests[guest].host: layer_two}
         for action in actions:
             to = str(action.to)
-            worlds.setdefault(to, Wiring(moved(plan, guest, to)))
+            worlds.setdefault(to, LayerTwo(moved(plan, guest, to)))
             _entries_of_leg(guest, action, (worlds[source_of(plan, action)], worlds[to]), plan, out)
 
 
 def _entries_of_leg(
-    guest: str, action: Action, worlds: tuple[Wiring, Wiring], plan: Plan, out: Lowered
+    guest: str, action: Action, worlds: tuple[LayerTwo, LayerTwo], plan: Plan, out: Lowered
 ) -> None:
     """`worlds`: before and after."""
     entry, leg = plan.world.guests[guest], out.machines[guest].legs[action.id]
@@ -513,12 +513,12 @@ def _entries_of_leg(
                     leg.moved.append(Step(relocated, f"timeline.{action.id}"))
 
 
-def _forwarding(plan: Plan, wiring: Wiring, out: Lowered) -> None:
+def _forwarding(plan: Plan, layer_two: LayerTwo, out: Lowered) -> None:
     """Every bridge knows from the start behind which of its ports each vNIC is."""
     entries: dict[str, list[Step]] = {f"vswitch:{name}": [] for name in plan.world.vswitches}
     claimed = [step.op for step in out.late if isinstance(step.op, Claim)]
     late = {Place(claim.namespace, claim.name) for claim in claimed}
-    for path, vnic, ports in wiring.stations(plan):
+    for path, vnic, ports in layer_two.stations(plan):
         for box, port in ports.items():
             if box.startswith("vswitch:"):
                 place = out.ports.get(port) or out.uplinks[port]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from virtlab.agents.requests.switch import Configure
 from virtlab.plan import Vnic
-from virtlab.planner.topology.wiring import OWN
+from virtlab.planner.topology.layer_two import OWN
 from virtlab.testbed.kinds.built_switch import BuiltSwitch
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Operation, Step

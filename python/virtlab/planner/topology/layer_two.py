@@ -48,7 +48,7 @@ def is_switching(box: str) -> bool:
     return not box.startswith("vnic:")
 
 
-class Wiring:
+class LayerTwo:
     """The wired world of a Plan. Dangling ends are in `dangling`, cycles in `loops`, as paths of the Plan."""
 
     def __init__(self, plan: Plan) -> None:

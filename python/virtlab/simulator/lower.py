@@ -27,7 +27,7 @@ from virtlab.planner.queues.pushback import (
 )
 from virtlab.planner.steps import step
 from virtlab.planner.topology import ends
-from virtlab.planner.topology.layer_two import LayerTwo
+from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.simulator.disks import disk, disk_usage
 from virtlab.simulator.moves import lowered_move
 from virtlab.simulator.ospf import converged
@@ -65,7 +65,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     paths = [vnic_path(*each) for each in members]
     vnics = {path: place for place, path in enumerate(paths)}
     roles = {name: place for place, name in enumerate(plan.roles)}
-    tables: dict[str, dict[str, Any]] = {f"vswitch:{name}": {} for name in vswitches}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in vswitches}
     inside: dict[str, dict[str, int]] = {name: {} for name, entry in world.guests.items() if entry.bridges}
     forwarding: dict[str, dict[str, str]] = {}
     found = converged(plan)
@@ -80,12 +80,12 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
             for box, port in layer_two.ports_towards_vnic(guest, name).items():
                 if live:
                     continue  # switches learn
-                if box.startswith("switch:"):
-                    forwarding.setdefault(box.removeprefix("switch:"), {})[mac] = port
-                elif box.startswith("bridge:"):
-                    inside[box.removeprefix("bridge:")][mac] = vnics[vnic_path(*port.split("/"))]
+                if box.kind == "switch":
+                    forwarding.setdefault(box.name, {})[mac] = port
+                elif box.kind == "bridge":
+                    inside[box.name][mac] = vnics[vnic_path(*port.split("/"))]
                 else:
-                    tables[box][mac] = _way(port, layer_two, vnics)
+                    tables[box.name][mac] = _way(port, layer_two, vnics)
             on = {"vswitch": vswitches[vnic.vswitch]} if vnic.vswitch is not None else {"port": vnic.uplink}
             lowered_vnics.append(
                 {
@@ -256,10 +256,10 @@ def _vswitch(
     # Where tables are given and no guest forwards frames, every source stands where its table has it.
     moving = plan.world.arp == "live" or any(guest.bridges for guest in plan.world.guests.values())
     return {
-        "ways": tables[f"vswitch:{name}"],
+        "ways": tables[name],
         "ports": [
             {"way": _way(edge.port, layer_two, vnics), "isolated": isolated.get(edge.port, False)}
-            for edge in layer_two.edges[f"vswitch:{name}"]
+            for edge in layer_two.edges[Box("vswitch", name)]
         ],
         "learns": entry.learning and moving,
         "floods": entry.flooding,

@@ -57,7 +57,7 @@ from virtlab.planner.mobility.moves import (
     vswitch_there,
     writers,
 )
-from virtlab.planner.topology.layer_two import LayerTwo
+from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.simulator.pools import sharing_processors, vcpus
 
 LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY
@@ -124,16 +124,15 @@ def _stations(
         found: dict[str, list[Any]] = {"vswitches": [], "lines": [], "bridges": []}
         left = passages(after, guest, name)
         for box, port in layer_two.ports_towards_vnic(guest, name).items():
-            kind, _, which = box.partition(":")
-            if kind == "switch":
+            if box.kind == "switch":
                 found["lines"].append(_line_from(after, port))
-            elif kind == "vswitch":
-                if which in left and which != vnic.vswitch:
+            elif box.kind == "vswitch":
+                if box.name in left and box.name != vnic.vswitch:
                     continue
                 to = {"port": port} if port in layer_two.owner else {"vnic": vnics[_path(port)]}
-                found["vswitches"].append([vswitches[which], to])
+                found["vswitches"].append([vswitches[box.name], to])
             else:
-                place = list(after.world.guests).index(which)
+                place = list(after.world.guests).index(box.name)
                 found["bridges"].append([place, vnics[_path(port)]])
         yield {"mac": vnic.mac.lower(), **found}
 
@@ -157,7 +156,7 @@ def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
     The copy begins and ends at the virtual switches on which both hosts have vNICs of their own.
     """
     layer_two, begins, ends = LayerTwo(plan), _switches(plan, source), _switches(plan, to)
-    before: dict[str, tuple[str, list[str] | None]] = {}
+    before: dict[Box, tuple[Box, list[str] | None]] = {}
     waiting = deque(begins)
     while waiting:
         here = waiting.popleft()
@@ -175,9 +174,9 @@ def way(plan: Plan, source: str, to: str) -> list[list[str]] | None:
     return None
 
 
-def _switches(plan: Plan, host: str) -> list[str]:
+def _switches(plan: Plan, host: str) -> list[Box]:
     own = plan.world.hosts[host].vnic
-    return [f"vswitch:{own.vswitch}"] if own is not None else []
+    return [Box("vswitch", str(own.vswitch))] if own is not None else []
 
 
 def timed(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], float]) -> dict[str, Any]:

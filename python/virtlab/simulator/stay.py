@@ -10,7 +10,7 @@ from collections import deque
 
 from virtlab.plan import Plan
 from virtlab.planner.topology.ends import RoleEnd, role_ends
-from virtlab.planner.topology.layer_two import LayerTwo, guest_box
+from virtlab.planner.topology.layer_two import Box, LayerTwo, guest_box
 
 BITS_NS = 8e9
 
@@ -31,7 +31,7 @@ def stay_byte_ns(plan: Plan) -> float:
 def _links(layer_two: LayerTwo, plan: Plan, here: RoleEnd, there: RoleEnd) -> tuple[str, ...]:
     """Names of the links between two ends on one wired network; none where there is no such way."""
     start, end = (guest_box(one.guest, plan.world.guests[one.guest], one.vnic) for one in (here, there))
-    ways: dict[str, tuple[str, ...]] = {start: ()}
+    ways: dict[Box, tuple[str, ...]] = {start: ()}
     waiting = deque([start])
     while waiting:
         box = waiting.popleft()

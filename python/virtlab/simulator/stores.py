@@ -23,7 +23,7 @@ from virtlab.planner.guests.stores import clients, guests_of, is_store, peer_par
 from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
 from virtlab.planner.topology.ends import RoleEnd, role_ends
-from virtlab.planner.topology.layer_two import LayerTwo, guest_box
+from virtlab.planner.topology.layer_two import Box, LayerTwo, guest_box
 
 Line = tuple[str, str]  # a link, and the direction
 
@@ -108,7 +108,7 @@ def _fluid(plan: Plan, name: str, service: Service) -> dict[str, Any]:
     return {"lines": [list(line) for line in places], "ways": ways}
 
 
-def _boxes(plan: Plan, peers: Sequence[RoleEnd]) -> list[str]:
+def _boxes(plan: Plan, peers: Sequence[RoleEnd]) -> list[Box]:
     return [guest_box(peer.guest, plan.world.guests[peer.guest], peer.vnic) for peer in peers]
 
 
@@ -122,10 +122,10 @@ def _directions(plan: Plan) -> dict[str, Line]:
 
 
 def _tree(
-    layer_two: LayerTwo, begin: str, directions: Mapping[str, Line]
-) -> dict[str, tuple[str | None, Line | None]]:
+    layer_two: LayerTwo, begin: Box, directions: Mapping[str, Line]
+) -> dict[Box, tuple[Box | None, Line | None]]:
     """From which box frames of one come to each other one, and over which line."""
-    before: dict[str, tuple[str | None, Line | None]] = {begin: (None, None)}
+    before: dict[Box, tuple[Box | None, Line | None]] = {begin: (None, None)}
     waiting = deque([begin])
     while waiting:
         here = waiting.popleft()
@@ -137,7 +137,7 @@ def _tree(
     return before
 
 
-def _way(tree: Mapping[str, tuple[str | None, Line | None]], to: str) -> list[Line] | None:
+def _way(tree: Mapping[Box, tuple[Box | None, Line | None]], to: Box) -> list[Line] | None:
     """The lines to a box; None where no way without a router leads there."""
     if to not in tree:
         return None

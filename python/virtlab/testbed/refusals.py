@@ -25,7 +25,7 @@ from virtlab.planner.guests.stores import guests_of, strays
 from virtlab.planner.mobility.moves import mirrors
 from virtlab.planner.mobility.moves import moves as planned_moves
 from virtlab.planner.queues.full_frames import full_frame_refusals
-from virtlab.planner.topology.layer_two import LayerTwo
+from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.testbed.build import moves, pinning, pools, routing
 from virtlab.testbed.build.disks import disk_refusals, folders
 from virtlab.testbed.build.idle import pollers, processors
@@ -466,7 +466,7 @@ def _collect(plan: Plan, findings: Findings) -> Iterator[Refusal]:
 
 def _ports(plan: Plan, layer_two: LayerTwo) -> Iterator[Refusal]:
     for name in plan.world.vswitches:
-        ports = layer_two.ports(f"vswitch:{name}")
+        ports = layer_two.ports(Box("vswitch", name))
         if ports > BRIDGE_PORTS_MAX:
             yield Refusal(
                 f"vswitches.{name}",

@@ -15,7 +15,7 @@ from virtlab.experiment.read.mistakes import FileMistakesError
 from virtlab.experiment.world.storms import storm
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.planner.topology.layer_two import LayerTwo
+from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.simulator import limits as of_simulator
 from virtlab.testbed import refusals as of_testbed
 from virtlab.testbed.build.lower import lower
@@ -112,7 +112,9 @@ def test_layer_2_guests_join_both_sides_into_one_subnet_and_have_no_address(tmp_
 def test_a_frame_to_a_layer_2_guest_has_its_way_in_every_bridge(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, guests=forwarding(2))
     assert LayerTwo(plan).ports_towards_vnic("sut.vm3", "eth0") == {
-        "vswitch:sut.br0": "sut.vm3/eth0", "bridge:sut.vm3": "sut.vm3/eth1", "vswitch:sut.br1": "sut.receiver/eth0",
+        Box("vswitch", "sut.br0"): "sut.vm3/eth0",
+        Box("bridge", "sut.vm3"): "sut.vm3/eth1",
+        Box("vswitch", "sut.br1"): "sut.receiver/eth0",
     }  # fmt: skip
     steps = [str(step) for step in lower(plan).steps]
     assert sum(step.startswith("bridge_port") for step in steps) == 6

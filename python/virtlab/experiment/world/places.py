@@ -140,7 +140,7 @@ def isolated(host: HostSpec, guest: PlacedGuestSpec, own: str) -> bool:
 def check_storms(hosts: Hosts, cables: Mapping[str, Cable], findings: Findings) -> None:
     """Adds the mistake of a way on which a frame would circle."""
     boxes: dict[str, dict[str, bool]] = {}
-    wires: list[tuple[Port, Port]] = []
+    wires: list[tuple[Port[str], Port[str]]] = []
     for name, host in hosts.items():
         for guest, spec in host.guests.items():
             for own in stands_on(host, spec) if host.vswitches is not None else ():
@@ -150,7 +150,7 @@ def check_storms(hosts: Hosts, cables: Mapping[str, Cable], findings: Findings) 
                     boxes.setdefault(f"guest {name}.{guest}", {})[own] = False
                     wires.append(((f"{name}.{own}", port), (f"guest {name}.{guest}", own)))
     for cable in cables.values():
-        ends: list[Port] = []
+        ends: list[Port[str]] = []
         for box, port, vswitch in zip(cable.boxes, cable.ports, cable.vswitches, strict=True):
             at = vswitch or box
             boxes.setdefault(at, {})[port] = False

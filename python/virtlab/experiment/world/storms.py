@@ -9,11 +9,15 @@ side by side between two virtual switches make no loop, as no frame goes back th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-Port = tuple[str, str]  # box, name of its port
+Box = TypeVar("Box")
+Port = tuple[Box, str]  # with the name of its port
 
 
-def storm(boxes: Mapping[str, Mapping[str, bool]], cables: Iterable[tuple[Port, Port]]) -> list[str]:
+def storm(
+    boxes: Mapping[Box, Mapping[str, bool]], cables: Iterable[tuple[Port[Box], Port[Box]]]
+) -> list[Box]:
     """Boxes that a frame passes again and again, in order; empty when none circles.
 
     `boxes`: ports by box, and whether each is isolated. `cables` join two ports; boxes that pass nothing on are
@@ -28,14 +32,14 @@ def storm(boxes: Mapping[str, Mapping[str, bool]], cables: Iterable[tuple[Port, 
     >>> storm(side_by_side | {"br1": {"a": False, "b": False}, "br0": {"a": False, "b": False}}, wires)
     ['vm1', 'br1', 'vm2', 'br0']
     """
-    far: dict[Port, Port] = {}
+    far: dict[Port[Box], Port[Box]] = {}
     for one, other in cables:
         far[one], far[other] = other, one
-    done: set[Port] = set()
+    done: set[Port[Box]] = set()
     for start in far.values():
-        way: list[Port] = []
-        under_way: set[Port] = set()
-        stack: list[tuple[Port, bool]] = [(start, False)]
+        way: list[Port[Box]] = []
+        under_way: set[Port[Box]] = set()
+        stack: list[tuple[Port[Box], bool]] = [(start, False)]
         while stack:
             at, leaving = stack.pop()
             if leaving:

@@ -18,7 +18,7 @@ from virtlab.catalogue.disks import SERVICE
 from virtlab.experiment.world.addresses import mac_of
 from virtlab.plan import Action, Disk, Host, Plan, Refusal, Vnic
 from virtlab.planner.mobility.moves import COLD, NETWORK, OVER, mode_of, moving, source_of
-from virtlab.planner.topology.layer_two import OWN, LayerTwo
+from virtlab.planner.topology.layer_two import OWN, Box, LayerTwo
 
 LOOKED_AT = 1 << 17  # addresses of a network, until none is said to be free
 
@@ -118,7 +118,7 @@ def _switches(
     """The virtual switches of both hosts between which the copy goes; nothing where no frame comes through."""
     for here in _wired(plan, hosts, source):
         for there in _wired(plan, hosts, to):
-            if layer_two.same_segment(f"vswitch:{here}", f"vswitch:{there}"):
+            if layer_two.same_segment(Box("vswitch", here), Box("vswitch", there)):
                 return here, there
     return ()
 
@@ -137,7 +137,7 @@ def _vnic(plan: Plan, hosts: dict[str, Host], layer_two: LayerTwo, host: str, vs
         for guest in plan.world.guests.values()
         for vnic in guest.vnics.values()
         if vnic.vswitch is not None
-        and layer_two.same_segment(f"vswitch:{vnic.vswitch}", f"vswitch:{vswitch}")
+        and layer_two.same_segment(Box("vswitch", vnic.vswitch), Box("vswitch", vswitch))
     ]
     every = [vnic for guest in plan.world.guests.values() for vnic in guest.vnics.values()]
     every += [each.vnic for each in hosts.values() if each.vnic is not None]

@@ -37,7 +37,7 @@ from virtlab.plan import Link, Plan, Queue, Vnic
 from virtlab.planner.queues.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue, shared_queues
 from virtlab.planner.topology.ends import RoleEnd, interfaces
-from virtlab.planner.topology.layer_two import Edge, LayerTwo, guest_box, is_switching
+from virtlab.planner.topology.layer_two import Edge, LayerTwo, guest_box
 from virtlab.prediction.bound.curves import (
     NS,
     WIRE_EXTRA_BYTES,
@@ -163,13 +163,13 @@ class Paths:
                 name = edge.because.removeprefix("links.")
                 link = world.links[name]
                 way = "ab" if edge.port == link.ends[0] else "ba"
-                box = edge.box.removeprefix("switch:")
-                processing = world.switches[box].processing_ns if edge.box.startswith("switch:") else 0
+                switch = world.switches[edge.box.name] if edge.box.kind == "switch" else None
+                processing_ns = 0 if switch is None else switch.processing_ns
                 if (shared := self._shared.get(edge.port)) is not None:
                     hops.append(_in_front_of_wire(shared))
-                hops += self._ports(name, link, way, dscp, link.propagation_ns + processing)
-                hops[-1] = replace(hops[-1], leaves=edge.box.startswith("vswitch:"))
-        guest, _, vnic = edge.box.removeprefix("vnic:").partition("/")
+                hops += self._ports(name, link, way, dscp, link.propagation_ns + processing_ns)
+                hops[-1] = replace(hops[-1], leaves=edge.box.kind == "vswitch")
+        guest, vnic = edge.box.name, edge.box.vnic
         _queues_nowhere(guest, world.guests[guest].vnics[vnic])
         return hops, (guest, vnic)
 
@@ -201,10 +201,10 @@ class Paths:
             edge = next((each for each in self.layer_two.edges[box] if each.port == port), None)
             if edge is None:
                 raise NoBoundError("frames are flooded, or two ends are not wired to each other")
-            bridging = box.startswith("bridge:") and guests[box.removeprefix("bridge:")]
-            yield edge, _vnic_of(box, edge.port, bridging.vnics) if bridging else None
+            bridging = guests[box.name].vnics if box.kind == "bridge" else None
+            yield edge, None if bridging is None else _vnic_of(box.name, edge.port, bridging)
             box = edge.box
-            if not is_switching(box):
+            if not box.switching:
                 return
             port = found.get(box)
         raise NoBoundError("its frames go in a circle")
@@ -247,9 +247,8 @@ def _in_front_of_wire(shared: SharedQueue) -> Hop:
     return Hop(("uplink", shared.port), float(shared.rate_bit_per_s), free=free, limit_packets=UPLINK_PACKETS)
 
 
-def _vnic_of(box: str, port: str, vnics: Mapping[str, Vnic]) -> tuple[str, str]:
+def _vnic_of(guest: str, port: str, vnics: Mapping[str, Vnic]) -> tuple[str, str]:
     """The guest that forwards frames and its vNIC at a port."""
-    guest = box.removeprefix("bridge:")
     return guest, next(name for name, vnic in vnics.items() if port in {vnic.uplink, f"{guest}/{name}"})
 
 

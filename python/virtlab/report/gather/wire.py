@@ -17,7 +17,7 @@ from virtlab.catalogue.actions import STOP, begins
 from virtlab.plan import Action, Plan, Role
 from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.planner.topology.ends import role_ends
-from virtlab.planner.topology.layer_two import LayerTwo, guest_box
+from virtlab.planner.topology.layer_two import Box, LayerTwo, guest_box
 
 FRAME_OCTETS = 20  # preamble and gap, around header, payload and checksum
 WIRE_MIN_OCTETS = 84
@@ -76,7 +76,7 @@ def slowest_bit_per_s(plan: Plan, role: Role) -> int | None:
         return None
     begin, end = (guest_box(each.guest, plan.world.guests[each.guest], each.vnic) for each in ends)
     edges = LayerTwo(plan).edges
-    before: dict[str, tuple[str, str]] = {begin: ("", "")}
+    before: dict[Box, tuple[Box, str]] = {begin: (begin, "")}
     waiting = deque([begin])
     while waiting and end not in before:
         here = waiting.popleft()

@@ -15,7 +15,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.queues.draws import seeded
 from virtlab.planner.queues.pushback import UPLINK_PACKETS, shared_queues
-from virtlab.planner.topology.layer_two import LayerTwo
+from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues import netem_links
 from virtlab.testbed.queues.kernel import PortQueue
@@ -92,8 +92,8 @@ def _forwarding(plan: Plan, layer_two: LayerTwo) -> dict[str, dict[str, str]]:
     entries: dict[str, dict[str, str]] = {}
     for _, vnic, towards in layer_two.stations(plan):
         for box, port in towards.items():
-            if box.startswith("switch:"):
-                entries.setdefault(box.removeprefix("switch:"), {})[vnic.mac] = port
+            if box.kind == "switch":
+                entries.setdefault(box.name, {})[vnic.mac] = port
     return entries
 
 
@@ -110,7 +110,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return out
 
 
-def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out: Lowered) -> None:
+def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[Box, int], out: Lowered) -> None:
     """Switches as bridges in `fabric`, links as veths, with the link's qdisc at the sending end of each direction."""
     bridges: dict[str, str] = {}
     apart: dict[str, str] = {}  # a host's end -> the port of `fabric` that sends in its place
@@ -119,7 +119,7 @@ def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out:
     for name in plan.world.switches:
         bridges[name] = interface(name, taken)
         path = f"switches.{name}"
-        out.add(path, BridgeAdd(FABRIC, bridges[name], mtu_bytes=mtus[f"switch:{name}"]))
+        out.add(path, BridgeAdd(FABRIC, bridges[name], mtu_bytes=mtus[Box("switch", name)]))
         out.add(path, LinkSet(FABRIC, bridges[name], up=True))
     for name, link in plan.world.links.items():
         path = f"links.{name}"
@@ -134,7 +134,7 @@ def build(plan: Plan, realised: Mapping[str, str], mtus: Mapping[str, int], out:
                 uplink = next(other for other in link.ends if other != end)
                 bridge = bridges[end.rpartition(".")[0]]
                 if realised[name] == "netem" and uplink in shared:
-                    mtu = mtus[f"switch:{end.rpartition('.')[0]}"]
+                    mtu = mtus[Box("switch", end.rpartition(".")[0])]
                     apart[uplink] = _behind_shared(path, uplink, bridge, mtu, taken, out)
                 else:
                     out.add(path, LinkSet(FABRIC, out.fabric_ports[uplink], master=bridge))
@@ -180,7 +180,7 @@ def _inner(
     path: str,
     ends: tuple[str, str],
     bridges: Mapping[str, str],
-    mtus: Mapping[str, int],
+    mtus: Mapping[Box, int],
     taken: set[str],
     out: Lowered,
 ) -> None:
@@ -188,7 +188,7 @@ def _inner(
 
     names = [interface(end, taken) for end in ends]
     switches = [end.rpartition(".")[0] for end in ends]
-    mtu = mtus[f"switch:{switches[0]}"]
+    mtu = mtus[Box("switch", switches[0])]
     first = End(FABRIC, names[0], mtu_bytes=mtu, master=bridges[switches[0]])
     out.add(path, VethAdd((first, End(FABRIC, names[1], mtu_bytes=mtu))))
     out.add(path, LinkSet(FABRIC, names[1], master=bridges[switches[1]]))

@@ -18,7 +18,7 @@ from virtlab.planner.guests.disks import is_folder
 from virtlab.planner.mobility.moves import COLD, mode_of, moved, moves, source_of, vswitch_there
 from virtlab.planner.queues.ports import port_at
 from virtlab.planner.queues.pushback import shared_queues, sharing
-from virtlab.planner.topology.layer_two import LayerTwo
+from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.planner.topology.port_names import port_of, port_there
 from virtlab.testbed.build import fabric, hosts
 from virtlab.testbed.build.ports import at_guest_port
@@ -111,9 +111,9 @@ def _link_of(plan: Plan, port: str, out: Lowered) -> str:
     return next(name for name, link in plan.world.links.items() if end in link.ends)
 
 
-def _segment_mtus(plan: Plan, layer_two: LayerTwo) -> dict[str, int]:
+def _segment_mtus(plan: Plan, layer_two: LayerTwo) -> dict[Box, int]:
     """Largest vNIC MTU that each switching box has to carry; 1500 where no vNIC is near."""
-    largest: dict[str, int] = {}
+    largest: dict[Box, int] = {}
     for _, vnic, ports in layer_two.stations(plan):
         for box in ports:
             largest[box] = max(largest.get(box, 0), vnic.mtu_bytes)
@@ -215,7 +215,7 @@ def _places(guest: str, out: Lowered) -> list[Place]:
 
 
 def _bridges(
-    plan: Plan, mtus: Mapping[str, int], machine: Machine, taken: dict[str, set[str]], out: Lowered
+    plan: Plan, mtus: Mapping[Box, int], machine: Machine, taken: dict[str, set[str]], out: Lowered
 ) -> None:
     for name, vswitch in plan.world.vswitches.items():
         namespace = host_namespace(vswitch.host)
@@ -225,7 +225,7 @@ def _bridges(
         link = interface(name.removeprefix(f"{vswitch.host}."), names)
         built = vswitches.of(vswitch.kind).built(vswitch, namespace, link, plan.world.arp == "static")
         out.vswitches[name] = built
-        out.add(f"vswitches.{name}", *built.made(mtus[f"vswitch:{name}"]))
+        out.add(f"vswitches.{name}", *built.made(mtus[Box("vswitch", name)]))
 
 
 def _unfiltered(namespace: str, machine: Machine) -> Iterator[Operation]:
@@ -339,7 +339,7 @@ def _port_ups(switch: BuiltSwitch, path: str, vnic: Vnic, port: str) -> Iterator
 
 
 def _uplinks(
-    plan: Plan, layer_two: LayerTwo, mtus: Mapping[str, int], taken: dict[str, set[str]], out: Lowered
+    plan: Plan, layer_two: LayerTwo, mtus: Mapping[Box, int], taken: dict[str, set[str]], out: Lowered
 ) -> None:
     """A veth per physical port of a host: this side in the host, that side in the fabric."""
     natives = {
@@ -358,13 +358,12 @@ def _uplinks(
         far = interface(f"p{number}", taken.setdefault(FABRIC, set()))
         number += 1
         out.fabric_ports[end] = far
-        if box.startswith("vswitch:"):
-            vswitch = box.removeprefix("vswitch:")
-            switch = out.vswitches[vswitch]
+        if box.kind == "vswitch":
+            switch = out.vswitches[box.name]
             namespace, mtu = switch.namespace, mtus[box]
             link = interface(end.rpartition(".")[2], taken.setdefault(namespace, set()))
             near = End(namespace, link, mtu_bytes=mtu, master=switch.master)
-            switch.join_uplink(link, shared=vswitch in sharers, mtu_bytes=mtu, names=taken[namespace])
+            switch.join_uplink(link, shared=box.name in sharers, mtu_bytes=mtu, names=taken[namespace])
             path = f"links.{link_name}"
         else:
             guest, name, vnic = natives[end]
@@ -376,12 +375,12 @@ def _uplinks(
         out.uplinks[end] = Place(namespace, link)
         out.add(path, VethAdd((near, End(FABRIC, far, mtu_bytes=mtu))))
     for end, place in out.uplinks.items():
-        if layer_two.owner[end].startswith("vswitch:"):
-            vswitch = layer_two.owner[end].removeprefix("vswitch:")
-            rules = out.vswitches[vswitch].rules()
+        box = layer_two.owner[end]
+        if box.kind == "vswitch":
+            rules = out.vswitches[box.name].rules()
             if rules is not None:
-                out.add(f"vswitches.{vswitch}", BridgePortSet(place.namespace, place.link, rules))
-            out.add(f"vswitches.{vswitch}", LinkSet(place.namespace, place.link, up=True))
+                out.add(box.path, BridgePortSet(place.namespace, place.link, rules))
+            out.add(box.path, LinkSet(place.namespace, place.link, up=True))
     for name, switch in out.vswitches.items():
         out.add(f"vswitches.{name}", *switch.raised())
 
@@ -500,30 +499,29 @@ def _entries_of_leg(
         for box, port in after.ports_towards_vnic(guest, name).items():
             if known.get(box) == port:
                 continue
-            kind, _, switch = box.partition(":")
-            if kind == "switch":
-                leg.relocated.setdefault(switch, {})[vnic.mac] = port
-            elif kind == "vswitch":
-                own = switch == vswitch_there(plan, guest, name, str(action.to))
+            if box.kind == "switch":
+                leg.relocated.setdefault(box.name, {})[vnic.mac] = port
+            elif box.kind == "vswitch":
+                own = box.name == vswitch_there(plan, guest, name, str(action.to))
                 place = leg.there[name] if own else out.uplinks[port]
-                relocated = out.vswitches[switch].relocated(vnic.mac, place.link)
+                relocated = out.vswitches[box.name].relocated(vnic.mac, place.link)
                 if relocated is None:
-                    leg.interfaces.setdefault(switch, {})[vnic.mac] = place.link
+                    leg.interfaces.setdefault(box.name, {})[vnic.mac] = place.link
                 else:
                     leg.moved.append(Step(relocated, f"timeline.{action.id}"))
 
 
 def _forwarding(plan: Plan, layer_two: LayerTwo, out: Lowered) -> None:
     """Every bridge knows from the start behind which of its ports each vNIC is."""
-    entries: dict[str, list[Step]] = {f"vswitch:{name}": [] for name in plan.world.vswitches}
+    entries: dict[Box, list[Step]] = {Box("vswitch", name): [] for name in plan.world.vswitches}
     claimed = [step.op for step in out.late if isinstance(step.op, Claim)]
     late = {Place(claim.namespace, claim.name) for claim in claimed}
     for path, vnic, ports in layer_two.stations(plan):
         for box, port in ports.items():
-            if box.startswith("vswitch:"):
+            if box.kind == "vswitch":
                 place = out.ports.get(port) or out.uplinks[port]
-                known = out.vswitches[box.removeprefix("vswitch:")].known(vnic.mac, place.link)
-            elif box.startswith("bridge:"):
+                known = out.vswitches[box.name].known(vnic.mac, place.link)
+            elif box.kind == "bridge":
                 inside, _, inner = port.rpartition("/")
                 place = out.vnics[inside, inner]
                 known = ForwardingAdd(place.namespace, place.link, vnic.mac)
@@ -534,7 +532,7 @@ def _forwarding(plan: Plan, layer_two: LayerTwo, out: Lowered) -> None:
             step = Step(known, path)
             if place in late:
                 out.late.append(step)
-            elif box.startswith("bridge:") and inside in out.machines:
+            elif box.kind == "bridge" and inside in out.machines:
                 out.machines[inside].steps.append(step)
             else:
                 entries.setdefault(box, []).append(step)

@@ -15,7 +15,7 @@ from typing import Any
 from virtlab.analysis.searches import limit_of
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
-from virtlab.catalogue.workloads.raw_stream import flow_names
+from virtlab.catalogue.flows import flow_names
 from virtlab.documents import read_yaml
 from virtlab.experiment import load
 from virtlab.metrics import METRICS

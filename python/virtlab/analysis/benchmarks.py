@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from virtlab.analysis.values import Collector
-from virtlab.catalogue.workloads.raw_stream import flow_names
+from virtlab.catalogue.flows import flow_names
 
 
 def values(

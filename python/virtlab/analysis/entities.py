@@ -16,7 +16,7 @@ from typing import Any
 from virtlab.analysis.context import CounterRow
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import MEASURED
-from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.actions import moves_guest
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
 from virtlab.metrics.migration import MIGRATION
@@ -60,7 +60,7 @@ def _stayed(record: RunRecord) -> Iterator[str]:
     """Guests whose move began, and has not come to its end."""
     for action in record.plan.timeline:
         begun, ended = f"{action.id}.started" in record.marks, f"{action.id}.finished" in record.marks
-        if action.do == MIGRATE.name and begun and not ended:
+        if moves_guest(action.do) and begun and not ended:
             yield str(action.guest)
 
 
@@ -72,7 +72,7 @@ def _tests(record: RunRecord) -> list[str]:
 
 def _of_hosts(record: RunRecord) -> Callable[[str, str], bool]:
     """Which entity's metric has values of the windows of single roles."""
-    moves = any(action.do == MIGRATE.name for action in record.plan.timeline)
+    moves = any(moves_guest(action.do) for action in record.plan.timeline)
 
     def wanted(entity: str, metric: str) -> bool:
         return (metric == "cpu" and entity.startswith("host.")) or (moves and entity.startswith("hosts."))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.analysis.context import RoleContext
-from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.actions import moves_guest
 from virtlab.lazy import NDArray, np
 from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.results import RunRecord
@@ -44,7 +44,7 @@ class Gaps:
 def spans(record: RunRecord) -> Iterator[tuple[str, int, int]]:
     """Guest, begin and end (ns) of each move of a run; the end of one that stayed is when it gave up."""
     for action in record.plan.timeline:
-        if action.do == MIGRATE.name and action.guest is not None:
+        if moves_guest(action.do) and action.guest is not None:
             begin = record.marks.get(f"{action.id}.started")
             ends = [record.marks[name].t_ns for event in ("finished", "cancelled", "failed", "timeout")
                     if (name := f"{action.id}.{event}") in record.marks]  # fmt: skip
@@ -54,9 +54,7 @@ def spans(record: RunRecord) -> Iterator[tuple[str, int, int]]:
 
 def _resumed(record: RunRecord) -> dict[str, list[int]]:
     """From when each guest ran at its destination, a number for each of its moves that came so far, in order."""
-    ends = {
-        f"{action.id}.resumed": action.guest for action in record.plan.timeline if action.do == MIGRATE.name
-    }
+    ends = {f"{action.id}.resumed": action.guest for action in record.plan.timeline if moves_guest(action.do)}
     found: dict[str, list[int]] = {}
     for event in record.events():
         if (guest := ends.get(event.what)) is not None:
@@ -69,8 +67,7 @@ def values(context: RoleContext) -> None:
     other.
     """
     moves = any(
-        action.do == MIGRATE.name and action.guest == context.role.to
-        for action in context.record.plan.timeline
+        moves_guest(action.do) and action.guest == context.role.to for action in context.record.plan.timeline
     )
     exchanges = _exchanges(context) if moves and context.role.to is not None else None
     if exchanges is None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from virtlab.analysis import benchmarks
 from virtlab.analysis.values import Collector
-from virtlab.catalogue.workloads.raw_stream import flow_names
+from virtlab.catalogue.flows import flow_names
 from virtlab.errors import DatasetError
 from virtlab.folders import read_bounded
 from virtlab.metrics import METRICS

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import RUN, STOP, begins
+from virtlab.catalogue.actions import RUN, begins, ends_role
 from virtlab.plan.model import Plan, Role
 from virtlab.results.record import RunRecord
 
@@ -59,7 +59,7 @@ def _own(record: RunRecord, role: str) -> RoleWindow:
     """From when a role started to when it finished; without an end that did not happen."""
     mine = [action for action in record.plan.timeline if action.role == role]
     actions = [action.id for action in mine if begins(action.do)]
-    stops = [action.id for action in mine if action.do == STOP.name]
+    stops = [action.id for action in mine if ends_role(action.do)]
     begin = _mark(record, [f"{action}.started" for action in actions])
     end = _mark(record, [f"{action}.{event}" for action in actions for event in ("finished", "done")])
     if end is None:

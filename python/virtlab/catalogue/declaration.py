@@ -345,8 +345,8 @@ class VirtualSwitch(NamedTuple):
 
 
 class TimelineAction(NamedTuple):
-    """A step that a timeline can take: what the file says of it, what it does to its role, and which events it
-    reports.
+    """A step that a timeline can take: what the file says of it, what it does to its role or guest, and which
+    events it reports.
 
     Every action has the keys `id`, `after`, `timeout` and `on_timeout` besides its own.
     """
@@ -356,6 +356,7 @@ class TimelineAction(NamedTuple):
     events: frozenset[str]
     keys: tuple[str, ...] = ()
     to_role: Literal["begins", "ends", "tunes"] | None = None
+    to_guest: Literal["commands", "moves", "restarts"] | None = None
     open_ended: bool = False  # a run does not wait for its end
     arms: Arms = ALL_ARMS
 

@@ -559,6 +559,23 @@ FILES = Kind(
 NAME_TEXT = Kind("name", _name_text, {"type": "string"}, "a")
 
 
+def _guests(value: Any) -> list[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"'{shown(value)}' names no guests; write e.g. [h1.p1, h2.p2]")
+    if len(set(names)) < len(names):
+        raise ValueError("a guest is named twice; write each once")
+    return names
+
+
+GUESTS = Kind(
+    "guests",
+    _guests,
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]},
+    "[h1.p1, h2.p2]",
+)
+
+
 _CODE_POINTS = {"default": 0, "ef": 46, "va": 44, **{f"cs{n}": 8 * n for n in range(8)}}
 _CODE_POINTS |= {f"af{group}{drop}": 8 * group + 2 * drop for group in range(1, 5) for drop in range(1, 4)}
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from virtlab.plan import Queue
 
 TICK_NS = 64
+PORT_PACKETS = 100  # of a common switch port, where the file says nothing
 CLASS_PACKETS = 1000  # that wait in a class that says nothing, as tc has it
 TWO_CLASSES = ", classes: {first: {}, rest: {}}, default: rest"  # as a file adds them
 Span = tuple[Any, Any, Any]  # what was planned; the least and the most that is the same to the kernel

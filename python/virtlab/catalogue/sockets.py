@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import DSCP, FLAG, POSITIVE_SIZE, TEXT, Kind, choice, shown
 
 PORT_MAX = 65_535
+TARGET = r"/[!-~]{0,1023}"
 
 
 def _port(value: Any) -> int:
@@ -20,6 +22,17 @@ PORT = Kind("port", _port, {"type": "integer", "minimum": 1, "maximum": PORT_MAX
 SERVICE_PORT = Parameter(
     "port", PORT, "port", "of the service at which it ends; absent: the one of its 'ready'"
 )
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(TARGET, value):
+        raise ValueError(
+            f"'{shown(value)}' is not a path; write '/' and visible ASCII characters, e.g. '/index.html'"
+        )
+    return value
+
+
+PATH = Kind("path", _path, {"type": "string", "pattern": f"^{TARGET}$"}, "/index.html")
 FIRST = "first"  # of the guests of a service
 ROUND_ROBIN = "round_robin"  # all of them in turn
 SERVICE_GUEST = Parameter(

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.actions import commands_guest
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import shlex
 
@@ -113,7 +113,7 @@ def executed(experiment: Experiment, points: Collection[int] | None = None) -> l
                 for argv in service.commands():
                     found[Executed("services", service.name, guest, platforms[guest], argv)] = None
         for action in study.timeline or ():
-            if action.do == EXEC.name:
+            if commands_guest(action.do):
                 guest = str(action.fields["guest"])
                 argv = tuple(action.fields["argv"])
                 found[Executed("timeline", action.id, guest, platforms[guest], argv)] = None

@@ -13,7 +13,7 @@ from virtlab.catalogue import PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS
 from virtlab.catalogue.actions import ACTIONS, EVENTS, playable
 from virtlab.catalogue.declaration import Parameter
 from virtlab.catalogue.kinds import ARGV, COUNT, DURATION, FLAG, LIMIT, POSITIVE_DURATION, TEXT
-from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.qdiscs import DEFAULT_QDISC
 from virtlab.catalogue.queueing import QueueDiscipline
 from virtlab.catalogue.sockets import PORT
 from virtlab.experiment.load import SEED_MAX
@@ -233,7 +233,7 @@ def _queue() -> Schema:
             choices.append(_classed(name, discipline, by))
         if not discipline.bare:
             continue
-        if name != FIFO.name:
+        if name != DEFAULT_QDISC:
             required.insert(0, "kind")
         choices.append({
             "type": "object", "properties": properties | _parameters(discipline.parameters), "required": required,

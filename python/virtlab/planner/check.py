@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, bounded, played
-from virtlab.catalogue.actions import CALL, EXEC, SET, playable
+from virtlab.catalogue.actions import CALL, commands_guest, playable, tunes_role
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
 from virtlab.catalogue.kinds import SIZE, SLOWEST_BIT_PER_S
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
@@ -445,15 +445,15 @@ def _action(path: str, plan: Plan, action: Action, arm: str, started: dict[str, 
     if declared is None or why is not None:
         able = playable() if declared is None else played(ACTIONS, arm)
         yield _refusal(path, f"cannot {action.do}: {why}", f"use {', '.join(able)}")
-    elif action.do == SET.name and action.link is not None:
+    elif tunes_role(action.do) and action.link is not None:
         yield from _slowed(path, plan, action)
     elif "role" in declared.keys and action.role not in plan.roles:
         yield Refusal(f"{path}.role", f"there is no role '{action.role}'", "name a role of the file")
     elif "guest" in declared.keys and action.guest not in plan.world.guests:
         yield Refusal(f"{path}.guest", f"there is no guest '{action.guest}'", "name a guest of the Plan")
-    elif action.do == EXEC.name and not action.argv:
+    elif commands_guest(action.do) and not action.argv:
         yield Refusal(path, "names no command", "give it 'argv'")
-    elif action.do == SET.name:
+    elif tunes_role(action.do):
         yield from _tuned(path, action, plan.roles[str(action.role)])
     elif declared.to_role == "begins":
         if (before := started.setdefault(str(action.role), action.id)) != action.id:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import CALL, MIGRATE, RUN, START, STOP, WAIT
+from virtlab.catalogue.actions import CALL, RUN, START, STOP, WAIT, moves_guest
 from virtlab.experiment import Study
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.work.timeline import ActionSpec, TriggerSpec
@@ -172,6 +172,6 @@ def _own_ns(roles: Mapping[str, RoleSpec], action: ActionSpec, *, at_most: bool)
     if action.do == RUN.name:
         role = roles[action.fields["role"]]
         return traffic_ns(role) - (0 if at_most else int(role.parameters.get("timeout_ns", 0)))
-    if action.fields.get("until") is not None or action.do in {CALL.name, MIGRATE.name}:
+    if action.fields.get("until") is not None or (action.do == CALL.name or moves_guest(action.do)):
         return int(action.fields.get("timeout_ns") or 0)
     return int(action.fields.get("for_ns") or 0)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, VSWITCHES, WORKLOADS
-from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.actions import commands_guest
 from virtlab.catalogue.declaration import NOT_PLAYED
 from virtlab.catalogue.declaration import played as played_by
 from virtlab.catalogue.workloads.program import MOST
@@ -118,7 +118,7 @@ def _guests(plan: Plan) -> Iterator[Refusal]:
 
 def _commands(plan: Plan) -> Iterator[Refusal]:
     for action in plan.timeline:
-        if action.do == EXEC.name and action.timeout_ns is None and slept_ns(action) > plan.limits.run_ns:
+        if commands_guest(action.do) and action.timeout_ns is None and slept_ns(action) > plan.limits.run_ns:
             reason = f"it sleeps longer than a run may take, {plan.limits.run_ns / 1e9:g} s"
             cure = "let it sleep shorter, or raise the limit of a run"
             yield Refusal(f"timeline.{action.id}.argv", reason, cure)

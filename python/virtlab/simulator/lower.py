@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from virtlab.catalogue import VSWITCHES
-from virtlab.catalogue.actions import EXEC, MIGRATE
+from virtlab.catalogue.actions import commands_guest, moves_guest
 from virtlab.catalogue.services.demand_server import forwarding
 from virtlab.catalogue.sockets import ROUND_ROBIN
 from virtlab.catalogue.workloads.program import MOST
@@ -137,7 +137,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
         **stores(plan, {each: vnics[vnic_path(*each)] for each in members}, seed),
         "timeline": [
             {**_action(plan, action, roles, guests), "args": lowered_move(plan, action, vnics, vswitches)}
-            if action.do == MIGRATE.name
+            if moves_guest(action.do)
             else _action(plan, action, roles, guests)
             for action in plan.timeline
         ],
@@ -400,7 +400,7 @@ def _action(
         **step(action), "do": action.do, "args": args, "for_ns": action.for_ns or 0,
         "role": None if action.role is None else roles[action.role],
         "guest": guests.get(action.guest or ""),
-        **({"program": deeds(plan, action)} if action.do == EXEC.name else {}),
+        **({"program": deeds(plan, action)} if commands_guest(action.do) else {}),
         **({"operation": operated} if (operated := operation(plan, action, guests)) else {}),
         **({"progress": progress} if (progress := _progress(action, roles)) else {}),
     }  # fmt: skip

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, write_platform
-from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.actions import moves_guest
 from virtlab.plan import Action, Plan, Refusal
 from virtlab.planner.mobility.copying import unaddressed
 from virtlab.planner.mobility.moves import (
@@ -185,7 +185,7 @@ def timed(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], float])
         return dict(lowered)
     pairs = zip(lowered["timeline"], plan.timeline, strict=True)
     timeline = [
-        {**each, "args": _timed(each["args"], plan, action, value)} if action.do == MIGRATE.name else each
+        {**each, "args": _timed(each["args"], plan, action, value)} if moves_guest(action.do) else each
         for each, action in pairs
     ]
     return {**lowered, "timeline": timeline}

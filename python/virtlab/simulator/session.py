@@ -10,8 +10,8 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self
 
-from virtlab.catalogue.actions import RESET
-from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.actions import restarts_guest
+from virtlab.catalogue.qdiscs import DEFAULT_QDISC
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import np
 from virtlab.plan import (
@@ -100,7 +100,7 @@ class SimulatorSession:
         changing_nothing = sentences(without_effect(self.plan, self.profile))
         for text in (*unsampled(self.plan), *self._programs.missing(), *changing_nothing, *assumptions):
             sink.event(Event(0, "log.info", {"text": text}))
-        resets = {f"{action.id}.started": action for action in plan.timeline if action.do == RESET.name}
+        resets = {f"{action.id}.started": action for action in plan.timeline if restarts_guest(action.do)}
         told = switch_overs(plan, outcome["happened"])
         for t_ns, what in outcome["happened"]:
             sink.event(Event(t_ns, what, told.get(what, {})))
@@ -228,7 +228,7 @@ def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:
         objects[f"links.{name}"] = RealisedObject(link.model_dump(mode="json"), values, values, links_by)
     for shared in shared_queues(plan):
         values = {
-            "kind": FIFO.name,
+            "kind": DEFAULT_QDISC,
             "limit_packets": UPLINK_PACKETS,
             "rate_bit_per_s": shared.rate_bit_per_s,
             "burst_frames": BURST_FRAMES,

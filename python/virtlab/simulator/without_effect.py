@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, VSWITCHES
-from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.actions import commands_guest
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Guest, Plan
 from virtlab.planner.guests.clusters import entered, ways_of_requests
@@ -217,7 +217,7 @@ def _services(plan: Plan) -> Iterator[WithoutEffect]:
 
 def _timeline(plan: Plan) -> Iterator[WithoutEffect]:
     for action in plan.timeline:
-        why = why_without_effect(plan, action) if action.do == EXEC.name else None
+        why = why_without_effect(plan, action) if commands_guest(action.do) else None
         if why is not None:
             yield WithoutEffect(f"timeline.{action.id}", " ".join(action.argv), why)
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES, WORKLOADS, Platform, played
-from virtlab.catalogue.actions import EXEC, RESET
+from virtlab.catalogue.actions import commands_guest, restarts_guest
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs.fifo import FIFO, PFIFO
@@ -417,13 +417,13 @@ def _timeline(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if action.guest not in plan.world.guests:
             continue
         reset = _reset_of(plan, action.guest)
-        if action.do == EXEC.name:
+        if commands_guest(action.do):
             yield from _agentless_end(path, "guest", plan, action.guest)
-        elif action.do == RESET.name and reset is None:
+        elif restarts_guest(action.do) and reset is None:
             reason = f"{action.guest} exists already and only ends roles: nothing goes through it that a reset interrupts"
             able = ", ".join(name for name in platforms.played() if PLATFORMS[name].reset is not None)
             yield Refusal(f"{path}.guest", reason, f"reset a guest that forwards: {able}")
-        elif action.do == RESET.name and reset is not None and reset.boots:
+        elif restarts_guest(action.do) and reset is not None and reset.boots:
             ends = [name for name, role in plan.roles.items() if action.guest in {role.from_, role.to}]
             if ends:
                 reason = f"{action.guest} is an end of {', '.join(ends)}, which its reset would end"

@@ -3,11 +3,16 @@
 Counted are source files that hold a kind's name as a whole quoted literal. Where the same word is something else
 (`namespace` the kernel's object that a command runs in, `run` the unit of a campaign) `OTHER_SENSES` has the file,
 or the folder of files in which it is nothing but that. It is reviewed by hand.
+
+A file that imports a kind's declaration, or anything else from the declaration's own file, knows the kind as well as
+one that spells it. So files are counted with these, too, against bounds of their own.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +24,8 @@ from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, W
 ROOT = Path(__file__).parents[3]
 MOST = 6  # of any kind
 MEAN = 3  # of all kinds
+MOST_KNOWING = 17  # files of any kind, with those that import of its declaration
+ALL_KNOWING = 248  # of all kinds together; both may only shrink
 KEY = "a key of requests to an agent and of what is read back: the kernel's namespace"
 LINKS = "how links are realised, as `realise` names it"
 METRIC = "the metric, of whichever workload"
@@ -191,6 +198,99 @@ def named(kind: str) -> frozenset[str]:
     """Files that spell a kind, and mean it."""
     others = OTHER_SENSES.get(kind, {})
     return frozenset(path for path in spelled(kind) if not any(within(path, entry) for entry in others))
+
+
+SORTS: Mapping[str, Mapping[str, object]] = {
+    "actions": ACTIONS, "platforms": PLATFORMS, "qdiscs": QDISCS, "services": SERVICES, "vswitches": VSWITCHES,
+    "workloads": WORKLOADS,
+}  # fmt: skip
+
+
+@cache
+def declared() -> dict[str, dict[str, str]]:
+    """Module of a declaration -> the constants of the kinds that it declares, and the kinds."""
+    found: dict[str, dict[str, str]] = {}
+    for sort, kinds in SORTS.items():
+        package = f"virtlab.catalogue.{sort}"
+        for kind in kinds:
+            module = kind.replace("-", "_")
+            if not (ROOT / "python" / package.replace(".", "/") / f"{module}.py").exists():
+                (module,) = (
+                    Path(path).stem for path in spelled(kind) if Path(path).parent.name == sort
+                )  # several kinds in a file
+            found.setdefault(f"{package}.{module}", {})[kind.replace("-", "_").upper()] = kind
+    return found
+
+
+def imported_of(node: ast.ImportFrom) -> set[str]:
+    """The kinds of whose declarations a statement imports anything."""
+    found: set[str] = set()
+    for name in (alias.name for alias in node.names):
+        whole = declared().get(f"{node.module}.{name}")
+        of_module = whole or declared().get(str(node.module), {})
+        of_package = {
+            constant: kind
+            for module, kinds in declared().items()
+            if module.rpartition(".")[0] == node.module
+            for constant, kind in kinds.items()
+        }
+        if name in of_module or name in of_package:
+            found.add(of_module.get(name) or of_package[name])
+        else:
+            found |= set(of_module.values())
+    return found
+
+
+@cache
+def knowing() -> dict[str, frozenset[str]]:
+    """Kind -> the files that spell it or import of its declaration, but for the list of its sort."""
+    found = {kind: set(named(kind)) for kind in KINDS}
+    lists = {f"python/virtlab/catalogue/{sort}/__init__.py" for sort in SORTS}
+    for path, text in sources().items():
+        if path.endswith(".py") and path not in lists and "virtlab.catalogue" in text:
+            for node in ast.walk(ast.parse(text)):
+                for kind in imported_of(node) if isinstance(node, ast.ImportFrom) else ():
+                    found[kind].add(path)
+    return {kind: frozenset(files) for kind, files in found.items()}
+
+
+@pytest.mark.slow
+def test_the_page_of_what_a_kind_costs_names_every_file_that_spells_http_get() -> None:
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## The workload `http_get`")[2].partition("\n## ")[0]
+    defaults = [path.relative_to(ROOT) for path in (ROOT / "python/virtlab").rglob("*.json")]
+    texts = sources() | {str(path): (ROOT / path).read_text(encoding="utf-8") for path in defaults}
+    spelling = {path for path, text in texts.items() if re.search("http_get|HttpGet|HTTP_GET", text)}
+    assert set(re.findall(r"^\| `([\w./-]+)` \|", section, re.MULTILINE)) == spelling
+    assert section.startswith(f": {len(spelling)} files\n")
+
+
+@pytest.mark.slow
+def test_few_files_know_a_kind_by_its_name_or_by_its_declaration() -> None:
+    files = {kind: len(paths) for kind, paths in knowing().items()}
+    assert max(files.values()) <= MOST_KNOWING, files
+    assert sum(files.values()) <= ALL_KNOWING, files
+
+
+@pytest.mark.slow
+def test_an_import_of_a_declaration_counts_for_its_kind_alone() -> None:
+    def kinds(line: str) -> set[str]:
+        (node,) = ast.parse(line).body
+        assert isinstance(node, ast.ImportFrom)
+        return imported_of(node)
+
+    assert kinds("from virtlab.catalogue.actions import RESET, begins") == {"reset"}
+    assert kinds("from virtlab.catalogue.workloads.raw_stream import RAW_STREAM") == {"raw_stream"}
+    assert kinds("from virtlab.catalogue.workloads.rtt import anything") == {"rtt"}
+    assert kinds("from virtlab.catalogue.workloads import rtt") == {"rtt"}
+    assert kinds("from virtlab.catalogue.qdiscs.fifo import PFIFO") == {"pfifo"}
+    assert kinds("from virtlab.catalogue.qdiscs.fifo import anything") == {
+        "fifo",
+        "pfifo",
+        "bfifo",
+        "pfifo_fast",
+    }
+    assert kinds("from virtlab.catalogue import WORKLOADS") == set()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import rate_per_s
 from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.workloads.stream import not_estimable
-from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
+from virtlab.catalogue.flows import FLOWS_TOLD, flow_names, flows_of
 from virtlab.lazy import NDArray
 
 NOTHING = "nothing of the flow arrived in the window"

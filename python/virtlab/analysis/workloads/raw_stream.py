@@ -7,7 +7,7 @@ from typing import Any
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.rates import jain
 from virtlab.analysis.workloads import flows, split, stream
-from virtlab.catalogue.workloads.raw_stream import flows_of
+from virtlab.catalogue.flows import flows_of
 from virtlab.lazy import NDArray, np
 from virtlab.units.ethernet import HEADER_AND_FCS_BYTES
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads.stream import not_estimable
+from virtlab.catalogue.flows import flows_of
 from virtlab.catalogue.split import combined_latency_ns
-from virtlab.catalogue.workloads.raw_stream import flows_of
 from virtlab.lazy import NDArray, np
 
 

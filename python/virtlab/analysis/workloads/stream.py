@@ -15,7 +15,7 @@ from virtlab.analysis.sequence import arrivals
 from virtlab.analysis.variation import ipdv, jitter_rfc3550
 from virtlab.analysis.workloads import health
 from virtlab.catalogue import PLATFORMS
-from virtlab.catalogue.workloads.raw_stream import flows_of
+from virtlab.catalogue.flows import flows_of
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
 

@@ -30,7 +30,7 @@ from virtlab.campaign.trials.journal import Journal, TrialLine
 from virtlab.campaign.trials.packets import Delays, Gaps
 from virtlab.campaign.trials.sink import BESIDE, TrialSink
 from virtlab.catalogue.actions import RESET, SET, begins
-from virtlab.catalogue.workloads.raw_stream import flow_names, flows_of
+from virtlab.catalogue.flows import flow_names, flows_of
 from virtlab.experiment.work.search import SearchFor
 from virtlab.plan.backend import Observer, Outcome, Session, Trial
 from virtlab.plan.model import Action, Plan, Trigger

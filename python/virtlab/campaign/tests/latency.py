@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.delay_counts import DelayCounts
 from virtlab.campaign.trials.journal import TrialLine
+from virtlab.catalogue.flows import FLOWS_TOLD
 from virtlab.catalogue.split import combined_latency_ns
-from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD
 from virtlab.experiment.work.benchmark import LatencyTest, StatedLoad
 from virtlab.metrics import STATISTICS
 

@@ -27,6 +27,31 @@ def begins(action: str) -> bool:
     return action in ACTIONS and ACTIONS[action].to_role == "begins"
 
 
+def ends_role(action: str) -> bool:
+    """Whether an action ends the traffic of its role."""
+    return action in ACTIONS and ACTIONS[action].to_role == "ends"
+
+
+def tunes_role(action: str) -> bool:
+    """Whether an action changes a parameter of its role, or of its link, while the run plays."""
+    return action in ACTIONS and ACTIONS[action].to_role == "tunes"
+
+
+def commands_guest(action: str) -> bool:
+    """Whether an action runs a command in its guest."""
+    return action in ACTIONS and ACTIONS[action].to_guest == "commands"
+
+
+def moves_guest(action: str) -> bool:
+    """Whether an action takes its guest to another host."""
+    return action in ACTIONS and ACTIONS[action].to_guest == "moves"
+
+
+def restarts_guest(action: str) -> bool:
+    """Whether an action restarts its guest."""
+    return action in ACTIONS and ACTIONS[action].to_guest == "restarts"
+
+
 __all__ = [
     "ACTIONS",
     "CALL",
@@ -40,5 +65,10 @@ __all__ = [
     "STOP",
     "WAIT",
     "begins",
+    "commands_guest",
+    "ends_role",
+    "moves_guest",
     "playable",
+    "restarts_guest",
+    "tunes_role",
 ]

@@ -7,4 +7,5 @@ EXEC = TimelineAction(
     meaning="a command runs in a guest",
     events=frozenset({"started", "done", "finished", "failed", "timeout", "cancelled"}),
     keys=("guest", "argv"),
+    to_guest="commands",
 )

@@ -21,4 +21,5 @@ MIGRATE = TimelineAction(
         "pool",
         "recover_after",
     ),
+    to_guest="moves",
 )

@@ -7,4 +7,5 @@ RESET = TimelineAction(
     meaning="a guest restarts, after a time away if one is given",
     events=frozenset({"started", "done"}),
     keys=("guest", "for"),
+    to_guest="restarts",
 )

@@ -9,4 +9,6 @@ QDISCS: Named[QueueDiscipline] = Named(
     "FIFO fifo.PFIFO fifo.BFIFO fifo.PFIFO_FAST SFQ CODEL FQ_CODEL PIE TBF HTB HFSC PRIO DRR NETEM",
 )
 
-__all__ = ["FIFO", "QDISCS"]
+DEFAULT_QDISC = FIFO.name
+
+__all__ = ["DEFAULT_QDISC", "FIFO", "QDISCS"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from virtlab.catalogue.queueing import CLASS_PACKETS, Kernel, QueueDiscipline
+from virtlab.catalogue.queueing import CLASS_PACKETS, PORT_PACKETS, Kernel, QueueDiscipline
 
 if TYPE_CHECKING:
     from virtlab.plan import Queue
 
-PORT_PACKETS = 100  # of a common switch port, where the file says nothing
 FULL_FRAME_BYTES = 1514  # as the kernel counts one: MTU and Ethernet header
 
 

@@ -5,4 +5,6 @@ from virtlab.catalogue.named import Named
 
 SERVICES: Named[ServiceKind] = Named(__name__, "DEMAND_SERVER PROGRAM STORE SWIFT GLUSTER")
 
-__all__ = ["SERVICES"]
+RECOVERED = "recovered"  # the progress of any store whose lost copies are counted
+
+__all__ = ["RECOVERED", "SERVICES"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
-from virtlab.catalogue.kinds import COUNT
-from virtlab.catalogue.services.store import GUESTS, RECOVERED
+from virtlab.catalogue.kinds import COUNT, GUESTS
+from virtlab.catalogue.services import RECOVERED
 
 CLIENTS = "clients"
 

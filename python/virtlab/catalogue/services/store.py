@@ -9,36 +9,26 @@ elastic hash).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
-from virtlab.catalogue.kinds import BYTE_RATE, COUNT, POSITIVE_DURATION, POSITIVE_SIZE, Kind, choice, shown
+from virtlab.catalogue.kinds import (
+    BYTE_RATE,
+    COUNT,
+    GUESTS,
+    POSITIVE_DURATION,
+    POSITIVE_SIZE,
+    choice,
+)
+from virtlab.catalogue.services import RECOVERED
 from virtlab.catalogue.workloads.objects import OBJECTS
 
 MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
 PROXY, MEMORY, DISK = "proxy", "memory", "disk"
 PROXIES = "proxies"
 TRANSFERS, PACKETS, FLUID = "transfers", "packets", "fluid"
-RECOVERED = "recovered"  # the progress of any store whose lost copies are counted
 PARTITIONS_MAX = 1 << 24
 PEERS_MAX = 256  # any two of them may have a connection
 
-
-def _guests(value: Any) -> list[str]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"'{shown(value)}' names no guests; write e.g. [h1.p1, h2.p2]")
-    if len(set(names)) < len(names):
-        raise ValueError("a guest is named twice; write each once")
-    return names
-
-
-GUESTS = Kind(
-    "guests",
-    _guests,
-    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]},
-    "[h1.p1, h2.p2]",
-)
 
 OF_PROCESSORS = {
     f"{who}_{field}": f"{who}_{key}"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
-from virtlab.catalogue.kinds import COUNT, POSITIVE_DURATION, Kind, choice, shown
-from virtlab.catalogue.services.store import GUESTS, RECOVERED
+from virtlab.catalogue.kinds import COUNT, GUESTS, POSITIVE_DURATION, Kind, choice, shown
+from virtlab.catalogue.services import RECOVERED
 from virtlab.catalogue.workloads.objects import OBJECTS
 
 PROXIES = "proxies"

@@ -15,6 +15,16 @@ def measuring(metric: str) -> tuple[str, ...]:
     return tuple(name for name, entry in WORKLOADS.items() if metric in entry.metrics)
 
 
+def speaking(protocol: str) -> tuple[str, ...]:
+    """Names of the workloads that ask virtlab's own server over this protocol, if nothing else is said."""
+    found = []
+    for name, entry in WORKLOADS.items():
+        traits = entry.at_service
+        if traits is not None and not traits.whole and traits.speaks(entry.complete({})) == protocol:
+            found.append(name)
+    return tuple(found)
+
+
 def below_ip(workload: str) -> bool:
     """Whether a workload makes whole frames, which no router takes."""
     entry = WORKLOADS.get(workload)
@@ -31,4 +41,4 @@ def is_budgeted(workload: str) -> bool:
     return workload in WORKLOADS and WORKLOADS[workload].budgeted
 
 
-__all__ = ["WORKLOADS", "below_ip", "is_budgeted", "is_command", "measuring"]
+__all__ = ["WORKLOADS", "below_ip", "is_budgeted", "is_command", "measuring", "speaking"]

@@ -7,17 +7,16 @@ loop).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any
 
 from virtlab.catalogue.declaration import SHARED, AtService, Parameter, Values, Workload
-from virtlab.catalogue.kinds import ARRIVALS, COUNT, FLAG, POSITIVE_DURATION, REQUEST_RATE, SIZE, Kind, shown
+from virtlab.catalogue.kinds import ARRIVALS, COUNT, FLAG, POSITIVE_DURATION, REQUEST_RATE, SIZE
 from virtlab.catalogue.measures import PROBE, SEARCH
 from virtlab.catalogue.sockets import (
     CODE_POINT,
     CONGESTION_CONTROL,
     ECN,
+    PATH,
     SERVICE_GUEST,
     SERVICE_PORT,
     TCP_BUFFERS,
@@ -27,18 +26,6 @@ from virtlab.metrics.migration import OF_CLIENTS
 CONNECTIONS_MAX = 1024
 RESPONSE_MAX_BYTES = 64 << 20
 TRANSACTION_GUESS_NS = 50_000  # of an estimate, on one connection
-_PATH = r"/[!-~]{0,1023}"
-
-
-def _path(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(_PATH, value):
-        raise ValueError(
-            f"'{shown(value)}' is not a path; write '/' and visible ASCII characters, e.g. '/index.html'"
-        )
-    return value
-
-
-PATH = Kind("path", _path, {"type": "string", "pattern": f"^{_PATH}$"}, "/index.html")
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from virtlab.catalogue import split
 from virtlab.catalogue.declaration import Parameter, Values, Workload
+from virtlab.catalogue.flows import flows_of
 from virtlab.catalogue.kinds import (
     ARRIVALS,
     COUNT,
@@ -35,7 +36,6 @@ from virtlab.units.ethernet import FRAME_LEAST_BYTES
 FRAME_MAX_BYTES = 9_018
 RATE_GUESS_PPS = 500_000  # of an estimate, where the file does not say the rate
 FLOWS_MAX = 4_096
-FLOWS_TOLD = 64  # up to so many have counters and values of their own
 SHARES_TOLERANCE = 1e-6  # by which shares may miss a sum of 1
 
 
@@ -107,28 +107,6 @@ SPLIT = Kind(
     },
     SPLIT_EXAMPLE,
 )
-
-
-def flows_of(values: Values) -> int:
-    """How many flows the Plan values make: as said, else one per share, else one per forwarding guest, else one.
-
-    >>> flows_of({"via": ["a", "b"]}), flows_of({}), flows_of({"flows": 4, "via": ["a", "b"]})
-    (2, 1, 4)
-    """
-    said = values.get("flows")
-    return int(said) if said is not None else len(values.get("shares") or values.get("via") or (1,))
-
-
-def flow_names(values: Values) -> list[str]:
-    """What the flows are called: the guests that forward them, where there is one for each; none of a single flow.
-
-    >>> flow_names({"via": ["h1.a", "h1.b"]}), flow_names({"flows": 2}), flow_names({})
-    (['h1.a', 'h1.b'], ['flow0', 'flow1'], [])
-    """
-    flows, via = flows_of(values), list(values.get("via") or ())
-    if flows < 2:
-        return []
-    return via if len(via) == flows else [f"flow{flow}" for flow in range(flows)]
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:

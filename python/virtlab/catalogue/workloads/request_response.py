@@ -33,11 +33,12 @@ from virtlab.catalogue.sockets import (
     CODE_POINT,
     CONGESTION_CONTROL,
     ECN,
+    PATH,
     SERVICE_GUEST,
     SERVICE_PORT,
     TCP_BUFFERS,
 )
-from virtlab.catalogue.workloads.http_get import PATH
+from virtlab.catalogue.workloads import speaking
 from virtlab.metrics.migration import OF_CLIENTS
 from virtlab.units import Duration
 
@@ -123,8 +124,11 @@ def _never(values: Values) -> frozenset[str]:
 
 
 def _only_at_services(values: Values) -> list[tuple[str, str]]:
-    why = "virtlab's own server speaks its own protocol; let the role end at a service ('to: SERVICE'), or take http_get"
-    return [("protocol", why)] if _over_http(values) else []
+    if not _over_http(values):
+        return []
+    others = " or ".join(speaking(HTTP))
+    cure = f"let the role end at a service ('to: SERVICE'), or take {others}"
+    return [("protocol", f"virtlab's own server speaks its own protocol; {cure}")]
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from virtlab.catalogue import below_ip
 from virtlab.catalogue.declaration import Parameter, size_of
+from virtlab.catalogue.flows import FLOWS_TOLD, flow_names, flows_of
 from virtlab.catalogue.kinds import NUMBERS, shown
-from virtlab.catalogue.workloads.raw_stream import FLOWS_TOLD, flow_names, flows_of
 from virtlab.experiment.read.findings import Findings
 from virtlab.experiment.read.search_model import GoalSpec, SearchSpec
 from virtlab.experiment.work.benchmark import TestsFor, read_tests

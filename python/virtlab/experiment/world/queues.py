@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.kinds import LIMIT, choice, shown
-from virtlab.catalogue.qdiscs.fifo import FIFO, PORT_PACKETS
+from virtlab.catalogue.qdiscs import DEFAULT_QDISC
+from virtlab.catalogue.queueing import PORT_PACKETS
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.world.classes import read_classes
 from virtlab.units import nearest
@@ -20,7 +21,7 @@ _BY = choice("auto", "kernel", "virtlab")
 class QueueSpec(NamedTuple):
     """A queue; `parameters` carry tc's names with a unit suffix, in SI units."""
 
-    kind: str = FIFO.name
+    kind: str = DEFAULT_QDISC
     by: str = "auto"
     limit_packets: int | None = PORT_PACKETS
     limit_bytes: int | None = None
@@ -41,7 +42,7 @@ def read_queue(at: Steps, written: Any, findings: Findings) -> QueueSpec:
             at, f"'{shown(written)}' is not a queue", "write e.g. '{kind: fifo, limit: 100 packets}'"
         )
         return QueueSpec()
-    kind = written.get("kind", FIFO.name)
+    kind = written.get("kind", DEFAULT_QDISC)
     if not isinstance(kind, str) or kind not in QDISCS:
         cure = nearest(str(kind), QDISCS) or f"write one of {', '.join(QDISCS)}"
         findings.add((*at, "kind"), f"there is no queue discipline '{shown(kind)}'", cure)

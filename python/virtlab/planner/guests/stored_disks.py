@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from virtlab.catalogue.actions.reset import RESET
+from virtlab.catalogue.actions import restarts_guest
 from virtlab.catalogue.disks import store_fault
 from virtlab.catalogue.services.store import PROXIES, STORE
-from virtlab.catalogue.workloads.objects import OBJECTS
 from virtlab.plan import Plan, Refusal, Role, Service
 from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
@@ -23,7 +22,7 @@ def as_roles(plan: Plan, service: str) -> dict[str, Role]:
     return {
         guest: Role.model_validate(
             {
-                "workload": OBJECTS.name, "from": guest, "to": nodes[0], "service": service,
+                "workload": STORE.whole, "from": guest, "to": nodes[0], "service": service,
                 "object_bytes": disk.block_bytes,
             }
         )
@@ -45,7 +44,7 @@ def stored_disk_mistakes(plan: Plan) -> Iterator[Refusal]:
             reason = f"{guest} moves, and the client of a disk on a store does not move with it"
             yield Refusal(f"{path}.medium", reason, "write 'medium: memory', or let another guest move")
     for position, action in enumerate(plan.timeline):
-        if action.do == RESET.name and action.guest in found:
+        if restarts_guest(action.do) and action.guest in found:
             reason = (
                 f"{action.guest} has a disk on a store, and what a reset leaves of its requests is unknown"
             )

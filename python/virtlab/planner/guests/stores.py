@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from virtlab.catalogue import SERVICES
-from virtlab.catalogue.actions.reset import RESET
+from virtlab.catalogue.actions import restarts_guest
 from virtlab.catalogue.declaration import ServiceOperation
-from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, RECOVERED, STORE, TRANSFERS
+from virtlab.catalogue.services import RECOVERED
+from virtlab.catalogue.services.store import DISK, MULTICAST, PEERS_MAX, PROXIES, STORE, TRANSFERS
 from virtlab.catalogue.workloads.objects import largest_bytes
 from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
 from virtlab.planner.guests.clusters import towards
@@ -145,7 +146,7 @@ def _too_large(plan: Plan, service: Service, roles: Mapping[str, Role]) -> Itera
 def _reset(plan: Plan, service: Service) -> Iterator[Refusal]:
     """A guest that is reset loses what its memory held, and no node is played so."""
     for position, action in enumerate(plan.timeline):
-        if action.do == RESET.name and action.guest in guests_of(service):
+        if restarts_guest(action.do) and action.guest in guests_of(service):
             reason = f"{action.guest} is part of a store, and what its node would lose is unknown"
             yield Refusal(
                 f"timeline[{position}].guest",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.actions import moves_guest
 from virtlab.catalogue.workloads.dirty import DIRTY
 from virtlab.plan import Action, Plan, Refusal, Role
 from virtlab.planner.topology.port_names import link_ends, passage, port_of, port_there
@@ -28,7 +28,7 @@ def moves(plan: Plan) -> dict[str, list[Action]]:
     """Guest -> the actions by which it moves, in the order in which it does."""
     found: dict[str, list[Action]] = {}
     for action in plan.timeline:
-        if action.do == MIGRATE.name:
+        if moves_guest(action.do):
             found.setdefault(str(action.guest), []).append(action)
     return found
 
@@ -36,7 +36,7 @@ def moves(plan: Plan) -> dict[str, list[Action]]:
 def moving(plan: Plan) -> Iterator[tuple[str, Action]]:
     """Every action by which a guest of the world moves, with its path."""
     for action in plan.timeline:
-        if action.do == MIGRATE.name and action.guest in plan.world.guests:
+        if moves_guest(action.do) and action.guest in plan.world.guests:
             yield f"timeline.{action.id}", action
 
 
@@ -174,7 +174,7 @@ def measured_by_its_clock(path: str, guest: str, plan: Plan) -> Iterator[Refusal
 def asked_otherwise(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
     """Actions that ask something else of a guest that moves."""
     for action in plan.timeline:
-        if action.guest == guest and action.do != MIGRATE.name:
+        if action.guest == guest and not moves_guest(action.do):
             reason = f"'{action.id}' asks something of it, too"
             yield Refusal(f"{path}.guest", reason, "let that guest only move")
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import STOP, WAIT, begins
+from virtlab.catalogue.actions import WAIT, begins, ends_role
 from virtlab.plan import Action, Plan, Role
 from virtlab.simulator.paths import by_tcp
 
@@ -51,7 +51,7 @@ def meeting(plan: Plan, role: str) -> Meeting:
             continue
         if order.pause_ns(begun.id, mine.id) is not None:
             continue
-        stops = [one for one in plan.timeline if one.do == STOP.name and one.role == name]
+        stops = [one for one in plan.timeline if ends_role(one.do) and one.role == name]
         ends = [begun.id, *(one.id for one in stops if order.follows(one.id, begun.id))]
         pauses = [pause for end in ends if (pause := order.pause_ns(mine.id, end)) is not None]
         if not pauses or by_tcp(other):

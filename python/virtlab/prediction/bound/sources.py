@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from virtlab.catalogue import WORKLOADS, Workload
-from virtlab.catalogue.actions import SET
+from virtlab.catalogue.actions import tunes_role
 from virtlab.plan import Plan, Role
 from virtlab.planner.topology.ends import RoleEnd, role_ends, via_vnics
 from virtlab.prediction.bound.curves import (
@@ -92,7 +92,7 @@ def flows_of(plan: Plan, paths: Paths, name: str, role: Role) -> Iterator[Flow]:
 
 def _changes(plan: Plan, name: str, role: Role) -> list[Mapping[str, Any]]:
     """What the timeline sets of a role while it runs. NoBoundError where that is no size and no rate."""
-    changes = [action.args for action in plan.timeline if action.do == SET.name and action.role == name]
+    changes = [action.args for action in plan.timeline if tunes_role(action.do) and action.role == name]
     for parameter in {parameter for args in changes for parameter in args}:
         if parameter not in WORKLOADS[role.workload].tunable:
             raise NoBoundError(f"{name} has another {parameter} while it runs")

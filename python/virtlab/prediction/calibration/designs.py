@@ -28,7 +28,7 @@ shows.
 from __future__ import annotations
 
 from virtlab.catalogue import DEFAULT_VSWITCH, QDISCS, VSWITCHES
-from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.qdiscs import DEFAULT_QDISC
 from virtlab.catalogue.workloads.raw_stream import RAW_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 
@@ -203,7 +203,7 @@ def designs(*, quick: bool, processors: int = 2) -> dict[str, str]:
         workload=RAW_STREAM.name,
         size="${size}",
         factors="  size: [64 B frame, 256 B frame]",
-        world=_FAST.format(kind=FIFO.name, more=""),
+        world=_FAST.format(kind=DEFAULT_QDISC, more=""),
         **_SIDES,
         **floods,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.analysis.searches import limit_of, tests_of, trials_of
-from virtlab.catalogue.workloads.raw_stream import flow_names
+from virtlab.catalogue.flows import flow_names
 from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Factor
 from virtlab.results import RunRecord

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from math import isclose
 
 from virtlab.catalogue import WORKLOADS
-from virtlab.catalogue.actions import STOP, begins
+from virtlab.catalogue.actions import begins, ends_role
 from virtlab.plan import Action, Plan, Role
 from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.planner.topology.ends import role_ends
@@ -138,7 +138,7 @@ def alone(plan: Plan, name: str) -> bool:
 
     def over(role: str, events: frozenset[str]) -> bool:
         """Whether all that the role ever does is over after these events."""
-        stops = [each for each in plan.timeline if each.do == STOP.name and each.role == role]
+        stops = [each for each in plan.timeline if ends_role(each.do) and each.role == role]
         stopped = [before(stop) for stop in stops if f"{stop.id}.done" in events]
         return all(
             f"{each.id}.finished" in events or any(f"{each.id}.started" in earlier for earlier in stopped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from virtlab.catalogue.qdiscs.fifo import FIFO
+from virtlab.catalogue.qdiscs import DEFAULT_QDISC
 from virtlab.catalogue.qdiscs.netem import NETEM
 
 
@@ -30,7 +30,7 @@ class Findings:
     root: bool
     has_ipv6: bool
     filters_bridges: bool = False  # whether its kernel's packet filter can see what crosses a bridge
-    switch_qdiscs: tuple[str, ...] = (FIFO.name,)  # queue disciplines that the soft switch plays
+    switch_qdiscs: tuple[str, ...] = (DEFAULT_QDISC,)  # queue disciplines that the soft switch plays
     open_vswitch: Mapping[str, str | None] | None = (
         None  # by kind; None: this machine is asked when one is wanted
     )

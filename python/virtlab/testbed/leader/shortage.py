@@ -13,7 +13,7 @@ import resource
 from collections.abc import Iterator
 
 from virtlab.catalogue import PLATFORMS
-from virtlab.catalogue.actions import EXEC
+from virtlab.catalogue.actions import commands_guest
 from virtlab.open_files import OWN
 from virtlab.plan import Plan, Refusal
 
@@ -47,7 +47,7 @@ def open_files(plan: Plan) -> int:
     world = plan.world
     namespaces = len(world.guests) + len(world.hosts) + len(world.switches) + 1
     agents = 1 + len({guest for role in plan.roles.values() for guest in (role.from_, role.to) if guest})
-    commands = sum(action.do == EXEC.name for action in plan.timeline)
+    commands = sum(commands_guest(action.do) for action in plan.timeline)
     commands += sum(2 * len(service.on) for service in world.services.values())
     platforms = [PLATFORMS.get(guest.platform) for guest in world.guests.values()]
     foreign = sum(platform is None or not platform.is_stack for platform in platforms)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS
-from virtlab.catalogue.actions import SET
+from virtlab.catalogue.actions import tunes_role
 from virtlab.plan import Guest, Plan, Role
 
 FIFO_PRIORITY = 1  # the soft switch, which all wait for, stands above (`build.world`)
@@ -60,7 +60,7 @@ def _all(plan: Plan) -> dict[str, float]:
     """The most packets per second of each role of which that is known, whatever the timeline sets."""
     found = {}
     for name, role in plan.roles.items():
-        later = [action.args for action in plan.timeline if action.do == SET.name and action.role == name]
+        later = [action.args for action in plan.timeline if tunes_role(action.do) and action.role == name]
         rates = [_packets_per_s(role, {**role.parameters, **args}) for args in ({}, *later)]
         if (known := [rate for rate in rates if rate is not None]) == rates:
             found[name] = max(known)

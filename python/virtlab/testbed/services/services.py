@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.agents import Notice
 from virtlab.catalogue import SERVICES
-from virtlab.catalogue.services.store import RECOVERED
+from virtlab.catalogue.services import RECOVERED
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
 from virtlab.planner.guests.stores import guests_of

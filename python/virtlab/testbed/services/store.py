@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, RECOVERED, TRANSFERS
-from virtlab.catalogue.workloads.objects import OBJECTS
+from virtlab.catalogue.services import RECOVERED
+from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, STORE, TRANSFERS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.guests.clusters import towards
@@ -166,7 +166,7 @@ def _several_addresses(plan: Plan, name: str, service: Service) -> Iterator[Refu
         known: tuple[str, str] | None = None
         for guests in alike.values():
             near = next((guest for guest in guests if guest != other), None)
-            pair = None if near is None else ends_between(plan, near, other, OBJECTS.name)
+            pair = None if near is None else ends_between(plan, near, other, str(STORE.whole))
             if near is None or pair is None or pair[1].address is None:
                 continue
             address = str(pair[1].address.ip)

@@ -29,7 +29,7 @@ from virtlab.agents.requests.descriptors import (
 from virtlab.agents.requests.every import Hello, ReadClock
 from virtlab.agents.requests.leader import Apply, Disks, Exec, Kill, Observe
 from virtlab.agents.requests.switch import MoveStations
-from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.actions import moves_guest
 from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.metrics.migration import OF_GUESTS
@@ -555,7 +555,7 @@ class Machines(Running):
     def call(self, action: Action) -> None:
         """A guest begins to move."""
         guest = str(action.guest)
-        if action.do != MIGRATE.name or guest not in self.machines:
+        if not moves_guest(action.do) or guest not in self.machines:
             return
         self.moving.itineraries[guest].check(action)
         there = self.moving.destinations.get(guest)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from virtlab.analysis.searches import limit_of
+from virtlab.analysis.searches.searched import limit_of
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
 from virtlab.catalogue.flows import flow_names

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.contract.test_backend_contract import backend_of
 
-from virtlab.analysis.searches import trials_of
+from virtlab.analysis.searches.searched import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import load_text
 from virtlab.results import Dataset

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import testbed_world as worlds
 
-from virtlab.analysis.searches import trials_of
+from virtlab.analysis.searches.searched import trials_of
 from virtlab.cli.main import main
 from virtlab.results import Dataset
 

@@ -12,7 +12,7 @@ from tests.theory.line_of_switches import file_of
 from tests.theory.test_predictions import COSTLY, RTT, echoes
 from typer.testing import CliRunner
 
-from virtlab.analysis.effects import effects_of
+from virtlab.analysis.effects.added import effects_of
 from virtlab.cli.prediction.predict import app
 from virtlab.experiment import load_text
 from virtlab.planner import plan_run

@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.theory.test_searches_on_a_synthetic_device import CAPACITY, FAST, loss_ratio
 
-from virtlab.analysis.luck import Criterion, Tried, luck_of, tried_of
+from virtlab.analysis.searches.luck import Criterion, Tried, luck_of, tried_of
 from virtlab.campaign.search import Goal, MlrSearch, TrialResult
 
 DEFAULT = Goal()

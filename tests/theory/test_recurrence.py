@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from virtlab.analysis.recurrence import BATCHES, RunSummary, recurrence
+from virtlab.analysis.effects.recurrence import BATCHES, RunSummary, recurrence
 
 
 def summarise(samples: NDArray[np.float64]) -> RunSummary:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from virtlab.analysis import entities, moves, processing, searches, summaries
+from virtlab.analysis import entities, moves, processing, summaries
 from virtlab.analysis.context import RoleContext, counter_rows, role_counters, waiting_frames
 from virtlab.analysis.declared import declared_by
+from virtlab.analysis.searches import searched
 from virtlab.analysis.values import Collector, RunValue
 from virtlab.analysis.window import role_window
 from virtlab.analysis.workloads import values_of
@@ -32,7 +33,7 @@ def values_of_run(record: RunRecord) -> list[RunValue]:
         moves.values(context)
         summaries.values(record, name, out)
     out.declared = {}
-    searches.values(record, out)
+    searched.values(record, out)
     entities.values(record, counters, out)
     processing.values(record, out)
     return out.values

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from virtlab.analysis import RunTable, RunValue, table_of
-from virtlab.analysis.accounted import RUNS, TOGETHER, accounted
+from virtlab.analysis.effects.accounted import RUNS, TOGETHER, accounted
 from virtlab.metrics import MetricPath
 
 PATH = MetricPath.parse("load.operation_rate.mean")

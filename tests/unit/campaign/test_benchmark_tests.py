@@ -13,7 +13,7 @@ from tests.unit.campaign.search_specimen import CutAfter
 from tools.drawable import names_of_experiment
 
 from virtlab.analysis import run_values
-from virtlab.analysis.searches import trials_of
+from virtlab.analysis.searches.searched import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.execution.trial import worst_flow
 from virtlab.campaign.progress import CampaignObserver

@@ -10,7 +10,7 @@ from tests.unit.campaign.search_specimen import CutAfter
 from typer.testing import CliRunner
 
 from virtlab.analysis import run_values
-from virtlab.analysis.searches import trials_of
+from virtlab.analysis.searches.searched import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.campaign.progress import CampaignObserver
 from virtlab.cli.prediction.capacity import app as capacity_app

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from virtlab.analysis import run_values
-from virtlab.analysis.searches import trials_of
+from virtlab.analysis.searches.searched import trials_of
 from virtlab.campaign import open_dataset, run_campaign
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.metrics import MetricPath

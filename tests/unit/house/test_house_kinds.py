@@ -44,7 +44,7 @@ OTHER_SENSES: dict[str, dict[str, str]] = {
     "rtt": {
         "crates/virtlab-agent/src/probe/workload/meters/iperf3.rs": "a field of iperf3's output",
         "python/virtlab/analysis/claims/__init__.py": METRIC,
-        "python/virtlab/analysis/effects.py": METRIC,
+        "python/virtlab/analysis/effects/added.py": METRIC,
         "python/virtlab/analysis/workloads/psping.py": METRIC,
         "python/virtlab/analysis/workloads/rtt.py": METRIC,
         "python/virtlab/catalogue/workloads/psping.py": METRIC,

@@ -21,7 +21,7 @@ ALLOWED = {
     "analysis/claims/check.py Mistake.what": ERROR,
     "analysis/claims/nouns.py __init__(what)": ERROR,
     "analysis/claims/parser.py error(what)": ERROR,
-    "analysis/searches.py _End.found": FILE,
+    "analysis/searches/searched.py _End.found": FILE,
     "catalogue/disks.py DiskFault.what": ERROR,
     "cli/dataset/export.py export(what)": OPTION,
     "cli/rt/studies.py study(what)": OPTION,

@@ -182,6 +182,6 @@ def test_what_was_found_by_another_goal_is_not_set_beside(dataset: Dataset, tmp_
 
 
 def test_only_metrics_of_streams_hang_on_a_search() -> None:
-    from virtlab.analysis.goals import BY_FOUND
+    from virtlab.analysis.searches.goals import BY_FOUND
 
     assert set(METRICS) >= BY_FOUND

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from virtlab.analysis.luck import Criterion, luck_of, tried_of
+from virtlab.analysis.searches.luck import Criterion, luck_of, tried_of
 from virtlab.campaign.execution.trial import NS, Tries, shares_of
 from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, TrialRequest, TrialResult
 from virtlab.campaign.tests import Test, tests_of

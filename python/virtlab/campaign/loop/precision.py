@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from dataclasses import dataclass, field
 
-from virtlab.analysis.goals import Goals
+from virtlab.analysis.searches.goals import Goals
 from virtlab.analysis.values_file import values_of
 from virtlab.experiment import Repeat
 from virtlab.metrics import MetricPath

@@ -150,7 +150,7 @@ def _values(dataset: Dataset, form: Format, output: Path | None) -> None:
 def value_rows(dataset: Dataset) -> tuple[dict[str, str], list[list[Any]]]:
     """Columns with their SQL types, and a row per good run, role, metric and statistic."""
     from virtlab.analysis import run_values
-    from virtlab.analysis.goals import Goals
+    from virtlab.analysis.searches.goals import Goals
 
     table = list(run_values(dataset))
     goals = {record.name: Goals.of_runs([record]) for record in dataset.runs("ok")}

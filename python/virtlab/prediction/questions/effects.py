@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from virtlab.analysis import RunTable
-from virtlab.analysis.effects import Added, paths_of
+from virtlab.analysis.effects.added import Added, paths_of
 from virtlab.catalogue import WORKLOADS
 from virtlab.errors import ExperimentError
 from virtlab.experiment import Experiment

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from virtlab.analysis.accounted import accounted
 from virtlab.analysis.claims import ordered
-from virtlab.analysis.effects import effects_of
-from virtlab.analysis.goals import Goals
+from virtlab.analysis.effects.accounted import accounted
+from virtlab.analysis.effects.added import effects_of
 from virtlab.analysis.published import read_table
+from virtlab.analysis.searches.goals import Goals
 from virtlab.analysis.shares import METRIC as SHARE
 from virtlab.analysis.shares import PROCESSORS, VCPUS, kinds_of
 from virtlab.analysis.table import RunTable

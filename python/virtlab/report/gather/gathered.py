@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from virtlab.analysis.accounted import Accounted
-from virtlab.analysis.effects import Effect
+from virtlab.analysis.effects.accounted import Accounted
+from virtlab.analysis.effects.added import Effect
 from virtlab.report.gather.around_moves import Around
 from virtlab.report.gather.distributions.histograms import Histogram
 from virtlab.report.gather.distributions.over_time import OverTime

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from virtlab.analysis.goals import Goals
-from virtlab.analysis.luck import Criterion, Luck, Tried, luck_of, tried_of
-from virtlab.analysis.searches import trials_of
+from virtlab.analysis.searches.goals import Goals
+from virtlab.analysis.searches.luck import Criterion, Luck, Tried, luck_of, tried_of
+from virtlab.analysis.searches.searched import trials_of
 from virtlab.metrics import MetricPath
 from virtlab.report.gather.model import Result
 from virtlab.results import RunRecord

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.analysis.searches import limit_of, tests_of, trials_of
+from virtlab.analysis.searches.searched import limit_of, tests_of, trials_of
 from virtlab.catalogue.flows import flow_names
 from virtlab.metrics import METRICS
 from virtlab.report.gather.model import Factor

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from virtlab.analysis import judge
-from virtlab.analysis.goals import Goals
 from virtlab.analysis.published import together
+from virtlab.analysis.searches.goals import Goals
 from virtlab.analysis.table import RunTable
 from virtlab.experiment import Experiment
 from virtlab.report.gather.goals import goal_of_paths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from virtlab.analysis.accounted import Accounted
+from virtlab.analysis.effects.accounted import Accounted
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.tables.table import Block, Column, number, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from virtlab.analysis.effects import Effect
+from virtlab.analysis.effects.added import Effect
 from virtlab.report.gather.gathered import Gathered
 from virtlab.report.names import REALISATION
 from virtlab.report.tables.table import Block, Column, absent, number, table

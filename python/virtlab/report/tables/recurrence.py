@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from virtlab.analysis.recurrence import Recurrence
+from virtlab.analysis.effects.recurrence import Recurrence
 from virtlab.report import names
 from virtlab.report.gather.distributions.recurrence import Recurring, Setting
 from virtlab.report.gather.gathered import Gathered

@@ -1,7 +1,7 @@
 """Whether results come out the same again: each run as a box beside the others, and what varies within and between
 runs.
 
-The variance within a run and that between runs are kept apart (`virtlab.analysis.recurrence`); a distribution that
+The variance within a run and that between runs are kept apart (`virtlab.analysis.effects.recurrence`); a distribution that
 pools the samples of all runs hides the second.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from virtlab.analysis.recurrence import BATCHES, Recurrence, RunSummary, recurrence
+from virtlab.analysis.effects.recurrence import BATCHES, Recurrence, RunSummary, recurrence
 from virtlab.lazy import duckdb
 from virtlab.report.gather.distributions.samples import SAMPLED, Source, rows_of
 from virtlab.report.gather.model import Result

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from virtlab.analysis.searches import limit_of, trials_of
+from virtlab.analysis.searches.searched import limit_of, trials_of
 from virtlab.results.record import RunRecord
 
 Key = TypeVar("Key")

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from virtlab.analysis import effects
+from virtlab.analysis.effects import added
 from virtlab.analysis.table import RunTable
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import MetricPath
 
 TOGETHER, RUNS = "(together)", "(runs)"  # as no factor is called
 CHOSEN = (
-    *effects.CHOSEN,
+    *added.CHOSEN,
     ("operation_rate", "mean"),
     ("operation_time", "mean"),
     ("lookup_messages", "mean"),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from virtlab.analysis import benchmarks
+from virtlab.analysis.searches import benchmarks
 from virtlab.analysis.values import Collector
 from virtlab.catalogue.flows import flow_names
 from virtlab.errors import DatasetError

@@ -1,0 +1,1 @@
+"""What searches found: as values of their roles, beside their goals, and whether luck decided them."""

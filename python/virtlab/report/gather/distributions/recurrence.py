@@ -1,8 +1,8 @@
 """Whether results come out the same again: each run as a box beside the others, and what varies within and between
 runs.
 
-The variance within a run and that between runs are kept apart (`virtlab.analysis.effects.recurrence`); a distribution that
-pools the samples of all runs hides the second.
+The variance within a run and that between runs are kept apart (`virtlab.analysis.effects.recurrence`); a distribution
+that pools the samples of all runs hides the second.
 """
 
 # ruff: noqa: S608 - the SQL is made of the constants of `samples`; names are parameters

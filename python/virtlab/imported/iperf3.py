@@ -16,8 +16,8 @@ from virtlab.catalogue.workloads.tcp_stream import TCP_STREAM
 from virtlab.catalogue.workloads.udp_stream import UDP_STREAM
 from virtlab.imported.iperf_rates import RATES
 from virtlab.imported.output import ToolOutput, UnreadableError, nanoseconds, number, whole
+from virtlab.units.factors import NS_PER_S
 
-S = 1e9
 _BOTH_WAYS = "was run with --bidir: two tests at once, whose streams are no one stream's"
 _BOTH_WAYS_CURE = "run each direction by itself, the other way with -R"
 _ROW = re.compile(
@@ -84,8 +84,8 @@ def _intervals(output: ToolOutput, intervals: list[Mapping[str, Any]], *, udp: b
             rows.append(
                 {
                     "flow": int(_real(stream["socket"])) % 2**31,
-                    "begin_ns": nanoseconds(_real(stream["start"]), S, 0, "interval"),
-                    "end_ns": nanoseconds(_real(stream["end"]), S, 0, "interval"),
+                    "begin_ns": nanoseconds(_real(stream["start"]), NS_PER_S, 0, "interval"),
+                    "end_ns": nanoseconds(_real(stream["end"]), NS_PER_S, 0, "interval"),
                     "received_bytes": 0 if sending else moved, "sent_bytes": moved if sending else 0,
                     "retransmits": int(_real(stream.get("retransmits", 0))),
                     "srtt_ns": nanoseconds(_real(stream.get("rtt", 0)), 1e3, 0, "rtt"), "cwnd_packets": 0,

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 
 from virtlab.catalogue.workloads.request_response import REQUEST_RESPONSE
 from virtlab.imported.output import ToolOutput, UnreadableError, cell, nanoseconds, whole
+from virtlab.units.factors import NS_PER_MS
 
 WANTED = ("timeStamp", "elapsed", "success", "responseCode")
-MS = 1e6
 CURE = "write it as CSV with its headings, and with 'jmeter.save.saveservice.timestamp_format=ms'"
 _SUMMED = re.compile(r"^Number of samples in transaction\b")
 _DELIMITERS = (",", ";", "\t")
@@ -61,14 +61,16 @@ def read(text: str) -> ToolOutput:
                 continue
             if not row["timeStamp"].isdigit():
                 raise UnreadableError(f"timeStamp '{row['timeStamp'][:40]}' is no number of ms", line, CURE)
-            spent_ns = nanoseconds(cell(row, "elapsed", line), MS, line, "elapsed")
+            spent_ns = nanoseconds(cell(row, "elapsed", line), NS_PER_MS, line, "elapsed")
             error = _error(row, line)
             failed += error in {_FAILED, _BAD_GATEWAY}
             labels[row.get("label", "")[:60]] += 1
             if row.get("allThreads"):
                 most_threads = max(most_threads, whole(row["allThreads"], line, "allThreads"))
             connecting_ns = (
-                nanoseconds(cell(row, "Connect", line), MS, line, "Connect") if row.get("Connect") else -1
+                nanoseconds(cell(row, "Connect", line), NS_PER_MS, line, "Connect")
+                if row.get("Connect")
+                else -1
             )
             found.append((whole(row["timeStamp"], line, "timeStamp"), connecting_ns, spent_ns, error))
     except csv.Error as error:

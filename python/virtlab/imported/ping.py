@@ -12,6 +12,7 @@ import re
 
 from virtlab.catalogue.workloads.rtt import RTT
 from virtlab.imported.output import ToolOutput, UnreadableError, nanoseconds, number, whole
+from virtlab.units.factors import NS_PER_MS
 
 _REPLY = re.compile(
     r"^(?:\[(?P<at>\d+\.\d+)\] )?(?P<size>\d+) bytes from .*?(?:icmp_)?seq[=:](?P<seq>\d+)(?P<rest>.*)$"
@@ -25,7 +26,6 @@ _SENT_WINDOWS = re.compile(r"Packets: Sent = (?P<sent>\d+), Received = (?P<recei
 _HEAD = re.compile(r"^PING .*?(?P<payload>\d+)(?:\((?P<packet>\d+)\))?(?: data)? bytes")
 _HEAD_PING6 = re.compile(r"^PING6\((?P<packet>\d+)=40\+8\+(?P<payload>\d+) bytes\)")  # of the BSDs
 _HEAD_WINDOWS = re.compile(r"^Pinging .* with (?P<payload>\d+) bytes of data")
-MS = 1e6
 SEQUENCE = 1 << 16
 ROWS_MAX = 10_000_000
 
@@ -53,7 +53,7 @@ def read(text: str) -> ToolOutput:
             if "DUP!" in reply["rest"]:
                 duplicates += 1
                 continue
-            rtt_ns = nanoseconds(number(time["ms"], line, "time"), MS, line, "time")
+            rtt_ns = nanoseconds(number(time["ms"], line, "time"), NS_PER_MS, line, "time")
             at = number(reply["at"], line, "instant") if reply["at"] else None
             seq = begun_again + whole(reply["seq"], line, "sequence number")
             if replies and seq + SEQUENCE // 2 < replies[-1][0]:
@@ -65,7 +65,7 @@ def read(text: str) -> ToolOutput:
         elif _REFUSED_WINDOWS.match(words):
             refused += 1
         elif reply := _WINDOWS.match(words):
-            rtt_ns = nanoseconds(number(reply["ms"], line, "time"), MS, line, "time")
+            rtt_ns = nanoseconds(number(reply["ms"], line, "time"), NS_PER_MS, line, "time")
             replies.append((len(replies), rtt_ns, None))
             coarse += reply["how"] == "<"
         elif counts := _SENT.search(words) or _SENT_WINDOWS.search(words):

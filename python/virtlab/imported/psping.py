@@ -11,6 +11,7 @@ import re
 import statistics
 
 from virtlab.imported.output import ToolOutput, UnreadableError, nanoseconds, number, whole
+from virtlab.units.factors import NS_PER_MS
 
 _ONE = re.compile(
     r"^(?P<kind>Reply from|Connecting to) \S+?(?P<warm> \(warmup\))?:?(?: from \S+)?: (?P<ms>[\d.]+) ?ms"
@@ -22,7 +23,6 @@ _RATES = re.compile(
 )
 _PROTOCOL = re.compile(r"\b(TCP|UDP)\b")  # of ICMP it says nothing
 _UNITS = {"B/s": 1, "KB/s": 2**10, "MB/s": 2**20, "GB/s": 2**30, "Kb/s": 2**10, "Mb/s": 2**20, "Gb/s": 2**30}
-MS = 1e6
 
 
 def mine(text: str) -> bool:
@@ -47,7 +47,7 @@ def read(text: str) -> ToolOutput:
             output.facts.setdefault("single", one["kind"])
             if "warmup" in words:
                 continue
-            spent_ns = nanoseconds(number(one["ms"], line, "time"), MS, line, "time")
+            spent_ns = nanoseconds(number(one["ms"], line, "time"), NS_PER_MS, line, "time")
             at = len(rows) * 1_000_000_000
             rows.append({"seq": len(rows), "sent_ns": at, "finished_ns": at + spent_ns, "payload_bytes": 0})
         elif found := _COUNTS.search(words):
@@ -58,7 +58,7 @@ def read(text: str) -> ToolOutput:
             if counts[1] > counts[0]:
                 raise UnreadableError(f"{counts[1]} answers to {counts[0]} requests", line)
         elif found := _TIMES.search(words):
-            times = _three(found, line, 1.0, MS)
+            times = _three(found, line, 1.0, NS_PER_MS)
         elif found := _RATES.search(words):
             if unknown := {found["u1"], found["u2"], found["u3"]} - set(_UNITS):
                 raise UnreadableError(f"'{min(unknown)[:20]}' is not a unit of PsPing's rates", line)

@@ -15,6 +15,7 @@ from typing import Any
 
 from virtlab.imported.instants import Instants, day_comes_first
 from virtlab.imported.output import POINT_CURE, Point, ToolOutput, UnreadableError, cell, number
+from virtlab.units.factors import NS_PER_MS
 
 _HEAD = re.compile(r"^Linux \S+ \(.*\)\s+\S+\s+\S+\s+\(\d+ CPU\)", re.MULTILINE)
 _AT = re.compile(r"^(\d{2}:\d{2}:\d{2}(?: [AP]M)?)\s+(.*)$")
@@ -23,7 +24,6 @@ _WHOLE_DISK = re.compile(
     r"^host\.(?:(?:sd|hd|vd|xvd|dasd)[a-z]+|nvme\d+n\d+|mmcblk\d+|(?:cciss[!/])?c\d+d\d+)$"
 )
 KB = 1024.0
-MS = 1e6
 
 
 def mine_sar(text: str) -> bool:
@@ -197,7 +197,7 @@ _DISK: dict[str, tuple[str, float]] = {
     "kB_wrtn/s": ("disk_written", KB), "rMB/s": ("disk_read", MB), "wMB/s": ("disk_written", MB),
     "MB_read/s": ("disk_read", MB), "MB_wrtn/s": ("disk_written", MB), "rsec/s": ("disk_read", SECTOR),
     "wsec/s": ("disk_written", SECTOR), "Blk_read/s": ("disk_read", SECTOR), "Blk_wrtn/s": ("disk_written", SECTOR),
-    "r_await": ("disk_read_time", MS), "w_await": ("disk_write_time", MS),
+    "r_await": ("disk_read_time", NS_PER_MS), "w_await": ("disk_write_time", NS_PER_MS),
     "%util": ("disk_busy", 0.01), "util": ("disk_busy", 0.01),
 }  # fmt: skip
 

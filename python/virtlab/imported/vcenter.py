@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 from virtlab.imported.instants import Instants, calendar_ns, day_comes_first
 from virtlab.imported.output import Point, ToolOutput, UnreadableError, number
+from virtlab.units.factors import NS_PER_MS
 
 KB = 1024.0
-MS = 1e6
 COLUMNS = ("MetricId", "Timestamp", "Value", "Entity")
 NAMES = {name.lower(): name for name in (*COLUMNS, "EntityId", "IntervalSecs", "Instance")}
 SEPARATORS = (",", ";", "\t")
@@ -34,7 +34,7 @@ _METRICS: dict[str, tuple[str, float]] = {
     # by name in small letters
     USAGE: ("cpu", 0.01),
     USED: ("cpu", 1e-3),  # per second of the interval
-    READY: ("run_queue_delay", MS),  # per second of the interval
+    READY: ("run_queue_delay", NS_PER_MS),  # per second of the interval
     "mem.consumed.average": ("memory_used", KB),
     "net.received.average": ("network_received", KB * 8),
     "net.transmitted.average": ("network_sent", KB * 8),
@@ -42,8 +42,8 @@ _METRICS: dict[str, tuple[str, float]] = {
     "disk.write.average": ("disk_written", KB),
     "virtualdisk.read.average": ("disk_read", KB),
     "virtualdisk.write.average": ("disk_written", KB),
-    "virtualdisk.totalreadlatency.average": ("disk_read_time", MS),
-    "virtualdisk.totalwritelatency.average": ("disk_write_time", MS),
+    "virtualdisk.totalreadlatency.average": ("disk_read_time", NS_PER_MS),
+    "virtualdisk.totalwritelatency.average": ("disk_write_time", NS_PER_MS),
 }
 _GUEST, _HOST = "VirtualMachine", "HostSystem"
 _HOSTS_PORT = re.compile(r"^(?:vmnic|vmk)\d+$")

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from virtlab.imported.instants import Instants
 from virtlab.imported.output import Point, ToolOutput, UnreadableError, cell, number
+from virtlab.units.factors import NS_PER_S
 
 FIRST, OWN = ("Hostname", "Time", "Arch", "Physical CPUs"), ("Domain ID", "Domain name")
-NS = 1e9
 CURE_CUT = "remove that line, or record again with 'virt-top --csv FILE'"
 _RATES = {
     "Block RDRQ": ("disk_reads", 1.0), "Block WRRQ": ("disk_writes", 1.0),
@@ -61,7 +61,7 @@ def read(text: str) -> ToolOutput:
             at_ns = instants.of(cells[1], line)
             processors = number(cells[3], line, FIRST[3])
             domains = list(_domains(head[own:], cells[own:], line))
-            passed_s = _passed_s(domains, processors, line) or (at_ns - before_ns) / NS
+            passed_s = _passed_s(domains, processors, line) or (at_ns - before_ns) / NS_PER_S
             known = [domain for domain in domains if domain[OWN[0]] in before]
             output.points += _points(known, at_ns, processors, passed_s, line)
             before_ns, before = at_ns, frozenset(domain[OWN[0]] for domain in domains)
@@ -88,7 +88,7 @@ def _passed_s(domains: Sequence[Mapping[str, str]], processors: float, line: int
         if domain.get("CPU (ns)") and domain.get("%CPU") and processors:
             used_ns, share = cell(domain, "CPU (ns)", line), cell(domain, "%CPU", line) / 100
             if used_ns and share:
-                return used_ns / (share * processors) / NS
+                return used_ns / (share * processors) / NS_PER_S
     return 0.0
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from virtlab.units import SECTOR_BYTES
+from virtlab.units.ethernet import MTU_BYTES
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=64)]
 # What stands for a port of a guest has its names, and of one at another host that host's: `h1.g1.eth0@h2`.
@@ -80,7 +81,7 @@ class Vnic(Noun):
     )
     mac: str
     ip: tuple[str, ...] = ()  # interface addresses with prefix length, v4 and v6
-    mtu_bytes: int = 1500
+    mtu_bytes: int = MTU_BYTES
     offloads: Literal["off", "default"] = "off"
     model: str | None = (
         None  # the device that a guest with a kernel of its own sees; None = its platform's default

@@ -59,10 +59,10 @@ from virtlab.planner.mobility.moves import (
 )
 from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.simulator.pools import sharing_processors, vcpus
+from virtlab.units.factors import NS_PER_S
 
 LOOKS_EVERY_S = 0.1  # QEMU's BUFFER_DELAY
 MODES = (MODE, POST_COPY, HOT, COLD)
-S = 1e9
 
 
 def lowered_move(
@@ -76,7 +76,7 @@ def lowered_move(
         "guest": {"memory_bytes": float(guest.memory_bytes or 0), **_disk(plan, action)},
         "policy": {
             "mode": mode_of(action), "rule": "qemu", "window_s": LOOKS_EVERY_S,
-            "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / S,
+            "downtime_limit_s": (action.downtime_limit_ns or DOWNTIME_LIMIT_NS) / NS_PER_S,
             **({"rounds_limit": action.rounds_limit} if action.rounds_limit is not None else {}),
             **({"auto_converge": True} if action.auto_converge else {}),
         },
@@ -197,11 +197,11 @@ def _timed(
     guest = plan.world.guests[str(action.guest)]
     sent = given["guest"]["memory_bytes"] * (1 - min(value("migration.untouched_ratio"), 1.0))
     fixed = {
-        "setup_s": value("migration.setup_ns") / S,
-        "device_state_s": value("migration.device_ns") / S,
-        "reconvergence_s": value("migration.reconvergence_ns") / S,
-        "shutdown_s": value("migration.shutdown_ns") / S,
-        "boot_s": (value("migration.boot_ns") or PLATFORMS[guest.platform].start_ns) / S,
+        "setup_s": value("migration.setup_ns") / NS_PER_S,
+        "device_state_s": value("migration.device_ns") / NS_PER_S,
+        "reconvergence_s": value("migration.reconvergence_ns") / NS_PER_S,
+        "shutdown_s": value("migration.shutdown_ns") / NS_PER_S,
+        "boot_s": (value("migration.boot_ns") or PLATFORMS[guest.platform].start_ns) / NS_PER_S,
     }
     places = {each.path: place for place, each in enumerate(sharing_processors(plan))}
     leaves, comes = (

@@ -11,8 +11,7 @@ from collections import deque
 from virtlab.plan import Plan
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 from virtlab.planner.topology.layer_two import Box, LayerTwo, guest_box
-
-BITS_NS = 8e9
+from virtlab.units.factors import BITS_PER_BYTE, NS_PER_S
 
 
 def stay_byte_ns(plan: Plan) -> float:
@@ -24,7 +23,9 @@ def stay_byte_ns(plan: Plan) -> float:
         ends = role_ends(plan, role)
         links = () if ends is None else _links(layer_two, plan, *ends)
         if links:
-            found.append(sum(BITS_NS / plan.world.links[name].rate_bit_per_s for name in links))
+            found.append(
+                sum(BITS_PER_BYTE * NS_PER_S / plan.world.links[name].rate_bit_per_s for name in links)
+            )
     return min(found, default=0.0)
 
 

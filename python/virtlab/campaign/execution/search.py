@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from virtlab.analysis.searches.luck import Criterion, luck_of, tried_of
-from virtlab.campaign.execution.trial import NS, Tries, shares_of
+from virtlab.campaign.execution.trial import Tries, shares_of
 from virtlab.campaign.search import Bisection, Goal, MlrSearch, Search, TrialRequest, TrialResult
 from virtlab.campaign.tests import Test, tests_of
 from virtlab.campaign.trials.journal import ARTEFACT, Journal, TrialLine
@@ -24,27 +24,28 @@ from virtlab.plan.backend import Observer, Outcome, Session
 from virtlab.plan.model import Plan
 from virtlab.results import RunWriter
 from virtlab.units import show_count
+from virtlab.units.factors import NS_PER_S
 
 
 def make(search: SearchFor) -> Search:
     """The search that a file asks for."""
-    warmup_s = search.warmup_ns / NS
+    warmup_s = search.warmup_ns / NS_PER_S
     if search.method == "mlrsearch":
         goals = []
         for goal in search.goals:
-            final = trial_ns(goal, search.method) / NS
-            initial = min(goal.initial_trial / NS if goal.initial_trial else 1.0, final)
-            preceding = goal.preceding if initial < goal.duration_sum / NS else 0
+            final = trial_ns(goal, search.method) / NS_PER_S
+            initial = min(goal.initial_trial / NS_PER_S if goal.initial_trial else 1.0, final)
+            preceding = goal.preceding if initial < goal.duration_sum / NS_PER_S else 0
             goals.append(
                 Goal(
-                    goal.loss, goal.exceed, initial, final, goal.duration_sum / NS, goal.width, preceding,
+                    goal.loss, goal.exceed, initial, final, goal.duration_sum / NS_PER_S, goal.width, preceding,
                     name=goal_name(goal),
                 )
             )  # fmt: skip
         return MlrSearch(float(search.low), float(search.high), goals, warmup_s=warmup_s)
     goal = search.goals[0]
     return Bisection(
-        float(search.low), float(search.high), trial_ns(goal, search.method) / NS, goal.loss, goal.width,
+        float(search.low), float(search.high), trial_ns(goal, search.method) / NS_PER_S, goal.loss, goal.width,
         None if search.resolution is None else float(search.resolution), warmup_s,
         low_trial=search.method != "rfc2544", goal=goal_name(goal),
     )  # fmt: skip
@@ -71,7 +72,7 @@ def goal_texts(search: SearchFor) -> dict[str, str]:
         assert isinstance(made, MlrSearch)
         return {goal.name: f"{goal.text(whose)}, MLRsearch" for goal in made.goals}
     goal = search.goals[0]
-    seconds = trial_ns(goal, search.method) / NS
+    seconds = trial_ns(goal, search.method) / NS_PER_S
     how = "RFC 2544" if search.method == "rfc2544" else "bisection"
     text = f"loss{whose} ≤ {100 * goal.loss:g} % in one trial of {seconds:g} s, width {100 * goal.width:g} %, {how}"
     return {goal_name(goal): text}
@@ -184,7 +185,7 @@ class Conducted:
         """One pass at the value found, kept with its samples; at the lowest value when none was good."""
         found = self._algorithm.bounds()[0].value
         value = self._value(found if found is not None else float(self.search.low))
-        trial_s = self.search.last_trial_ns / NS
+        trial_s = self.search.last_trial_ns / NS_PER_S
         text = f"a last trial at {self.search.written} {show_count(value)}, kept with its samples"
         self.observe.progress(f"{text}; found by {self._goal()}", 1.0)
         if self.observe.cancelled():

@@ -37,13 +37,13 @@ from virtlab.plan.model import Action, Plan, Trigger
 from virtlab.plan.seeds import trial_seed
 from virtlab.results.trial import TrialRecord
 from virtlab.units import show_count
+from virtlab.units.factors import NS_PER_S
 
 ATTEMPTS = 3
 IN_A_ROW = 5  # trials that stay disturbed by what is not their load
 AT_GOOD_LOADS = frozenset(
     {"search", "latency", "reset"}
 )  # the others are made at loads that no device has to bear
-NS = 10**9
 STILL_LOST = "frames were still lost at the end of the trial"
 OTHER_CLOCKS = "the two ends have different clocks, and how far apart they are is not known"
 
@@ -70,7 +70,7 @@ class Tries:
         """What a trial changes: the searched input, and a stream's length."""
         found: dict[str, Any] = {f"{self.search.role}.{self.search.parameter}": value}
         if trial_s is not None:
-            found[f"{self.search.role}.duration_ns"] = max(1, round(trial_s * NS))
+            found[f"{self.search.role}.duration_ns"] = max(1, round(trial_s * NS_PER_S))
         elif self.search.own_trial_ns is not None:
             found[f"{self.search.role}.duration_ns"] = self.search.own_trial_ns
         return found
@@ -116,7 +116,7 @@ class Tries:
         def sink() -> TrialSink:
             take: Delays | Gaps | None = None
             if request.kind == "delay":
-                take = Delays(self._flows, round(request.trial_s * NS / 2), request.tagged)
+                take = Delays(self._flows, round(request.trial_s * NS_PER_S / 2), request.tagged)
             elif request.kind in {"overload", "reset"}:
                 take = Gaps(self._flows, self._flows_by_way_of(request.guest))
             taken[:] = [] if take is None else [take]
@@ -133,7 +133,7 @@ class Tries:
                 return dataclasses.replace(
                     line, measured=take.of_stream(), flows_ns=take.of_flows(), delays=take.counted().pairs()
                 )
-            watched_ns = (request.trial_s - request.then_after_s) * NS
+            watched_ns = (request.trial_s - request.then_after_s) * NS_PER_S
             told = (
                 _recovered(take, line, outcome, watched_ns)
                 if request.kind == "overload"
@@ -241,11 +241,15 @@ def extra_actions(search: SearchFor, plan: Plan, request: BenchmarkTrial) -> tup
     runs = next((one for one in plan.timeline if one.role == search.role and begins(one.do)), None)
     if runs is None or (request.then_load is None and request.guest is None):
         return ()
-    after = Trigger(event=f"{runs.id}.started", plus_ns=round(request.then_after_s * NS))
+    after = Trigger(event=f"{runs.id}.started", plus_ns=round(request.then_after_s * NS_PER_S))
     if request.guest is not None:
         return (
             Action(
-                id=BESIDE, do=RESET.name, guest=request.guest, for_ns=round(request.down_s * NS), after=after
+                id=BESIDE,
+                do=RESET.name,
+                guest=request.guest,
+                for_ns=round(request.down_s * NS_PER_S),
+                after=after,
             ),
         )
     assert request.then_load is not None

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.experiment.work.benchmark import BackToBackTest
-
-NS = 1e9
+from virtlab.units.factors import NS_PER_S
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class BackToBack:
     @property
     def _longest(self) -> float:
         """The longest burst in units of the input: frames of a packet rate, bits of a rate."""
-        return float(max(1, round(self.test.longest_ns / NS * self.high)))
+        return float(max(1, round(self.test.longest_ns / NS_PER_S * self.high)))
 
     def _burst(self) -> float | None:
         """The next burst of this search; None when it is over."""
@@ -84,7 +83,7 @@ class BackToBack:
         values = spread("", "back_to_back", known if complete else [], longest)
         mean = sum(known) / len(known) if known and complete else None
         highest_pps = self._rate_pps
-        implied = None if mean is None or not highest_pps else mean / highest_pps * NS
+        implied = None if mean is None or not highest_pps else mean / highest_pps * NS_PER_S
         corrected = (
             None
             if implied is None or self.good_load is None

@@ -12,8 +12,8 @@ from virtlab.campaign.tests.latency import loss_and_load
 from virtlab.campaign.tests.protocol import BenchmarkTrial, Value
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.experiment.work.benchmark import FrameLossTest, part_of_highest, shares_down
+from virtlab.units.factors import NS_PER_S
 
-NS = 1e9
 LOSSLESS_TRIALS = 2
 
 
@@ -37,7 +37,7 @@ class FrameLoss:
             return None
         share = shares[len(self._lines)]
         return BenchmarkTrial(
-            self.name, share * self.high, self.test.trial_ns / NS, part=part_of_highest(share)
+            self.name, share * self.high, self.test.trial_ns / NS_PER_S, part=part_of_highest(share)
         )
 
     def tell(self, line: TrialLine) -> None:

@@ -15,9 +15,7 @@ from typing import Generic, TypeVar
 from virtlab.campaign.tests.protocol import NOTHING_FOUND, BenchmarkTrial, Value, spread
 from virtlab.campaign.trials.journal import TrialLine
 from virtlab.experiment.work.benchmark import RESET_AFTER_NS, RecoveryTest, ResetTest
-
-NS = 1e9
-
+from virtlab.units.factors import NS_PER_S
 
 T = TypeVar("T", RecoveryTest, ResetTest)
 
@@ -58,8 +56,8 @@ class Recovery(Interruption[RecoveryTest]):
             return None
         load = min(self.test.overload * self.good_load, self.high)
         return BenchmarkTrial(
-            self.name, load, (self.test.overload_ns + self.test.watch_ns) / NS, "overload",
-            then_after_s=self.test.overload_ns / NS, then_load=self.test.drop_to * load,
+            self.name, load, (self.test.overload_ns + self.test.watch_ns) / NS_PER_S, "overload",
+            then_after_s=self.test.overload_ns / NS_PER_S, then_load=self.test.drop_to * load,
         )  # fmt: skip
 
     def results(self) -> list[Value]:
@@ -79,8 +77,8 @@ class Reset(Interruption[ResetTest]):
             return None
         trial_ns = RESET_AFTER_NS + self.test.down_ns + self.test.watch_ns
         return BenchmarkTrial(
-            self.name, self.good_load, trial_ns / NS, "reset", then_after_s=RESET_AFTER_NS / NS, guest=self.test.guest,
-            down_s=self.test.down_ns / NS,
+            self.name, self.good_load, trial_ns / NS_PER_S, "reset", then_after_s=RESET_AFTER_NS / NS_PER_S,
+            guest=self.test.guest, down_s=self.test.down_ns / NS_PER_S,
         )  # fmt: skip
 
     def results(self) -> list[Value]:

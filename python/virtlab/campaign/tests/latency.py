@@ -21,8 +21,8 @@ from virtlab.catalogue.flows import FLOWS_TOLD
 from virtlab.catalogue.split import combined_latency_ns
 from virtlab.experiment.work.benchmark import LatencyTest, StatedLoad
 from virtlab.metrics import STATISTICS
+from virtlab.units.factors import NS_PER_S
 
-NS = 1e9
 QUANTILES = ("median", "p90", "p99")
 UNEQUAL_MAX = 2  # shares are strong or weak
 
@@ -64,7 +64,7 @@ class Latency:
         value = self._load(load)
         assert not isinstance(value, str)
         return BenchmarkTrial(
-            self.name, value, self.test.trial_ns / NS, "delay", load.part, tagged=self.test.tagged
+            self.name, value, self.test.trial_ns / NS_PER_S, "delay", load.part, tagged=self.test.tagged
         )
 
     def tell(self, line: TrialLine) -> None:

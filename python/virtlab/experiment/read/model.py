@@ -15,6 +15,7 @@ from virtlab.catalogue import DEFAULT_PLATFORM, DEFAULT_ROUTER, DEFAULT_VSWITCH
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read import leaves
 from virtlab.experiment.read.leaves import object_name
+from virtlab.units.ethernet import MTU_BYTES
 
 GUESTS_MAX = 4096
 
@@ -390,7 +391,7 @@ class NetworkSpec(Part):
 
     ipv4: leaves.Pool4 = Field("10.0.0.0/16", description="pool of IPv4 addresses, or none")
     ipv6: leaves.Pool6 = Field("none", description="pool of IPv6 addresses, or none")
-    mtu: leaves.Mtu = Field(1500, description="MTU of every vNIC")
+    mtu: leaves.Mtu = Field(MTU_BYTES, description="MTU of every vNIC")
     arp: leaves.Arp = Field(
         "static", description="static: permanent neighbours; live: the kernel's own resolution"
     )

@@ -21,23 +21,27 @@ from virtlab.experiment.read.search_model import TestsSpec
 from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
 from virtlab.units import Ratio, nearest
+from virtlab.units.factors import NS_PER_S
 
-NS = 10**9
 STEP_MAX = 0.1
 PACES: Mapping[str, Mapping[str, int]] = {
     "letter": {
-        "latency_trials": 20, "latency_trial": 120 * NS, "loss_trial": 60 * NS, "burst_trials": 50, "burst_longest": 2 * NS,
-        "overload_for": 60 * NS, "recovery_watch": 10 * NS, "recovery_trials": 5, "reset_watch": 10 * NS, "reset_trials": 5,
+        "latency_trials": 20, "latency_trial": 120 * NS_PER_S, "loss_trial": 60 * NS_PER_S, "burst_trials": 50,
+        "burst_longest": 2 * NS_PER_S,
+        "overload_for": 60 * NS_PER_S, "recovery_watch": 10 * NS_PER_S, "recovery_trials": 5,
+        "reset_watch": 10 * NS_PER_S, "reset_trials": 5,
     },
     "quick": {
-        "latency_trials": 3, "latency_trial": NS, "loss_trial": NS // 2, "burst_trials": 3, "burst_longest": NS // 5,
-        "overload_for": 2 * NS, "recovery_watch": 2 * NS, "recovery_trials": 3, "reset_watch": 3 * NS, "reset_trials": 3,
+        "latency_trials": 3, "latency_trial": NS_PER_S, "loss_trial": NS_PER_S // 2, "burst_trials": 3,
+        "burst_longest": NS_PER_S // 5,
+        "overload_for": 2 * NS_PER_S, "recovery_watch": 2 * NS_PER_S, "recovery_trials": 3,
+        "reset_watch": 3 * NS_PER_S, "reset_trials": 3,
     },
 }  # fmt: skip
-RESET_AFTER_NS = NS // 2  # traffic before a reset
+RESET_AFTER_NS = NS_PER_S // 2  # traffic before a reset
 BOOT_WATCH_NS = {
-    "letter": 60 * NS,
-    "quick": 20 * NS,
+    "letter": 60 * NS_PER_S,
+    "quick": 20 * NS_PER_S,
 }  # traffic after that of a guest which boots a kernel of its own
 _SHARE = re.compile(r"\s*[0-9.]+\s*(%|ratio)\s*\Z")
 

@@ -24,7 +24,7 @@ from virtlab.experiment.work.roles import RoleSpec
 from virtlab.experiment.world.topology import Wiring
 from virtlab.metrics import MetricPath
 from virtlab.units import nearest, parse_quantity
-from virtlab.units.ethernet import BETWEEN_BYTES, FRAME_LEAST_BYTES, HEADER_AND_FCS_BYTES
+from virtlab.units.ethernet import AROUND_PACKET_BYTES, HEADER_AND_FCS_BYTES, WIRE_LEAST_BYTES
 
 OWN_LENGTH = "duration_ns"  # of a stream: a trial's own length, no input
 WIRE = "wire"
@@ -163,7 +163,7 @@ def wire_rate(role: RoleSpec, wiring: Wiring | None) -> int | None:
         return None
     layer, size_bytes = size_of(role.parameters)
     ip_bytes = size_bytes + {"frame": -HEADER_AND_FCS_BYTES, "ip_packet": 0, "payload": 28}[layer]
-    wire_bytes = max(ip_bytes + HEADER_AND_FCS_BYTES, FRAME_LEAST_BYTES) + BETWEEN_BYTES
+    wire_bytes = max(ip_bytes + AROUND_PACKET_BYTES, WIRE_LEAST_BYTES)
     return rate // (8 * wire_bytes) if below_ip(role.workload) else rate * ip_bytes // wire_bytes
 
 

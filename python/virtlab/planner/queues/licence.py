@@ -6,10 +6,10 @@ The bucket counts frames as the kernel does, with the Ethernet header and withou
 from __future__ import annotations
 
 from virtlab.plan import Vnic
+from virtlab.units.ethernet import AROUND_PACKET_BYTES
 
 BURST_FRAMES = 2
 QUEUE_PACKETS = 100
-ETHERNET_OCTETS = 38  # preamble, header, FCS and gap around an IP packet
 
 
 def burst_bytes(vnic: Vnic) -> int:
@@ -18,4 +18,4 @@ def burst_bytes(vnic: Vnic) -> int:
     >>> burst_bytes(Vnic(uplink="u", mac="02:00:00:00:00:01"))
     3076
     """
-    return BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS)
+    return BURST_FRAMES * (vnic.mtu_bytes + AROUND_PACKET_BYTES)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from virtlab.catalogue import PLATFORMS, VSWITCHES
 from virtlab.plan import Plan
 from virtlab.planner.queues.ports import is_port
+from virtlab.units.ethernet import MTU_BYTES
 
 UPLINK_PACKETS = 1000  # that may wait there: an interface's usual queue length
 BURST_FRAMES = 10  # that go at once after a pause
@@ -56,7 +57,7 @@ def shared_queues(plan: Plan) -> Iterator[SharedQueue]:
             for vnic in guest.vnics.values()
             if vnic.vswitch == name
         )
-        mtu_bytes = max(mtus, default=1500)
+        mtu_bytes = max(mtus, default=MTU_BYTES)
         for link_name, link in world.links.items():
             for direction, end in zip(("ab", "ba"), link.ends, strict=True):
                 if end in vswitch.uplinks and not is_port(link_name, link):

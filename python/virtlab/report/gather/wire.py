@@ -15,12 +15,10 @@ from math import isclose
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import begins, ends_role
 from virtlab.plan import Action, Plan, Role
-from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.planner.topology.ends import role_ends
 from virtlab.planner.topology.layer_two import Box, LayerTwo, guest_box
+from virtlab.units.ethernet import AROUND_PACKET_BYTES, BETWEEN_BYTES, HEADER_AND_FCS_BYTES, WIRE_LEAST_BYTES
 
-FRAME_OCTETS = 20  # preamble and gap, around header, payload and checksum
-WIRE_MIN_OCTETS = 84
 TCP_HEADER_BYTES = 32  # with time stamps
 _IDLE = (
     "One request waits for its answer before the next goes, so the wire stands idle and no queue forms: "
@@ -53,19 +51,21 @@ def wire_bit_per_s(plan: Plan, role: Role) -> float | None:
     if ends is None:
         return None
     if values.get("rate_pps") is not None and "frame_bytes" in values:
-        return 8.0 * int(values["rate_pps"]) * max(WIRE_MIN_OCTETS, int(values["frame_bytes"]) + FRAME_OCTETS)
+        return (
+            8.0 * int(values["rate_pps"]) * max(WIRE_LEAST_BYTES, int(values["frame_bytes"]) + BETWEEN_BYTES)
+        )
     if values.get("rate_bit_per_s") is None:
         return None
     header_bytes = 28 if ends[0].address is None or ends[0].address.version == 4 else 48
     if "payload_bytes" in values:
         packet_bytes = int(values["payload_bytes"]) + header_bytes
     elif "frame_bytes" in values:
-        packet_bytes = int(values["frame_bytes"]) - (ETHERNET_OCTETS - FRAME_OCTETS)
+        packet_bytes = int(values["frame_bytes"]) - HEADER_AND_FCS_BYTES
     else:
         packet_bytes = int(values["ip_packet_bytes"])
     if packet_bytes > ends[0].mtu_bytes:
         return None
-    octets = max(WIRE_MIN_OCTETS, packet_bytes + ETHERNET_OCTETS)
+    octets = max(WIRE_LEAST_BYTES, packet_bytes + AROUND_PACKET_BYTES)
     return float(values["rate_bit_per_s"]) * octets / packet_bytes
 
 

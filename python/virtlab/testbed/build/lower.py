@@ -50,8 +50,8 @@ from virtlab.testbed.steps.operations import (
     TapAdd,
     VethAdd,
 )
+from virtlab.units.ethernet import MTU_BYTES
 
-DEFAULT_MTU_BYTES = 1500  # that a device comes with
 QUIET_IPV6 = {
     "accept_ra": "0",
     "autoconf": "0",
@@ -206,7 +206,7 @@ def _kernel_of_its_own(guest: str, plan: Plan, out: Lowered) -> None:
             if isinstance(said, SysctlSet):
                 path_there = said.path.replace("/default/", f"/{link}/")
                 out.add_inside(guest, own, SysctlSet(namespace, path_there, said.value))
-        if vnic.mtu_bytes != DEFAULT_MTU_BYTES:
+        if vnic.mtu_bytes != MTU_BYTES:
             out.add_inside(guest, own, LinkSet(namespace, link, mtu_bytes=vnic.mtu_bytes))
 
 

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from virtlab.testbed.build.machine import fingerprint
+from virtlab.units.ethernet import FULL_FRAME_WIRE_BYTES
+from virtlab.units.factors import BITS_PER_BYTE
 
-FULL_FRAME_OCTETS = 1538  # of 1500 B IP packet: with preamble and gap
 BUSY_BOTH_WAYS = 2 * 0.8
 CAREFUL_BIT_PER_S = 1_000_000_000  # what one core of a small machine held
 FILE_NAME = "soft-switch.json"
@@ -37,7 +38,7 @@ class Capacity:
         >>> Capacity(small_pps=400_000, full_pps=260_000).rate_bit_per_s()
         1999400000
         """
-        return int(self.full_pps / BUSY_BOTH_WAYS * FULL_FRAME_OCTETS * 8)
+        return int(self.full_pps / BUSY_BOTH_WAYS * FULL_FRAME_WIRE_BYTES * BITS_PER_BYTE)
 
 
 def folder() -> Path:

@@ -20,17 +20,16 @@ from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.plan import Queue, QueueClass
-from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.testbed.queues.outputs import by_another, lacking
 from virtlab.testbed.queues.pacing import AT_RATE, shaper
 from virtlab.testbed.queues.rules import filters, needs, unsaid
 from virtlab.testbed.steps.operations import ClassAdd, Discipline, Operation, QdiscAdd, QueueLengthSet
+from virtlab.units.ethernet import FULL_FRAME_WIRE_BYTES
 
 if TYPE_CHECKING:
     pass
 
 LINK_BURST_FRAMES = 2
-MTU_BYTES = 1500
 QUEUE = "10:"
 
 
@@ -56,7 +55,7 @@ def at_port(namespace: str, link: str, rate_bit_per_s: int | None, queue: Queue)
     parent = "root"
     if rate_bit_per_s is not None:
         parent = AT_RATE
-        burst = LINK_BURST_FRAMES * (MTU_BYTES + ETHERNET_OCTETS)
+        burst = LINK_BURST_FRAMES * FULL_FRAME_WIRE_BYTES
         yield from shaper(namespace, link, rate_bit_per_s, burst)
     if kernel.length_of_interface:
         yield QueueLengthSet(namespace, link, queue.limit_packets or CLASS_PACKETS)

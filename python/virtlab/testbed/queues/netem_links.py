@@ -29,18 +29,16 @@ from virtlab.catalogue.qdiscs.netem import NETEM, line
 from virtlab.catalogue.queueing import CLASS_PACKETS
 from virtlab.errors import MachineError
 from virtlab.plan import Queue
-from virtlab.planner.queues.licence import ETHERNET_OCTETS
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.steps.operations import Discipline, Operation, QdiscAdd
+from virtlab.units.ethernet import UNCOUNTED_BYTES, WIRE_LEAST_BYTES
+from virtlab.units.factors import NS_PER_S
 
 TOP = "1:"
 RATE_STAGE = "10:"
-BESIDE_OCTETS = ETHERNET_OCTETS - 14  # of FCS, preamble and gap: what netem is told to add to each frame
-SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included
 PROPAGATING_PER_LIMIT = 10  # at most one in so many of the limit may propagate unseen
 LIMIT_MAX = 2**30  # of packets; memory ends before
 BACKLOG_MAX = 2**31  # more is a negative number
-NS = 10**9
 CURE_KERNEL = (
     "update it, write 'realise: soft_switch', or take the lab VM's kernel: 'virtlab run FILE --in lab-vm'"
 )
@@ -81,9 +79,9 @@ class NetemQueue(PortQueue):
         >>> link.on_the_way_ns(2, 2 * 1514, drops=7)
         2246080
         """
-        on_wire_bits = 8 * (octets + BESIDE_OCTETS * packets)
+        on_wire_bits = 8 * (octets + UNCOUNTED_BYTES * packets)
         delayed = packets + drops if self.apart else packets
-        return delayed * self.delay_ns + on_wire_bits * NS // self.rate_bit_per_s
+        return delayed * self.delay_ns + on_wire_bits * NS_PER_S // self.rate_bit_per_s
 
 
 def apart(rate_bit_per_s: int, delay_ns: int, limit_packets: int) -> bool:
@@ -93,7 +91,7 @@ def apart(rate_bit_per_s: int, delay_ns: int, limit_packets: int) -> bool:
     (True, False, False)
     """
     propagating_octets_ns = delay_ns * rate_bit_per_s // 8
-    return propagating_octets_ns * PROPAGATING_PER_LIMIT > limit_packets * SHORTEST_OCTETS * NS
+    return propagating_octets_ns * PROPAGATING_PER_LIMIT > limit_packets * WIRE_LEAST_BYTES * NS_PER_S
 
 
 def limit(queue: Queue) -> int:
@@ -119,6 +117,6 @@ def at_port(
 
 
 def _netem(
-    rate_bit_per_s: int, delay_ns: int, limit_packets: int, overhead_bytes: int = BESIDE_OCTETS
+    rate_bit_per_s: int, delay_ns: int, limit_packets: int, overhead_bytes: int = UNCOUNTED_BYTES
 ) -> Discipline:
     return Discipline(NETEM.name, line(rate_bit_per_s, delay_ns, limit_packets, overhead_bytes))

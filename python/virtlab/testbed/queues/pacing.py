@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.catalogue.qdiscs.htb import HTB, class_options
 from virtlab.plan import Queue, Vnic
-from virtlab.planner.queues.licence import ETHERNET_OCTETS, QUEUE_PACKETS, burst_bytes
+from virtlab.planner.queues.licence import QUEUE_PACKETS, burst_bytes
 from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, SharedQueue
 from virtlab.testbed.steps.operations import ClassAdd, Discipline, LinkSet, Operation, QdiscAdd
+from virtlab.units.ethernet import AROUND_PACKET_BYTES, UNCOUNTED_BYTES, WIRE_LEAST_BYTES
 
 AT_RATE = "1:1"  # the class of HTB that holds a rate
 WAITING = "10:"  # handle of what waits in front of a wire
-SHORTEST_OCTETS = 84  # of a frame on the wire, preamble and gap included
 
 
 def shaper(
@@ -32,7 +32,7 @@ def shaper(
         {"rate_bit_per_s": rate_bit_per_s, "burst_bytes": burst_bytes, "quantum_bytes": quantum_bytes}
     )
     if octets:
-        options |= {"overhead_bytes": ETHERNET_OCTETS - 14, "minimum_bytes": SHORTEST_OCTETS}
+        options |= {"overhead_bytes": UNCOUNTED_BYTES, "minimum_bytes": WIRE_LEAST_BYTES}
     yield ClassAdd(namespace, link, "1:", AT_RATE, Discipline(HTB.name, options))
 
 
@@ -56,7 +56,7 @@ def pushback(
         yield LinkSet(namespace, link, segments_at_once=1)
     if by_link or rate is None:
         return
-    yield from shaper(namespace, link, rate, BURST_FRAMES * (vnic.mtu_bytes + ETHERNET_OCTETS))
+    yield from shaper(namespace, link, rate, BURST_FRAMES * (vnic.mtu_bytes + AROUND_PACKET_BYTES))
 
 
 def in_front_of_wire(namespace: str, link: str, shared: SharedQueue) -> Iterator[Operation]:
@@ -65,7 +65,7 @@ def in_front_of_wire(namespace: str, link: str, shared: SharedQueue) -> Iterator
     Between a guest's socket and this end a frame crosses a veth and the kernel's own switch, which keep it its sender's
     (since Linux 4.19), unless the kernel shows bridged packets to its packet filter, which virtlab has turned off.
     """
-    burst = BURST_FRAMES * (shared.mtu_bytes + ETHERNET_OCTETS)
+    burst = BURST_FRAMES * (shared.mtu_bytes + AROUND_PACKET_BYTES)
     yield from shaper(namespace, link, shared.rate_bit_per_s, burst)
     waits = Discipline(PFIFO.name, {"limit_packets": UPLINK_PACKETS})
     yield QdiscAdd(namespace, link, waits, parent=AT_RATE, handle=WAITING)

@@ -17,10 +17,10 @@ from virtlab.lazy import np
 from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Columns, SeriesRequest
 from virtlab.testbed.platforms.qemu.monitor import Monitor
+from virtlab.units.factors import NS_PER_S
 
 METRIC = "sampled_dirty_rate"
 PAGES_PER_GIB = 16_384  # QEMU's largest; its own choice, 512, is 128 pages of a machine of 256 MiB
-S = 1_000_000_000
 RING_ENTRIES = 4096  # of QEMU's own example; a power of two
 METHOD = f"QEMU's page sampling, {PAGES_PER_GIB} pages per GiB"
 _MIB = 1 << 20
@@ -57,7 +57,7 @@ class Dirtying:
     def begin(self, wanted: Iterable[SeriesRequest]) -> None:
         """From now on machines are measured, if the series is wanted."""
         periods = [each.every_ns for each in wanted if each.source == OF_GUESTS]
-        self.seconds = max(1, -(-min(periods) // S)) if periods else 0
+        self.seconds = max(1, -(-min(periods) // NS_PER_S)) if periods else 0
 
     def look(self, monitors: Mapping[str, Monitor]) -> None:
         """Takes what was measured of these machines, and begins again; of those that are left out nothing is asked
@@ -76,7 +76,7 @@ class Dirtying:
             if self.rings(name):
                 method = {"mode": "dirty-ring"}
             monitor.execute("calc-dirty-rate", {"calc-time": self.seconds, **method})
-            self._due[name] = now_ns + self.seconds * S
+            self._due[name] = now_ns + self.seconds * NS_PER_S
 
     def forget(self, name: str) -> None:
         """A machine continues in another process, where nothing was measured yet."""

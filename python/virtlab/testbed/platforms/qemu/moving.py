@@ -33,6 +33,7 @@ from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, withdraw
 from virtlab.testbed.platforms.qemu.monitor import Asked, Monitor
 from virtlab.testbed.platforms.qemu.recovery import BREAK, IN_POST_COPY, Recovery
+from virtlab.units.factors import NS_PER_US
 
 LOOK_NS = 50_000_000
 LOOK_CLOSELY_NS = 5_000_000  # where fixed entries have to be changed once it is there
@@ -50,7 +51,6 @@ OVER = frozenset({COMPLETED, FAILED, "cancelled"})
 ELSEWHERE = frozenset({COMPLETED, IN_POST_COPY})  # it runs at the source no more
 FORCED_MS = 2_000_000  # a downtime limit that nothing exceeds: QEMU's largest
 CURE = "see the console of the guest; on a busy machine lower the dirty rate, or raise the bandwidth"
-_NS_PER_US = 1000
 
 
 @dataclass(slots=True)
@@ -376,4 +376,4 @@ def when(monitor: Monitor, event: str, guest: str) -> int:
     found = [each["timestamp"] for each in monitor.events() if each["event"] == event]
     if not found:
         raise GuestError(f"guests.{guest}", f"QEMU told no {event}", CURE)
-    return (int(found[-1]["seconds"]) * 1_000_000 + int(found[-1]["microseconds"])) * _NS_PER_US
+    return (int(found[-1]["seconds"]) * 1_000_000 + int(found[-1]["microseconds"])) * NS_PER_US

@@ -36,12 +36,12 @@ from virtlab.testbed.platforms.xen import watching
 from virtlab.testbed.platforms.xen.config import MEMORY_BYTES, MIB, Domain
 from virtlab.testbed.platforms.xen.xentop import KIB, Row
 from virtlab.testbed.steps.operations import NamespaceAdd, Step
+from virtlab.units.factors import NS_PER_S
 
 BOOT_TIMEOUT_S = 600.0  # several, on a loaded machine whose processors are emulated
 CARRIER_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 120.0
 SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop reports
-NS = 1_000_000_000
 CURE = "give it more memory, or see its console"
 CURE_LATE = "run it again on a computer that is less busy"
 CURE_XL = "it never ran, and xl says why; what took too long has more time on a quieter computer"
@@ -123,7 +123,7 @@ class Domains(Running):
             yield _columns(rows)
         periods = [each.every_ns for each in wanted if each.source in SERIES]
         if periods:
-            self._watch.begin(max(1, -(-min(periods) // NS)))  # xentop counts whole seconds
+            self._watch.begin(max(1, -(-min(periods) // NS_PER_S)))  # xentop counts whole seconds
 
     def reset(self, guest: str, *, held: bool) -> None:
         """Takes a domain away, as a power switch would: its ports' back ends end with it, and its kernel's settings."""

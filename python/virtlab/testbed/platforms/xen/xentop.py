@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from virtlab.units import SECTOR_BYTES
+from virtlab.units.factors import NS_PER_S
 
 KIB = 1024
-NS = 1_000_000_000
 DOMAIN_0 = "Domain-0"
 Row = tuple[int, str, str, float]  # t_ns, entity, metric, value
 _PORT = re.compile(r"Net\d+ RX:\s*(?P<sent>\d+)bytes\b.*\bTX:\s*(?P<received>\d+)bytes\b")
@@ -106,7 +106,7 @@ class Reader:
             traffic.sent_bytes - before.sent_bytes,
         )
         if received >= 0 and sent >= 0:
-            seconds = (t_ns - before.t_ns) / NS
+            seconds = (t_ns - before.t_ns) / NS_PER_S
             self.rows.append((t_ns, _entity(name), "network_received", received * 8 / seconds))
             self.rows.append((t_ns, _entity(name), "network_sent", sent * 8 / seconds))
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from virtlab.agents.conversation import one_line
 from virtlab.catalogue import PLATFORMS
-from virtlab.errors import AgentError, GuestError, MachineError, VirtlabError
+from virtlab.errors import AgentError, MachineError, VirtlabError
 from virtlab.plan import Access, Observer, Outcome, Plan, Realised, Sink, Trial
 from virtlab.testbed import readback
 from virtlab.testbed.build import idle, networks, pinning, stored_disks
@@ -172,9 +172,8 @@ class TestbedSession:
         """Reads back where guests run that have processors. MachineError when something of one runs elsewhere."""
         confinement = self._guests.confinement
         if confinement is not None:
-            for wrong in confinement.look(self.leader.control):
-                where, _, what = wrong.partition(": ")
-                raise MachineError(where, *what.split("; "))
+            for error in confinement.look(self.leader.control):
+                raise error
             self._note_processors()
 
     def _note_processors(self) -> None:
@@ -194,8 +193,7 @@ class TestbedSession:
 
     def _death(self) -> VirtlabError | None:
         """The root cause, if the machine that carries the world, a host or a daemon died."""
-        how = self._site.death()
-        return GuestError("", how) if how is not None else None
+        return self._site.death()
 
     def _death_behind(self, error: VirtlabError) -> VirtlabError | None:
         """The death behind an error, if there was one, or who was silent; whichever of both is raised hands over what

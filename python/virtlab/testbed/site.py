@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from virtlab.agents.replies import Introduction
+from virtlab.errors import GuestError
 from virtlab.testbed.build import idle
 from virtlab.testbed.build.machine import versions
 from virtlab.testbed.kinds.container_home import Home
@@ -72,8 +73,8 @@ class Site(Protocol):
     def container_home(self, bounds: Bounds) -> Home | None:
         """The folder in which containers are made; None: as on this machine."""
 
-    def death(self) -> str | None:
-        """How what carries the world ended, in words; None while it lives."""
+    def death(self) -> GuestError | None:
+        """The error that what carries the world ended; None while it lives."""
 
     def carrier(self, channel: int) -> str:
         """The name of what carries the world, where it is what runs on a channel; else empty."""
@@ -127,7 +128,7 @@ class Here:
         del bounds
         return None
 
-    def death(self) -> str | None:
+    def death(self) -> GuestError | None:
         """The leader speaks for itself."""
         return None
 

@@ -108,6 +108,14 @@ def said(expression: ast.expr, names: dict[str, ast.expr]) -> str:
             return said(names[name], names)
         case ast.Name(id=name) if name in names:
             return said(names[name], names)
+        case ast.Call(func=ast.Name(id="Reason"), args=[where, text, *kind]):
+            return ": ".join(said(part, names) for part in (where, *kind, text))
+        case ast.Call(func=ast.Name(id="stood_still"), args=[where, *_]):
+            return f"{said(where, names)}: starved: it stood still 7 times for 20 ms or longer, at most 7 ms"
+        case ast.Name(id="STARVED"):
+            return "starved"
+        case ast.Name(id="SOFT_SWITCH"):
+            return "soft switch"
     return "7"
 
 
@@ -133,7 +141,7 @@ def taints_of_python() -> list[str]:
                 if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
             }
             returned = path == WHAT_TAINTS or function.name == "_doubtful"
-            lists = {"tainted", "disturbed", *(["told"] if path == WHAT_TAINTS else [])}
+            lists = {"tainted", "disturbed"}
             for one in ast.walk(function):
                 match one:
                     case ast.AugAssign(target=ast.Attribute(attr="taints"), value=added):
@@ -158,7 +166,7 @@ def taints_of_python() -> list[str]:
                         args=[ast.Constant(value="tainted"), ast.Tuple(elts=[text])],
                     ):
                         told.append(said(text, names))
-                    case ast.Return(value=ast.List(elts=[text])) if returned:
+                    case ast.Return(value=ast.List(elts=[text]) | ast.ListComp(elt=text)) if returned:
                         told.append(said(text, names))
     return told
 
@@ -186,9 +194,9 @@ def test_the_taints_of_a_switch_and_of_a_clock_are_explained_as_they_are_told() 
     tainted, failed = switch_taints(stats)
     stepped = clock_taint({"realtime_ns": 0, "raw_ns": 0}, {"realtime_ns": 10**9, "raw_ns": 0})
     assert len(tainted) == 5
-    for message in [*tainted, *stepped]:
+    for message in map(str, [*tainted, *stepped]):
         assert [one.kind for one in entries_of(f"roles.probe: {message}")] == ["taint"], message
-    for message in failed:
+    for message in map(str, failed):
         assert [one.kind for one in entries_of(message)] == ["failure"], message
 
 

@@ -160,7 +160,7 @@ def test_a_program_that_widened_its_mask_is_named() -> None:
     where = confined.lowered.guests
     leader: Any = Answering(row(where["h.x"], 0, 1), row(where["h.y"], 2))
     (wrong,) = confined.look(leader)
-    assert wrong.startswith("guests.h.x: sh may run on processors 0, 1, not only on 0; ")
+    assert str(wrong).startswith("guests.h.x: sh may run on processors 0, 1, not only on 0; ")
 
 
 def moving(
@@ -250,7 +250,7 @@ def looked(confined: Confinement, *v_on: int) -> list[str]:
     """What is said where v's network has threads on each of these processors."""
     rows = [row(confined.lowered.guests["v"], cpu) for cpu in v_on]
     leader: Any = Answering(*rows, row(confined.lowered.guests["w"], 0))
-    return [each.partition("; ")[0] for each in confined.look(leader)]
+    return [str(each).partition("; ")[0] for each in confined.look(leader)]
 
 
 def test_a_guest_that_moves_has_a_machine_on_the_processors_of_either_host() -> None:

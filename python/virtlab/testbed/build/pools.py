@@ -22,6 +22,7 @@ from typing import Any
 
 from virtlab.agents.requests.leader import Places
 from virtlab.catalogue import WORKLOADS
+from virtlab.errors import MachineError
 from virtlab.plan import Plan, Pool, RealisedObject, Refusal
 from virtlab.planner.guests.clusters import ways_of_requests
 from virtlab.planner.guests.weights import weights
@@ -208,7 +209,7 @@ class Confinement(Running):
                 namespace = self.lowered.vswitches[name].namespace
                 control.confine({namespace: self.shares.hosts[vswitch.host]})
 
-    def look(self, control: Control) -> list[str]:
+    def look(self, control: Control) -> list[MachineError]:
         """Reads all masks back; what runs where it must not."""
         if not self.shares.guests:
             return []
@@ -216,9 +217,9 @@ class Confinement(Running):
         rows = control.call(Places())["rows"]
         wrong, told = [], set()
         for each in self.machines():
-            for has, line in self._look_at(each):
+            for has, error in self._look_at(each):
                 told.add((each.guest, has))
-                wrong.append(line)
+                wrong.append(error)
         for namespace, cpus, _, thread in rows:
             guest = names.get(namespace)
             if guest is None:
@@ -230,12 +231,13 @@ class Confinement(Running):
                 wrong.append(_wrong(guest, thread, cpus, " or on ".join(map(_text, places))))
         return wrong
 
-    def _look_at(self, machine: MachineThere) -> Iterator[tuple[frozenset[int], str]]:
-        """Each mask of a machine that is not within its host's processors, once, and the words for it."""
+    def _look_at(self, machine: MachineThere) -> Iterator[tuple[frozenset[int], MachineError]]:
+        """Each mask of a machine that is not within its host's processors, once, and the error that it is."""
         guest, own = machine.guest, self.shares.at(self.plan, machine.guest, machine.host)
         if not machine.threads:
             what = f"no thread of its machine at {machine.host} can be looked at"
-            yield frozenset(), f"guests.{guest}: {what}; see whether /proc shows the processes of others here"
+            cure = "see whether /proc shows the processes of others here"
+            yield frozenset(), MachineError(f"guests.{guest}", what, cure)
         told = set()
         for thread, cpus in machine.threads:
             self._seen_at.setdefault((guest, machine.host), set()).update(cpus)
@@ -352,9 +354,9 @@ def _used(plan: Plan) -> set[str]:
     return found | {guest for service in plan.world.services.values() for guest in service.on}
 
 
-def _wrong(guest: str, thread: str, cpus: Sequence[int], own: str) -> str:
+def _wrong(guest: str, thread: str, cpus: Sequence[int], own: str) -> MachineError:
     what = f"{thread} may run on processors {_text(cpus)}, not only on {own}"
-    return f"guests.{guest}: {what}; see what widens its mask (sched_setaffinity)"
+    return MachineError(f"guests.{guest}", what, "see what widens its mask (sched_setaffinity)")
 
 
 def _text(cpus: Sequence[int]) -> str:

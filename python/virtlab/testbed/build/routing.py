@@ -135,10 +135,10 @@ class Routing(Running):
                 )
         self._converge(found)
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> MachineError | None:
         """Which daemon ended, with the end of what it wrote."""
         channel = int(exited.details["channel"])
-        return str(self._death(channel, ending(exited))) if channel in self.names else None
+        return self._death(channel, ending(exited)) if channel in self.names else None
 
     def deaths(self) -> Iterator[MachineError]:
         """An error for each daemon that ended, whether or not its end was reported."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from virtlab.testbed.leader.groups import Bounds
 
 Counted = tuple[str, str, int]  # entity, counter, value
-News = tuple[str, str | None]  # the action that waited, why it failed
+News = tuple[str, VirtlabError | None]  # the action that waited, why it failed
 CounterRow = tuple[int, str, str, str, int]  # t_ns, mark, entity, counter, value
 
 
@@ -132,8 +132,8 @@ class Running:
         """What cannot wait while a run plays, done some times a second; what came to its end by that."""
         return iter(())
 
-    def ended(self, exited: Notice) -> str | None:
-        """Whose process ended, and how, in words; None when it is another's."""
+    def ended(self, exited: Notice) -> VirtlabError | None:
+        """The error that a process of its own ended; None when it is another's."""
         del exited
         return None
 

@@ -98,7 +98,7 @@ class LabSite:
         """The machine."""
         return [Watched(self.machine)]
 
-    def death(self) -> str | None:
+    def death(self) -> GuestError | None:
         """The cause, if the machine ended."""
         return self.machine.death()
 
@@ -118,20 +118,21 @@ class Watched(Running):
     def __init__(self, machine: LabMachine) -> None:
         self._machine = machine
 
-    def ended(self, exited: Notice) -> str | None:
-        """How the machine ended, or the leader of the world inside; None of anything else."""
+    def ended(self, exited: Notice) -> GuestError | None:
+        """The error that the machine ended, or the leader of the world inside; None of anything else."""
         channel = int(exited.details["channel"])
         if channel in {0, WORLD_PROCESS}:
-            return self._machine.death() or f"{self._machine.where}: the leader of the world inside is gone"
+            return self._machine.death() or GuestError(
+                self._machine.where, "the leader of the world inside is gone"
+            )
         if channel in {PROCESS, INSIDE} or channel < 0:
             return self._machine.death()
         return None
 
     def deaths(self) -> Iterator[GuestError]:
         """The death of the machine, heard of or not."""
-        if (said := self._machine.death()) is not None:
-            where, _, what = said.partition(": ")
-            yield GuestError(where, what)
+        if (death := self._machine.death()) is not None:
+            yield death
 
     def artefacts(self) -> Iterator[tuple[str, bytes]]:
         """Its console."""

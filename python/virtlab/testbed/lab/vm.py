@@ -164,7 +164,7 @@ class LabMachine:
         """The output of its console so far."""
         return bytes(self._started.console)
 
-    def death(self) -> str | None:
+    def death(self) -> GuestError | None:
         """How it ended, with the end of its console; None while it lives."""
         how = self.control.ended(PROCESS)
         if how is None and self.control.open and self.control.ended(INSIDE) is not None:
@@ -172,7 +172,7 @@ class LabMachine:
             how = self.control.ended(PROCESS) or "its leader gone"
         if how is None and self.control.open:
             return None
-        return f"{self.where}: {self._started.death(how or 'the world that carried it')}"
+        return GuestError(self.where, self._started.death(how or "the world that carried it"))
 
     def now(self) -> int:
         """Its clock: ours and the offset that was found last."""

@@ -108,7 +108,7 @@ class XenMachine(LabMachine):
     boot_timeout_s: ClassVar[float] = BOOT_TIMEOUT_S
     has_xen: ClassVar[bool] = True
     memory_bytes: ClassVar[int] = MEMORY_BYTES
-    spoiled: str | None = None  # why no further world can be built in it
+    spoiled: GuestError | None = None  # why no further world can be built in it
 
     @classmethod
     def booted(cls, image: Image) -> Callable[..., command.Machine]:
@@ -127,7 +127,7 @@ class XenMachine(LabMachine):
         """A leader in a new world inside; its end is the end of all domains."""
         return XenWorld(self)
 
-    def death(self) -> str | None:
+    def death(self) -> GuestError | None:
         """The cause, if it ended or cannot be used any more."""
         return LabMachine.death(self) or self.spoiled
 
@@ -147,7 +147,7 @@ class XenMachine(LabMachine):
             how = str(error)
         control.forget_end(SWEEP)
         if outcome(how) != "code 0":
-            self.spoiled = f"{WHERE}: domains could not be destroyed: {how or 'not in time'}"
+            self.spoiled = GuestError(WHERE, f"domains could not be destroyed: {how or 'not in time'}")
 
 
 class XenWorld(LabWorld):

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from virtlab.agents import STOPS, Breach, Conversation, Data, Message, Notice, Reply
 from virtlab.agents.conversation import one_line
@@ -37,7 +37,7 @@ CALL_TIMEOUT_S = 30.0
 BEAT_S = 10.0
 HEARTBEAT_NS = 60 * 10**9  # without a beat for this time, an agent that expects one stops its traffic
 CURE_GONE = "see its log; a run is repeated from its beginning"
-BREACH = "a breach of the protocol"
+BREACH = "breach"  # of the news of an end: it is a breach of the protocol, and no end of a process
 CURE_BREACH = "see who else controls that guest or host: no agent of virtlab sends this"
 OUR_EVENTS = frozenset({"cut", "mended"})  # of connections, reported by who has them
 _CHUNK = 1 << 18
@@ -74,8 +74,19 @@ class BreachError(AgentError):
     """What an agent said on a channel breaks the protocol."""
 
     def __init__(self, do: str, what: str, channel: int) -> None:
-        super().__init__(do, f"{BREACH}: {what}", CURE_BREACH)
+        super().__init__(do, _breach(what), CURE_BREACH)
         self.channel = channel
+
+
+class End(NamedTuple):
+    """How what ran on a channel ended; whether that is a breach of the protocol, and no end of a process."""
+
+    how: str
+    breach: bool = False
+
+
+def _breach(text: str) -> str:
+    return f"a breach of the protocol: {text}"
 
 
 def ending(exited: Notice) -> str:
@@ -110,7 +121,7 @@ class Control:
         self._awaited: dict[int, int] = {}  # number -> channel
         self._silent: dict[int, float] = {}  # channel -> for how long it was waited for, s
         self._speakers = Speakers(at)
-        self._ended: dict[int, str] = {}  # channel -> how what ran there ended
+        self._ended: dict[int, End] = {}  # by channel, of what ran there
         self._listeners: dict[int, Callable[[Data], None]] = {}  # channel -> who takes its bytes
         self._branches: list[Branch] = []
         self._beats: dict[int, None] = {}  # channels
@@ -236,12 +247,18 @@ class Control:
         what = one_line(what)
         if speaker.breach is None:
             speaker.breach = what
-            how = f"{BREACH}: {what}"
+            how = _breach(what)
             for each in speaker.span:
-                self._ended.setdefault(each, how)
+                self._ended.setdefault(each, End(how, breach=True))
             self._inbox = deque(one for one in self._inbox if self._speakers.of(one.channel) is not speaker)
             speaker.unheard_bytes = 0
-            told = {"event": "exited", "channel": speaker.first, "channels": speaker.channels, "tail": how}
+            told = {
+                "event": "exited",
+                "channel": speaker.first,
+                "channels": speaker.channels,
+                "tail": how,
+                BREACH: True,
+            }
             self._keep(Notice(self.at, "exited", told))
         return BreachError(do, what, channel)
 
@@ -298,7 +315,13 @@ class Control:
 
     def ended(self, channel: int) -> str | None:
         """How what ran on a channel ended; None while it runs."""
-        return self._ended.get(channel)
+        end = self._ended.get(channel)
+        return None if end is None else end.how
+
+    def broke(self, channel: int) -> bool:
+        """Whether what ran on a channel is heard no more because it broke the protocol."""
+        end = self._ended.get(channel)
+        return end is not None and end.breach
 
     def forget_end(self, channel: int) -> None:
         """Drops the news that a command ended: its caller knows."""
@@ -378,7 +401,7 @@ class Control:
             return (int(message.details["channel"]) if ended else message.channel) >= first  # type: ignore[union-attr]
 
         self._drop(old)
-        self._ended = {channel: how for channel, how in self._ended.items() if channel < first}
+        self._ended = {channel: end for channel, end in self._ended.items() if channel < first}
         self._silent = {channel: s for channel, s in self._silent.items() if channel < first}
 
     def greet(self, channel: int = 0, *, heartbeat_ns: int | None = None) -> Introduction:
@@ -429,8 +452,8 @@ class Control:
                 message = Breach(0, f"it speaks on channel {channel}, and has {branch.channels}")  # noqa: PLW2901
             self._sort(replace(message, channel=(message.channel or 0) + branch.first))
         if (what := self._speakers.of(branch.first).breach) is not None:
-            branch.why = f"{BREACH}: {what}"
-            self._lose(branch)
+            branch.why = _breach(what)
+            self._lose(branch, breach=True)
             return True
         if holds:
             return bool(messages)
@@ -442,14 +465,15 @@ class Control:
         told = {"event": event, "channel": branch.first, **details}
         self._keep(Notice(branch.first, event, told))
 
-    def _lose(self, branch: Branch) -> None:
+    def _lose(self, branch: Branch, *, breach: bool = False) -> None:
         """A stream of its own ended, and all its channels with it."""
         self.detach(branch.first)
         branch.close()
         how = branch.why or branch.death()
         for channel in range(branch.first, branch.first + branch.channels):
-            self._ended.setdefault(channel, how)
+            self._ended.setdefault(channel, End(how, breach=breach))
         details = {"event": "exited", "channel": branch.first, "channels": branch.channels, "tail": how}
+        details |= {BREACH: True} if breach else {}
         self._keep(Notice(self.at, "exited", details))
 
     def _take(self) -> bool:
@@ -508,7 +532,7 @@ class Control:
         exited = Notice(notice.channel, notice.name, {**notice.details, "channel": first})
         # A guest with a leader of its own takes all its channels along.
         for channel in range(first, first + channels):
-            self._ended[channel] = ending(exited)
+            self._ended[channel] = End(ending(exited))
         self._keep(exited)
 
     def _keep(self, message: Message) -> None:

@@ -242,14 +242,13 @@ class Guests:
         for each in self.running:
             yield from each.attend()
 
-    def ended(self, exited: Notice) -> str | None:
-        """Whose process ended, and how; None when it is no guest's."""
+    def ended(self, exited: Notice) -> VirtlabError | None:
+        """The error that a process of a guest ended; None when it is no guest's."""
         of_process = next(filter(None, (platform.ended(exited) for platform in self.running)), None)
         if of_process is not None:
             return of_process
         whose = self.whose(int(exited.details["channel"]))
-        breach = str(exited.details.get("tail") or "").startswith(BREACH)
-        return str(_agentless(whose, ending(exited))) if whose is not None and breach else None
+        return _agentless(whose, ending(exited)) if whose is not None and exited.details.get(BREACH) else None
 
     def deaths(self) -> list[VirtlabError]:
         """The deaths of guests and daemons, including those whose notice was discarded with other messages."""
@@ -259,7 +258,7 @@ class Guests:
         speaking = {reach.leader: name for name, reach in self.leaders().items()} | self.probes
         for channel, name in speaking.items():
             how = self.control.ended(channel)
-            if how is not None and how.startswith(BREACH) and f"guests.{name}" not in told:
+            if how is not None and self.control.broke(channel) and f"guests.{name}" not in told:
                 told.add(f"guests.{name}")
                 found.append(_agentless(name, how))
         return found

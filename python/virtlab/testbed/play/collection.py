@@ -16,6 +16,7 @@ from virtlab.testbed.leader.control import Pending
 from virtlab.testbed.play.actions.action import Playing
 from virtlab.testbed.play.intake import Blocks
 from virtlab.testbed.play.probes import Side
+from virtlab.testbed.play.reasons import Reason
 
 TIMEOUT_S = 300.0
 SILENCE_S = 60.0  # within which something comes of a probe that sends its samples
@@ -91,8 +92,8 @@ class Collection:
         ]
         for taint in report["taints"]:
             kind = one_line(taint["kind"])
-            text = f"roles.{name}: guest {side.guest}: {kind}: {one_line(taint['text'])}"
-            if kind == STARVED and may_starve(self.trial, side.guest):
-                self.trial.tell("guest.starved", t_ns, {"guest": side.guest, "text": text})
+            reason = Reason(side.place, one_line(taint["text"]), kind)
+            if reason.kind == STARVED and may_starve(self.trial, side.guest):
+                self.trial.tell("guest.starved", t_ns, {"guest": side.guest, "text": str(reason)})
                 continue
-            (self.trial.reasons if kind == FAILED else self.trial.taints).append(text)
+            (self.trial.reasons if reason.kind == FAILED else self.trial.taints).append(reason)

@@ -12,6 +12,7 @@ from virtlab.testbed.leader.channels import COMMANDS
 from virtlab.testbed.leader.control import RefusedError
 from virtlab.testbed.leader.execution import OUTPUT_MAX_BYTES
 from virtlab.testbed.play.actions.action import Playing
+from virtlab.testbed.play.reasons import Reason
 from virtlab.testbed.play.timeline import Timeline
 
 
@@ -30,7 +31,7 @@ def launch(
     if channel is None:
         what = f"{len(channels)} commands run in {guest}, and no more can at once"
         trial.note(timeline, f"{action}.failed", trial.site.now())
-        trial.reasons.append(f"{where}: {what}; let some end first, with '{WAIT.name}'")
+        trial.reasons.append(Reason(where, f"{what}; let some end first, with '{WAIT.name}'"))
         return None
     command = trial.guests.command(guest, channel, argv, most_bytes=output_bytes, **more)
     trial.control.listen(channel, command.take)  # what it writes may be here before the answer is
@@ -39,7 +40,7 @@ def launch(
     except RefusedError as error:
         trial.control.listen(channel, None)
         trial.note(timeline, f"{action}.failed", trial.site.now())
-        trial.reasons.append(f"{where}: {error.what}")
+        trial.reasons.append(Reason(where, error.what))
         return None
     if given:
         trial.control.data(channel, given)

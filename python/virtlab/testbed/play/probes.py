@@ -40,6 +40,11 @@ class Side:
     finished: bool = False
     before: dict[str, int] = field(default_factory=dict)  # what it had counted when its guest booted again
 
+    @property
+    def place(self) -> str:
+        """Where reasons have it."""
+        return f"roles.{self.role}: guest {self.guest}"
+
 
 @dataclass(slots=True)
 class Probes:

@@ -32,6 +32,7 @@ from virtlab.testbed.play.actions.action import Playing
 from virtlab.testbed.play.commands import launch
 from virtlab.testbed.play.instants import Instants
 from virtlab.testbed.play.polled_metrics import PolledMetrics, Sample
+from virtlab.testbed.play.reasons import Reason
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.services.files import Files
 
@@ -227,7 +228,7 @@ class Programs:
         role = self.trial.plan.roles[each.role]
         argv = role.parameters.get("argv") or ["what its image starts"]
         program = shlex.quote(one_line(argv[0]))
-        self.trial.reasons.append(f"roles.{each.role}: {program}: {what}; {cure}")
+        self.trial.reasons.append(Reason(f"roles.{each.role}", f"{program}: {what}; {cure}"))
 
 
 def _of_wall(entry: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from virtlab.agents.requests.probe import Disarm, StopRole
 from virtlab.agents.requests.switch import ResetCounters
 from virtlab.catalogue.actions import ACTIONS, begins
 from virtlab.catalogue.workloads import is_command
-from virtlab.errors import AgentError, GuestError
+from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.lazy import np
 from virtlab.plan import Action, Event, Observer, Outcome, Plan, Sink, Trial
 from virtlab.plan.blocks import BEGIN, END, STOPPED
@@ -49,6 +49,7 @@ from virtlab.testbed.play.polling import Polling
 from virtlab.testbed.play.probes import Probes, Side
 from virtlab.testbed.play.programs import Programs
 from virtlab.testbed.play.queue_waits import Waiting
+from virtlab.testbed.play.reasons import Reason, printed
 from virtlab.testbed.play.records import Entities, counter_columns, without_shares
 from virtlab.testbed.play.standstills import Standstills
 from virtlab.testbed.play.taints import clock_taint, disk_taints, switch_taints
@@ -80,8 +81,8 @@ class Pass:
     guests: Guests
     site: Site = HERE
     sides: dict[str, list[Side]] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-    taints: list[str] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+    taints: list[Reason] = field(default_factory=list)
     commands: dict[int, tuple[str, Command]] = field(default_factory=dict)
     programs: Programs = field(init=False)
     standstills: Standstills = field(init=False)
@@ -168,16 +169,16 @@ class Pass:
         self.taints += clock_taint(before, after)
         if self.counting.rows:
             self.sink.block("counters", "counter/1", counter_columns(self.counting.rows))
-        self.reasons += timeline.failures
+        self.reasons += [Reason("", failure) for failure in timeline.failures]
         missing = [name for name in self.plan.windows if name not in timeline.windows()]
         if missing and not cancelled and not self.reasons:
-            self.reasons += [f"windows.{name}: an end of it never came" for name in missing]
+            self.reasons += [Reason(f"windows.{name}", "an end of it never came") for name in missing]
         status = (
             "cancelled" if cancelled else "failed" if self.reasons else "tainted" if self.taints else "ok"
         )
         return Outcome(
             status=status,  # type: ignore[arg-type]
-            reasons=tuple(dict.fromkeys([*self.reasons, *self.taints])),
+            reasons=printed(self.reasons, self.taints),
             marks=dict(timeline.marks),
             windows=timeline.windows(),
             clocks={
@@ -221,7 +222,7 @@ class Pass:
     def _check_processors(self) -> None:
         """Adds a reason where guests with processors of their own run on others."""
         if self.guests.confinement is not None:
-            self.reasons += self.guests.confinement.look(self.control)
+            self.reasons += map(Reason.of, self.guests.confinement.look(self.control))
 
     def _judge_switch(self) -> None:
         tainted, failed = switch_taints(self.counting.switch_at_end)
@@ -229,11 +230,11 @@ class Pass:
         self.reasons += failed
         disks = self._disks()
         self.taints += disk_taints(disks)
-        self.reasons += map(str, unmounted(folders_on_stores(self.plan), disks))
+        self.reasons += map(Reason.of, unmounted(folders_on_stores(self.plan), disks))
 
     def _judge_services(self) -> None:
-        for guest, words in self.standstills.judge_services(self.plan, partial(may_starve, self)):
-            self.tell("guest.starved", self.site.now(), {"guest": guest, "text": words})
+        for guest, reason in self.standstills.judge_services(self.plan, partial(may_starve, self)):
+            self.tell("guest.starved", self.site.now(), {"guest": guest, "text": str(reason)})
 
     def _disks(self) -> list[ServedDisk]:
         """The disks as they are served, and how often what serves them stood still since this was asked last."""
@@ -244,8 +245,12 @@ class Pass:
         """Adds each death as a reason, also of what runs without a role: other questions may have missed the news."""
         self._take_messages(self._hear_late)
         for death in self.guests.deaths():
-            if not any(reason.startswith(f"{death.where}: ") for reason in self.reasons):
-                self.reasons.append(str(death))
+            self._note_death(death)
+
+    def _note_death(self, death: VirtlabError) -> None:
+        """Adds a death as a reason, unless something is known of the same guest already."""
+        if not death.where or death.where not in {reason.where for reason in self.reasons}:
+            self.reasons.append(Reason.of(death))
 
     # Playing
 
@@ -264,7 +269,9 @@ class Pass:
             if timeline.over():
                 return
             if now >= limit_ns:
-                self.reasons.append(f"limits.run_ns: not over within {self.plan.limits.run_ns / 1e9:g} s")
+                self.reasons.append(
+                    Reason("limits.run_ns", f"not over within {self.plan.limits.run_ns / 1e9:g} s")
+                )
                 return
             if self.observe.cancelled():
                 raise CancelledError
@@ -282,18 +289,18 @@ class Pass:
         """Services get on with what the timeline asked of them, and metrics are looked at that it waits for."""
         for action in self.polling.attend(self.site.now()):
             self.note(timeline, f"{action}.done", self.site.now())
-        for action, why in self.guests.attend():
+        for action, failure in self.guests.attend():
             do = next(one for one in self.plan.timeline if one.id == action)
             over = "finished" if "finished" in ACTIONS[do.do].events else "done"
             kind = self._kinds[action]
             at_ns = kind.end(self, do) or self.site.now()
             if kind.moves_processes:
                 self._check_processors()
-            self.note(timeline, f"{action}.{over if why is None else 'failed'}", at_ns)
-            if why is not None and kind.failure_is_outcome and self._awaited(f"{action}.failed"):
-                self.tell(f"{action}.state", at_ns, {"guest": str(do.guest), "text": why})
+            self.note(timeline, f"{action}.{over if failure is None else 'failed'}", at_ns)
+            if failure is not None and kind.failure_is_outcome and self._awaited(f"{action}.failed"):
+                self.tell(f"{action}.state", at_ns, {"guest": str(do.guest), "text": str(failure)})
             else:
-                self.reasons += [] if why is None else [why]
+                self.reasons += [] if failure is None else [Reason.of(failure)]
 
     def _awaited(self, event: str) -> bool:
         """Whether an action begins with it: then it is an outcome that the Plan reckons with."""
@@ -350,7 +357,7 @@ class Pass:
         try:
             self.guests.give_up(action.id)
         except LostGuestError as error:
-            self.reasons.append(str(error))  # what clients saw of it until then is kept
+            self.reasons.append(Reason.of(error))  # what clients saw of it until then is kept
         self.polling.give_up(action.id)
         for channel, (name, _) in self.commands.items():
             if name == action.id:
@@ -405,7 +412,7 @@ class Pass:
             side.finished = True
             if failure is not None and len(self.reasons) < MOST_REASONS:
                 why = one_line(str(failure))
-                self.reasons.append(f"roles.{side.role}: guest {side.guest}, {side.side}: {FAILED}: {why}")
+                self.reasons.append(Reason(f"{side.place}, {side.side}", why, FAILED))
         if side.side == "client" and message.name in {"started", "finished"}:
             for action in timeline.actions_of(side.role):
                 failed = message.name == "finished" and failure is not None
@@ -426,14 +433,13 @@ class Pass:
             self._keep_output(name, command)
             self.tell(event, self.site.now(), {"ended": ending(message)})
             return event
-        if (what := self.guests.ended(message)) is not None:
-            if what.partition(": ")[0] not in {reason.partition(": ")[0] for reason in self.reasons}:
-                self.reasons.append(what)
+        if (death := self.guests.ended(message)) is not None:
+            self._note_death(death)
         elif channel == SWITCH:
-            self.reasons.append(f"the soft switch ended with {ending(message)}")
+            self.reasons.append(Reason("", f"the soft switch ended with {ending(message)}"))
         elif channel in self.probes.guests:
             guest = self.probes.guests[channel]
-            self.reasons.append(f"the probe of guest {guest} ended with {ending(message)}")
+            self.reasons.append(Reason("", f"the probe of guest {guest} ended with {ending(message)}"))
         # Other processes end with their guest (reported separately) or were one-shot queries.
         return None
 
@@ -550,7 +556,7 @@ class Pass:
         if not self.control.open:
             raise error
         if self.control.ended(side.channel) is None:
-            self.reasons.append(f"roles.{side.role}: guest {side.guest}: {error.what}")
+            self.reasons.append(Reason(side.place, error.what))
 
     def _ask_services(self) -> None:
         """What services count of roles, before these take away what they made."""
@@ -559,7 +565,7 @@ class Pass:
         try:
             counts = [*self.guests.role_counts()]
         except GuestError as error:
-            self.reasons.append(str(error))
+            self.reasons.append(Reason.of(error))
             return
         t_ns = self.site.now()
         self.counting.rows += [(t_ns, STOPPED, *row) for row in counts]

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from virtlab.agents import Notice
+from virtlab.agents.replies import STARVED
 from virtlab.plan import Plan
 from virtlab.testbed.kinds.reach import OURS
 from virtlab.testbed.leader.channels import COMMANDS, PROBES, SWITCH, place_of
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.leader.run_clock import raw_ns
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.play.taints import STALL_NS
+from virtlab.testbed.play.reasons import Reason
+from virtlab.testbed.play.taints import SOFT_SWITCH, STALL_NS, stood_still
 from virtlab.testbed.site import Site
 
 
@@ -30,7 +32,7 @@ class Standstills:
     control: Control
     guests: Guests
     site: Site
-    taints: list[str]  # of the trial
+    taints: list[Reason]  # of the trial
     program_of: Callable[[int], str | None]  # the role whose program runs on a channel
 
     def hear(self, message: Notice) -> None:
@@ -50,32 +52,29 @@ class Standstills:
             now_ns = raw_ns() if self.site.carrier(channel) else self.site.now()
             self._judge(channel, now_ns - since_ns)
 
-    def judge_services(self, plan: Plan, may_starve: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-        """Judges what services say of themselves; yields guest and words where the experiment may be the cause of
+    def judge_services(self, plan: Plan, may_starve: Callable[[str], bool]) -> Iterator[tuple[str, Reason]]:
+        """Judges what services say of themselves; yields guest and reason where the experiment may be the cause of
         it.
         """
         for each in self.guests.standstills():
-            words = (
-                f"{each.entity}: starved: it stood still {each.count} times for 20 ms or longer, "
-                f"at most {each.longest_ns / 1e6:.0f} ms"
-            )
+            taint = stood_still(each.entity, "it", each.count, each.longest_ns)
             shared = plan.world.guests[each.guest].pool is not None
             if each.count and (each.contends or shared or may_starve(each.guest)):
-                yield each.guest, words
+                yield each.guest, taint
             elif each.count:
-                self.taints.append(words)
+                self.taints.append(taint)
 
     def _judge(self, channel: int, for_ns: int) -> None:
         """Probes see it for themselves; a command of a guest may be stopped, unless it is a role."""
         whose = self.site.carrier(channel) or self._whose_process(channel)
         if whose is None or for_ns < STALL_NS:
             return
-        self.taints.append(f"{whose}: starved: its process was stopped for {for_ns / 1e6:.0f} ms")
+        self.taints.append(Reason(whose, f"its process was stopped for {for_ns / 1e6:.0f} ms", STARVED))
 
     def _whose_process(self, channel: int) -> str | None:
         """Who stands still with what runs on a channel; None: a probe or a command, or nothing of the world."""
         if channel == SWITCH:  # which sees for itself only what kept frames waiting
-            return "soft switch"
+            return SOFT_SWITCH
         if (role := self.program_of(channel)) is not None:
             return f"roles.{role}"
         place = place_of(channel)

@@ -116,17 +116,17 @@ class Services(Running):
             try:
                 if not pending.step():
                     continue
-                why = None
+                failure = None
             except GuestError as error:
-                why = str(error)
+                failure = error
             del self.pending[action]
-            yield action, why
+            yield action, failure
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> GuestError | None:
         """Which service ended by itself, with the end of what it wrote."""
         channel = int(exited.details["channel"])
         process = next((each for each in self.processes if each.channel == channel and not each.down), None)
-        return str(process.death(ending(exited))) if process is not None else None
+        return process.death(ending(exited)) if process is not None else None
 
     def deaths(self) -> Iterator[GuestError]:
         """The death of each process that ended by itself, heard of or not."""

@@ -113,10 +113,10 @@ class OpenVswitches(RunningSwitches):
         self.version = self._run(first, ["ovs-vsctl", "--version"]).splitlines()[0]
         self._observe = None
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> MachineError | None:
         """Which daemon ended, with the end of what it wrote."""
         channel = int(exited.details["channel"])
-        return str(self._death(channel, ending(exited))) if channel in self._names else None
+        return self._death(channel, ending(exited)) if channel in self._names else None
 
     def deaths(self) -> Iterator[MachineError]:
         """An error for each daemon that ended, whether or not its end was reported."""

@@ -132,11 +132,11 @@ class Appliances(Running):
             else None
         )
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> GuestError | None:
         """Which appliance ended, with the end of its console."""
         for name, appliance in self.running.items():
             if int(exited.details["channel"]) == appliance.started.process:
-                return str(_death(name, appliance, ending(exited)))
+                return _death(name, appliance, ending(exited))
         return None
 
     def deaths(self) -> Iterator[GuestError]:

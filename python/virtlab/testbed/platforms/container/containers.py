@@ -158,14 +158,15 @@ class Containers(Running):
         """The channels and the clock by which each guest is reached."""
         return self._reaches
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> GuestError | None:
         """Which container ended, or lost its probe for want of memory."""
         channel = int(exited.details["channel"])
         for each in self.containers.values():
             if channel == each.process:
-                return str(_death(each, ending(exited)))
+                return _death(each, ending(exited))
             if each.holds(channel) and exited.details.get("signal") == 9 and each.starved():
-                return f"guests.{each.name}: its probe was killed: the container needed more memory than it may have"
+                what = "its probe was killed: the container needed more memory than it may have"
+                return GuestError(f"guests.{each.name}", what)
         return None
 
     def deaths(self) -> Iterator[GuestError]:

@@ -272,20 +272,20 @@ class Machines(Running):
         """The channels and the clock by which each guest is reached."""
         return self._reaches
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> GuestError | None:
         """Which machine ended, with the end of its console."""
         channel = int(exited.details["channel"])
         machine = self._by_channel.get(channel)
         if (guest := self.moving.ended(channel)) is not None:
             # Before it runs there, the source says that the move has failed, and it runs on.
-            what = f"guests.{guest}: the machine at its destination ended with {ending(exited)}, and its memory with both"
+            what = f"the machine at its destination ended with {ending(exited)}, and its memory with both"
             return (
-                what
+                GuestError(f"guests.{guest}", what)
                 if any(move.guest == guest and move.there for move in self.moving.under_way.values())
                 else None
             )
         # Its other channels end with it.
-        return str(machine.died(ending(exited))) if machine is not None else None
+        return machine.died(ending(exited)) if machine is not None else None
 
     def deaths(self) -> Iterator[GuestError]:
         """The death of each machine that ended, heard of or not."""
@@ -621,10 +621,8 @@ class Machines(Running):
                 move.stay(self.control)
                 self._stays(move)
                 why = f": {move.mirror.failed}" if move.mirror is not None and move.mirror.failed else ""
-                what = (
-                    f"guests.{move.guest}: its move {state}{why}; it runs on at {self._host_of(move.guest)}"
-                )
-                yield move.action.id, what
+                what = f"its move {state}{why}; it runs on at {self._host_of(move.guest)}"
+                yield move.action.id, GuestError(f"guests.{move.guest}", what)
         yield from self._boot_elsewhere()
         for name in self.moving.itineraries.keys() - set(self.away()):
             if self.control.ended(self.machines[name].process) is None:

@@ -164,12 +164,12 @@ class Existing(Running):
         """The channels and the clock by which each guest is reached."""
         return {name: host.reach for name, host in self.hosts.items()}
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> GuestError | None:
         """The host that was lost, with ssh's own words."""
         channel = int(exited.details["channel"])
         for host in self.hosts.values():
             if channel == host.leader:
-                return str(_loss(host, str(exited.details.get("tail"))))
+                return _loss(host, str(exited.details.get("tail")))
         return None
 
     def deaths(self) -> Iterator[GuestError]:

@@ -18,7 +18,7 @@ from virtlab.agents.requests.descriptors import AgentDescriptor
 from virtlab.agents.requests.every import Hello
 from virtlab.agents.requests.leader import Exec, Observe
 from virtlab.catalogue.declaration import VCPUS
-from virtlab.errors import AgentError, GuestError
+from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.lazy import np
 from virtlab.plan import Columns, Observer, Plan, SeriesRequest
 from virtlab.testbed.build import networks
@@ -86,12 +86,12 @@ class Domains(Running):
         """The channels and the clock by which each guest is reached."""
         return self._reaches
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> VirtlabError | None:
         """Which domain ended, with the end of its console; that xentop did."""
-        if self._watch is not None and (what := self._watch.ended(exited)) is not None:
-            return what
+        if self._watch is not None and (error := self._watch.ended(exited)) is not None:
+            return error
         domain = self._by_channel.get(int(exited.details["channel"]))
-        return str(_death(domain, ending(exited))) if domain is not None else None
+        return _death(domain, ending(exited)) if domain is not None else None
 
     def deaths(self) -> Iterator[GuestError]:
         """An error for each domain that ended, whether or not its end was reported."""

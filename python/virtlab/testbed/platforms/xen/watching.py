@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from virtlab.agents import Data, Notice
 from virtlab.agents.requests.leader import Exec, Kill
-from virtlab.errors import GuestError
+from virtlab.errors import GuestError, MachineError
 from virtlab.testbed.image.xen import SCRIPTS
 from virtlab.testbed.leader.channels import XENTOP
 from virtlab.testbed.leader.control import Control, RefusedError, ending, outcome
@@ -83,10 +83,10 @@ class Watch:
         for reader in self.readers.values():
             reader.forget(name)
 
-    def ended(self, exited: Notice) -> str | None:
+    def ended(self, exited: Notice) -> MachineError | None:
         """How one of them ended by itself; None of anything else."""
         if int(exited.details["channel"]) in self.readers:
-            return f"xentop ended with {ending(exited)}"
+            return MachineError("", f"xentop ended with {ending(exited)}")
         return None
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.play.counters import Counting
 from virtlab.testbed.play.probes import Probes, Side
+from virtlab.testbed.play.reasons import Reason
 from virtlab.testbed.play.timeline import Timeline
 from virtlab.testbed.site import Site
 
@@ -48,8 +49,8 @@ class Playing(Protocol):
     counting: Counting
     probes: Probes
     sides: dict[str, list[Side]]  # by role
-    reasons: list[str]  # why it failed
-    taints: list[str]
+    reasons: list[Reason]  # why it failed
+    taints: list[Reason]
     sink: Sink
     commands: dict[int, tuple[str, Command]]  # channel -> name of the action, and what runs there
 

@@ -9,6 +9,7 @@ from virtlab.agents.requests.probe import StartRole
 from virtlab.catalogue.workloads import is_command
 from virtlab.plan import Action
 from virtlab.testbed.play.actions.action import ActionKind, Playing
+from virtlab.testbed.play.reasons import Reason
 from virtlab.testbed.play.timeline import Timeline
 
 LATE_START_NS = 500_000_000  # only a connection that was cut holds a start up for so long
@@ -22,7 +23,10 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
     sides = trial.sides[str(action.role)]
     if any(side.started for side in sides):
         trial.reasons.append(
-            f"timeline.{action.id}: role {action.role} was started before; a role runs once in a trial"
+            Reason(
+                f"timeline.{action.id}",
+                f"role {action.role} was started before; a role runs once in a trial",
+            )
         )
         return
     for side in sides:
@@ -32,8 +36,7 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
         trial.control.call(StartRole(side.role, at), channel=side.channel)
         late_ns = trial.site.now() - begins_ns
         if side.side == "client" and trial.control.attached(side.channel) and late_ns > LATE_START_NS:
-            late = f"guest {side.guest}: ordered to start up to {late_ns / 1e9:.1f} s late"
-            trial.taints.append(f"roles.{action.role}: {late}")
+            trial.taints.append(Reason(side.place, f"ordered to start up to {late_ns / 1e9:.1f} s late"))
 
 
 IMPLEMENTATION = ActionKind(begin)

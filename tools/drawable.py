@@ -15,6 +15,7 @@ from typing import Any
 from virtlab.analysis.searches.searched import limit_of
 from virtlab.catalogue import WORKLOADS
 from virtlab.catalogue.actions import MIGRATE
+from virtlab.catalogue.collected import GUEST_DISK, HOST_CPU, HOST_DISK
 from virtlab.catalogue.flows import flow_names
 from virtlab.documents import read_yaml
 from virtlab.experiment import load
@@ -126,7 +127,7 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     study = experiment.study(experiment.points()[0])
     if any(queue.classes for both in study.queues.values() for queue in both):
         found |= {CLASS_WAITS_PLOT: "waits of classes", CLASS_DROPS_PLOT: "drops of classes"}
-    if "host.cpu" in study.collect.series:
+    if HOST_CPU.name in study.collect.series:
         found[CORES_PLOT] = "processors of the host during each test"
     if study.collect.telemetry:
         for share, (_, words) in SHARES.items():
@@ -135,7 +136,7 @@ def names_of_experiment(path: Path) -> dict[str, str]:
     if any(action.do == MIGRATE.name for action in study.timeline or ()):
         found[names.MOVES_PLOT] = "memory left to be copied of guests that move, over time"
         found |= {plot: f"{what} from the start of a move" for what, plot in names.AROUND_MOVES_PLOTS.items()}
-    sampled = study.collect.telemetry or {"guest.disk", "host.disk"} & set(study.collect.series)
+    sampled = study.collect.telemetry or {GUEST_DISK.name, HOST_DISK.name} & set(study.collect.series)
     hosts = study.wiring.hosts.values()
     if sampled and any(one.disk for host in hosts for one in (host, *host.guests.values())):
         found[names.WRITES_PLOT] = "bytes written to disks of guests against the load"

@@ -17,6 +17,7 @@ from virtlab.analysis.context import CounterRow
 from virtlab.analysis.values import Collector
 from virtlab.analysis.window import MEASURED
 from virtlab.catalogue.actions import moves_guest
+from virtlab.catalogue.collected import SOFTNET_COUNTERS
 from virtlab.lazy import NDArray, np
 from virtlab.metrics import METRICS
 from virtlab.metrics.migration import MIGRATION
@@ -143,7 +144,9 @@ def _counters(rows: Sequence[CounterRow], roles: set[str], out: Collector) -> No
     for metric, names in COUNTERS.items():
         totals: dict[str, int] = {}
         for (entity, counter), value in last.items():
-            if counter in names and not (metric == "drops" and entity.startswith("softnet")):
+            if counter in names and not (
+                metric == "drops" and entity.partition(".")[0] == SOFTNET_COUNTERS.name
+            ):
                 totals[entity] = totals.get(entity, 0) + value - first[entity, counter]
         for entity, total in totals.items():
             out.role = entity

@@ -1,9 +1,6 @@
-"""Names of disks of guests in series and counters, on every arm."""
+"""Entities of disks of guests in series and counters, on every arm."""
 
 from __future__ import annotations
-
-COUNTERS = "disks"  # the group that reads them
-OF_GUESTS, OF_HOSTS = "guest.disk", "host.disk"  # series
 
 
 def disk_of(guest: str) -> str:

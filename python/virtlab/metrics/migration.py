@@ -6,9 +6,6 @@ from __future__ import annotations
 
 from virtlab.metrics.metric import Metric, by_key
 
-OF_GUESTS = "guest.dirty_rate"
-"""The series that has how fast guests dirty their memory, by sampling it."""
-
 _ONCE = ("mean",)  # a run has one value
 _SAMPLED = ("mean", "median", "max", "min")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from virtlab.catalogue.collected import GUEST_DISK, HOST_DISK
 from virtlab.catalogue.disks import SERVICE
-from virtlab.metrics.disks import COUNTERS, OF_GUESTS, OF_HOSTS, disk_of, disks_of
+from virtlab.metrics.disks import disk_of, disks_of
 from virtlab.plan import Plan, Refusal
 from virtlab.planner.guests.disks import counted, is_folder
 from virtlab.planner.mobility.copying import stored_disks
@@ -25,7 +26,7 @@ BACKGROUND_RATIO, LIMIT_RATIO = 0.1, 0.2
 KERNEL_BYTES, KERNEL_RATIO = 70 << 20, 0.03
 MEMORY_BYTES = 96 << 20  # of a virtual machine that says nothing
 
-__all__ = ["COUNTERS", "counted", "disk", "disk_usage", "sampled_disks"]
+__all__ = ["counted", "disk", "disk_usage", "sampled_disks"]
 
 
 def disk(plan: Plan, name: str) -> dict[str, Any]:
@@ -75,16 +76,18 @@ def sampled_disks(plan: Plan) -> dict[str, int]:
     if not counted(plan):
         return {}
     found = {
-        each.source: each.every_ns for each in plan.collect.series if each.source in (OF_GUESTS, OF_HOSTS)
+        each.source: each.every_ns
+        for each in plan.collect.series
+        if each.source in (GUEST_DISK.name, HOST_DISK.name)
     }
     every_ns = plan.collect.telemetry_ns
-    return ({OF_GUESTS: every_ns, OF_HOSTS: every_ns} if every_ns else {}) | found
+    return ({GUEST_DISK.name: every_ns, HOST_DISK.name: every_ns} if every_ns else {}) | found
 
 
 def disk_usage(plan: Plan) -> dict[str, Any]:
     """The core's words for what is sampled of disks; none of a Plan without."""
     places = {name: place for place, name in enumerate(plan.world.guests)}
-    each_of = {OF_GUESTS: _of_guests, OF_HOSTS: _of_hosts}
+    each_of = {GUEST_DISK.name: _of_guests, HOST_DISK.name: _of_hosts}
     usage = [
         {"every_ns": every_ns, "of": list(each_of[source](plan, places))}
         for source, every_ns in sampled_disks(plan).items()

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from virtlab.catalogue.actions import restarts_guest
+from virtlab.catalogue.collected import COUNTERS, Counters
 from virtlab.catalogue.qdiscs import DEFAULT_QDISC
 from virtlab.errors import ExperimentError, MachineError
 from virtlab.lazy import np
@@ -29,7 +30,7 @@ from virtlab.plan import (
 from virtlab.plan.model import plan_of
 from virtlab.planner.queues.pushback import BURST_FRAMES, UPLINK_PACKETS, shared_queues
 from virtlab.simulator.clients import Programs, played
-from virtlab.simulator.disks import COUNTERS, counted, sampled_disks
+from virtlab.simulator.disks import counted, sampled_disks
 from virtlab.simulator.lower import as_played, licence, lower, queue, reseeded, vnic_path
 from virtlab.simulator.moves import switch_overs, timed
 from virtlab.simulator.nominal import assumed, held_by_nominal_rate, with_nominal_rates
@@ -44,7 +45,6 @@ EVENTS_AT_ONCE = 200_000  # between two looks at the observer
 BLOCK_ROWS = 100_000
 RESET_HOW = "its vNICs are down for as long as asked; coming up takes no time"
 NAMES = frozenset({"mark", "entity", "counter", "metric"})
-SAMPLED_COUNTERS = frozenset({"vnics", "links"})
 
 
 class SimulatorSession:
@@ -166,9 +166,13 @@ def unsampled(plan: Plan) -> list[str]:
     found += [
         f"counters {group}: an ideal platform has none"
         for group in plan.collect.counters
-        if group not in SAMPLED_COUNTERS and not (group == COUNTERS and counted(plan))
+        if not _counts(plan, COUNTERS.get(group))
     ]
     return found
+
+
+def _counts(plan: Plan, group: Counters | None) -> bool:
+    return group is not None and bool(group.simulated) and not (group.of_disks and not counted(plan))
 
 
 def realise(plan: Plan, profile: Profile = IDEAL_PROFILE) -> Realised:

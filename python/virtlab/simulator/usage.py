@@ -7,20 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from virtlab.catalogue.collected import GUEST_CPU, HOST_CPU
 from virtlab.plan import Guest, Plan
 from virtlab.planner.mobility.moves import cpus_of_hosts, moves
 from virtlab.simulator.pools import arrivals, in_pool, sharing_processors, vcpus
 from virtlab.simulator.shares import own_vcpus, processors
 from virtlab.simulator.stores import guests_with_processors
 
-OF_GUESTS, OF_HOSTS = "guest.cpu", "host.cpu"
-
 
 def sampled(plan: Plan) -> dict[str, int]:
     """Series that the simulator has of a Plan, and how often each is sampled."""
     shared = bool(in_pool(plan))
-    sources = [OF_GUESTS] if shared or guests_with_processors(plan) else []
-    sources += [OF_HOSTS] if shared else []
+    sources = [GUEST_CPU.name] if shared or guests_with_processors(plan) else []
+    sources += [HOST_CPU.name] if shared else []
     found = {each.source: each.every_ns for each in plan.collect.series if each.source in sources}
     every_ns = plan.collect.telemetry_ns
     return (dict.fromkeys(sources, every_ns) if every_ns else {}) | found
@@ -35,7 +34,7 @@ def usage(plan: Plan) -> dict[str, Any]:
 def _usage(plan: Plan) -> Iterator[dict[str, Any]]:
     places = {name: place for place, name in enumerate(plan.world.guests)}
     worked = vcpus(plan)
-    each_of = {OF_GUESTS: _of_guests, OF_HOSTS: _of_hosts}
+    each_of = {GUEST_CPU.name: _of_guests, HOST_CPU.name: _of_hosts}
     for source, every_ns in sampled(plan).items():
         entities = list(each_of[source](plan, places, worked))
         if entities:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from virtlab.catalogue import ACTIONS, PLATFORMS, SERVICES, VSWITCHES, WORKLOADS, Platform, played
 from virtlab.catalogue.actions import commands_guest, restarts_guest
+from virtlab.catalogue.collected import COUNTERS, SERIES
 from virtlab.catalogue.declaration import NOT_PLAYED, Reset
 from virtlab.catalogue.platforms import AT_EXISTING
 from virtlab.catalogue.qdiscs.fifo import FIFO, PFIFO
@@ -40,14 +41,12 @@ from virtlab.testbed.leader.memory_accounts import accounts_for_swap
 from virtlab.testbed.leader.process import usable_cpus
 from virtlab.testbed.machine import memory_bytes, swap_bytes
 from virtlab.testbed.play.actions import actions
-from virtlab.testbed.play.series import BESIDE, OF_DISKS, TELEMETRY, sampling_refusals
+from virtlab.testbed.play.series import sampling_refusals
 from virtlab.testbed.services.files import refused as files_refused
 from virtlab.testbed.services.files import unknown_program
 from virtlab.testbed.services.service import services
 
 LEAST_PERIOD_NS = 1_000_000
-SERIES = (*TELEMETRY, *OF_DISKS, *BESIDE, "softnet", "qdisc", "vnics")
-COUNTERS = ("vnics", "links", "softnet", "qdisc", "qdiscs", "host.cpu", "cpu", "guests", "disks", "memory")
 BRIDGE_PORTS_MAX = 1023  # of the kernel's 1,024, one is the bridge's own
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from virtlab.catalogue import WORKLOADS
+from virtlab.catalogue.collected import COUNTERS, SERIES
 from virtlab.cli.reference import page
 from virtlab.cli.table import COMMANDS, declaration
 from virtlab.experiment.read.mistakes import Mistakes
@@ -22,7 +23,6 @@ from virtlab.experiment.read.tree import read_tree
 from virtlab.experiment.schema import json_schema
 from virtlab.results import Manifest, RunKey, RunRecord
 from virtlab.settings import Settings
-from virtlab.testbed.refusals import COUNTERS, SERIES
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "docs" / "reference"
@@ -209,6 +209,27 @@ def test_every_key_of_a_file_is_in_the_reference() -> None:
 
 def test_every_series_and_every_group_of_counters_is_in_the_reference() -> None:
     assert sorted({*SERIES, *COUNTERS} - named("experiment-file.md")) == []
+
+
+def test_the_reference_says_of_series_and_counters_what_their_declarations_say() -> None:
+    page = (REFERENCE / "experiment-file.md").read_text().splitlines()
+    names = {f"`{name}`": each for name, each in SERIES.items()} | {
+        " (or ".join(f"`{name}`" for name in each.names) + ")" * len(each.other_names): each
+        for each in COUNTERS.values()
+    }
+    rows = [f"| {name} | {each.meaning} | {each.simulated or 'no'} |" for name, each in names.items()]
+    assert [row for row in rows if row not in page] == []
+
+
+def test_the_leader_samples_the_metrics_that_declarations_name() -> None:
+    machine = ROOT / "crates" / "virtlab-leader" / "src" / "machine"
+    text = "".join(path.read_text() for path in machine.glob("*.rs"))
+    sources = re.search(r"const SOURCES: [^=]*= \[(.*?)\];", text, re.DOTALL)
+    assert sources is not None
+    by_agents = {name: each for name, each in SERIES.items() if each.sampler == "agent"}
+    assert set(re.findall(r'"([^"]+)"', sources[1])) == set(by_agents)
+    metrics = {metric for each in by_agents.values() for metric in each.metrics}
+    assert sorted(metric for metric in metrics if f'"{metric}"' not in text) == []
 
 
 def test_the_house_lists_what_a_plan_says_of_every_workload() -> None:

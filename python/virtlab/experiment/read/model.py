@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from virtlab.catalogue import DEFAULT_PLATFORM, DEFAULT_ROUTER, DEFAULT_VSWITCH
+from virtlab.catalogue.collected import HOST_CPU, LINK_COUNTERS, SOFTNET_COUNTERS, VNIC_COUNTERS
 from virtlab.catalogue.kinds import shown
 from virtlab.experiment.read import leaves
 from virtlab.experiment.read.leaves import object_name
@@ -420,14 +421,15 @@ class CollectSpec(Part):
         None, description="roles whose samples are kept; absent: all"
     )
     series: dict[str, leaves.PositiveTime] = Field(
-        {"host.cpu": 100_000_000}, description="series, and how often"
+        {HOST_CPU.name: 100_000_000}, description="series, and how often"
     )
     telemetry: leaves.PeriodOrOff = Field(
         1_000_000_000,
         description="how often processors, memory and disks are sampled where series does not say, or off",
     )
     counters: list[leaves.Text] = Field(
-        ["vnics", "links", "softnet"], description="counters read at both ends"
+        [VNIC_COUNTERS.name, LINK_COUNTERS.name, SOFTNET_COUNTERS.name],
+        description="counters read at both ends",
     )
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from virtlab.catalogue import PLATFORMS, WORKLOADS, write_platform
+from virtlab.catalogue.collected import COUNTERS, SERIES
 from virtlab.plan import Action, Plan, Refusal, Vnic
 from virtlab.planner.mobility.copying import unaddressed
 from virtlab.planner.mobility.moves import (
@@ -45,9 +46,6 @@ USERFAULTS = Path("/proc/sys/vm/unprivileged_userfaultfd")
 CURE_USERFAULTS = "as root: sysctl vm.unprivileged_userfaultfd=1"
 LONGEST_NS = 50_000_000_000  # a probe that hears nothing for 60 s ends its traffic
 DATAGRAMS = frozenset({"icmp", "udp"})
-OF_THREADS = "guest.vcpus"
-OF_KERNELS = "memory"
-OF_PROCESSES = "guests"
 
 
 def userfaults_missing() -> str | None:
@@ -234,9 +232,12 @@ def _asked_of_services(path: str, guest: str, plan: Plan) -> Iterator[Refusal]:
 
 def _collected(plan: Plan) -> Iterator[Refusal]:
     for series in plan.collect.series:
-        if series.source in {OF_THREADS, OF_KERNELS}:
+        known = SERIES.get(series.source)
+        if known is not None and not known.of_moving:
             reason = "two machines carry the name of a guest that moves, and its own clock stands still"
             yield Refusal(f"collect.series.{series.source}", reason, "take it out")
-    if OF_PROCESSES in plan.collect.counters:
-        reason = "two machines carry the name of a guest that moves"
-        yield Refusal(f"collect.counters.{OF_PROCESSES}", reason, "take it out")
+    for name in plan.collect.counters:
+        group = COUNTERS.get(name)
+        if group is not None and not group.of_moving:
+            reason = "two machines carry the name of a guest that moves"
+            yield Refusal(f"collect.counters.{name}", reason, "take it out")

@@ -17,6 +17,7 @@ from typing import Any
 from virtlab.agents.requests.leader import ReadCounters
 from virtlab.agents.requests.switch import Stats
 from virtlab.catalogue import PLATFORMS
+from virtlab.catalogue.collected import COUNTERS, GUEST_COUNTERS, LINK_COUNTERS, SOFTNET_COUNTERS
 from virtlab.plan import Mark, Plan
 from virtlab.plan.blocks import END
 from virtlab.planner.queues.pushback import shared_queues
@@ -31,7 +32,6 @@ from virtlab.testbed.play.series import elsewhere
 from virtlab.testbed.queues.kernel import PortQueue
 from virtlab.testbed.site import Site
 
-STREAM_GROUPS = ("vnics", "softnet", "qdiscs", "qdisc", "host.cpu", "cpu", "guests", "disks", "memory")
 MARGIN = 2  # how many times its longest so far a reading must have before anything begins
 
 
@@ -86,7 +86,7 @@ class Counting:
     def _mark(self, mark: str) -> None:
         """Reads the counters that need no process."""
         wanted = self.plan.collect.counters
-        groups = [group for group in wanted if group in STREAM_GROUPS]
+        groups = [group for group in wanted if COUNTERS[group].by_agents]
         entities = Entities(self.lowered)
         if groups:
             # Where every guest exists already, this machine is no one's.
@@ -99,21 +99,21 @@ class Counting:
                 if entity not in anew
             ]
             self._mark_inside(mark, groups, entities)
-        if "guests" in groups and not self.site.asks:
+        if GUEST_COUNTERS.name in groups and not self.site.asks:
             self.rows += self.guests.accounts(mark)
         queues = self.queues
         shared = {each.path: self.lowered.uplinks[each.port] for each in shared_queues(self.plan)}
         senders = self._senders() if mark == END else {}
-        if (queues or shared or senders) and "links" in wanted:
+        if (queues or shared or senders) and LINK_COUNTERS.name in wanted:
             places = {queue.namespace for queue in queues.values()}
             places |= {place.namespace for place in (*shared.values(), *senders.values())}
             seen = observe(self.control, sorted(places))
             self.rows += kernel_rows(queues, seen, self.site.now(), mark)
             self.rows += shared_rows(shared, seen, self.site.now(), mark)
             self.rows += sender_rows(senders, seen, self.site.now(), mark)
-        if self.lowered.soft_switch is not None and ("links" in wanted or mark == END):
+        if self.lowered.soft_switch is not None and (LINK_COUNTERS.name in wanted or mark == END):
             stats: Mapping[str, Any] = self.control.call(Stats(), channel=SWITCH)
-            if "links" in wanted:
+            if LINK_COUNTERS.name in wanted:
                 self.rows += switch_rows(stats, int(stats["t_ns"]), mark)
             if mark == END:
                 self.switch_at_end = stats
@@ -131,7 +131,7 @@ class Counting:
 
     def _mark_inside(self, mark: str, groups: list[str], entities: Entities) -> None:
         """Counters of guests that have a kernel of their own, as that has them. None serves a disk."""
-        groups = [group for group in groups if group != "disks"]
+        groups = [group for group in groups if COUNTERS[group].inside]
         guests = self.plan.world.guests.items()
         counting = {
             name for name, guest in guests if not PLATFORMS[guest.platform].shares_kernel
@@ -148,11 +148,11 @@ class Counting:
         """What is read by processes that are started for it."""
         wanted = self.plan.collect.counters
         begin_ns = time.monotonic_ns()
-        if "guests" in wanted and self.site.asks:
+        if GUEST_COUNTERS.name in wanted and self.site.asks:
             self.rows += self.guests.accounts(mark)
-        if "guests" in wanted:
+        if GUEST_COUNTERS.name in wanted:
             self.rows += _at(self.site.now(), mark, self.guests.accounts_inside())
-        if self.guests.switches and "links" in wanted:
+        if self.guests.switches and LINK_COUNTERS.name in wanted:
             # How Open vSwitch found the flows of its packets.
             t_ns = self.site.now()
             self.rows += _at(t_ns, mark, self.guests.caches())
@@ -168,7 +168,8 @@ def _entity(entities: Entities, counter: str, entity: str) -> str:
 
 
 def _host(counter: str, entity: str) -> str:
-    return f"softnet.{entity}" if counter.startswith("softnet") else f"host.{entity}"
+    whose = SOFTNET_COUNTERS.name if counter in SOFTNET_COUNTERS.counters else "host"
+    return f"{whose}.{entity}"
 
 
 def made_anew(plan: Plan, lowered: Lowered, reset: Collection[str]) -> set[Place]:

@@ -21,6 +21,7 @@ from virtlab.agents.requests.leader import Disks, Kill
 from virtlab.agents.requests.probe import Disarm, StopRole
 from virtlab.agents.requests.switch import ResetCounters
 from virtlab.catalogue.actions import ACTIONS, begins
+from virtlab.catalogue.collected import LINK_COUNTERS
 from virtlab.catalogue.workloads import is_command
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.lazy import np
@@ -144,7 +145,7 @@ class Pass:
             self.counting.ends(END)
             self._note_deaths()
             self._sample([])
-            if "links" in self.plan.collect.counters:
+            if LINK_COUNTERS.name in self.plan.collect.counters:
                 queues = self.counting.queues
                 counted = self.counting.rows
                 counted += self._waiting.rows(queues, timeline.begin_ns, self.site.now(), tuple(counted))

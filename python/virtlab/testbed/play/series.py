@@ -15,7 +15,7 @@ from typing import Any
 
 from virtlab.agents.requests.leader import Sample
 from virtlab.catalogue import PLATFORMS
-from virtlab.metrics import disks, migration
+from virtlab.catalogue.collected import COUNTERS, DIRTY_RATE, GUEST_CPU, GUEST_VCPUS, HOST_CPU, SERIES
 from virtlab.plan import Plan, Refusal, SeriesRequest
 from virtlab.planner.guests.disks import counted
 from virtlab.planner.mobility.moves import moves
@@ -23,13 +23,6 @@ from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.control import CALL_TIMEOUT_S, Control
 from virtlab.testbed.platforms.guests import Guests
 
-OF_EACH_KERNEL = ("memory",)  # series that machines have of their own
-OF_GUESTS = "guest.cpu"
-OF_VCPUS = "guest.vcpus"
-TELEMETRY = ("host.cpu", OF_GUESTS, OF_VCPUS, "memory", "disk")  # sampled beside every load
-BESIDE = (migration.OF_GUESTS,)  # had by programs beside guests, and not by agents
-OF_DISKS = (disks.OF_GUESTS, disks.OF_HOSTS)  # beside them, where a guest has a disk
-INSIDE = ("host.cpu", "memory", "disk")  # of those, what machines have of their own
 DIRTY_LEAST_NS = 1_000_000_000
 END_TIMEOUT_S = 300.0  # what was held comes before the answer, over whatever network there is
 NOTHING_COUNTED = (
@@ -50,18 +43,15 @@ def wanted(plan: Plan) -> list[SeriesRequest]:
     platforms = [PLATFORMS[guest.platform] for guest in plan.world.guests.values()]
     nobodys = {each.source for each in plan.collect.series}
     if all(platform.shares_kernel or platform.existing for platform in platforms):
-        nobodys.add(OF_VCPUS)
+        nobodys.add(GUEST_VCPUS.name)
     if moves(plan):
-        nobodys.add(OF_VCPUS)  # two machines have threads of one name
+        nobodys.add(GUEST_VCPUS.name)  # two machines have threads of one name
     if any(platform.hypervisor for platform in platforms):
-        nobodys |= {OF_GUESTS, OF_VCPUS}
+        nobodys |= {GUEST_CPU.name, GUEST_VCPUS.name}
     more = [
-        SeriesRequest(source=source, every_ns=plan.collect.telemetry_ns)
-        for source in (
-            *TELEMETRY,
-            *(OF_DISKS if counted(plan) else ()),
-        )
-        if source not in nobodys
+        SeriesRequest(source=name, every_ns=plan.collect.telemetry_ns)
+        for name, series in SERIES.items()
+        if series.telemetry and name not in nobodys and (not series.of_disks or counted(plan))
     ]
     return [*plan.collect.series, *more]
 
@@ -74,16 +64,20 @@ def elsewhere(plan: Plan) -> bool:
 
 def ask(control: Control, plan: Plan, lowered: Lowered, guests: Guests, sources: Sources) -> None:
     """Begins series (`source`, `every_ns`) wherever they are had. With none, ends them: what was held comes first."""
-    sources = [each for each in sources if each["source"] not in BESIDE]
+    sources = [each for each in sources if SERIES[each["source"]].sampler == "agent"]
     if not elsewhere(plan):
         shared = guests.confinement.shared() if sources and guests.confinement is not None else []
         control.call(Sample(list(sources), shared=shared or None))
-    inside = [each for each in sources if each["source"] in OF_EACH_KERNEL]
+    inside = [each for each in sources if SERIES[each["source"]].each_kernel]
     if sources and (every_ns := plan.collect.telemetry_ns):
         asked_for = {each["source"] for each in inside}
-        inside += [{"source": one, "every_ns": every_ns} for one in INSIDE if one not in asked_for]
+        inside += [
+            {"source": name, "every_ns": every_ns}
+            for name, series in SERIES.items()
+            if series.inside and name not in asked_for
+        ]
     machines = bool(plan.collect.telemetry_ns) or any(
-        each.source in OF_EACH_KERNEL for each in plan.collect.series
+        SERIES[each.source].each_kernel for each in plan.collect.series
     )
     asked: list[tuple[Sample, int]] = []
     for name, reach in guests.alive().items():
@@ -99,16 +93,17 @@ def sampling_refusals(plan: Plan) -> Iterator[Refusal]:
     them.
     """
     for series in plan.collect.series:
-        if series.source in OF_DISKS and not counted(plan):
+        if series.source in SERIES and SERIES[series.source].of_disks and not counted(plan):
             yield Refusal(f"collect.series.{series.source}", NOTHING_COUNTED, CURE_COUNTED)
-    if disks.COUNTERS in plan.collect.counters and not counted(plan):
-        yield Refusal(f"collect.counters.{disks.COUNTERS}", NOTHING_COUNTED, CURE_COUNTED)
-    if elsewhere(plan) and any(each.source == OF_VCPUS for each in plan.collect.series):
+    for group in plan.collect.counters:
+        if group in COUNTERS and COUNTERS[group].of_disks and not counted(plan):
+            yield Refusal(f"collect.counters.{group}", NOTHING_COUNTED, CURE_COUNTED)
+    if elsewhere(plan) and any(each.source == GUEST_VCPUS.name for each in plan.collect.series):
         reason = "every guest exists already: whose threads its virtual processors are, only the machine beneath knows"
-        cure = "write host.cpu, whose steal is what the machine beneath took away"
-        yield Refusal(f"collect.series.{OF_VCPUS}", reason, cure)
+        cure = f"write {HOST_CPU.name}, whose steal is what the machine beneath took away"
+        yield Refusal(f"collect.series.{GUEST_VCPUS.name}", reason, cure)
     for series in plan.collect.series:
-        if series.source == migration.OF_GUESTS:
+        if series.source == DIRTY_RATE.name:
             yield from _dirty_rates(plan, series)
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from virtlab.catalogue.collected import DIRTY_RATE
 from virtlab.lazy import np
-from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Columns, SeriesRequest
 from virtlab.testbed.platforms.qemu.monitor import Monitor
 from virtlab.units.factors import NS_PER_S
@@ -56,7 +56,7 @@ class Dirtying:
 
     def begin(self, wanted: Iterable[SeriesRequest]) -> None:
         """From now on machines are measured, if the series is wanted."""
-        periods = [each.every_ns for each in wanted if each.source == OF_GUESTS]
+        periods = [each.every_ns for each in wanted if each.source == DIRTY_RATE.name]
         self.seconds = max(1, -(-min(periods) // NS_PER_S)) if periods else 0
 
     def look(self, monitors: Mapping[str, Monitor]) -> None:

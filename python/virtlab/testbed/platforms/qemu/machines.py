@@ -30,9 +30,9 @@ from virtlab.agents.requests.every import Hello, ReadClock
 from virtlab.agents.requests.leader import Apply, Disks, Exec, Kill, Observe
 from virtlab.agents.requests.switch import MoveStations
 from virtlab.catalogue.actions import moves_guest
+from virtlab.catalogue.collected import DIRTY_RATE
 from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError, MachineError
-from virtlab.metrics.migration import OF_GUESTS
 from virtlab.plan import Action, Columns, Observer, Plan, SeriesRequest
 from virtlab.planner.mobility.moves import (
     BANDWIDTH_BYTE_PER_S,
@@ -322,7 +322,7 @@ class Machines(Running):
 
     @property
     def _dirtying_wanted(self) -> bool:
-        return any(each.source == OF_GUESTS for each in self.plan.collect.series)
+        return any(each.source == DIRTY_RATE.name for each in self.plan.collect.series)
 
     def _ring_of(self, name: str) -> int:
         wanted = self.machines[name].wanted

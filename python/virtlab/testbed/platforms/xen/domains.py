@@ -17,6 +17,7 @@ from virtlab.agents import Notice
 from virtlab.agents.requests.descriptors import AgentDescriptor
 from virtlab.agents.requests.every import Hello
 from virtlab.agents.requests.leader import Exec, Observe
+from virtlab.catalogue.collected import SERIES
 from virtlab.catalogue.declaration import VCPUS
 from virtlab.errors import AgentError, GuestError, VirtlabError
 from virtlab.lazy import np
@@ -41,10 +42,10 @@ from virtlab.units.factors import NS_PER_S
 BOOT_TIMEOUT_S = 600.0  # several, on a loaded machine whose processors are emulated
 CARRIER_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 120.0
-SERIES = ("guest.cpu", "guest.vcpus", "memory")  # that xentop reports
 CURE = "give it more memory, or see its console"
 CURE_LATE = "run it again on a computer that is less busy"
 CURE_XL = "it never ran, and xl says why; what took too long has more time on a quieter computer"
+REPORTED = frozenset(name for name, series in SERIES.items() if series.by_xentop)
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ class Domains(Running):
             return
         if rows := self._watch.end():
             yield _columns(rows)
-        periods = [each.every_ns for each in wanted if each.source in SERIES]
+        periods = [each.every_ns for each in wanted if each.source in REPORTED]
         if periods:
             self._watch.begin(max(1, -(-min(periods) // NS_PER_S)))  # xentop counts whole seconds
 

@@ -35,10 +35,10 @@ struct Note {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LineError {
     /// It claims frames that were never sent, or lacks some that it had confirmed.
-    #[error("the other side counts {told} frames, {confirmed} to {sent} are possible")]
+    #[error("the other side counts {reported} frames, {confirmed} to {sent} are possible")]
     Count {
-        /// What it told.
-        told: u64,
+        /// How many it reports.
+        reported: u64,
         /// What it had confirmed.
         confirmed: u64,
         /// What was sent.
@@ -56,10 +56,10 @@ pub struct Line {
     stray_bytes: u64,
     noise_bytes: u64,
     received: u64,
-    told: u64,
+    reported: u64,
     untold_bytes: usize,
     sent: u64,
-    kept: VecDeque<Vec<u8>>,
+    unconfirmed: VecDeque<Vec<u8>>,
     kept_bytes: usize,
     joined: bool,
     out: Vec<u8>,
@@ -137,7 +137,7 @@ impl Line {
         }
         self.sent += 1;
         self.kept_bytes += bytes.len();
-        self.kept.push_back(bytes);
+        self.unconfirmed.push_back(bytes);
     }
 
     /// What is to be written on this connection now.
@@ -162,7 +162,7 @@ impl Line {
             }
             self.received += 1;
             self.untold_bytes += frame.body.len();
-            if self.received - self.told >= NOTE_FRAMES || self.untold_bytes >= NOTE_BYTES {
+            if self.received - self.reported >= NOTE_FRAMES || self.untold_bytes >= NOTE_BYTES {
                 self.note();
             }
             return Ok(Some(frame));
@@ -174,24 +174,24 @@ impl Line {
         let note = Note { received: self.received, process: self.process };
         let body = serde_json::to_vec(&note).expect("two numbers are JSON");
         encode(NOTE_CHANNEL, Kind::Control, &body, &mut self.out).expect("a note is short");
-        self.told = self.received;
+        self.reported = self.received;
         self.untold_bytes = 0;
     }
 
     /// The other side has so many frames: those are kept no longer, and on a new connection the rest goes out again.
     fn hear(&mut self, body: &[u8]) -> Result<(), LineError> {
         let note: Note = serde_json::from_slice(body).map_err(|error| LineError::Note(error.to_string()))?;
-        let confirmed = self.sent - self.kept.len() as u64;
+        let confirmed = self.sent - self.unconfirmed.len() as u64;
         if !(confirmed..=self.sent).contains(&note.received) {
-            return Err(LineError::Count { told: note.received, confirmed, sent: self.sent });
+            return Err(LineError::Count { reported: note.received, confirmed, sent: self.sent });
         }
-        for bytes in self.kept.drain(..(note.received - confirmed) as usize) {
+        for bytes in self.unconfirmed.drain(..(note.received - confirmed) as usize) {
             self.kept_bytes -= bytes.len();
         }
         self.far_process = note.process.or(self.far_process);
         if !self.joined {
             self.joined = true;
-            self.kept.iter().for_each(|bytes| self.out.extend_from_slice(bytes));
+            self.unconfirmed.iter().for_each(|bytes| self.out.extend_from_slice(bytes));
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ mod tests {
         stranger.connect();
         here.connect();
         here.feed(&stranger.take_out());
-        let refused = LineError::Count { told: 0, confirmed: NOTE_FRAMES, sent: NOTE_FRAMES };
+        let refused = LineError::Count { reported: 0, confirmed: NOTE_FRAMES, sent: NOTE_FRAMES };
         assert_eq!(here.next_frame(), Err(refused));
     }
 
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(heard(&mut there).len(), given);
         here.feed(&there.take_out());
         heard(&mut here);
-        assert_eq!((here.full(), here.kept.len(), here.kept_bytes), (false, 0, 0));
+        assert_eq!((here.full(), here.unconfirmed.len(), here.kept_bytes), (false, 0, 0));
     }
 
     /// What happens next to two sides and the connection between them.
@@ -340,7 +340,7 @@ mod tests {
             while pair.carry(0, 1 << 20) + pair.carry(1, 1 << 20) > 0 {}
             prop_assert_eq!(&pair.heard[1], &pair.given[0]);
             prop_assert_eq!(&pair.heard[0], &pair.given[1]);
-            prop_assert!(pair.sides.iter().all(|side| side.kept.len() < NOTE_FRAMES as usize));
+            prop_assert!(pair.sides.iter().all(|side| side.unconfirmed.len() < NOTE_FRAMES as usize));
         }
     }
 }

@@ -26,7 +26,7 @@ struct Sent {
 
 /// What an acknowledgement told.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct News {
     /// Packets newly known to have arrived.
     pub delivered: u32,
     /// Packets acknowledged in order.
@@ -127,7 +127,7 @@ impl Flight {
     }
 
     /// An acknowledgement in order up to `ack`.
-    pub fn acknowledge(&mut self, ack: u64, now_ns: u64, told: &mut Told) {
+    pub fn acknowledge(&mut self, ack: u64, now_ns: u64, news: &mut News) {
         while let Some(front) = self.segments.front_mut() {
             if front.seq + u64::from(front.bytes) > ack {
                 if front.seq < ack {
@@ -143,15 +143,15 @@ impl Flight {
             }
             let sent = *front;
             self.segments.pop_front();
-            told.acked += 1;
+            news.acked += 1;
             if sent.sacked {
                 self.sacked -= 1;
             } else {
-                told.delivered += 1;
+                news.delivered += 1;
                 if !sent.again {
                     let rtt_ns = now_ns - sent.sent_ns;
-                    told.rtt_ns.get_or_insert(rtt_ns);
-                    told.newest_rtt_ns = Some(rtt_ns);
+                    news.rtt_ns.get_or_insert(rtt_ns);
+                    news.newest_rtt_ns = Some(rtt_ns);
                     self.reordering_seen |= sent.seq < self.highest_sacked && !sent.lost;
                 }
                 self.arrived(&sent, now_ns);
@@ -160,9 +160,9 @@ impl Flight {
             self.repeated -= u32::from(sent.repeated);
             self.due.remove(&sent.seq);
         }
-        if told.acked > 0 {
-            told.advanced = true;
-            self.duplicates = self.duplicates.saturating_sub(told.acked.saturating_sub(1));
+        if news.acked > 0 {
+            news.advanced = true;
+            self.duplicates = self.duplicates.saturating_sub(news.acked.saturating_sub(1));
             self.known.forget_below(ack);
         }
         if self.segments.is_empty() {
@@ -171,7 +171,7 @@ impl Flight {
     }
 
     /// A block that came out of order.
-    pub fn acknowledge_block(&mut self, (begin, end): (u64, u64), now_ns: u64, told: &mut Told) {
+    pub fn acknowledge_block(&mut self, (begin, end): (u64, u64), now_ns: u64, news: &mut News) {
         let Some(front) = self.segments.front().map(|sent| sent.seq) else { return };
         if end <= front || begin >= end {
             return; // a duplicate's (RFC 2883)
@@ -192,9 +192,9 @@ impl Flight {
                 self.lost -= u32::from(before.lost);
                 self.repeated -= u32::from(before.repeated);
                 self.due.remove(&before.seq);
-                told.delivered += 1;
+                news.delivered += 1;
                 if !before.again {
-                    told.newest_rtt_ns = Some(now_ns - before.sent_ns);
+                    news.newest_rtt_ns = Some(now_ns - before.sent_ns);
                     self.reordering_seen |= before.seq < self.highest_sacked && !before.lost;
                 }
                 self.highest_sacked = self.highest_sacked.max(before.seq);

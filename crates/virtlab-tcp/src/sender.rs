@@ -7,7 +7,7 @@
 //! not grow by (RFC 7661; Linux: in slow start up to twice of what was used).
 
 use crate::control::{Control, Growth};
-use crate::flight::{Flight, Told};
+use crate::flight::{Flight, News};
 use crate::options::{Buffer, Options};
 use crate::rtt::RoundTrip;
 use crate::segment::Segment;
@@ -285,51 +285,51 @@ impl Sender {
             return self.open(segment.ack, segment.window); // it says nothing else to an end that has sent nothing
         }
         let moved_edge = segment.ack + segment.window > self.edge;
-        let mut told = Told::default();
-        self.flight.acknowledge(segment.ack, now_ns, &mut told);
+        let mut news = News::default();
+        self.flight.acknowledge(segment.ack, now_ns, &mut news);
         self.first = self.first.max(segment.ack);
         if self.options.sack {
             for block in segment.blocks() {
-                self.flight.acknowledge_block(*block, now_ns, &mut told);
+                self.flight.acknowledge_block(*block, now_ns, &mut news);
             }
         }
         self.open(segment.ack, segment.window);
-        let rtt_ns = told.rtt_ns.or_else(|| {
-            let stamp = segment.echo_ns.filter(|_| told.advanced && told.newest_rtt_ns.is_none());
-            stamp.map(|echo| now_ns - echo).or(told.newest_rtt_ns)
+        let rtt_ns = news.rtt_ns.or_else(|| {
+            let stamp = segment.echo_ns.filter(|_| news.advanced && news.newest_rtt_ns.is_none());
+            stamp.map(|echo| now_ns - echo).or(news.newest_rtt_ns)
         });
         if let Some(rtt_ns) = rtt_ns {
             self.rtt.sample(rtt_ns);
             self.flight.least_rtt_ns = self.rtt.least_ns().unwrap_or(0);
         }
-        let duplicate = !told.advanced && !moved_edge && segment.bytes == 0 && self.flight.outstanding() > 0;
+        let duplicate = !news.advanced && !moved_edge && segment.bytes == 0 && self.flight.outstanding() > 0;
         let was = self.state;
-        self.end_recovery(told.advanced);
-        let new_losses = self.find_losses(duplicate, told.advanced, now_ns);
+        self.end_recovery(news.advanced);
+        let new_losses = self.find_losses(duplicate, news.advanced, now_ns);
         if new_losses && matches!(self.state, State::Open | State::Reducing) {
             self.begin_reduction(State::Recovering);
         } else if segment.echo_congestion && self.state == State::Open && self.options.ecn {
             self.begin_reduction(State::Reducing);
             self.tell_reduced = true;
         }
-        let delivered = told.delivered + u32::from(!self.options.sack && duplicate);
+        let delivered = news.delivered + u32::from(!self.options.sack && duplicate);
         if matches!(self.state, State::Recovering | State::Reducing) {
-            self.reduce_by_delivery(delivered, told.advanced && !new_losses);
-        } else if told.advanced && was != State::Recovering && self.may_grow() {
+            self.reduce_by_delivery(delivered, news.advanced && !new_losses);
+        } else if news.advanced && was != State::Recovering && self.may_grow() {
             self.control.grow(Growth {
-                packets: told.delivered.max(u32::from(!self.options.sack)),
+                packets: news.delivered.max(u32::from(!self.options.sack)),
                 front: [self.first, self.next],
                 now_ns,
                 rtt_ns,
                 least_rtt_ns: self.rtt.least_ns().unwrap_or(1),
             });
         }
-        if told.advanced {
+        if news.advanced {
             self.rtt.progress();
             self.probed = false;
             self.timeout_at = (self.flight.outstanding() > 0).then(|| now_ns + self.rtt.timeout_ns());
         }
-        if told.delivered > 0 {
+        if news.delivered > 0 {
             self.plan_probe(now_ns);
         }
     }

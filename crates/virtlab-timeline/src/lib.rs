@@ -143,7 +143,7 @@ impl Timeline {
     /// The next action to begin, and the instant at which to: a role up to `lead_ns` ahead of it.
     pub fn due(&mut self, now_ns: u64, lead_ns: u64) -> Option<(usize, u64)> {
         let (place, at_ns) = (0..self.steps.len()).find_map(|place| {
-            let (at_ns, told_ns) = self.told(place, lead_ns)?;
+            let (at_ns, told_ns) = self.instants(place, lead_ns)?;
             (told_ns <= now_ns).then_some((place, at_ns))
         })?;
         self.states[place] = State::Begun;
@@ -171,7 +171,7 @@ impl Timeline {
     /// The next instant at which `waited`, `due` or `expired` has something.
     #[must_use]
     pub fn next_ns(&self, lead_ns: u64) -> Option<u64> {
-        let due = (0..self.steps.len()).filter_map(|place| Some(self.told(place, lead_ns)?.1));
+        let due = (0..self.steps.len()).filter_map(|place| Some(self.instants(place, lead_ns)?.1));
         let waited = self.waits.first().map(|(at_ns, _)| *at_ns);
         due.chain(self.deadlines.iter().flatten().copied()).chain(waited).min()
     }
@@ -205,7 +205,7 @@ impl Timeline {
     }
 
     /// When an action that is due begins, and from when on `due` returns it.
-    fn told(&self, place: usize, lead_ns: u64) -> Option<(u64, u64)> {
+    fn instants(&self, place: usize, lead_ns: u64) -> Option<(u64, u64)> {
         let State::Due(at_ns) = self.states[place] else { return None };
         let ahead_ns = if self.steps[place].begins { lead_ns } else { 0 };
         Some((at_ns, at_ns.saturating_sub(ahead_ns)))

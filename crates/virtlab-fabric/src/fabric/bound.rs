@@ -20,10 +20,10 @@ pub(crate) fn step(rate_bit_per_s: u64, delay_ns: u64) -> Way {
 }
 
 /// The Pareto-optimal paths: none has both a lower delay and a lower time per octet.
-pub(crate) fn best(mut ways: Vec<Way>) -> Vec<Way> {
-    ways.sort_unstable();
+pub(crate) fn best(mut paths: Vec<Way>) -> Vec<Way> {
+    paths.sort_unstable();
     let mut kept: Vec<Way> = Vec::new();
-    for way in ways {
+    for way in paths {
         if kept.last().is_none_or(|last| way.ps_per_octet < last.ps_per_octet) {
             kept.push(way);
         }
@@ -32,9 +32,9 @@ pub(crate) fn best(mut ways: Vec<Way>) -> Vec<Way> {
 }
 
 /// Least time out for a frame of `bytes`; `None` when there is no way out.
-pub(crate) fn least(ways: &[Way], bytes: u32) -> Option<Nanos> {
+pub(crate) fn least(paths: &[Way], bytes: u32) -> Option<Nanos> {
     let octets = u64::from(wire_bytes(bytes) - GAP_BYTES);
-    ways.iter().map(|way| Nanos(way.fixed_ns + way.ps_per_octet * octets / 1000)).min()
+    paths.iter().map(|way| Nanos(way.fixed_ns + way.ps_per_octet * octets / 1000)).min()
 }
 
 #[cfg(test)]

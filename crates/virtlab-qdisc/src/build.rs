@@ -186,8 +186,8 @@ impl Declaration {
 
     /// What Linux counted, from `TCA_STATS_APP`.
     #[must_use]
-    pub fn counted(&self, told: &[u8]) -> Vec<(&'static str, u64)> {
-        let word = |at: usize| told.get(at * 4..at * 4 + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    pub fn counted(&self, reported: &[u8]) -> Vec<(&'static str, u64)> {
+        let word = |at: usize| reported.get(at * 4..at * 4 + 4)?.try_into().ok().map(u32::from_ne_bytes);
         let (of_the_whole, names) = self.statistics;
         if of_the_whole.is_some() && word(0) != of_the_whole {
             return Vec::new(); // of one class

@@ -323,8 +323,8 @@ mod tests {
         control.probability as f64 / CERTAIN as f64
     }
 
-    fn close(found: f64, wanted: f64) -> bool {
-        (found - wanted).abs() <= 1e-3 * wanted
+    fn close(actual: f64, wanted: f64) -> bool {
+        (actual - wanted).abs() <= 1e-3 * wanted
     }
 
     #[test]

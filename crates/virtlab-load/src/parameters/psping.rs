@@ -73,7 +73,7 @@ pub enum PspingError {
 
 /// What the end that asks does, whatever carries its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestPlan {
     /// Bytes of a request and of its answer.
     pub sizes: (u64, u64),
     /// Requests with those of the warm-up, which are the first.
@@ -99,7 +99,7 @@ impl Psping {
     ///
     /// # Errors
     /// When no end could play it.
-    pub fn asked(&self) -> Result<Asked, PspingError> {
+    pub fn plan(&self) -> Result<RequestPlan, PspingError> {
         let (test, protocol) = (self.test, self.protocol);
         let named = [
             ("count", self.count),
@@ -132,7 +132,7 @@ impl Psping {
                 return Err(PspingError::Datagram);
             }
         }
-        Ok(Asked {
+        Ok(RequestPlan {
             sizes,
             total: self.count + self.warmup,
             warmup: self.warmup,
@@ -144,7 +144,7 @@ impl Psping {
     }
 }
 
-impl Asked {
+impl RequestPlan {
     /// The number of request `k`, below 0 during the warm-up.
     #[must_use]
     pub const fn seq(&self, k: u64) -> i64 {
@@ -179,28 +179,28 @@ mod tests {
 
     #[test]
     fn a_latency_test_has_one_request_under_way_whatever_outstanding_says() {
-        let asked = read("latency", "tcp", r#", "outstanding": 16, "warmup": 5"#).asked().unwrap();
-        assert_eq!((asked.window, asked.total, asked.sizes), (1, 15, (32, 1)));
-        assert_eq!((asked.seq(0), asked.seq(5)), (-5, 0));
-        assert_eq!(read("bandwidth", "tcp", r#", "outstanding": 16"#).asked().unwrap().window, 16);
+        let plan = read("latency", "tcp", r#", "outstanding": 16, "warmup": 5"#).plan().unwrap();
+        assert_eq!((plan.window, plan.total, plan.sizes), (1, 15, (32, 1)));
+        assert_eq!((plan.seq(0), plan.seq(5)), (-5, 0));
+        assert_eq!(read("bandwidth", "tcp", r#", "outstanding": 16"#).plan().unwrap().window, 16);
     }
 
     #[test]
     fn reverse_swaps_the_sizes_and_the_larger_is_what_the_test_is_about() {
-        let asked = read("bandwidth", "tcp", r#", "reverse": true"#).asked().unwrap();
-        assert_eq!((asked.sizes, asked.payload_bytes()), ((1, 32), 32));
+        let plan = read("bandwidth", "tcp", r#", "reverse": true"#).plan().unwrap();
+        assert_eq!((plan.sizes, plan.payload_bytes()), ((1, 32), 32));
     }
 
     #[test]
     fn datagrams_hold_at_least_their_header() {
-        assert_eq!(read("latency", "udp", "").asked().unwrap().sizes, (32, COMPACT_BYTES as u64));
+        assert_eq!(read("latency", "udp", "").plan().unwrap().sizes, (32, COMPACT_BYTES as u64));
         let large = Psping { request_bytes: MOST_DATAGRAM_BYTES + 1, ..read("latency", "udp", "") };
-        assert_eq!(large.asked(), Err(PspingError::Datagram));
+        assert_eq!(large.plan(), Err(PspingError::Datagram));
     }
 
     #[test]
     fn each_test_has_its_protocols() {
-        let played = |test, protocol| read(test, protocol, "").asked().is_ok();
+        let played = |test, protocol| read(test, protocol, "").plan().is_ok();
         for (test, protocols) in
             [("ping", ["icmp", "tcp"]), ("latency", ["tcp", "udp"]), ("bandwidth", ["tcp", "udp"])]
         {
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn what_no_end_could_play_is_named() {
-        let error = Psping { timeout_ns: 0, ..read("latency", "tcp", "") }.asked().unwrap_err();
+        let error = Psping { timeout_ns: 0, ..read("latency", "tcp", "") }.plan().unwrap_err();
         assert_eq!(error.to_string(), "timeout_ns must be above 0");
         let empty = Psping { request_bytes: 0, ..read("latency", "tcp", "") };
-        assert_eq!(empty.asked().unwrap_err().to_string(), "request_bytes must be above 0");
-        assert!(Psping { request_bytes: 0, ..read("ping", "icmp", "") }.asked().is_ok());
+        assert_eq!(empty.plan().unwrap_err().to_string(), "request_bytes must be above 0");
+        assert!(Psping { request_bytes: 0, ..read("ping", "icmp", "") }.plan().is_ok());
     }
 }

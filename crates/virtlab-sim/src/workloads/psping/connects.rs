@@ -8,14 +8,14 @@ use crate::network::Network;
 use crate::samples::{RequestRow, Table};
 use crate::tcp::{Flow, Wishes};
 use crate::workloads::workload::{Counters, Workload};
-use virtlab_load::parameters::psping::Asked;
+use virtlab_load::parameters::psping::RequestPlan;
 use virtlab_wire::Nanos;
 
 /// One role.
 pub struct Connects {
     index: usize,
     role: Role,
-    asked: Asked,
+    plan: RequestPlan,
     /// The connection that is being made, and since when.
     making: Option<(Flow, u64)>,
     end_ns: u64,
@@ -27,11 +27,11 @@ pub struct Connects {
 
 impl Connects {
     /// Prepares the client; a connection's ends are made when it is.
-    pub fn new(index: usize, role: &Role, asked: Asked) -> Self {
+    pub fn new(index: usize, role: &Role, plan: RequestPlan) -> Self {
         Self {
             index,
             role: role.clone(),
-            asked,
+            plan,
             making: None,
             end_ns: u64::MAX,
             next_ns: 0,
@@ -47,7 +47,7 @@ impl Connects {
         if self.finished || self.making.is_some() {
             return;
         }
-        if self.begun == self.asked.total || now_ns >= self.end_ns {
+        if self.begun == self.plan.total || now_ns >= self.end_ns {
             self.finished = true;
             return;
         }
@@ -57,18 +57,18 @@ impl Connects {
         }
         let number = self.begun as u32;
         self.begun += 1;
-        self.next_ns = now_ns + self.asked.interval.0;
+        self.next_ns = now_ns + self.plan.interval.0;
         let Ok(mut flow) = Flow::new(self.index, number, &self.role, Wishes::default(), network) else {
             // Nothing leads there: each is lost at once.
-            self.rows.push(row(&self.asked, u64::from(number), now_ns, None));
+            self.rows.push(row(&self.plan, u64::from(number), now_ns, None));
             network
                 .agenda
-                .plan(now_ns + self.asked.timeout.0, Due::Tick { role: self.index, side: 0, generation: 0 });
+                .plan(now_ns + self.plan.timeout.0, Due::Tick { role: self.index, side: 0, generation: 0 });
             return;
         };
         flow.connect(network);
         self.making = Some((flow, now_ns));
-        network.agenda.plan(now_ns + self.asked.timeout.0, Due::Expire { role: self.index, side: 0 });
+        network.agenda.plan(now_ns + self.plan.timeout.0, Due::Expire { role: self.index, side: 0 });
     }
 
     /// The number of the connection that is being made.
@@ -79,7 +79,7 @@ impl Connects {
 
 impl Workload for Connects {
     fn start(&mut self, network: &mut Network) {
-        self.end_ns = self.asked.end(Nanos(network.now_ns)).0;
+        self.end_ns = self.plan.end(Nanos(network.now_ns)).0;
         self.next_ns = network.now_ns;
         self.go_on(network);
     }
@@ -95,9 +95,9 @@ impl Workload for Connects {
     }
 
     fn expire(&mut self, _side: usize, network: &mut Network) {
-        let late = |since: u64| network.now_ns >= since + self.asked.timeout.0;
+        let late = |since: u64| network.now_ns >= since + self.plan.timeout.0;
         if let Some((_, since)) = self.making.take_if(|(_, since)| late(*since)) {
-            self.rows.push(row(&self.asked, self.current(), since, None));
+            self.rows.push(row(&self.plan, self.current(), since, None));
             self.go_on(network);
         }
     }
@@ -113,7 +113,7 @@ impl Workload for Connects {
         flow.pump(side, network);
         if flow.end(0).is_open() {
             self.making = None;
-            self.rows.push(row(&self.asked, self.current(), since, Some(network.now_ns)));
+            self.rows.push(row(&self.plan, self.current(), since, Some(network.now_ns)));
             self.go_on(network);
         }
     }
@@ -127,6 +127,6 @@ impl Workload for Connects {
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
-        report(stream, &self.asked, &self.rows, self.begun, &[], Vec::new())
+        report(stream, &self.plan, &self.rows, self.begun, &[], Vec::new())
     }
 }

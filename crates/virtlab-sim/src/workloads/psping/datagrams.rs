@@ -10,13 +10,13 @@ use crate::samples::{RequestRow, Table};
 use crate::workloads::workload::{Counters, SOCKET_BYTES, Workload, unreachable};
 use std::collections::BTreeMap;
 use virtlab_load::Transport;
-use virtlab_load::parameters::psping::Asked;
+use virtlab_load::parameters::psping::RequestPlan;
 use virtlab_wire::Nanos;
 
 /// One role.
 pub struct Datagrams {
     role: usize,
-    asked: Asked,
+    plan: RequestPlan,
     sockets: [usize; 2],
     end_ns: u64,
     next_ns: u64,
@@ -31,7 +31,7 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// Prepares both ends.
-    pub fn new(index: usize, role: &Role, asked: Asked, network: &mut Network) -> Result<Self, Finding> {
+    pub fn new(index: usize, role: &Role, plan: RequestPlan, network: &mut Network) -> Result<Self, Finding> {
         let [client, server] = &role.ends;
         let (Some(here), Some(there)) = (client.address, server.address) else {
             return Err(unreachable(role));
@@ -44,7 +44,7 @@ impl Datagrams {
         let sockets = [open(client.vnic, here, there)?, open(server.vnic, there, here)?];
         Ok(Self {
             role: index,
-            asked,
+            plan,
             sockets,
             end_ns: u64::MAX,
             next_ns: 0,
@@ -65,14 +65,14 @@ impl Datagrams {
         let now_ns = network.now_ns;
         // Requests end in the order of their numbers or not at all, so the first is the oldest.
         while let Some((&k, &at)) = self.under_way.first_key_value()
-            && now_ns - at > self.asked.timeout.0
+            && now_ns - at > self.plan.timeout.0
         {
-            self.rows.push(row(&self.asked, k, at, None));
+            self.rows.push(row(&self.plan, k, at, None));
             self.under_way.remove(&k);
         }
         while !self.finished {
-            let over = self.sent == self.asked.total || now_ns >= self.end_ns;
-            if over || self.under_way.len() as u64 >= self.asked.window {
+            let over = self.sent == self.plan.total || now_ns >= self.end_ns;
+            if over || self.under_way.len() as u64 >= self.plan.window {
                 self.finished = over && self.under_way.is_empty();
                 return;
             }
@@ -91,20 +91,20 @@ impl Datagrams {
                 flow: 0,
                 seq: self.sent,
                 sent_ns: now_ns,
-                payload_bytes: self.asked.sizes.0 as u32,
+                payload_bytes: self.plan.sizes.0 as u32,
             };
             network.send(self.sockets[0], message);
             self.under_way.insert(self.sent, now_ns);
             self.sent += 1;
-            self.next_ns = now_ns + self.asked.interval.0;
-            network.agenda.plan(now_ns + self.asked.timeout.0 + 1, self.due());
+            self.next_ns = now_ns + self.plan.interval.0;
+            network.agenda.plan(now_ns + self.plan.timeout.0 + 1, self.due());
         }
     }
 }
 
 impl Workload for Datagrams {
     fn start(&mut self, network: &mut Network) {
-        self.end_ns = self.asked.end(Nanos(network.now_ns)).0;
+        self.end_ns = self.plan.end(Nanos(network.now_ns)).0;
         self.next_ns = network.now_ns;
         self.go_on(network);
     }
@@ -120,13 +120,13 @@ impl Workload for Datagrams {
     fn take(&mut self, message: Message, network: &mut Network) {
         if !message.reply {
             self.reflected += 1;
-            let answer = Message { reply: true, payload_bytes: self.asked.sizes.1 as u32, ..message };
+            let answer = Message { reply: true, payload_bytes: self.plan.sizes.1 as u32, ..message };
             network.send_later(self.sockets[1], answer);
             return;
         }
         match self.under_way.remove(&message.seq).filter(|_| !self.finished) {
             Some(sent_ns) => {
-                self.rows.push(row(&self.asked, message.seq, sent_ns, Some(network.now_ns)));
+                self.rows.push(row(&self.plan, message.seq, sent_ns, Some(network.now_ns)));
             }
             None => self.late += 1,
         }
@@ -145,10 +145,10 @@ impl Workload for Datagrams {
         let more = [("late_answers", self.late), ("socket_drops", 0)];
         let server = vec![
             ("received_packets", self.reflected),
-            ("received_bytes", self.reflected * self.asked.sizes.0),
+            ("received_bytes", self.reflected * self.plan.sizes.0),
             ("sent_packets", self.reflected),
             ("send_errors", 0),
         ];
-        report(stream, &self.asked, &self.rows, self.sent, &more, server)
+        report(stream, &self.plan, &self.rows, self.sent, &more, server)
     }
 }

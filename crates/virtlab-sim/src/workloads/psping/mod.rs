@@ -27,12 +27,12 @@ pub const KIND: Kind = Kind { name: NAME, make: new, tags: false };
 /// Prepares both ends.
 pub fn new(index: usize, role: &Role, network: &mut Network) -> Result<Box<dyn Workload>, Finding> {
     let own: Psping = parse(role)?;
-    let asked = own.asked().map_err(|error| finding(role, &error.to_string()))?;
+    let plan = own.plan().map_err(|error| finding(role, &error.to_string()))?;
     Ok(match (own.protocol, own.test) {
         (Transport::Icmp, _) => Box::new(Rtt::new(index, &echoes(role, &own), network)?),
-        (Transport::Udp, _) => Box::new(Datagrams::new(index, role, asked, network)?),
-        (Transport::Tcp, Test::Ping) => Box::new(Connects::new(index, role, asked)),
-        (Transport::Tcp, _) => Box::new(Requests::new(index, role, asked, network)?),
+        (Transport::Udp, _) => Box::new(Datagrams::new(index, role, plan, network)?),
+        (Transport::Tcp, Test::Ping) => Box::new(Connects::new(index, role, plan)),
+        (Transport::Tcp, _) => Box::new(Requests::new(index, role, plan, network)?),
     })
 }
 

@@ -2,22 +2,22 @@
 
 use crate::samples::{RequestRow, Table};
 use crate::workloads::workload::Counters;
-use virtlab_load::parameters::psping::Asked;
+use virtlab_load::parameters::psping::RequestPlan;
 
 /// A request that is over, or lost without `finished_ns`.
-pub fn row(asked: &Asked, k: u64, sent_ns: u64, finished_ns: Option<u64>) -> RequestRow {
+pub fn row(plan: &RequestPlan, k: u64, sent_ns: u64, finished_ns: Option<u64>) -> RequestRow {
     RequestRow {
-        seq: asked.seq(k),
+        seq: plan.seq(k),
         sent_ns: sent_ns as i64,
         finished_ns: finished_ns.map_or(-1, |instant| instant as i64),
-        payload_bytes: asked.payload_bytes(),
+        payload_bytes: plan.payload_bytes(),
     }
 }
 
 /// What every test counts, as the probe does.
 pub fn report(
     stream: &str,
-    asked: &Asked,
+    plan: &RequestPlan,
     rows: &[RequestRow],
     sent: u64,
     more: &[(&'static str, u64)],
@@ -27,9 +27,9 @@ pub fn report(
     let mut client = vec![
         ("sent_requests", sent),
         ("answered_requests", answered),
-        ("sent_bytes", sent * asked.sizes.0),
-        ("received_bytes", answered * asked.sizes.1),
-        ("unsent_requests", asked.total - sent),
+        ("sent_bytes", sent * plan.sizes.0),
+        ("received_bytes", answered * plan.sizes.1),
+        ("unsent_requests", plan.total - sent),
         ("send_errors", 0),
     ];
     client.extend(more);

@@ -12,13 +12,13 @@ use crate::samples::{RequestRow, Table};
 use crate::tcp::{Flow, GREETING_BYTES, Wishes};
 use crate::workloads::workload::{Counters, Workload};
 use std::collections::VecDeque;
-use virtlab_load::parameters::psping::Asked;
+use virtlab_load::parameters::psping::RequestPlan;
 use virtlab_wire::Nanos;
 
 /// One role.
 pub struct Requests {
     role: usize,
-    asked: Asked,
+    plan: RequestPlan,
     flow: Flow,
     began_ns: u64,
     end_ns: u64,
@@ -36,11 +36,11 @@ pub struct Requests {
 
 impl Requests {
     /// Prepares both ends.
-    pub fn new(index: usize, role: &Role, asked: Asked, network: &mut Network) -> Result<Self, Finding> {
+    pub fn new(index: usize, role: &Role, plan: RequestPlan, network: &mut Network) -> Result<Self, Finding> {
         let flow = Flow::new(index, 0, role, Wishes { no_delay: true, ..Wishes::default() }, network)?;
         Ok(Self {
             role: index,
-            asked,
+            plan,
             flow,
             began_ns: 0,
             end_ns: u64::MAX,
@@ -58,7 +58,7 @@ impl Requests {
     fn open(&mut self, network: &mut Network) {
         let now_ns = network.now_ns;
         self.connect_ns = now_ns - self.began_ns;
-        self.end_ns = self.asked.end(Nanos(now_ns)).0;
+        self.end_ns = self.plan.end(Nanos(now_ns)).0;
         self.next_ns = now_ns;
         self.flow.write(0, GREETING_BYTES, network);
     }
@@ -68,23 +68,23 @@ impl Requests {
         let now_ns = network.now_ns;
         while !self.finished && self.flow.end(0).is_open() {
             if self.rest == 0 {
-                let over = self.sent == self.asked.total || now_ns >= self.end_ns;
+                let over = self.sent == self.plan.total || now_ns >= self.end_ns;
                 if over {
                     self.finished = self.under_way.is_empty();
                     return;
                 }
-                if self.under_way.len() as u64 >= self.asked.window {
+                if self.under_way.len() as u64 >= self.plan.window {
                     return;
                 }
-                if self.asked.window == 1 && now_ns < self.next_ns {
+                if self.plan.window == 1 && now_ns < self.next_ns {
                     let due = Due::Tick { role: self.role, side: 0, generation: 0 };
                     network.agenda.plan(self.next_ns, due);
                     return;
                 }
                 self.under_way.push_back(now_ns);
                 self.sent += 1;
-                self.rest = self.asked.sizes.0;
-                self.next_ns = now_ns + self.asked.interval.0;
+                self.rest = self.plan.sizes.0;
+                self.next_ns = now_ns + self.plan.interval.0;
             }
             let bytes = self.flow.end(0).room_bytes().min(self.rest);
             if bytes == 0 {
@@ -97,7 +97,7 @@ impl Requests {
 
     /// The server answers what it has whole; the client takes what it is answered.
     fn look(&mut self, network: &mut Network) {
-        let (request_bytes, response_bytes) = self.asked.sizes;
+        let (request_bytes, response_bytes) = self.plan.sizes;
         let whole = self.flow.end(1).received_bytes().saturating_sub(GREETING_BYTES) / request_bytes;
         while self.answered < whole {
             self.answered += 1;
@@ -108,7 +108,7 @@ impl Requests {
             && let Some(sent_ns) = self.under_way.pop_front()
         {
             let k = self.rows.len() as u64;
-            self.rows.push(row(&self.asked, k, sent_ns, Some(network.now_ns)));
+            self.rows.push(row(&self.plan, k, sent_ns, Some(network.now_ns)));
         }
     }
 }
@@ -153,6 +153,6 @@ impl Workload for Requests {
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
         let more = [("connect_ns", self.connect_ns), ("retransmits", self.flow.end(0).retransmits())];
-        report(stream, &self.asked, &self.rows, self.sent, &more, vec![("answered", self.answered)])
+        report(stream, &self.plan, &self.rows, self.sent, &more, vec![("answered", self.answered)])
     }
 }

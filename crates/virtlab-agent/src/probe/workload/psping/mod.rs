@@ -25,21 +25,21 @@ pub const KIND: Kind = Kind::of(NAME, prepare);
 /// Prepares either end.
 pub fn prepare(arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let parameters: Psping = parse(&arming.own)?;
-    let asked = parameters.asked().context("parameters")?;
+    let plan = parameters.plan().context("parameters")?;
     if parameters.protocol == Transport::Icmp {
         return prepare_icmp(arming, &parameters);
     }
     if parameters.protocol == Transport::Udp {
-        return udp::prepare(&arming, asked);
+        return udp::prepare(&arming, plan);
     }
     if arming.side == Side::Server {
-        return answerer(&arming, Buffers::default(), asked.sizes.0, asked.sizes.1);
+        return answerer(&arming, Buffers::default(), plan.sizes.0, plan.sizes.1);
     }
     let (local, peer) = arming.ends()?;
     if parameters.test == Test::Ping {
-        return Ok(Prepared::fixed(tcp::Connector { asked, local, peer }));
+        return Ok(Prepared::fixed(tcp::Connector { plan, local, peer }));
     }
-    Ok(Prepared::fixed(tcp::Client { asked, local, peer, idle: arming.common.idle }))
+    Ok(Prepared::fixed(tcp::Client { plan, local, peer, idle: arming.common.idle }))
 }
 
 /// ICMP echoes are those of `rtt`: one after another, or at the interval.

@@ -17,14 +17,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use virtlab_load::parameters::Buffers;
-use virtlab_load::parameters::psping::Asked;
+use virtlab_load::parameters::psping::RequestPlan;
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::RequestRow;
 
 /// `ping` over TCP: a connection each time, closed at once.
 pub struct Connector {
-    pub asked: Asked,
+    pub plan: RequestPlan,
     pub local: SocketAddr,
     pub peer: SocketAddr,
 }
@@ -34,7 +34,7 @@ impl Connector {
     fn connect(&self) -> anyhow::Result<(Nanos, Option<Nanos>)> {
         let fd = socket::open(socket::family(&self.peer), libc::SOCK_STREAM, 0)?;
         socket::bind(&fd, self.local)?;
-        socket::set_timeout(&fd, libc::SO_SNDTIMEO, (self.asked.timeout.0 / 1000).max(1) as i64)?;
+        socket::set_timeout(&fd, libc::SO_SNDTIMEO, (self.plan.timeout.0 / 1000).max(1) as i64)?;
         let sent = clock::raw();
         let connected = socket::connect(&fd, self.peer).is_ok();
         Ok((sent, connected.then(clock::raw)))
@@ -49,8 +49,8 @@ impl Workload for Connector {
         let mut rows = Spool::new(&run.budget);
         let tally = run.tally();
         let (mut sent, mut answered, mut next) = (0, 0, start);
-        let end = self.asked.end(start);
-        while sent < self.asked.total && pacer.wait_until(next, &run.stop) && clock::raw() < end {
+        let end = self.plan.end(start);
+        while sent < self.plan.total && pacer.wait_until(next, &run.stop) && clock::raw() < end {
             let (began, finished) = match self.connect() {
                 Ok(instants) => instants,
                 Err(error) => {
@@ -65,23 +65,23 @@ impl Workload for Connector {
                 tally.took(finished.since(began).0);
             }
             rows.push(RequestRow {
-                seq: self.asked.seq(sent),
+                seq: self.plan.seq(sent),
                 sent_ns: began.0 as i64,
                 finished_ns: finished.map_or(-1, |instant| instant.0 as i64),
                 payload_bytes: 0,
             });
             sent += 1;
-            next = began + self.asked.interval;
+            next = began + self.plan.interval;
         }
         report.complete = report.failure.is_none() && !run.stopped();
-        close(&mut report, &self.asked, rows, answered, sent);
+        close(&mut report, &self.plan, rows, answered, sent);
         report
     }
 }
 
 /// `latency` and `bandwidth` over one TCP connection.
 pub struct Client {
-    pub asked: Asked,
+    pub plan: RequestPlan,
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub idle: Idle,
@@ -103,7 +103,7 @@ impl Workload for Client {
         let mut rows = Spool::new(&run.budget);
         let begun = clock::raw().max(start);
         let mut waits = Waits::new();
-        let outcome = if self.asked.window == 1 {
+        let outcome = if self.plan.window == 1 {
             self.one_at_a_time(run, &fd, begun, &mut rows, &mut waits)
         } else {
             self.several(run, &fd, begun, &mut rows, &mut waits)
@@ -119,7 +119,7 @@ impl Workload for Client {
         };
         report.complete = report.failure.is_none() && !run.stopped();
         report.add("retransmits", tcp::info(&fd).map_or(0, |info| info.retransmits));
-        close(&mut report, &self.asked, rows, answered, sent);
+        close(&mut report, &self.plan, rows, answered, sent);
         report
     }
 }
@@ -127,10 +127,10 @@ impl Workload for Client {
 impl Client {
     fn row(&self, k: u64, sent: Nanos, finished: Nanos) -> RequestRow {
         RequestRow {
-            seq: self.asked.seq(k),
+            seq: self.plan.seq(k),
             sent_ns: sent.0 as i64,
             finished_ns: finished.0 as i64,
-            payload_bytes: self.asked.payload_bytes(),
+            payload_bytes: self.plan.payload_bytes(),
         }
     }
 
@@ -142,12 +142,12 @@ impl Client {
         rows: &mut Spool<RequestRow>,
         waits: &mut Waits,
     ) -> anyhow::Result<u64> {
-        let request = vec![0x50; self.asked.sizes.0 as usize];
-        let mut response = vec![0; self.asked.sizes.1 as usize];
+        let request = vec![0x50; self.plan.sizes.0 as usize];
+        let mut response = vec![0; self.plan.sizes.1 as usize];
         let pacer = Pacer::new(Pacing::Spin);
         let tally = run.tally();
-        let (end, mut next) = (self.asked.end(begun), begun);
-        for k in 0..self.asked.total {
+        let (end, mut next) = (self.plan.end(begun), begun);
+        for k in 0..self.plan.total {
             if !pacer.wait_until(next, &run.stop) || clock::raw() >= end {
                 return Ok(k);
             }
@@ -160,12 +160,12 @@ impl Client {
             }
             let finished = clock::raw();
             rows.push(self.row(k, sent, finished));
-            tally.seen(self.asked.sizes.1);
+            tally.seen(self.plan.sizes.1);
             tally.took(finished.since(sent).0);
             waits.dealt_with(finished, || tcp::since_data(fd));
-            next = sent + self.asked.interval;
+            next = sent + self.plan.interval;
         }
-        Ok(self.asked.total)
+        Ok(self.plan.total)
     }
 
     /// A writer that waits for room in the window, and this thread, which reads answers.
@@ -177,7 +177,7 @@ impl Client {
         rows: &mut Spool<RequestRow>,
         waits: &mut Waits,
     ) -> anyhow::Result<u64> {
-        let mut response = vec![0; self.asked.sizes.1 as usize];
+        let mut response = vec![0; self.plan.sizes.1 as usize];
         let window = Window::default();
         let tally = run.tally();
         std::thread::scope(|scope| {
@@ -189,7 +189,7 @@ impl Client {
                     Ok(true) => {
                         let finished = clock::raw();
                         rows.push(self.row(k, sent, finished));
-                        tally.seen(self.asked.sizes.1);
+                        tally.seen(self.plan.sizes.1);
                         tally.took(finished.since(sent).0);
                         window.pop();
                         waits.dealt_with(finished, || tcp::since_data(fd));
@@ -207,11 +207,11 @@ impl Client {
     }
 
     fn write(&self, run: &Run, fd: &OwnedFd, begun: Nanos, window: &Window) -> anyhow::Result<u64> {
-        let request = vec![0x50; self.asked.sizes.0 as usize];
-        let end = self.asked.end(begun);
+        let request = vec![0x50; self.plan.sizes.0 as usize];
+        let end = self.plan.end(begun);
         let mut sent = 0;
-        while sent < self.asked.total && !run.stop.load(Ordering::Relaxed) && clock::raw() < end {
-            if !window.push(self.asked.window, run) {
+        while sent < self.plan.total && !run.stop.load(Ordering::Relaxed) && clock::raw() < end {
+            if !window.push(self.plan.window, run) {
                 break;
             }
             match tcp::write_whole(run, fd, &request) {

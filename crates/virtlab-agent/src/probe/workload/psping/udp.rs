@@ -13,7 +13,7 @@ use crate::probe::workload::{Arming, Prepared, Side, Workload};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use virtlab_load::parameters::psping::Asked;
+use virtlab_load::parameters::psping::RequestPlan;
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::probe_header::{ProbeHeader, Purpose};
@@ -26,30 +26,30 @@ const WAIT_US: i64 = 20_000;
 ///
 /// # Errors
 /// When a socket cannot be had.
-pub fn prepare(arming: &Arming<'_>, asked: Asked) -> anyhow::Result<Prepared> {
+pub fn prepare(arming: &Arming<'_>, plan: RequestPlan) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
-        return Ok(Prepared::fixed(Reflector::prepare(arming, Some(asked.sizes.1 as usize))?));
+        return Ok(Prepared::fixed(Reflector::prepare(arming, Some(plan.sizes.1 as usize))?));
     }
     let (local, peer) = arming.ends()?;
     let fd = socket::udp(local, false).with_context(|| format!("cannot bind UDP {local}"))?;
     socket::connect(&fd, peer).with_context(|| format!("cannot reach {peer}"))?;
     socket::set_buffer(&fd, true, 8 << 20)?;
     socket::stamp_receives(&fd)?;
-    Ok(Prepared::fixed(Client { asked, fd }))
+    Ok(Prepared::fixed(Client { plan, fd }))
 }
 
 struct Client {
-    asked: Asked,
+    plan: RequestPlan,
     fd: OwnedFd,
 }
 
 impl Client {
     fn row(&self, k: u64, sent: Nanos, finished: Option<Nanos>) -> RequestRow {
         RequestRow {
-            seq: self.asked.seq(k),
+            seq: self.plan.seq(k),
             sent_ns: sent.0 as i64,
             finished_ns: finished.map_or(-1, |instant| instant.0 as i64),
-            payload_bytes: self.asked.payload_bytes(),
+            payload_bytes: self.plan.payload_bytes(),
         }
     }
 }
@@ -61,27 +61,27 @@ impl Workload for Client {
         let Some(start) = run.wait_for_start(pacer) else { return report };
         let mut rows = Spool::new(&run.budget);
         let tally = run.tally();
-        let mut request = vec![0x50; self.asked.sizes.0 as usize];
+        let mut request = vec![0x50; self.plan.sizes.0 as usize];
         let mut inbox = Inbox::new();
         let mut waits = Waits::new();
         let mut under_way: BTreeMap<u64, Nanos> = BTreeMap::new();
         let (mut sent, mut answered, mut late, mut drops, mut next) = (0u64, 0u64, 0u64, 0, start);
-        let end = self.asked.end(start);
+        let end = self.plan.end(start);
         while !run.stopped() && report.failure.is_none() {
             let now = clock::raw();
             // Requests end in the order of their numbers or not at all, so the first is the oldest.
             while let Some((&k, &at)) = under_way.first_key_value()
-                && now.since(at) > self.asked.timeout
+                && now.since(at) > self.plan.timeout
             {
                 rows.push(self.row(k, at, None));
                 tally.expect(1);
                 under_way.remove(&k);
             }
-            let over = sent == self.asked.total || now >= end;
+            let over = sent == self.plan.total || now >= end;
             if over && under_way.is_empty() {
                 break;
             }
-            if !over && (under_way.len() as u64) < self.asked.window {
+            if !over && (under_way.len() as u64) < self.plan.window {
                 if !pacer.wait_until(next, &run.stop) {
                     break;
                 }
@@ -92,7 +92,7 @@ impl Workload for Client {
                     Ok(()) => {
                         under_way.insert(sent, at);
                         sent += 1;
-                        next = at + self.asked.interval;
+                        next = at + self.plan.interval;
                     }
                     Err(error) if trouble(&error) == Trouble::Fatal => {
                         report.failure = Some(format!("cannot send: {error}"));
@@ -131,7 +131,7 @@ impl Workload for Client {
         report.add("late_answers", late);
         report.add("socket_drops", u64::from(drops));
         waits.close(&mut report);
-        close(&mut report, &self.asked, rows, answered, sent);
+        close(&mut report, &self.plan, rows, answered, sent);
         report
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     use crate::kernel::traffic::Matcher;
 
     /// The filter that was requested, as it is read back.
-    fn told(protocol: u16, matcher: &Value) -> Value {
+    fn read_back(protocol: u16, matcher: &Value) -> Value {
         let matcher: Matcher = serde_json::from_value(matcher.clone()).unwrap();
         let asked = traffic::filter(1, 0xa_0000, 3, protocol, 0xa_0002, &matcher).unwrap();
         filter(&asked.body()).unwrap()
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_filter_is_told_with_its_place_and_the_words_it_looks_at() {
         let keys = json!([[0, 0x00fc_0000, 0x00b8_0000], [12, 0xffff_0000_u32, 0x0a00_0000]]);
-        let found = told(0x0800, &json!({"kind": "u32", "keys": keys}));
+        let found = read_back(0x0800, &json!({"kind": "u32", "keys": keys}));
         let wanted = json!({
             "kind": "u32", "parent": "a:", "preference": 3, "protocol": 0x0800, "target": "a:2", "keys": keys,
         });
@@ -115,11 +115,15 @@ mod tests {
             for (name, value) in &each {
                 let mut asked = json!({"kind": "flower"});
                 asked[name] = value.clone();
-                let found = told(protocol, &asked);
+                let found = read_back(protocol, &asked);
                 let fields = found["fields"].as_object().unwrap();
                 assert_eq!(fields.len(), 6);
-                for (other, told) in fields {
-                    assert_eq!(*told, if other == name { value.clone() } else { Value::Null }, "{other}");
+                for (other, value_read) in fields {
+                    assert_eq!(
+                        *value_read,
+                        if other == name { value.clone() } else { Value::Null },
+                        "{other}"
+                    );
                 }
             }
         }

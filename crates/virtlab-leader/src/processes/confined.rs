@@ -77,7 +77,8 @@ struct Attributes {
 /// When the kernel has no such namespaces for it. What fails later is reported from there: then nothing is executed.
 pub fn confine(last: RawFd, report: &OwnedFd, user: Option<User>, disk: bool) -> anyhow::Result<RawFd> {
     // The leader's signals reach this process and the first of the namespace, which are of one group.
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&asking()), None).context("cannot hold signals back")?;
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&ending_signals()), None)
+        .context("cannot hold signals back")?;
     let (ended, end) = unistd::pipe2(OFlag::O_CLOEXEC).context("no pipe")?;
     let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::SIGCHLD;
     // SAFETY: as fork; this process has one thread, and asks for no stack, thread-local storage or identifiers.
@@ -102,7 +103,7 @@ pub fn confine(last: RawFd, report: &OwnedFd, user: Option<User>, disk: bool) ->
 }
 
 /// Signals that ask a command to end, which it may do in its own time.
-fn asking() -> SigSet {
+fn ending_signals() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT].into_iter().collect()
 }
 
@@ -131,7 +132,7 @@ fn first_of_namespace(user: Option<User>, disk: bool) -> anyhow::Result<ForkResu
 
 /// What the first process of the namespace hears of.
 fn news() -> SigSet {
-    let mut signals = asking();
+    let mut signals = ending_signals();
     signals.add(Signal::SIGCHLD);
     signals
 }

@@ -57,7 +57,7 @@ pub fn apply(world: &mut World, batch: &[Operation]) -> Result<(), Failure> {
     let mut pending = Pending::default();
     let mut outcome = Ok(());
     for (index, operation) in batch.iter().enumerate() {
-        outcome = one(world, index, operation, &mut pending, &mut done);
+        outcome = apply_one(world, index, operation, &mut pending, &mut done);
         if outcome.is_err() {
             break;
         }
@@ -86,7 +86,7 @@ fn failure(index: usize, error: &anyhow::Error) -> Failure {
     Failure { index, what: format!("{error:#}"), kernel }
 }
 
-fn one(
+fn apply_one(
     world: &mut World,
     index: usize,
     operation: &Operation,

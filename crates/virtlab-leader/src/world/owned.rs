@@ -37,7 +37,7 @@ pub fn network(users: Users) -> anyhow::Result<OwnedFd> {
         }
         ForkResult::Parent { child } => {
             drop((their_made, their_leave));
-            let network = kept(child, &made, users);
+            let network = network_of(child, &made, users);
             drop(leave);
             let _ = waitpid(child, None);
             network
@@ -45,7 +45,7 @@ pub fn network(users: Users) -> anyhow::Result<OwnedFd> {
     }
 }
 
-fn kept(child: Pid, made: &OwnedFd, users: Users) -> anyhow::Result<OwnedFd> {
+fn network_of(child: Pid, made: &OwnedFd, users: Users) -> anyhow::Result<OwnedFd> {
     let mut errno = [0];
     ensure!(read(made, &mut errno).context("cannot hear of the user namespace")? == 1, "its maker died");
     if errno[0] != 0 {

@@ -15,7 +15,7 @@ fn guest(memory_bytes: f64, dirty_byte_per_s: f64) -> Guest {
     }
 }
 
-fn asked(guests: Vec<Guest>, bandwidth_byte_per_s: f64, mode: Mode) -> Question {
+fn question_of(guests: Vec<Guest>, bandwidth_byte_per_s: f64, mode: Mode) -> Question {
     let policy = Policy {
         mode,
         rule: Rule::Textbook,
@@ -27,26 +27,26 @@ fn asked(guests: Vec<Guest>, bandwidth_byte_per_s: f64, mode: Mode) -> Question 
     Question { guests, bandwidth_byte_per_s, policy, order: Order::InTurn }
 }
 
-fn one(guest: Guest) -> Course {
-    courses(&asked(vec![guest], 128.0 * MIB, Mode::PreCopy)).unwrap().remove(0)
+fn course_of(guest: Guest) -> Course {
+    courses(&question_of(vec![guest], 128.0 * MIB, Mode::PreCopy)).unwrap().remove(0)
 }
 
-fn near(found: f64, wanted: f64, last_digit: f64) -> bool {
-    (found - wanted).abs() <= last_digit / 2.0 + 1e-9
+fn near(actual: f64, wanted: f64, last_digit: f64) -> bool {
+    (actual - wanted).abs() <= last_digit / 2.0 + 1e-9
 }
 
 #[test]
 fn rounds_of_half_the_dirty_rate_halve() {
-    let quarter = one(guest(4.0 * GIB, 32.0 * MIB));
+    let quarter = course_of(guest(4.0 * GIB, 32.0 * MIB));
     assert_eq!((quarter.rounds.len(), quarter.total_s, quarter.pause_s), (4, 42.625, 0.125));
-    let half = one(guest(4.0 * GIB, 64.0 * MIB));
+    let half = course_of(guest(4.0 * GIB, 64.0 * MIB));
     assert_eq!((half.rounds.len(), half.total_s, half.pause_s), (7, 63.75, 0.25));
     assert_eq!(half.bytes, half.total_s * 128.0 * MIB);
 }
 
 #[test]
 fn a_dirty_rate_near_the_bandwidth_takes_many_rounds() {
-    let course = one(guest(4.0 * GIB, 115.2 * MIB));
+    let course = course_of(guest(4.0 * GIB, 115.2 * MIB));
     assert_eq!(course.rounds.len(), 45);
     assert!(near(course.total_s, 317.4863, 1e-4), "{}", course.total_s);
     assert!(near(course.pause_s, 0.27929, 1e-5), "{}", course.pause_s);
@@ -54,18 +54,18 @@ fn a_dirty_rate_near_the_bandwidth_takes_many_rounds() {
 
 #[test]
 fn a_small_working_set_ends_what_the_dirty_rate_would_not() {
-    let small = one(Guest { working_set_bytes: Some(30.0 * MIB), ..guest(4.0 * GIB, 160.0 * MIB) });
+    let small = course_of(Guest { working_set_bytes: Some(30.0 * MIB), ..guest(4.0 * GIB, 160.0 * MIB) });
     assert_eq!(small.rounds.len(), 1);
     assert!(near(small.total_s, 32.2344, 1e-4) && near(small.pause_s, 0.23438, 1e-5));
     let large = Guest { working_set_bytes: Some(512.0 * MIB), ..guest(4.0 * GIB, 160.0 * MIB) };
-    let question = asked(vec![large], 128.0 * MIB, Mode::PreCopy);
+    let question = question_of(vec![large], 128.0 * MIB, Mode::PreCopy);
     assert_eq!(courses(&question).unwrap()[0].end, End::Never);
     assert_eq!(least(&question, None).unwrap().downtime_limit_ns, Some(4_000_000_000));
 }
 
 #[test]
 fn fourteen_gigabytes_take_two_minutes() {
-    let question = asked(vec![guest(14e9, 5.0 * MIB)], 941e6 / 8.0, Mode::PreCopy);
+    let question = question_of(vec![guest(14e9, 5.0 * MIB)], 941e6 / 8.0, Mode::PreCopy);
     let course = courses(&question).unwrap().remove(0);
     assert_eq!(course.rounds.len(), 2);
     assert!(near(course.total_s, 124.564, 1e-3) && near(course.pause_s, 0.2365, 1e-4));
@@ -73,8 +73,9 @@ fn fourteen_gigabytes_take_two_minutes() {
 
 #[test]
 fn hot_migration_is_all_pause_and_post_copy_has_none() {
-    let of =
-        |mode| courses(&asked(vec![guest(4.0 * GIB, 160.0 * MIB)], 128.0 * MIB, mode)).unwrap().remove(0);
+    let of = |mode| {
+        courses(&question_of(vec![guest(4.0 * GIB, 160.0 * MIB)], 128.0 * MIB, mode)).unwrap().remove(0)
+    };
     let (hot, post_copy) = (of(Mode::Hot), of(Mode::PostCopy));
     assert_eq!((hot.pause_s, hot.total_s, hot.rounds.len()), (32.0, 32.0, 0));
     assert_eq!((post_copy.pause_s, post_copy.total_s, post_copy.bytes), (0.0, 32.0, 4.0 * GIB));
@@ -84,14 +85,14 @@ fn hot_migration_is_all_pause_and_post_copy_has_none() {
 fn cold_migration_is_a_shutdown_and_a_boot() {
     let fixed =
         Fixed { shutdown_s: 5.0, boot_s: 12.5, setup_s: 0.5, reconvergence_s: 0.25, ..Fixed::default() };
-    let question = asked(vec![Guest { fixed, ..guest(4.0 * GIB, 0.0) }], 128.0 * MIB, Mode::Cold);
+    let question = question_of(vec![Guest { fixed, ..guest(4.0 * GIB, 0.0) }], 128.0 * MIB, Mode::Cold);
     let course = courses(&question).unwrap().remove(0);
     assert_eq!((course.pause_s, course.blackout_s, course.total_s, course.bytes), (17.5, 17.75, 18.0, 0.0));
 }
 
 #[test]
 fn four_guests_take_longer_together_than_in_turn() {
-    let mut question = asked(vec![guest(4.0 * GIB, 16.0 * MIB); 4], 128.0 * MIB, Mode::PreCopy);
+    let mut question = question_of(vec![guest(4.0 * GIB, 16.0 * MIB); 4], 128.0 * MIB, Mode::PreCopy);
     let end_s = |found: &[Course]| found.iter().map(|one| one.begin_s + one.total_s).fold(0.0, f64::max);
     assert_eq!(end_s(&courses(&question).unwrap()), 146.25);
     question.order = Order::Together;
@@ -100,7 +101,7 @@ fn four_guests_take_longer_together_than_in_turn() {
 
 #[test]
 fn one_that_arrives_leaves_its_share_to_the_others() {
-    let mut question = asked(vec![guest(GIB, 0.0), guest(2.0 * GIB, 0.0)], 128.0 * MIB, Mode::Hot);
+    let mut question = question_of(vec![guest(GIB, 0.0), guest(2.0 * GIB, 0.0)], 128.0 * MIB, Mode::Hot);
     question.order = Order::Together;
     let found = courses(&question).unwrap();
     assert_eq!((found[0].total_s, found[1].total_s), (16.0, 24.0));
@@ -108,7 +109,8 @@ fn one_that_arrives_leaves_its_share_to_the_others() {
 
 #[test]
 fn one_that_is_stuck_beside_another_arrives_after_it() {
-    let mut question = asked(vec![guest(GIB, 0.0), guest(2.0 * GIB, 80.0 * MIB)], 128.0 * MIB, Mode::PreCopy);
+    let mut question =
+        question_of(vec![guest(GIB, 0.0), guest(2.0 * GIB, 80.0 * MIB)], 128.0 * MIB, Mode::PreCopy);
     question.order = Order::Together;
     let found = courses(&question).unwrap();
     assert_eq!((found[0].end, found[1].end), (End::Converged, End::Converged));
@@ -120,14 +122,14 @@ fn one_that_is_stuck_beside_another_arrives_after_it() {
 #[test]
 fn what_is_fixed_is_added_where_it_belongs() {
     let fixed = Fixed { setup_s: 0.5, device_state_s: 0.02, reconvergence_s: 0.1, ..Fixed::default() };
-    let course = one(Guest { fixed, ..guest(4.0 * GIB, 32.0 * MIB) });
+    let course = course_of(Guest { fixed, ..guest(4.0 * GIB, 32.0 * MIB) });
     assert!(near(course.pause_s, 0.145, 1e-9) && near(course.blackout_s, 0.245, 1e-9));
     assert!(near(course.total_s, 43.145, 1e-9) && near(course.pause_at_s, 43.0, 1e-9));
 }
 
 #[test]
 fn with_qemus_rule_the_pause_holds_what_the_last_round_left() {
-    let mut question = asked(vec![guest(4.0 * GIB, 0.0)], 128.0 * MIB, Mode::PreCopy);
+    let mut question = question_of(vec![guest(4.0 * GIB, 0.0)], 128.0 * MIB, Mode::PreCopy);
     question.policy.rule = Rule::Qemu;
     // 12.8 MiB a window: 317 of them leave 38.4 MiB, which is not less than R L; the next leaves 25.6.
     let course = courses(&question).unwrap().remove(0);
@@ -142,7 +144,7 @@ fn with_qemus_rule_the_pause_holds_what_the_last_round_left() {
 
 #[test]
 fn a_limit_of_rounds_ends_what_does_not_converge() {
-    let mut question = asked(vec![guest(4.0 * GIB, 160.0 * MIB)], 128.0 * MIB, Mode::PreCopy);
+    let mut question = question_of(vec![guest(4.0 * GIB, 160.0 * MIB)], 128.0 * MIB, Mode::PreCopy);
     question.policy.rounds_limit = Some(3);
     let course = courses(&question).unwrap().remove(0);
     assert_eq!((course.end, course.rounds.len(), course.pause_s), (End::Forced, 3, 32.0));
@@ -169,7 +171,7 @@ fn a_guest_is_slowed_every_second_time_that_it_dirties_more_than_half_of_what_is
 
 #[test]
 fn one_that_is_slowed_arrives_where_it_never_would() {
-    let mut question = asked(vec![guest(1e9, 2e8)], 1e8, Mode::PreCopy);
+    let mut question = question_of(vec![guest(1e9, 2e8)], 1e8, Mode::PreCopy);
     question.policy.rule = Rule::Qemu;
     assert_eq!(crate::courses(&question).unwrap()[0].end, End::Never);
     question.policy.auto_converge = true;
@@ -180,7 +182,7 @@ fn one_that_is_slowed_arrives_where_it_never_would() {
 
 #[test]
 fn what_would_be_enough_is_just_enough() {
-    let question = asked(vec![guest(4.0 * GIB, 160.0 * MIB)], 128.0 * MIB, Mode::PreCopy);
+    let question = question_of(vec![guest(4.0 * GIB, 160.0 * MIB)], 128.0 * MIB, Mode::PreCopy);
     let found = least(&question, Some(60.0)).unwrap();
     let bandwidth = found.bandwidth_byte_per_s.unwrap();
     let total_s = |value: u64| {
@@ -196,9 +198,9 @@ fn what_would_be_enough_is_just_enough() {
 
 #[test]
 fn a_number_that_makes_no_sense_is_named() {
-    let question = asked(vec![guest(0.0, 0.0)], 128.0 * MIB, Mode::PreCopy);
+    let question = question_of(vec![guest(0.0, 0.0)], 128.0 * MIB, Mode::PreCopy);
     assert_eq!(courses(&question), Err("memory_bytes must be more than zero".to_owned()));
-    let question = asked(vec![guest(GIB, 0.0)], f64::NAN, Mode::PreCopy);
+    let question = question_of(vec![guest(GIB, 0.0)], f64::NAN, Mode::PreCopy);
     assert!(courses(&question).is_err());
 }
 
@@ -208,7 +210,7 @@ proptest! {
     fn rounds_are_the_recursion(memory in 1.0f64..1e11, dirty in 0.0f64..2e8, set in 0.0f64..2e10, limit in 0.001f64..2.0) {
         let guest = Guest { working_set_bytes: Some(set), ..guest(memory, dirty) };
         let rate = 1.1e8;
-        let mut question = asked(vec![guest], rate, Mode::PreCopy);
+        let mut question = question_of(vec![guest], rate, Mode::PreCopy);
         question.policy.downtime_limit_s = limit;
         let course = courses(&question).unwrap().remove(0);
         let mut volume = memory;
@@ -225,7 +227,7 @@ proptest! {
     /// Together, guests are never done later than the bandwidth needs for all of their bytes, and never earlier.
     #[test]
     fn a_shared_bandwidth_is_used_whole(sizes in prop::collection::vec(1e6f64..1e9, 1..6)) {
-        let mut question = asked(sizes.iter().map(|size| guest(*size, 0.0)).collect(), 1e8, Mode::Hot);
+        let mut question = question_of(sizes.iter().map(|size| guest(*size, 0.0)).collect(), 1e8, Mode::Hot);
         question.order = Order::Together;
         let found = courses(&question).unwrap();
         let last = found.iter().map(|one| one.total_s).fold(0.0, f64::max);
@@ -264,9 +266,9 @@ fn what_was_written_before_a_guest_rests_is_sent_all_the_same() {
 #[test]
 fn a_disk_is_copied_before_the_memory_and_nobody_pauses_for_it() {
     for mode in [Mode::PreCopy, Mode::Hot, Mode::PostCopy] {
-        let alone = courses(&asked(vec![guest(4.0 * GIB, 0.0)], 128.0 * MIB, mode)).unwrap().remove(0);
+        let alone = courses(&question_of(vec![guest(4.0 * GIB, 0.0)], 128.0 * MIB, mode)).unwrap().remove(0);
         let with = Guest { disk_bytes: GIB, ..guest(4.0 * GIB, 0.0) };
-        let both = courses(&asked(vec![with], 128.0 * MIB, mode)).unwrap().remove(0);
+        let both = courses(&question_of(vec![with], 128.0 * MIB, mode)).unwrap().remove(0);
         assert!(near(both.total_s, alone.total_s + 8.0, 1e-6), "{mode:?}");
         assert!(near(both.pause_s, alone.pause_s, 1e-6), "{mode:?}");
         assert!(near(both.pause_at_s, alone.pause_at_s + 8.0, 1e-6), "{mode:?}");
@@ -276,7 +278,7 @@ fn a_disk_is_copied_before_the_memory_and_nobody_pauses_for_it() {
 
 #[test]
 fn what_is_written_to_a_disk_while_it_is_copied_is_sent_again() {
-    let policy = asked(Vec::new(), 1.0, Mode::PreCopy).policy;
+    let policy = question_of(Vec::new(), 1.0, Mode::PreCopy).policy;
     let mut one = Moving::new(Guest { disk_bytes: 1e8, ..guest(2e8, 0.0) }, policy, 0.0);
     one.write_to_disk(7e7); // before it is copied, so it is part of what will be
     one.turn(0.0, 1e8);

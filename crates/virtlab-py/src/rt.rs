@@ -266,12 +266,12 @@ impl RtTaskSet {
         priority::reordered(&self.0, &order).map(Self).map_err(refused)
     }
 
-    /// Largest growth before a deadline breaks, and of which task; `what`: wcet (of `index`, amount), all (factor),
+    /// Largest growth before a deadline breaks, and of which task; `quantity`: wcet (of `index`, amount), all (factor),
     /// overhead (value).
     #[allow(clippy::too_many_arguments)]
     fn limit(
         &self,
-        what: &str,
+        quantity: &str,
         index: usize,
         vm: Fraction,
         budget: Fraction,
@@ -280,14 +280,14 @@ impl RtTaskSet {
         by_edf: bool,
     ) -> PyResult<Option<(Fraction, usize)>> {
         let (factor, set, supply) = self.common(vm, budget, overhead, polling)?;
-        let (grown, factor) = match what {
+        let (grown, factor) = match quantity {
             "wcet" if index < self.0.len() => (sensitivity::Grown::Wcet(index), factor),
             "all" => (sensitivity::Grown::AllWcet, 1),
             "overhead" => (sensitivity::Grown::Overhead, factor),
             _ => {
                 return Err(PyValueError::new_err((
                     None::<usize>,
-                    format!("nothing to grow called {what} {index}"),
+                    format!("nothing to grow called {quantity} {index}"),
                 )));
             }
         };

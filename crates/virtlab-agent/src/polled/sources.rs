@@ -31,16 +31,16 @@ impl Source {
     ///
     /// # Errors
     /// When they name no source.
-    pub fn parse(every_ns: &str, what: &str) -> anyhow::Result<Source> {
+    pub fn parse(every_ns: &str, address: &str) -> anyhow::Result<Source> {
         let every_ns: u64 = every_ns.parse().with_context(|| format!("'{every_ns}' is no interval"))?;
         ensure!(every_ns > 0, "an interval of nothing");
-        let place = match what.strip_prefix(PAGES) {
+        let place = match address.strip_prefix(PAGES) {
             Some(rest) => {
                 let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
                 let path = if path.is_empty() { "/" } else { path };
                 Place::Page { server: server(authority)?, path: path.to_owned() }
             }
-            None => Place::File(what.into()),
+            None => Place::File(address.into()),
         };
         Ok(Source { every: Duration::from_nanos(every_ns), place })
     }

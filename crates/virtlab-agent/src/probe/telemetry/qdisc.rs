@@ -44,12 +44,12 @@ pub fn roots() -> anyhow::Result<Vec<Root>> {
     request[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
     socket::send(std::os::fd::AsFd::as_fd(&fd), &request, None)
         .context("cannot ask for queue disciplines")?;
-    let mut found = Vec::new();
+    let mut roots = Vec::new();
     let mut buffer = vec![0u8; 64 << 10];
     loop {
         let length = receive(&fd, &mut buffer).context("cannot read queue disciplines")?;
-        if !take(&buffer[..length], &mut found)? {
-            return Ok(found);
+        if !take(&buffer[..length], &mut roots)? {
+            return Ok(roots);
         }
     }
 }
@@ -61,7 +61,7 @@ fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> std::io::Result<usize> {
 }
 
 /// Takes the messages of one datagram; false when the dump is over.
-fn take(mut bytes: &[u8], found: &mut Vec<Root>) -> anyhow::Result<bool> {
+fn take(mut bytes: &[u8], roots: &mut Vec<Root>) -> anyhow::Result<bool> {
     while bytes.len() >= HEADER_BYTES {
         let length = (word(bytes, 0) as usize).clamp(HEADER_BYTES, bytes.len());
         match i32::from(half(bytes, 4)) {
@@ -70,7 +70,7 @@ fn take(mut bytes: &[u8], found: &mut Vec<Root>) -> anyhow::Result<bool> {
                 let code = word(&bytes[..length], HEADER_BYTES) as i32;
                 anyhow::bail!("the kernel refuses: {}", std::io::Error::from_raw_os_error(-code));
             }
-            _ => found.extend(root_of(&bytes[HEADER_BYTES..length])),
+            _ => roots.extend(root_of(&bytes[HEADER_BYTES..length])),
         }
         bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
     }

@@ -191,6 +191,6 @@ impl Stream {
 }
 
 /// Name of a counter of one flow: `flow3.sent_packets`.
-pub fn flow_counter(what: &str, flow: usize) -> String {
-    format!("flow{flow}.{what}_packets")
+pub fn flow_counter(kind: &str, flow: usize) -> String {
+    format!("flow{flow}.{kind}_packets")
 }

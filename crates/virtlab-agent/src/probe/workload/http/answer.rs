@@ -44,7 +44,7 @@ enum Part {
 #[derive(Debug, Default)]
 pub struct Incoming {
     /// Octets of a head, of a chunk's size or of a trailer that are not whole yet.
-    kept: Vec<u8>,
+    partial: Vec<u8>,
     head: Option<Head>,
     part: Part,
     body_bytes: u64,
@@ -134,34 +134,34 @@ impl Incoming {
         read: impl Fn(&[u8]) -> anyhow::Result<Option<T>>,
         length: impl Fn(&T) -> usize,
     ) -> anyhow::Result<Option<T>> {
-        if self.kept.is_empty() {
+        if self.partial.is_empty() {
             if let Some(found) = read(octets)? {
                 *octets = &octets[length(&found)..];
                 return Ok(Some(found));
             }
-            self.kept.extend_from_slice(octets); // shorter than what `read` refuses
+            self.partial.extend_from_slice(octets); // shorter than what `read` refuses
             *octets = &[];
             return Ok(None);
         }
-        let before = self.kept.len();
+        let before = self.partial.len();
         let part = octets.len().min(HEAD_MOST_BYTES - before);
-        self.kept.extend_from_slice(&octets[..part]);
-        let found = read(&self.kept)?;
+        self.partial.extend_from_slice(&octets[..part]);
+        let found = read(&self.partial)?;
         *octets = match &found {
             None => &octets[part..],
             Some(found) => &octets[length(found) - before..],
         };
         if found.is_some() {
-            self.kept.clear();
+            self.partial.clear();
         }
         Ok(found)
     }
 }
 
 /// Of a part that is not whole: whether it may become longer.
-fn bounded<T>(found: Option<T>, held: usize, what: &str) -> anyhow::Result<Option<T>> {
-    ensure!(found.is_some() || held < HEAD_MOST_BYTES, "{what} is longer than {HEAD_MOST_BYTES} B");
-    Ok(found)
+fn bounded<T>(parsed: Option<T>, held: usize, part: &str) -> anyhow::Result<Option<T>> {
+    ensure!(parsed.is_some() || held < HEAD_MOST_BYTES, "{part} is longer than {HEAD_MOST_BYTES} B");
+    Ok(parsed)
 }
 
 /// Length of what says the size of a chunk, and that size.

@@ -106,18 +106,18 @@ pub fn read_answer(octets: &[u8]) -> anyhow::Result<Option<Head>> {
 }
 
 /// Length of a head that is whole.
-fn whole(parsed: httparse::Result<usize>, held: usize, what: &str) -> anyhow::Result<Option<usize>> {
+fn whole(parsed: httparse::Result<usize>, held: usize, message: &str) -> anyhow::Result<Option<usize>> {
     let bytes = match parsed {
         Ok(Status::Complete(bytes)) => Some(bytes),
         Ok(Status::Partial) => None,
         Err(httparse::Error::TooManyHeaders) => {
-            bail!("the head of the {what} has more than {FIELDS_MOST} fields")
+            bail!("the head of the {message} has more than {FIELDS_MOST} fields")
         }
-        Err(error) => bail!("the head of the {what} cannot be read: {error}"),
+        Err(error) => bail!("the head of the {message} cannot be read: {error}"),
     };
     ensure!(
         bytes.unwrap_or(held) <= HEAD_MOST_BYTES && (bytes.is_some() || held < HEAD_MOST_BYTES),
-        "the head of the {what} is longer than {HEAD_MOST_BYTES} B"
+        "the head of the {message} is longer than {HEAD_MOST_BYTES} B"
     );
     Ok(bytes)
 }

@@ -178,12 +178,12 @@ impl Workload for Iperf3 {
                     break;
                 }
             };
-            let told: Value = serde_json::from_str(&output.text).unwrap_or_default();
-            let complaint = told.get("error").and_then(Value::as_str).map(str::to_owned);
+            let document: Value = serde_json::from_str(&output.text).unwrap_or_default();
+            let complaint = document.get("error").and_then(Value::as_str).map(str::to_owned);
             let said = |words: &[&str]| {
                 complaint.as_deref().is_some_and(|text| words.iter().any(|word| text.contains(word)))
             };
-            let whose = measured(&told);
+            let whose = measured(&document);
             let of_a_stranger = self.side == Side::Server
                 && whose.first().map_or(kept || said(&["client"]), |host| *host != self.peer);
             let not_served = self.side == Side::Client && attempt < CONNECT_TRIES && said(&NOT_SERVED);
@@ -199,7 +199,7 @@ impl Workload for Iperf3 {
                     Some(format!("iperf3's server measured {host}, which is not this role's other end"));
                 break;
             }
-            take(&told, output.started, self.side, self.udp, &mut report, &mut rows);
+            take(&document, output.started, self.side, self.udp, &mut report, &mut rows);
             if !run.stopped() {
                 report.failure = complaint.map(|text| format!("iperf3: {text}")).or(output.failure);
             }
@@ -215,8 +215,8 @@ impl Workload for Iperf3 {
 }
 
 /// The hosts that took part in a server's test: of the control connection, then of each stream.
-fn measured(told: &Value) -> Vec<IpAddr> {
-    let start = told.get("start").unwrap_or(&Value::Null);
+fn measured(document: &Value) -> Vec<IpAddr> {
+    let start = document.get("start").unwrap_or(&Value::Null);
     let control = start.get("accepted_connection").and_then(|connection| connection.get("host"));
     let streams = start.get("connected").and_then(Value::as_array).into_iter().flatten();
     let hosts = control.into_iter().chain(streams.filter_map(|stream| stream.get("remote_host")));
@@ -228,7 +228,7 @@ fn measured(told: &Value) -> Vec<IpAddr> {
 
 /// Rows and counters of iperf3's JSON.
 fn take(
-    told: &Value,
+    document: &Value,
     started: Nanos,
     side: Side,
     udp: bool,
@@ -238,9 +238,9 @@ fn take(
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let list =
         |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let segment_bytes = number(told.get("start").unwrap_or(&Value::Null), "tcp_mss_default").max(1.0);
+    let segment_bytes = number(document.get("start").unwrap_or(&Value::Null), "tcp_mss_default").max(1.0);
     let sender = side == Side::Client;
-    for interval in list(told, "intervals") {
+    for interval in list(document, "intervals") {
         for (flow, stream) in list(&interval, "streams").iter().enumerate() {
             let instant = |name| started.0 as i64 + (number(stream, name) * 1e9) as i64;
             let bytes = number(stream, "bytes") as i64;
@@ -256,7 +256,7 @@ fn take(
             });
         }
     }
-    let end = told.get("end").unwrap_or(&Value::Null);
+    let end = document.get("end").unwrap_or(&Value::Null);
     let part = |name: &str| end.get(name).unwrap_or(&Value::Null);
     match (udp, sender) {
         (true, true) => {
@@ -288,13 +288,13 @@ mod tests {
 
     #[test]
     fn the_hosts_of_a_test_are_those_of_its_control_connection_and_its_streams() {
-        let told = json!({"start": {
+        let document = json!({"start": {
             "accepted_connection": {"host": "::ffff:10.0.0.1", "port": 9},
             "connected": [{"remote_host": "10.0.0.1"}, {"remote_host": "10.0.0.66"}],
         }});
         let hosts: Vec<IpAddr> =
             ["10.0.0.1", "10.0.0.1", "10.0.0.66"].map(|text| text.parse().unwrap()).to_vec();
-        assert_eq!(measured(&told), hosts);
+        assert_eq!(measured(&document), hosts);
         assert_eq!(measured(&json!({"error": "unable to receive parameters"})), Vec::<IpAddr>::new());
     }
 }

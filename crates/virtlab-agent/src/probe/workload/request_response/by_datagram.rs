@@ -28,10 +28,10 @@ impl Asking<'_> {
                 ledger.counted.sent_bytes += u64::from(head.bytes);
                 let connection = tries.place(head.number).map(|place| &mut connections[place]);
                 let Some(connection) = connection else { return };
-                let asked = connection.asked.as_mut().filter(|asked| asked.number == head.number);
-                if let Some(asked) = asked.filter(|asked| asked.due.sent.is_none()) {
-                    asked.due.sent = Some(now);
-                    ledger.pacing.record(now.since(asked.due.intended.max(connection.free)));
+                let attempt = connection.attempt.as_mut().filter(|attempt| attempt.number == head.number);
+                if let Some(attempt) = attempt.filter(|attempt| attempt.due.sent.is_none()) {
+                    attempt.due.sent = Some(now);
+                    ledger.pacing.record(now.since(attempt.due.intended.max(connection.free)));
                 }
             });
             match sent.map_err(|error| (trouble(&error), error)) {
@@ -80,18 +80,18 @@ impl Asking<'_> {
         let answer = read(head, tries.place(head.number).map(|_| head.number), own)?;
         let Some(place) = tries.place(head.number) else { return Ok(()) };
         let connection = &mut self.connections[place];
-        if connection.asked.is_some_and(|asked| asked.has_tried(head.number)) {
+        if connection.attempt.is_some_and(|attempt| attempt.has_tried(head.number)) {
             self.answered(place, answer, now);
             return Ok(());
         }
         let again = connection.again.filter(|again| again.has_tried(head.number));
         match again.filter(|_| answer.ending == Ending::Answered) {
             // Before it was asked again; its place rests until then.
-            Some(asked) => {
+            Some(attempt) => {
                 connection.again = None;
                 self.retrying -= 1;
                 self.ledger.counted.retries -= 1;
-                self.ledger.answered(place, asked.due, now, answer);
+                self.ledger.answered(place, attempt.due, now, answer);
             }
             None => tries.astray(place, head.number),
         }

@@ -99,7 +99,7 @@ fn limits_the_load(charged: Nanos, took: Nanos) -> Option<f64> {
 
 /// A request that has a connection.
 #[derive(Clone, Copy)]
-pub struct Asked {
+pub struct Attempt {
     pub due: Due,
     /// When its last try began, and how many may follow.
     begun: Nanos,
@@ -110,7 +110,7 @@ pub struct Asked {
     written: usize,
 }
 
-impl Asked {
+impl Attempt {
     /// None of it is under way yet.
     const fn new(due: Due, left: u16) -> Self {
         Self { due, begun: due.intended, left, first: 0, number: 0, written: 0 }
@@ -131,9 +131,9 @@ struct Line {
 /// One connection; to each entry it has a socket, and carries a request on one of them.
 pub struct Connection {
     lines: Vec<Line>,
-    pub asked: Option<Asked>,
+    pub attempt: Option<Attempt>,
     /// What is asked again on it.
-    pub again: Option<Asked>,
+    pub again: Option<Attempt>,
     /// From when on it could carry a request.
     pub free: Nanos,
     thinking: Times,
@@ -175,7 +175,7 @@ impl<'a> Asking<'a> {
         let line = |_: &_| Line { fd: None, incoming: Incoming::new(own.protocol) };
         let connection = |number| Connection {
             lines: client.ends.iter().map(line).collect(),
-            asked: None,
+            attempt: None,
             again: None,
             free: begun,
             thinking: own.thinking(client.seed, number),
@@ -259,22 +259,22 @@ impl<'a> Asking<'a> {
             self.resting.peek().filter(|Reverse((from, _))| *from <= now)
         {
             self.resting.pop();
-            if let Some(asked) = self.connections[place].again.take() {
+            if let Some(attempt) = self.connections[place].again.take() {
                 self.retrying -= 1;
-                self.ask(place, asked, now)?;
+                self.ask(place, attempt, now)?;
             } else if open {
                 self.free.push_back(place);
             } else if from < self.calendar.end {
                 let entry = self.connections[place].entering.draw();
                 let due = Due { intended: from, entry, sent: None };
-                self.ask(place, Asked::new(due, self.client.parameters.retries), now)?;
+                self.ask(place, Attempt::new(due, self.client.parameters.retries), now)?;
             }
         }
         self.note_due(now);
         while let Some(&due) = self.waiting.front() {
             let Some(place) = self.free.pop_front() else { break };
             self.waiting.pop_front();
-            self.ask(place, Asked::new(due, self.client.parameters.retries), now)?;
+            self.ask(place, Attempt::new(due, self.client.parameters.retries), now)?;
         }
         let timeout = Nanos(self.client.parameters.timeout_ns);
         let rests = self.resting.peek().map(|Reverse((from, _))| *from);
@@ -297,15 +297,15 @@ impl<'a> Asking<'a> {
     fn give_up(&mut self, now: Nanos) -> anyhow::Result<()> {
         let timeout = Nanos(self.client.parameters.timeout_ns);
         while let Some(&Reverse((at, place, number))) = self.patience.peek() {
-            let asked = self.connections[place].asked.filter(|asked| asked.number == number);
-            match asked {
+            let attempt = self.connections[place].attempt.filter(|attempt| attempt.number == number);
+            match attempt {
                 None => {}
                 Some(_) if at > now => break,
-                Some(asked) => {
-                    self.missed(place, asked, now, Ending::Lost);
+                Some(attempt) => {
+                    self.missed(place, attempt, now, Ending::Lost);
                     if self.sockets.datagrams.is_none() {
                         // What is still to come would be taken for the answer to the next request.
-                        let _ = self.dial(place, asked.due.entry)?;
+                        let _ = self.dial(place, attempt.due.entry)?;
                     }
                 }
             }
@@ -330,70 +330,70 @@ impl<'a> Asking<'a> {
     }
 
     /// A try of a request leaves, on a connection that has none under way.
-    fn ask(&mut self, place: usize, asked: Asked, now: Nanos) -> anyhow::Result<()> {
+    fn ask(&mut self, place: usize, attempt: Attempt, now: Nanos) -> anyhow::Result<()> {
         let number = match &mut self.sockets.datagrams {
             Some(datagrams) => datagrams.put(place, &self.client.parameters),
             None => self.buffers.0.next_number(),
         };
-        let first = if asked.first == 0 { number } else { asked.first };
-        let asked = Asked { begun: now, first, number, written: 0, ..asked };
-        self.connections[place].asked = Some(asked);
-        let entry = asked.due.entry;
+        let first = if attempt.first == 0 { number } else { attempt.first };
+        let attempt = Attempt { begun: now, first, number, written: 0, ..attempt };
+        self.connections[place].attempt = Some(attempt);
+        let entry = attempt.due.entry;
         let unmade = self.sockets.datagrams.is_none() && self.connections[place].lines[entry].fd.is_none();
         if unmade && !self.dial(place, entry)? {
             self.broke(place, entry);
             return Ok(());
         }
-        let end = asked.due.intended + Nanos(self.client.parameters.timeout_ns);
-        self.patience.push(Reverse((self.next_try(asked).unwrap_or(end), place, number)));
+        let end = attempt.due.intended + Nanos(self.client.parameters.timeout_ns);
+        self.patience.push(Reverse((self.next_try(attempt).unwrap_or(end), place, number)));
         self.write(place);
         Ok(())
     }
 
     /// When a request is asked again, unless this try is answered; `None` after the last.
-    fn next_try(&self, asked: Asked) -> Option<Nanos> {
+    fn next_try(&self, attempt: Attempt) -> Option<Nanos> {
         let own = &self.client.parameters;
-        let at = asked.begun + Nanos(own.retry_after_ns?);
-        (asked.left > 0 && at < asked.due.intended + Nanos(own.timeout_ns)).then_some(at)
+        let at = attempt.begun + Nanos(own.retry_after_ns?);
+        (attempt.left > 0 && at < attempt.due.intended + Nanos(own.timeout_ns)).then_some(at)
     }
 
     /// A try has no answer, and its connection ends: it is followed by another, or the request has ended so.
-    fn missed(&mut self, place: usize, asked: Asked, until: Nanos, ending: Ending) {
-        if !self.again(place, asked, until, true) {
-            self.ledger.unanswered(asked.due, clock::raw(), ending);
+    fn missed(&mut self, place: usize, attempt: Attempt, until: Nanos, ending: Ending) {
+        if !self.again(place, attempt, until, true) {
+            self.ledger.unanswered(attempt.due, clock::raw(), ending);
             if let Some(datagrams) = &mut self.sockets.datagrams {
-                datagrams.tries.lost(place, asked.first, asked.number);
+                datagrams.tries.lost(place, attempt.first, attempt.number);
             }
-            self.rest(place, until, Some(asked.due.entry));
+            self.rest(place, until, Some(attempt.due.entry));
         }
     }
 
     /// Whether a request is asked again, on the same place.
-    fn again(&mut self, place: usize, asked: Asked, until: Nanos, ends: bool) -> bool {
-        let Some(at) = self.next_try(asked) else { return false };
+    fn again(&mut self, place: usize, attempt: Attempt, until: Nanos, ends: bool) -> bool {
+        let Some(at) = self.next_try(attempt) else { return false };
         self.ledger.counted.retries += 1;
         self.retrying += 1;
-        self.connections[place].again = Some(Asked { left: asked.left - 1, ..asked });
-        self.rest(place, at.max(until), ends.then_some(asked.due.entry));
+        self.connections[place].again = Some(Attempt { left: attempt.left - 1, ..attempt });
+        self.rest(place, at.max(until), ends.then_some(attempt.due.entry));
         true
     }
 
     /// Writes what the connection takes of its request.
     fn write(&mut self, place: usize) {
         let connection = &mut self.connections[place];
-        let Some(asked) = &mut connection.asked else { return };
-        let Some(fd) = &connection.lines[asked.due.entry].fd else { return };
-        let entry = asked.due.entry;
-        let request = self.buffers.0.numbered(asked.number, entry);
-        while asked.written < request.len() {
+        let Some(attempt) = &mut connection.attempt else { return };
+        let Some(fd) = &connection.lines[attempt.due.entry].fd else { return };
+        let entry = attempt.due.entry;
+        let request = self.buffers.0.numbered(attempt.number, entry);
+        while attempt.written < request.len() {
             let now = clock::raw();
-            match tcp::write(fd, &request[asked.written..]) {
+            match tcp::write(fd, &request[attempt.written..]) {
                 Ok(count) => {
-                    if asked.due.sent.is_none() {
-                        asked.due.sent = Some(now);
-                        self.ledger.pacing.record(now.since(asked.due.intended.max(connection.free)));
+                    if attempt.due.sent.is_none() {
+                        attempt.due.sent = Some(now);
+                        self.ledger.pacing.record(now.since(attempt.due.intended.max(connection.free)));
                     }
-                    asked.written += count;
+                    attempt.written += count;
                     self.ledger.counted.sent_bytes += count as u64;
                 }
                 Err(error) if trouble(&error) == Trouble::Again => return,
@@ -405,8 +405,8 @@ impl<'a> Asking<'a> {
     /// A connection's way to an entry is over, with the request on it.
     fn broke(&mut self, place: usize, entry: usize) {
         let now = clock::raw();
-        if let Some(asked) = self.connections[place].asked.filter(|asked| asked.due.entry == entry) {
-            self.missed(place, asked, now + REST, Ending::Broken);
+        if let Some(attempt) = self.connections[place].attempt.filter(|attempt| attempt.due.entry == entry) {
+            self.missed(place, attempt, now + REST, Ending::Broken);
         } else {
             self.connections[place].lines[entry].fd = None;
         }
@@ -416,7 +416,7 @@ impl<'a> Asking<'a> {
     /// there.
     fn rest(&mut self, place: usize, until: Nanos, ends: Option<usize>) {
         let connection = &mut self.connections[place];
-        (connection.asked, connection.free) = (None, until);
+        (connection.attempt, connection.free) = (None, until);
         if let Some(entry) = ends {
             connection.lines[entry].fd = None;
         }
@@ -425,9 +425,9 @@ impl<'a> Asking<'a> {
 
     /// Something can be written to a connection, or read.
     fn advance(&mut self, place: usize, entry: usize) -> anyhow::Result<()> {
-        let asked = self.connections[place].asked.filter(|asked| asked.due.entry == entry);
-        if let Some(asked) = asked.filter(|asked| asked.written < self.buffers.0.len(entry)) {
-            if asked.due.sent.is_none() {
+        let attempt = self.connections[place].attempt.filter(|attempt| attempt.due.entry == entry);
+        if let Some(attempt) = attempt.filter(|attempt| attempt.written < self.buffers.0.len(entry)) {
+            if attempt.due.sent.is_none() {
                 // The handshake was the network's.
                 self.connections[place].free = self.connections[place].free.max(clock::raw());
             }
@@ -435,7 +435,8 @@ impl<'a> Asking<'a> {
         }
         loop {
             let connection = &mut self.connections[place];
-            let number = connection.asked.filter(|asked| asked.due.entry == entry).map(|asked| asked.number);
+            let number =
+                connection.attempt.filter(|attempt| attempt.due.entry == entry).map(|attempt| attempt.number);
             let Line { fd: Some(fd), incoming } = &mut connection.lines[entry] else { return Ok(()) };
             let (whole, over) = match tcp::read(fd, &mut self.buffers.1, 0) {
                 Err(error) if trouble(&error) == Trouble::Again => return Ok(()),
@@ -463,16 +464,16 @@ impl<'a> Asking<'a> {
     /// A whole answer.
     pub fn answered(&mut self, place: usize, answer: Answer, now: Nanos) {
         let connection = &mut self.connections[place];
-        let Some(asked) = connection.asked.take() else { return };
+        let Some(attempt) = connection.attempt.take() else { return };
         let ends = answer.closes || self.client.parameters.keep_alive == Some(false);
-        if answer.ending != Ending::Answered && self.again(place, asked, now, ends) {
+        if answer.ending != Ending::Answered && self.again(place, attempt, now, ends) {
             return;
         }
         let connection = &mut self.connections[place];
         let think = connection.thinking.draw();
-        self.ledger.answered(place, asked.due, now, answer);
+        self.ledger.answered(place, attempt.due, now, answer);
         if ends {
-            connection.lines[asked.due.entry].fd = None;
+            connection.lines[attempt.due.entry].fd = None;
         }
         if self.calendar.is_open() {
             connection.free = now;
@@ -487,7 +488,8 @@ impl<'a> Asking<'a> {
         let now = clock::raw();
         self.note_due(now);
         let unsent = std::mem::take(&mut self.waiting);
-        let sent = self.connections.iter().filter_map(|one| one.asked.or(one.again)).map(|asked| asked.due);
+        let sent =
+            self.connections.iter().filter_map(|one| one.attempt.or(one.again)).map(|attempt| attempt.due);
         for due in sent.chain(unsent) {
             self.ledger.unanswered(due, now, Ending::Open);
         }

@@ -69,7 +69,7 @@ struct Line {
 
 impl Line {
     /// Whether a request of that kind may come; it is one more then.
-    fn takes(&self, kind: Kind) -> bool {
+    fn admits(&self, kind: Kind) -> bool {
         let most = match kind {
             Kind::Request => 1,
             Kind::Forward => FORWARDS_MOST,
@@ -448,7 +448,7 @@ impl Reading<'_> {
             match incoming.take(&mut octets) {
                 Ok(None) => {}
                 // One at a time on each connection: a client that sends more breaks the protocol.
-                Ok(Some(Head { kind, number, .. })) if line.takes(kind) => self.take_in(line, number),
+                Ok(Some(Head { kind, number, .. })) if line.admits(kind) => self.take_in(line, number),
                 Ok(Some(_)) | Err(_) => {
                     self.garbled += 1;
                     return false;

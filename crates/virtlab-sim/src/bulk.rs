@@ -140,24 +140,24 @@ struct Filling {
     /// Where a line that is crossed is among them.
     places: Vec<usize>,
     /// What packets of each ask for, the least first.
-    asked: Vec<(f64, usize)>,
+    demands: Vec<(f64, usize)>,
     /// Of each transfer its share, once it does not grow.
-    found: Vec<Option<f64>>,
+    settled: Vec<Option<f64>>,
     shares: Vec<f64>,
 }
 
 impl Filling {
-    fn begin(&mut self, lines: &[Capacity], crossing: &Crossing, asked: impl Fn(&Capacity) -> f64) {
+    fn begin(&mut self, lines: &[Capacity], crossing: &Crossing, demand: impl Fn(&Capacity) -> f64) {
         self.crossed.clear();
-        self.asked.clear();
+        self.demands.clear();
         self.places.resize(lines.len(), usize::MAX);
         for (place, &line) in crossing.lines.iter().enumerate() {
             self.places[line] = place;
-            self.asked.push((asked(&lines[line]), place));
+            self.demands.push((demand(&lines[line]), place));
             let growing = crossing.on(line).len() + 1;
             self.crossed.push(Crossed { line, packets: None, growing, changed: true });
         }
-        self.asked.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        self.demands.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         self.levels.clear();
         self.levels.resize(self.crossed.len(), f64::INFINITY);
     }
@@ -166,7 +166,7 @@ impl Filling {
     fn look(&mut self, lines: &[Capacity], crossing: &Crossing) {
         for (crossed, level) in self.crossed.iter_mut().zip(&mut self.levels).filter(|(one, _)| one.changed) {
             crossed.changed = false;
-            let held = crossing.on(crossed.line).iter().filter_map(|who| self.found[*who]);
+            let held = crossing.on(crossed.line).iter().filter_map(|who| self.settled[*who]);
             let taken: f64 = held.chain(crossed.packets).sum();
             *level = match crossed.growing {
                 0 => f64::INFINITY,
@@ -188,27 +188,30 @@ impl Filling {
         lines: &[Capacity],
         transfers: &[Transfer],
         crossing: &Crossing,
-        asked: impl Fn(&Capacity) -> f64,
+        demand: impl Fn(&Capacity) -> f64,
     ) -> &[f64] {
-        self.begin(lines, crossing, asked);
-        self.found.clear();
-        self.found.resize(transfers.len(), None);
+        self.begin(lines, crossing, demand);
+        self.settled.clear();
+        self.settled.resize(transfers.len(), None);
         let most = |who: usize| transfers[who].most_octets_per_s.unwrap_or(f64::INFINITY);
         let least_most = (0..transfers.len()).map(most).fold(f64::INFINITY, f64::min);
-        let (mut open, mut next_asked) = (transfers.len(), 0);
+        let (mut open, mut next_demand) = (transfers.len(), 0);
         while open > 0 {
             self.look(lines, crossing);
             let first = |full: (usize, f64), (place, level): (usize, &f64)| {
                 if *level < full.1 { (place, *level) } else { full }
             };
             let (place, level) = self.levels.iter().enumerate().fold((0, f64::INFINITY), first);
-            while self.asked.get(next_asked).is_some_and(|(_, place)| self.crossed[*place].packets.is_some())
+            while self
+                .demands
+                .get(next_demand)
+                .is_some_and(|(_, place)| self.crossed[*place].packets.is_some())
             {
-                next_asked += 1;
+                next_demand += 1;
             }
-            let mut content = self.asked.get(next_asked).map_or(f64::INFINITY, |(asked, _)| *asked);
+            let mut content = self.demands.get(next_demand).map_or(f64::INFINITY, |(demand, _)| *demand);
             if least_most < content && least_most <= level {
-                let grow = (0..transfers.len()).filter(|who| self.found[*who].is_none());
+                let grow = (0..transfers.len()).filter(|who| self.settled[*who].is_none());
                 content = grow.map(most).fold(content, f64::min);
             }
             if level < content {
@@ -221,12 +224,12 @@ impl Filling {
                 }
                 continue;
             }
-            while let Some(&(asked, place)) =
-                self.asked.get(next_asked).filter(|(asked, _)| *asked <= content)
+            while let Some(&(demand, place)) =
+                self.demands.get(next_demand).filter(|(demand, _)| *demand <= content)
             {
-                next_asked += 1;
+                next_demand += 1;
                 if self.crossed[place].packets.is_none() {
-                    debug_assert!(asked <= content);
+                    debug_assert!(demand <= content);
                     self.settle(place, content);
                 }
             }
@@ -237,16 +240,16 @@ impl Filling {
             }
         }
         self.shares.clear();
-        self.shares.extend(self.found.iter().map(|share| share.unwrap_or_default()));
+        self.shares.extend(self.settled.iter().map(|share| share.unwrap_or_default()));
         &self.shares
     }
 
     /// A transfer has its share, if it has none yet, and grows no more: how many do so.
     fn stop(&mut self, who: usize, share: f64, transfers: &[Transfer]) -> usize {
-        if self.found[who].is_some() {
+        if self.settled[who].is_some() {
             return 0;
         }
-        self.found[who] = Some(share);
+        self.settled[who] = Some(share);
         for line in &transfers[who].lines {
             let crossed = &mut self.crossed[self.places[*line]];
             crossed.growing -= 1;
@@ -291,7 +294,7 @@ mod tests {
 
     /// The same, looking at everything at each step: where all that grow are when a line is full, and what each asks
     /// for.
-    fn plainly(lines: &[Capacity], transfers: &[Transfer], asked: impl Fn(&Capacity) -> f64) -> Vec<f64> {
+    fn plainly(lines: &[Capacity], transfers: &[Transfer], demand: impl Fn(&Capacity) -> f64) -> Vec<f64> {
         let most = |who: usize| transfers[who].most_octets_per_s.unwrap_or(f64::INFINITY);
         let on = |line: usize| (0..transfers.len()).filter(move |who| transfers[*who].lines.contains(&line));
         let crossed: Vec<usize> = (0..lines.len()).filter(|line| on(*line).count() > 0).collect();
@@ -306,7 +309,7 @@ mod tests {
             let full = crossed.iter().filter_map(|line| level(*line)).min_by(|a, b| a.0.total_cmp(&b.0));
             let grow = (0..transfers.len()).filter(|who| found[*who].is_none()).map(most);
             let ask =
-                crossed.iter().filter(|line| packets[**line].is_none()).map(|line| asked(&lines[*line]));
+                crossed.iter().filter(|line| packets[**line].is_none()).map(|line| demand(&lines[*line]));
             let content = grow.chain(ask).fold(f64::INFINITY, f64::min);
             match full {
                 Some((level, line)) if level < content => {
@@ -316,7 +319,7 @@ mod tests {
                     }
                 }
                 _ => {
-                    for line in crossed.iter().filter(|line| asked(&lines[**line]) <= content) {
+                    for line in crossed.iter().filter(|line| demand(&lines[**line]) <= content) {
                         packets[*line].get_or_insert(content);
                     }
                     for who in (0..transfers.len()).filter(|who| most(*who) <= content) {
@@ -330,12 +333,13 @@ mod tests {
 
     fn some() -> impl Strategy<Value = (Vec<Capacity>, Vec<Transfer>)> {
         let octets = prop::sample::select(vec![100.0, 125.0, 1e3 / 3.0, 1000.0]);
-        let asked = prop_oneof![Just(0.0), 0.0f64..1000.0, prop::sample::select(vec![7.0, 20.0])];
-        let lines = prop::collection::vec((octets, asked), 1..7);
+        let demand = prop_oneof![Just(0.0), 0.0f64..1000.0, prop::sample::select(vec![7.0, 20.0])];
+        let lines = prop::collection::vec((octets, demand), 1..7);
         let way = prop::collection::btree_set(0usize..7, 0..4);
         let most = prop::option::of(prop::sample::select(vec![5.0, 50.0, 1000.0]));
         (lines, prop::collection::vec((way, most), 0..9)).prop_map(|(lines, ways)| {
-            let lines: Vec<Capacity> = lines.into_iter().map(|(octets, asked)| line(octets, asked)).collect();
+            let lines: Vec<Capacity> =
+                lines.into_iter().map(|(octets, demand)| line(octets, demand)).collect();
             let transfer = |(way, most): (std::collections::BTreeSet<usize>, _)| {
                 let way: std::collections::BTreeSet<usize> =
                     way.iter().map(|place| place % lines.len()).collect();
@@ -370,7 +374,7 @@ mod tests {
             lines in prop::collection::vec((1.0f64..1000.0, 0.0f64..1000.0), 1..5),
             ways in prop::collection::vec((prop::collection::btree_set(0usize..5, 1..4), prop::option::of(1.0f64..500.0)), 1..6),
         ) {
-            let lines: Vec<Capacity> = lines.into_iter().map(|(octets, asked)| line(octets, asked)).collect();
+            let lines: Vec<Capacity> = lines.into_iter().map(|(octets, demand)| line(octets, demand)).collect();
             let transfers: Vec<Transfer> = ways
                 .into_iter()
                 .map(|(way, most)| {

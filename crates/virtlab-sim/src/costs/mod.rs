@@ -19,7 +19,7 @@ pub mod upcalls;
 
 use crate::processors::{Bandwidth, InOrder, Quota};
 use serde::Deserialize;
-use upcalls::{Asking, Seen, Upcalls};
+use upcalls::{RulesCost, Seen, Upcalls};
 use virtlab_load::random::Stream;
 use virtlab_wire::ethernet::wire_bytes;
 
@@ -171,8 +171,8 @@ pub struct Given {
     /// By virtual switch.
     pub vswitches: Vec<Cost>,
     /// By virtual switch, what asking its rules costs; empty: nothing anywhere.
-    #[serde(default)]
-    pub asking: Vec<Option<Asking>>,
+    #[serde(default, rename = "asking")]
+    pub rules: Vec<Option<RulesCost>>,
     /// Links and physical switches.
     pub fabric: FabricCosts,
     /// While every processor is busy.
@@ -223,7 +223,7 @@ impl Costs {
             warm: Vec::new(),
             kernel: Vec::new(),
             awake_ns: vec![0; 2 * roles],
-            upcalls: Upcalls::new(&given.asking),
+            upcalls: Upcalls::new(&given.rules),
             given,
         }
     }

@@ -19,7 +19,7 @@ const IDLE_NS: u64 = 10_000_000_000;
 /// What a virtual switch does for a frame without an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asking {
+pub struct RulesCost {
     /// How much longer that frame takes.
     pub upcall_ns: u64,
     /// Whether each flow has an entry of its own.
@@ -45,7 +45,7 @@ type Entry = (usize, usize, u16, u64);
 /// The entries of all virtual switches.
 #[derive(Debug, Default)]
 pub struct Upcalls {
-    asking: Vec<Option<Asking>>,
+    rules: Vec<Option<RulesCost>>,
     /// When each was used last.
     used_ns: BTreeMap<Entry, u64>,
     /// When unused ones were dropped last.
@@ -55,19 +55,19 @@ pub struct Upcalls {
 impl Upcalls {
     /// Without any entry.
     #[must_use]
-    pub fn new(asking: &[Option<Asking>]) -> Self {
-        Self { asking: asking.to_vec(), ..Self::default() }
+    pub fn new(rules: &[Option<RulesCost>]) -> Self {
+        Self { rules: rules.to_vec(), ..Self::default() }
     }
 
     /// How much longer a frame takes through a switch, whose entry is there afterwards.
     pub fn ask(&mut self, now_ns: u64, place: usize, seen: Seen) -> u64 {
-        let Some(Some(asking)) = self.asking.get(place).copied() else { return 0 };
+        let Some(Some(rules)) = self.rules.get(place).copied() else { return 0 };
         self.drop_idle(now_ns);
         let [a, b, c, d, e, f] = seen.destination.0;
-        let name = if asking.own { seen.flow } else { u64::from_be_bytes([0, 0, a, b, c, d, e, f]) };
+        let name = if rules.own { seen.flow } else { u64::from_be_bytes([0, 0, a, b, c, d, e, f]) };
         match self.used_ns.insert((place, seen.port, seen.ether_type, name), now_ns) {
             Some(used_ns) if now_ns.saturating_sub(used_ns) < IDLE_NS => 0,
-            _ => asking.upcall_ns,
+            _ => rules.upcall_ns,
         }
     }
 
@@ -91,24 +91,24 @@ mod tests {
         Seen { port: 0, ether_type: 0x0800, destination, flow }
     }
 
-    fn asked(own: bool, frames: &[(u64, u64, Mac)]) -> Vec<u64> {
-        let mut upcalls = Upcalls::new(&[None, Some(Asking { upcall_ns: 70, own })]);
+    fn added_ns(own: bool, frames: &[(u64, u64, Mac)]) -> Vec<u64> {
+        let mut upcalls = Upcalls::new(&[None, Some(RulesCost { upcall_ns: 70, own })]);
         frames.iter().map(|(now_ns, flow, to)| upcalls.ask(*now_ns, 1, seen(*flow, *to))).collect()
     }
 
     #[test]
     fn the_first_frame_to_an_address_asks_where_entries_are_shared() {
-        assert_eq!(asked(false, &[(0, 1, A), (1, 2, A), (2, 1, B), (3, 9, A)]), [70, 0, 70, 0]);
+        assert_eq!(added_ns(false, &[(0, 1, A), (1, 2, A), (2, 1, B), (3, 9, A)]), [70, 0, 70, 0]);
     }
 
     #[test]
     fn the_first_frame_of_a_flow_asks_where_each_has_its_own() {
-        assert_eq!(asked(true, &[(0, 1, A), (1, 2, A), (2, 1, A), (3, 2, A)]), [70, 70, 0, 0]);
+        assert_eq!(added_ns(true, &[(0, 1, A), (1, 2, A), (2, 1, A), (3, 2, A)]), [70, 70, 0, 0]);
     }
 
     #[test]
     fn ports_and_ether_types_have_entries_of_their_own() {
-        let mut upcalls = Upcalls::new(&[Some(Asking { upcall_ns: 70, own: false })]);
+        let mut upcalls = Upcalls::new(&[Some(RulesCost { upcall_ns: 70, own: false })]);
         let whole = seen(1, A);
         let frames = [
             whole,
@@ -122,13 +122,13 @@ mod tests {
 
     #[test]
     fn an_entry_that_nobody_uses_is_forgotten() {
-        assert_eq!(asked(true, &[(0, 1, A), (IDLE_NS - 1, 1, A), (2 * IDLE_NS - 2, 1, A)]), [70, 0, 0]);
-        assert_eq!(asked(true, &[(0, 1, A), (IDLE_NS, 1, A)]), [70, 70]);
+        assert_eq!(added_ns(true, &[(0, 1, A), (IDLE_NS - 1, 1, A), (2 * IDLE_NS - 2, 1, A)]), [70, 0, 0]);
+        assert_eq!(added_ns(true, &[(0, 1, A), (IDLE_NS, 1, A)]), [70, 70]);
     }
 
     #[test]
     fn what_is_forgotten_takes_no_memory() {
-        let mut upcalls = Upcalls::new(&[Some(Asking { upcall_ns: 70, own: true })]);
+        let mut upcalls = Upcalls::new(&[Some(RulesCost { upcall_ns: 70, own: true })]);
         for flow in 0..1000 {
             upcalls.ask(flow, 0, seen(flow, A));
         }

@@ -21,7 +21,7 @@ pub struct Migration {
     #[serde(default)]
     pub way: Vec<(String, String)>,
     /// Connections of TCP, each of which has a share of its own on a line.
-    #[serde(default = "one")]
+    #[serde(default = "one_connection")]
     pub connections: u32,
     /// The place of the host to which it goes.
     pub host: usize,
@@ -38,7 +38,7 @@ pub struct Migration {
     pub work: Vec<(usize, f64)>,
 }
 
-const fn one() -> u32 {
+const fn one_connection() -> u32 {
     1
 }
 

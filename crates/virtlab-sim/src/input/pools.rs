@@ -61,14 +61,14 @@ pub struct Sharing {
     /// Its vCPUs.
     pub vcpus: usize,
     /// Its weight.
-    #[serde(default = "one")]
+    #[serde(default = "usual_weight")]
     pub weight: f64,
     /// Its quota of time; absent: none.
     #[serde(default)]
     pub quota: Option<Quota>,
 }
 
-const fn one() -> f64 {
+const fn usual_weight() -> f64 {
     1.0
 }
 

@@ -94,7 +94,7 @@ struct Tasks {
     since: u128,
     /// At which of `received` a demand is done; in the order in which they came.
     under_way: BinaryHeap<Reverse<(u128, u64, Asker)>>,
-    asked: u64,
+    demands: u64,
     /// When the first of them is done if no one asks meanwhile, by the clock.
     next: Option<u128>,
     /// Time that was used of processors, in thousandths of 2^-32 ns, until an instant in 2^-32 ns.
@@ -115,7 +115,7 @@ impl Tasks {
             received: 0,
             since: 0,
             under_way: BinaryHeap::new(),
-            asked: 0,
+            demands: 0,
             next: None,
             used: 0,
             used_until: 0,
@@ -124,8 +124,8 @@ impl Tasks {
 
     fn ask(&mut self, clock: u128, demand: Rest, asker: Asker) {
         self.go_on(clock);
-        self.asked += 1;
-        self.under_way.push(Reverse((self.received + demand.0, self.asked, asker)));
+        self.demands += 1;
+        self.under_way.push(Reverse((self.received + demand.0, self.demands, asker)));
         self.look();
     }
 
@@ -160,8 +160,8 @@ impl Tasks {
         self.under_way.retain(|Reverse((_, _, own))| *own != asker);
         let found = self.under_way.len() < before;
         if found {
-            self.asked += 1;
-            self.under_way.push(Reverse((self.received + demand.0, self.asked, other)));
+            self.demands += 1;
+            self.under_way.push(Reverse((self.received + demand.0, self.demands, other)));
         }
         self.look();
         found

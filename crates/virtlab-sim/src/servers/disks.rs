@@ -20,7 +20,7 @@ pub enum Stored {
 
 /// Who waits for a request.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum Asker {
     Server(Ticket),
     Role(Ticket),
     Kernel(Purpose),
@@ -50,7 +50,7 @@ struct OnStore {
 struct Own {
     name: Option<String>,
     medium: Medium,
-    asked: BTreeMap<u64, Asked>,
+    askers: BTreeMap<u64, Asker>,
     requests: u64,
     /// What its guest's kernel holds; absent: nothing is buffered.
     pages: Option<PageCache<Ticket>>,
@@ -87,7 +87,7 @@ impl Disks {
             guest.disk.as_ref().map(|given| Own {
                 name: given.name.clone(),
                 medium: Medium::Model(Box::new(Disk::new(given.model))),
-                asked: BTreeMap::new(),
+                askers: BTreeMap::new(),
                 requests: 0,
                 pages: given.buffers.map(|buffers| PageCache::new(buffers, given.model.size_bytes)),
                 buffering: BTreeSet::new(),
@@ -160,14 +160,14 @@ impl Disks {
     /// A server asks the disk of its guest. What is no part of it, nothing comes of.
     pub fn ask(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
         if let Some(own) = &mut self.of[guest] {
-            own.submit(now_ns, Asked::Server(ticket), request);
+            own.submit(now_ns, Asker::Server(ticket), request);
         }
     }
 
     /// A role asks the disk of a guest.
     pub fn ask_for(&mut self, guest: usize, now_ns: u64, ticket: Ticket, request: Request) {
         if let Some(own) = &mut self.of[guest] {
-            own.submit(now_ns, Asked::Role(ticket), request);
+            own.submit(now_ns, Asker::Role(ticket), request);
         }
     }
 
@@ -183,7 +183,7 @@ impl Disks {
     /// A server waits for nothing any more.
     pub fn forget(&mut self, guest: usize, server: usize) {
         let Some(own) = &mut self.of[guest] else { return };
-        own.asked.retain(|_, asked| !matches!(asked, Asked::Server((asker, _)) if *asker == server));
+        own.askers.retain(|_, asker| !matches!(asker, Asker::Server((own, _)) if *own == server));
         if let Some(pages) = &mut own.pages {
             pages.forget(|(asker, _)| *asker == server);
         }
@@ -339,10 +339,10 @@ impl Own {
         counters
     }
 
-    fn submit(&mut self, now_ns: u64, asked: Asked, request: Request) {
+    fn submit(&mut self, now_ns: u64, asker: Asker, request: Request) {
         self.requests += 1;
         if self.medium.submit(Nanos(now_ns), self.requests, request).is_ok() {
-            self.asked.insert(self.requests, asked);
+            self.askers.insert(self.requests, asker);
         }
     }
 
@@ -352,10 +352,10 @@ impl Own {
                 return Some(Stored::Server(ticket));
             }
             let id = self.medium.complete(Nanos(now_ns))?;
-            match self.asked.remove(&id) {
-                Some(Asked::Server(ticket)) => return Some(Stored::Server(ticket)),
-                Some(Asked::Role(ticket)) => return Some(Stored::Role(ticket)),
-                Some(Asked::Kernel(purpose)) => {
+            match self.askers.remove(&id) {
+                Some(Asker::Server(ticket)) => return Some(Stored::Server(ticket)),
+                Some(Asker::Role(ticket)) => return Some(Stored::Role(ticket)),
+                Some(Asker::Kernel(purpose)) => {
                     if let Some(pages) = &mut self.pages {
                         pages.completed(now_ns, purpose);
                     }
@@ -370,7 +370,7 @@ impl Own {
     fn take_to_disk(&mut self, now_ns: u64) {
         let requests = self.pages.as_mut().map(|pages| pages.requests(now_ns)).unwrap_or_default();
         for (purpose, request) in requests {
-            self.submit(now_ns, Asked::Kernel(purpose), request);
+            self.submit(now_ns, Asker::Kernel(purpose), request);
         }
     }
 

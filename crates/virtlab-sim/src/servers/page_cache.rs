@@ -242,7 +242,7 @@ mod tests {
         PageCache::new(Thresholds { background_bytes: 8 * PAGE, limit_bytes: 16 * PAGE }, 100 * PAGE + 512)
     }
 
-    fn told(cache: &mut PageCache<char>) -> String {
+    fn done(cache: &mut PageCache<char>) -> String {
         std::iter::from_fn(|| cache.take_done()).collect()
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let mut cache = cache();
         cache.write(0, 'a', 0, 2 * PAGE);
         cache.write(7 * S, 'b', 2 * PAGE, PAGE);
-        assert_eq!(told(&mut cache), "ab");
+        assert_eq!(done(&mut cache), "ab");
         assert_eq!((cache.requests(29 * S), cache.next_ns()), (vec![], Some(30 * S)));
         assert_eq!(
             (cache.requests(30 * S), cache.next_ns()),
@@ -273,7 +273,7 @@ mod tests {
         for number in 0..1000 {
             cache.write(number, 'a', (number % 4) * PAGE, PAGE);
         }
-        assert_eq!((told(&mut cache).len(), cache.requests(40 * S)), (1000, vec![run(0, 4)]));
+        assert_eq!((done(&mut cache).len(), cache.requests(40 * S)), (1000, vec![run(0, 4)]));
     }
 
     #[test]
@@ -281,15 +281,15 @@ mod tests {
         let mut cache = cache();
         cache.write(0, 'a', 512, 512);
         let read = Request { kind: Kind::Read, offset: 0, bytes: PAGE };
-        assert_eq!((told(&mut cache), cache.requests(0)), (String::new(), vec![(Purpose::Read(1), read)]));
+        assert_eq!((done(&mut cache), cache.requests(0)), (String::new(), vec![(Purpose::Read(1), read)]));
         cache.completed(5, Purpose::Read(1));
         cache.write(6, 'b', 1024, 512);
-        assert_eq!((told(&mut cache), cache.requests(6)), ("ab".to_owned(), vec![]));
+        assert_eq!((done(&mut cache), cache.requests(6)), ("ab".to_owned(), vec![]));
         // A write over the ends of two pages reads both; the disk's last page is short, and whole by its 512 B.
         cache.write(7, 'c', PAGE + 512, PAGE);
         assert_eq!(cache.requests(7).len(), 2);
         cache.write(8, 'd', 100 * PAGE, 512);
-        assert_eq!((told(&mut cache), cache.requests(8)), ("d".to_owned(), vec![]));
+        assert_eq!((done(&mut cache), cache.requests(8)), ("d".to_owned(), vec![]));
     }
 
     #[test]
@@ -301,9 +301,9 @@ mod tests {
         assert_eq!(cache.requests(1), [run(0, 8), run(10, 1)], "more than the background threshold");
         cache.write(2, 'c', 20 * PAGE, 3 * PAGE);
         cache.write(3, 'd', 30 * PAGE, PAGE);
-        assert_eq!((told(&mut cache), cache.requests(3)), ("abc".to_owned(), vec![]), "12 pages, then 13");
+        assert_eq!((done(&mut cache), cache.requests(3)), ("abc".to_owned(), vec![]), "12 pages, then 13");
         cache.completed(4, Purpose::Written(8));
-        assert_eq!(told(&mut cache), "d");
+        assert_eq!(done(&mut cache), "d");
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl<T: Ord + Copy> Threads<T> {
         let Some(since_ns) = self.frozen_ns.take() else { return };
         self.alone = std::mem::take(&mut self.alone)
             .into_iter()
-            .map(|Reverse((done_ns, number, what))| Reverse((done_ns + (now_ns - since_ns), number, what)))
+            .map(|Reverse((done_ns, number, task))| Reverse((done_ns + (now_ns - since_ns), number, task)))
             .collect();
     }
 
@@ -94,16 +94,16 @@ impl<T: Ord + Copy> Threads<T> {
     }
 
     /// One of them begins something; its number.
-    pub fn begin(&mut self, what: T, work: Nanos, now_ns: u64) -> u64 {
+    pub fn begin(&mut self, task: T, work: Nanos, now_ns: u64) -> u64 {
         self.begun += 1;
         let (number, pauses) = (self.begun, self.pauses(now_ns));
         let Some(shared) = &mut self.shared else {
             let now = Nanos(now_ns);
             let done = self.pause.map_or(now + work, |pause| pause.done(now, work));
-            self.alone.push(Reverse((done.0, number, what)));
+            self.alone.push(Reverse((done.0, number, task)));
             return number;
         };
-        shared.under_way.insert(number, what);
+        shared.under_way.insert(number, task);
         shared.want((number, Rest::of(work.0)), pauses);
         number
     }
@@ -117,16 +117,16 @@ impl<T: Ord + Copy> Threads<T> {
     }
 
     /// One of them does something else, where it is, than what has that number.
-    pub fn begin_instead(&mut self, before: u64, what: T, work: Nanos, now_ns: u64) {
+    pub fn begin_instead(&mut self, before: u64, task: T, work: Nanos, now_ns: u64) {
         let Some(shared) = &mut self.shared else { return };
         shared.under_way.remove(&before);
         if let Some(place) = shared.done.iter().position(|number| *number == before) {
             shared.done.remove(place);
-            self.begin(what, work, now_ns);
+            self.begin(task, work, now_ns);
             return;
         }
         self.begun += 1;
-        shared.under_way.insert(self.begun, what);
+        shared.under_way.insert(self.begun, task);
         let rest = (self.begun, Rest::of(work.0));
         let waiting = shared.wanted.iter_mut().chain(shared.paused.iter_mut().flatten());
         match waiting.into_iter().find(|(number, _)| *number == before) {
@@ -150,7 +150,7 @@ impl<T: Ord + Copy> Threads<T> {
         if *done_ns > now_ns || self.frozen_ns.is_some() {
             return None;
         }
-        self.alone.pop().map(|Reverse((_, _, what))| what)
+        self.alone.pop().map(|Reverse((_, _, task))| task)
     }
 
     /// When they have to be looked after next; of work on shared processors they are told.

@@ -51,7 +51,7 @@ struct Wanted {
 
 /// A request under way.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Attempt {
     wanted: Wanted,
     /// When the first of its tries left.
     sent_ns: Option<u64>,
@@ -76,9 +76,9 @@ struct Seat {
     links: Vec<usize>,
     /// The link without which it is not free yet.
     opening: Option<usize>,
-    asked: Option<Asked>,
+    attempt: Option<Attempt>,
     /// What is asked again on it.
-    again: Option<Asked>,
+    again: Option<Attempt>,
     thinking: Times,
     /// Of a closed loop.
     entering: Entering,
@@ -122,7 +122,7 @@ impl Coming {
 }
 
 /// Requests that are due.
-struct Asking {
+struct Client {
     coming: Coming,
     /// Where requests enter.
     entering: Entering,
@@ -133,14 +133,14 @@ struct Asking {
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     /// When requests under way are given up, or asked again: the instant, the connection, the try.
     patience: BinaryHeap<Reverse<(u64, usize, u64)>>,
-    asked: u64,
+    requests: u64,
     /// Requests that are asked again later.
     retrying: usize,
     /// For when the next look at them is planned.
     planned_ns: Option<u64>,
 }
 
-impl Asking {
+impl Client {
     fn note_due(&mut self, now_ns: u64) {
         while let Some(due) = self.coming.next().filter(|due| *due <= now_ns) {
             self.coming.number += 1;
@@ -159,7 +159,7 @@ pub struct RequestResponse {
     seats: Vec<Seat>,
     links: Vec<Link>,
     datagrams: Option<Datagrams>,
-    asking: Asking,
+    client: Client,
     /// Of the world's servers, by entry.
     servers: Vec<usize>,
     finished: bool,
@@ -186,7 +186,7 @@ impl RequestResponse {
         let own: Parameters = parse(role)?;
         own.check().map_err(|error| finding(role, &error.to_string()))?;
         let seed = role.ends[0].seed;
-        let asking = Asking {
+        let client = Client {
             coming: Coming {
                 schedule: own.due(seed),
                 origin_ns: 0,
@@ -199,7 +199,7 @@ impl RequestResponse {
             free: VecDeque::new(),
             thinking: BinaryHeap::new(),
             patience: BinaryHeap::new(),
-            asked: 0,
+            requests: 0,
             retrying: 0,
             planned_ns: None,
         };
@@ -231,7 +231,7 @@ impl RequestResponse {
             seats: Vec::new(),
             links: Vec::new(),
             datagrams,
-            asking,
+            client,
             finished: false,
             counted: Counted::default(),
             ended: Ended::new(role.kept),
@@ -245,7 +245,7 @@ impl RequestResponse {
             made.seats.push(Seat {
                 opening: links.first().copied(),
                 links,
-                asked: None,
+                attempt: None,
                 again: None,
                 thinking: made.own.thinking(seed, number),
                 entering: made.own.entering(seed, Some(number)),
@@ -288,44 +288,44 @@ impl RequestResponse {
             return;
         }
         self.give_up(network);
-        let open = self.asking.coming.schedule.is_some();
+        let open = self.client.coming.schedule.is_some();
         while let Some(&Reverse((from_ns, seat))) =
-            self.asking.thinking.peek().filter(|Reverse((from_ns, _))| *from_ns <= now_ns)
+            self.client.thinking.peek().filter(|Reverse((from_ns, _))| *from_ns <= now_ns)
         {
-            self.asking.thinking.pop();
-            if let Some(asked) = self.seats[seat].again.take() {
-                self.asking.retrying -= 1;
-                self.ask(seat, asked, network);
+            self.client.thinking.pop();
+            if let Some(attempt) = self.seats[seat].again.take() {
+                self.client.retrying -= 1;
+                self.ask(seat, attempt, network);
             } else if open {
-                self.asking.free.push_back(seat);
-            } else if self.asking.coming.wants(from_ns) {
-                self.asking.coming.left -= 1;
+                self.client.free.push_back(seat);
+            } else if self.client.coming.wants(from_ns) {
+                self.client.coming.left -= 1;
                 let wanted = Wanted { intended_ns: from_ns, entry: self.seats[seat].entering.draw() };
                 self.ask_first(seat, wanted, network);
             }
         }
-        self.asking.note_due(now_ns);
-        while let Some(&wanted) = self.asking.waiting.front() {
-            let Some(seat) = self.asking.free.pop_front() else { break };
-            self.asking.waiting.pop_front();
+        self.client.note_due(now_ns);
+        while let Some(&wanted) = self.client.waiting.front() {
+            let Some(seat) = self.client.free.pop_front() else { break };
+            self.client.waiting.pop_front();
             self.ask_first(seat, wanted, network);
         }
-        let thinks = self.asking.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
+        let thinks = self.client.thinking.peek().map(|Reverse((from_ns, _))| *from_ns);
         let instants = [
-            self.asking.coming.next(),
+            self.client.coming.next(),
             thinks.filter(|from_ns| {
                 let wanted =
-                    if open { !self.asking.waiting.is_empty() } else { self.asking.coming.wants(*from_ns) };
-                wanted || self.asking.retrying > 0
+                    if open { !self.client.waiting.is_empty() } else { self.client.coming.wants(*from_ns) };
+                wanted || self.client.retrying > 0
             }),
-            self.asking.waiting.front().map(|wanted| wanted.intended_ns.saturating_add(self.own.timeout_ns)),
-            self.asking.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
+            self.client.waiting.front().map(|wanted| wanted.intended_ns.saturating_add(self.own.timeout_ns)),
+            self.client.patience.peek().map(|Reverse((at_ns, ..))| *at_ns),
         ];
         let shaking =
-            !open && self.asking.coming.wants(now_ns) && self.seats.iter().any(|seat| seat.opening.is_some());
+            !open && self.client.coming.wants(now_ns) && self.seats.iter().any(|seat| seat.opening.is_some());
         match instants.into_iter().flatten().min().map(|at_ns| at_ns.max(now_ns)) {
-            Some(at_ns) if self.asking.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
-                self.asking.planned_ns = Some(at_ns);
+            Some(at_ns) if self.client.planned_ns.is_none_or(|planned_ns| at_ns < planned_ns) => {
+                self.client.planned_ns = Some(at_ns);
                 network.agenda.plan(at_ns, Due::Tick { role: self.role, side: 0, generation: 0 });
             }
             None if !shaking => self.finished = true,
@@ -336,34 +336,34 @@ impl RequestResponse {
     fn ask_first(&mut self, seat: usize, wanted: Wanted, network: &mut Network) {
         let now_ns = network.now_ns;
         let left = self.own.retries;
-        let asked = Asked { wanted, sent_ns: None, begun_ns: now_ns, left, first: 0, number: 0 };
-        self.ask(seat, asked, network);
+        let attempt = Attempt { wanted, sent_ns: None, begun_ns: now_ns, left, first: 0, number: 0 };
+        self.ask(seat, attempt, network);
     }
 
     /// A try begins; it leaves once its link is there.
-    fn ask(&mut self, seat: usize, asked: Asked, network: &mut Network) {
+    fn ask(&mut self, seat: usize, attempt: Attempt, network: &mut Network) {
         let number = match &mut self.datagrams {
             Some(datagrams) => datagrams.tries.next(seat),
             None => {
-                self.asking.asked += 1;
-                self.asking.asked
+                self.client.requests += 1;
+                self.client.requests
             }
         };
-        let first = if asked.first == 0 { number } else { asked.first };
-        let mut asked = Asked { begun_ns: network.now_ns, first, number, ..asked };
+        let first = if attempt.first == 0 { number } else { attempt.first };
+        let mut attempt = Attempt { begun_ns: network.now_ns, first, number, ..attempt };
         if self.datagrams.is_some() {
-            asked.sent_ns = asked.sent_ns.or(Some(network.now_ns));
+            attempt.sent_ns = attempt.sent_ns.or(Some(network.now_ns));
         }
-        let end_ns = asked.wanted.intended_ns.saturating_add(self.own.timeout_ns);
-        self.asking.patience.push(Reverse((self.next_try(asked).unwrap_or(end_ns), seat, number)));
-        self.seats[seat].asked = Some(asked);
+        let end_ns = attempt.wanted.intended_ns.saturating_add(self.own.timeout_ns);
+        self.client.patience.push(Reverse((self.next_try(attempt).unwrap_or(end_ns), seat, number)));
+        self.seats[seat].attempt = Some(attempt);
         if self.datagrams.is_some() {
             self.counted.sent_bytes += self.own.request_bytes;
             self.send(0, number, self.own.request_bytes, UNSERVED, network);
         } else {
-            let mut place = self.seats[seat].links[asked.wanted.entry];
+            let mut place = self.seats[seat].links[attempt.wanted.entry];
             if self.links[place].left {
-                place = self.dial(seat, asked.wanted.entry, network);
+                place = self.dial(seat, attempt.wanted.entry, network);
             }
             if self.links[place].flow.end(0).is_open() {
                 self.write(place, network);
@@ -374,8 +374,8 @@ impl RequestResponse {
     /// The request of a connection leaves on its link.
     fn write(&mut self, place: usize, network: &mut Network) {
         self.counted.sent_bytes += self.own.request_bytes;
-        if let Some(asked) = &mut self.seats[self.links[place].seat].asked {
-            asked.sent_ns = asked.sent_ns.or(Some(network.now_ns));
+        if let Some(attempt) = &mut self.seats[self.links[place].seat].attempt {
+            attempt.sent_ns = attempt.sent_ns.or(Some(network.now_ns));
         }
         self.links[place].flow.write(0, self.own.request_bytes, network);
     }
@@ -396,43 +396,43 @@ impl RequestResponse {
     }
 
     /// When a request is asked again, unless this try is answered; `None` after the last.
-    fn next_try(&self, asked: Asked) -> Option<u64> {
-        let at_ns = asked.begun_ns.saturating_add(self.own.retry_after_ns?);
-        let end_ns = asked.wanted.intended_ns.saturating_add(self.own.timeout_ns);
-        (asked.left > 0 && at_ns < end_ns).then_some(at_ns)
+    fn next_try(&self, attempt: Attempt) -> Option<u64> {
+        let at_ns = attempt.begun_ns.saturating_add(self.own.retry_after_ns?);
+        let end_ns = attempt.wanted.intended_ns.saturating_add(self.own.timeout_ns);
+        (attempt.left > 0 && at_ns < end_ns).then_some(at_ns)
     }
 
     /// Requests whose time is over: they are not waited for any more.
     fn give_up(&mut self, network: &mut Network) {
         let now_ns = network.now_ns;
-        while let Some(&Reverse((at_ns, seat, number))) = self.asking.patience.peek() {
-            match self.seats[seat].asked.filter(|asked| asked.number == number) {
+        while let Some(&Reverse((at_ns, seat, number))) = self.client.patience.peek() {
+            match self.seats[seat].attempt.filter(|attempt| attempt.number == number) {
                 None => {}
                 Some(_) if at_ns > now_ns => break,
-                Some(asked) => {
-                    let again = self.next_try(asked).is_some();
-                    self.seats[seat].asked = None;
+                Some(attempt) => {
+                    let again = self.next_try(attempt).is_some();
+                    self.seats[seat].attempt = None;
                     if self.datagrams.is_none() {
-                        self.replace(seat, asked.wanted.entry, network);
+                        self.replace(seat, attempt.wanted.entry, network);
                     }
                     if again {
                         self.counted.retries += 1;
-                        self.ask(seat, Asked { left: asked.left - 1, ..asked }, network);
+                        self.ask(seat, Attempt { left: attempt.left - 1, ..attempt }, network);
                     } else {
-                        self.end(asked.wanted, asked.sent_ns, now_ns, Ending::Lost, UNSERVED);
+                        self.end(attempt.wanted, attempt.sent_ns, now_ns, Ending::Lost, UNSERVED);
                         if let Some(datagrams) = &mut self.datagrams {
-                            datagrams.tries.lost(seat, asked.first, asked.number);
+                            datagrams.tries.lost(seat, attempt.first, attempt.number);
                             self.is_free(seat, now_ns);
                         }
                     }
                 }
             }
-            self.asking.patience.pop();
+            self.client.patience.pop();
         }
         let timeout_ns = self.own.timeout_ns;
         let over = |wanted: &&Wanted| wanted.intended_ns.saturating_add(timeout_ns) <= now_ns;
-        while let Some(&wanted) = self.asking.waiting.front().filter(over) {
-            self.asking.waiting.pop_front();
+        while let Some(&wanted) = self.client.waiting.front().filter(over) {
+            self.client.waiting.pop_front();
             self.end(wanted, None, now_ns, Ending::Lost, UNSERVED);
         }
     }
@@ -479,17 +479,17 @@ impl RequestResponse {
         self.counted.received_bytes += u64::from(message.payload_bytes);
         let by = message.flow as i32 - 1;
         let ending = if by == UNSERVED { Ending::Refused } else { Ending::Answered };
-        let tried = |asked: &Asked| (asked.first..=asked.number).contains(&number);
+        let tried = |attempt: &Attempt| (attempt.first..=attempt.number).contains(&number);
         let seat = &mut self.seats[place];
-        if let Some(asked) = seat.asked.take_if(|asked| tried(asked)) {
-            self.answered(place, asked, ending, by, network);
+        if let Some(attempt) = seat.attempt.take_if(|attempt| tried(attempt)) {
+            self.answered(place, attempt, ending, by, network);
         } else if ending == Ending::Answered
-            && let Some(asked) = seat.again.take_if(|asked| tried(asked))
+            && let Some(attempt) = seat.again.take_if(|attempt| tried(attempt))
         {
             // Before it was asked again; its place rests until then.
-            self.asking.retrying -= 1;
+            self.client.retrying -= 1;
             self.counted.retries -= 1;
-            self.end(asked.wanted, asked.sent_ns, network.now_ns, ending, by);
+            self.end(attempt.wanted, attempt.sent_ns, network.now_ns, ending, by);
         } else {
             datagrams.tries.astray(place, number);
         }
@@ -505,35 +505,35 @@ impl RequestResponse {
         };
         link.answer = None;
         let seat = link.seat;
-        let Some(asked) = self.seats[seat].asked.take() else { return };
+        let Some(attempt) = self.seats[seat].attempt.take() else { return };
         let answered = served.ending == Ending::Answered;
         self.counted.received_bytes += if answered { self.own.response_bytes } else { HEADER_BYTES };
-        self.answered(seat, asked, served.ending, served.by, network);
+        self.answered(seat, attempt, served.ending, served.by, network);
     }
 
     /// The whole answer to a request.
-    fn answered(&mut self, seat: usize, asked: Asked, ending: Ending, by: i32, network: &Network) {
+    fn answered(&mut self, seat: usize, attempt: Attempt, ending: Ending, by: i32, network: &Network) {
         let now_ns = network.now_ns;
         if ending != Ending::Answered
-            && let Some(at_ns) = self.next_try(asked)
+            && let Some(at_ns) = self.next_try(attempt)
         {
             self.counted.retries += 1;
-            self.asking.retrying += 1;
-            self.seats[seat].again = Some(Asked { left: asked.left - 1, ..asked });
-            self.asking.thinking.push(Reverse((at_ns.max(now_ns), seat)));
+            self.client.retrying += 1;
+            self.seats[seat].again = Some(Attempt { left: attempt.left - 1, ..attempt });
+            self.client.thinking.push(Reverse((at_ns.max(now_ns), seat)));
             return;
         }
         let think = self.seats[seat].thinking.draw();
-        self.end(asked.wanted, asked.sent_ns, now_ns, ending, by);
+        self.end(attempt.wanted, attempt.sent_ns, now_ns, ending, by);
         self.is_free(seat, now_ns.saturating_add(think.0));
     }
 
     /// A connection without a request: its client may ask from then on.
     fn is_free(&mut self, seat: usize, from_ns: u64) {
-        if self.asking.coming.schedule.is_some() {
-            self.asking.free.push_back(seat);
+        if self.client.coming.schedule.is_some() {
+            self.client.free.push_back(seat);
         } else {
-            self.asking.thinking.push(Reverse((from_ns, seat)));
+            self.client.thinking.push(Reverse((from_ns, seat)));
         }
     }
 }
@@ -561,7 +561,7 @@ fn far_end(own: &Parameters, role: &Role, entry: usize) -> RoleEnd {
 impl Workload for RequestResponse {
     fn start(&mut self, network: &mut Network) {
         let end_ns = self.own.duration_ns.map_or(u64::MAX, |length_ns| network.now_ns + length_ns);
-        (self.asking.coming.origin_ns, self.asking.coming.end_ns) = (network.now_ns, end_ns);
+        (self.client.coming.origin_ns, self.client.coming.end_ns) = (network.now_ns, end_ns);
         if end_ns < u64::MAX {
             network.agenda.plan(end_ns, Due::Expire { role: self.role, side: 0 });
         }
@@ -580,8 +580,8 @@ impl Workload for RequestResponse {
         if generation > 0 {
             self.links[generation as usize - 1].flow.alarm(side, network);
         } else {
-            if self.asking.planned_ns.is_some_and(|planned_ns| planned_ns <= network.now_ns) {
-                self.asking.planned_ns = None;
+            if self.client.planned_ns.is_some_and(|planned_ns| planned_ns <= network.now_ns) {
+                self.client.planned_ns = None;
             }
             self.go_on(network);
         }
@@ -663,10 +663,10 @@ impl Workload for RequestResponse {
             return;
         }
         let now_ns = network.now_ns;
-        self.asking.note_due(now_ns);
-        let sent = self.seats.iter().filter_map(|seat| seat.asked.or(seat.again));
-        let sent: Vec<_> = sent.map(|asked| (asked.wanted, asked.sent_ns)).collect();
-        let unsent = std::mem::take(&mut self.asking.waiting).into_iter().map(|wanted| (wanted, None));
+        self.client.note_due(now_ns);
+        let sent = self.seats.iter().filter_map(|seat| seat.attempt.or(seat.again));
+        let sent: Vec<_> = sent.map(|attempt| (attempt.wanted, attempt.sent_ns)).collect();
+        let unsent = std::mem::take(&mut self.client.waiting).into_iter().map(|wanted| (wanted, None));
         for (wanted, sent_ns) in sent.into_iter().chain(unsent) {
             self.end(wanted, sent_ns, now_ns, Ending::Open, UNSERVED);
         }
@@ -677,9 +677,9 @@ impl Workload for RequestResponse {
         let (RATE, Some(rate), true) = (parameter, value.as_u64(), self.own.rate_per_s.is_some()) else {
             return;
         };
-        self.asking.note_due(network.now_ns);
-        self.asking.coming.schedule = Some(self.own.schedule(rate, self.seed));
-        (self.asking.coming.origin_ns, self.asking.coming.number) = (network.now_ns, 0);
+        self.client.note_due(network.now_ns);
+        self.client.coming.schedule = Some(self.own.schedule(rate, self.seed));
+        (self.client.coming.origin_ns, self.client.coming.number) = (network.now_ns, 0);
         self.go_on(network);
     }
 

@@ -25,7 +25,7 @@ const UNSENT_SLACK_NS: u64 = 10_000;
 const COUNTED_FLOWS: usize = 1024;
 
 /// A socket per flow, whose turn it is, and how gaps come about, with their seed.
-struct Ways {
+struct Routes {
     sockets: Vec<usize>,
     split: Split,
     gaps: (Arrivals, u64),
@@ -56,7 +56,7 @@ pub struct Stream {
     duration_ns: u64,
     payload_bytes: u32,
     keep_sent: bool,
-    kept: bool,
+    with_rows: bool,
     /// One per flow.
     sockets: Vec<usize>,
     split: Split,
@@ -107,7 +107,7 @@ impl Stream {
             own.duration_ns,
             size.payload_bytes,
             [own.keep_sent, role.kept],
-            Ways {
+            Routes {
                 gaps: (own.arrivals, client.seed),
                 sockets: vec![socket],
                 split: Split::even(1).map_err(|error| finding(role, &error.to_string()))?,
@@ -145,7 +145,7 @@ impl Stream {
             own.duration_ns,
             own.frame_bytes,
             [own.keep_sent, role.kept],
-            Ways { sockets, split, gaps: (own.arrivals, client.seed) },
+            Routes { sockets, split, gaps: (own.arrivals, client.seed) },
         ))
     }
 
@@ -155,11 +155,11 @@ impl Stream {
         packet_bits: Option<u64>,
         duration_ns: Option<u64>,
         payload_bytes: u32,
-        kept: [bool; 2],
-        ways: Ways,
+        records: [bool; 2],
+        routes: Routes,
     ) -> Self {
-        let [keep_sent, kept] = kept;
-        let Ways { sockets, split, gaps } = ways;
+        let [keep_sent, with_rows] = records;
+        let Routes { sockets, split, gaps } = routes;
         Self {
             role,
             schedule,
@@ -169,7 +169,7 @@ impl Stream {
             duration_ns: duration_ns.unwrap_or(u64::MAX),
             payload_bytes,
             keep_sent,
-            kept,
+            with_rows,
             flows: vec![Sequence::default(); sockets.len()],
             sockets,
             sent_by_flow: vec![0; usize::from(split.flows())],
@@ -280,7 +280,7 @@ impl Workload for Stream {
 
     fn take(&mut self, message: Message, network: &mut Network) {
         self.count(message, network.stamp_ns);
-        if let (true, Some(row)) = (self.kept, self.rows.last_mut()) {
+        if let (true, Some(row)) = (self.with_rows, self.rows.last_mut()) {
             row.user_ns = network.now_ns as i64;
         }
     }
@@ -290,7 +290,7 @@ impl Workload for Stream {
         self.flows[message.flow as usize].record(message.seq);
         self.received_bytes += bytes;
         self.jitter.record(message.sent_ns as i64, at_ns as i64);
-        if !self.kept {
+        if !self.with_rows {
             return;
         }
         self.rows.push(PacketRow {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use virtlab_fabric::{Mac, PortId};
 
 struct Bridge {
-    ways: BTreeMap<Mac, Place>,
+    places: BTreeMap<Mac, Place>,
     ports: Vec<Place>,
     learns: bool,
     floods: bool,
@@ -48,7 +48,7 @@ impl Bridges {
                     Way::Port(name) => Place::Port(port(name)?),
                 })
             };
-            let ways =
+            let places =
                 vswitch.ways.iter().map(|(mac, way)| Ok((*mac, place(way)?))).collect::<Result<_, _>>()?;
             let ports = vswitch.ports.iter().map(|plug| place(&plug.way)).collect::<Result<_, _>>()?;
             for plug in &vswitch.ports {
@@ -56,7 +56,7 @@ impl Bridges {
                     own.isolated[nic] = plug.isolated;
                 }
             }
-            own.all.push(Bridge { ways, ports, learns: vswitch.learns, floods: vswitch.floods });
+            own.all.push(Bridge { places, ports, learns: vswitch.learns, floods: vswitch.floods });
         }
         Ok(own)
     }
@@ -66,9 +66,9 @@ impl Bridges {
         let Self { all, isolated } = self;
         let own = &mut all[bridge];
         if own.learns && !source.is_group() {
-            own.ways.insert(source, from);
+            own.places.insert(source, from);
         }
-        match own.ways.get(&destination).copied() {
+        match own.places.get(&destination).copied() {
             Some(to) if joined(isolated, from, to) => Exits::One(to),
             None if own.floods => {
                 Exits::Flood(own.ports.iter().copied().filter(|to| joined(isolated, from, *to)).collect())
@@ -81,7 +81,7 @@ impl Bridges {
     #[inline]
     pub fn fixed_way(&self, bridge: usize, destination: Mac) -> Option<Place> {
         let own = &self.all[bridge];
-        if own.learns { None } else { own.ways.get(&destination).copied() }
+        if own.learns { None } else { own.places.get(&destination).copied() }
     }
 
     /// The vNIC to which alone a switch floods what comes from a port of the fabric, where it learns nothing from that.
@@ -127,13 +127,13 @@ impl Bridges {
 
     /// From now on frames to an address leave a switch that way.
     pub fn direct(&mut self, bridge: usize, mac: Mac, to: Place) {
-        self.all[bridge].ways.insert(mac, to);
+        self.all[bridge].places.insert(mac, to);
     }
 
     /// What switches had learnt at some vNICs is lost.
     pub fn forget(&mut self, nics: &[usize]) {
         for bridge in self.all.iter_mut().filter(|bridge| bridge.learns) {
-            bridge.ways.retain(|_, place| !matches!(place, Place::Nic(nic) if nics.contains(nic)));
+            bridge.places.retain(|_, place| !matches!(place, Place::Nic(nic) if nics.contains(nic)));
         }
     }
 }

@@ -77,9 +77,9 @@ impl Network {
     }
 
     /// Whether what goes from one vNIC to another leaves the virtual switch that it comes to.
-    pub fn is_apart(&self, one: usize, other: usize) -> bool {
-        let [one, other] = [one, other].map(|nic| self.edge.nics[nic].bridge);
-        one.is_none() || one != other
+    pub fn is_apart(&self, nic: usize, other: usize) -> bool {
+        let [bridge, others] = [nic, other].map(|nic| self.edge.nics[nic].bridge);
+        bridge.is_none() || bridge != others
     }
 
     /// A socket of a vNIC to all that have joined a group (RFC 1112, 6.4; RFC 2464, 7).

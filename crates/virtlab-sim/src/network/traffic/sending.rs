@@ -16,12 +16,12 @@ impl Network {
 
     /// Whether a process can send another message at once: the socket takes it, and the call before is over.
     pub fn has_room(&mut self, socket: usize) -> bool {
-        self.takes(socket) && self.call_over_ns(socket) <= self.now_ns
+        self.is_queue_free(socket) && self.call_over_ns(socket) <= self.now_ns
     }
 
     /// Has `due` happen as soon as that is so again.
     pub fn await_room(&mut self, socket: usize, due: Due) {
-        if self.takes(socket) {
+        if self.is_queue_free(socket) {
             self.agenda.plan(self.call_over_ns(socket), due);
         } else {
             self.sockets[socket].room.wait(due);
@@ -29,7 +29,7 @@ impl Network {
         }
     }
 
-    fn takes(&mut self, socket: usize) -> bool {
+    fn is_queue_free(&mut self, socket: usize) -> bool {
         self.sockets[socket].room.is_free() || {
             let Socket { nic, queue, .. } = self.sockets[socket];
             self.catch_up(nic);
@@ -112,7 +112,7 @@ impl Network {
 
     /// Sends as soon as there is room, in order.
     pub fn send_later(&mut self, socket: usize, message: Message) {
-        if self.sockets[socket].room.is_empty() && self.takes(socket) {
+        if self.sockets[socket].room.is_empty() && self.is_queue_free(socket) {
             self.send(socket, message);
         } else {
             self.sockets[socket].room.push(message);
@@ -139,11 +139,11 @@ impl Network {
 
     /// Sends what has waited for room, and lets happen what has.
     pub(super) fn refill(&mut self, socket: usize) {
-        while self.takes(socket) {
+        while self.is_queue_free(socket) {
             let Some(message) = self.sockets[socket].room.pop() else { break };
             self.send(socket, message);
         }
-        if self.takes(socket)
+        if self.is_queue_free(socket)
             && let Some(due) = self.sockets[socket].room.waiter()
         {
             self.agenda.plan(self.now_ns, due);

@@ -13,8 +13,8 @@ pub enum Ended {
 
 impl Ended {
     /// None yet.
-    pub fn new(kept: bool) -> Self {
-        if kept { Self::Rows(Vec::new()) } else { Self::Times(Histogram::default()) }
+    pub fn new(with_rows: bool) -> Self {
+        if with_rows { Self::Rows(Vec::new()) } else { Self::Times(Histogram::default()) }
     }
 
     /// One has.

@@ -3,7 +3,7 @@
 //! A link ends where its server has failed, and is refused by a server that has. The request on it is broken, or asked
 //! again, and its connection rests, as on the testbed; the next request that enters there begins another link.
 
-use super::{Asked, Link, RequestResponse};
+use super::{Attempt, Link, RequestResponse};
 use crate::network::Network;
 use crate::servers::UNSERVED;
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ impl RequestResponse {
     /// A link is there: the request that waits for it leaves, or its connection is free.
     pub(super) fn is_open(&mut self, place: usize, network: &mut Network) {
         let Link { seat, entry, .. } = self.links[place];
-        let waits = self.seats[seat].asked.is_some_and(|asked| asked.wanted.entry == entry);
+        let waits = self.seats[seat].attempt.is_some_and(|attempt| attempt.wanted.entry == entry);
         let opens = self.seats[seat].opening.take_if(|opening| *opening == place).is_some();
         if waits && self.seats[seat].links[entry] == place {
             self.write(place, network);
@@ -48,23 +48,23 @@ impl RequestResponse {
         self.links[place].left = true;
         let opens = self.seats[seat].opening.take_if(|opening| *opening == place).is_some();
         let now_ns = network.now_ns;
-        let on_it = |asked: &mut Asked| asked.wanted.entry == entry;
-        let Some(asked) = self.seats[seat].asked.take_if(on_it) else {
+        let on_it = |attempt: &mut Attempt| attempt.wanted.entry == entry;
+        let Some(attempt) = self.seats[seat].attempt.take_if(on_it) else {
             if opens {
                 self.is_free(seat, now_ns);
             }
             return;
         };
         let rested_ns = now_ns.saturating_add(REST_NS);
-        let until_ns = if let Some(at_ns) = self.next_try(asked) {
+        let until_ns = if let Some(at_ns) = self.next_try(attempt) {
             self.counted.retries += 1;
-            self.asking.retrying += 1;
-            self.seats[seat].again = Some(Asked { left: asked.left - 1, ..asked });
+            self.client.retrying += 1;
+            self.seats[seat].again = Some(Attempt { left: attempt.left - 1, ..attempt });
             at_ns.max(rested_ns)
         } else {
-            self.end(asked.wanted, asked.sent_ns, now_ns, Ending::Broken, UNSERVED);
+            self.end(attempt.wanted, attempt.sent_ns, now_ns, Ending::Broken, UNSERVED);
             rested_ns
         };
-        self.asking.thinking.push(Reverse((until_ns, seat)));
+        self.client.thinking.push(Reverse((until_ns, seat)));
     }
 }

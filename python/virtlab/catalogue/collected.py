@@ -20,7 +20,7 @@ class Series:
 
     name: str
     meaning: str  # as the reference has it
-    source: str  # where the testbed takes it from
+    source: str  # where the testbed takes it from, as the reference has it
     metrics: tuple[str, ...]  # of its samples
     simulated: str = ""
     sampler: Sampler = "agent"
@@ -28,7 +28,6 @@ class Series:
     inside: bool = False  # as telemetry, by every kernel of a guest of its own machine
     each_kernel: bool = False  # also where only `series` names it
     of_disks: bool = False  # had where a guest has a disk whose operations are counted
-    of_threads: bool = False  # of virtual processors, which only the machine beneath a guest knows
     of_moving: bool = True  # also where a guest moves, and two machines carry its name
     by_xentop: bool = False  # which reports it of domains
 
@@ -39,7 +38,7 @@ class Counters:
 
     name: str
     meaning: str  # as the reference has it
-    source: str  # where the testbed takes it from
+    source: str  # where the testbed takes it from, as the reference has it
     simulated: str = ""
     other_names: tuple[str, ...] = ()
     by_agents: bool = True  # the leader of a kernel reads it, not the planes of the world
@@ -94,7 +93,6 @@ GUEST_VCPUS = Series(
     "/proc/PID/task/TID/schedstat; xentop",
     ("cpu", "cpu_share", "run_queue_delay", "context_switches"),
     telemetry=True,
-    of_threads=True,
     of_moving=False,
     by_xentop=True,
 )

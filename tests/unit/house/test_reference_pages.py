@@ -217,7 +217,10 @@ def test_the_reference_says_of_series_and_counters_what_their_declarations_say()
         " (or ".join(f"`{name}`" for name in each.names) + ")" * len(each.other_names): each
         for each in COUNTERS.values()
     }
-    rows = [f"| {name} | {each.meaning} | {each.simulated or 'no'} |" for name, each in names.items()]
+    rows = [
+        f"| {name} | {each.meaning} | {each.source} | {each.simulated or 'no'} |"
+        for name, each in names.items()
+    ]
     assert [row for row in rows if row not in page] == []
 
 

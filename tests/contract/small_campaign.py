@@ -47,7 +47,7 @@ def main(path: str, slow_s: float) -> Ending:
     backend = ClosedForm(slow_s=slow_s)
     observer = CampaignObserver()
     with Interruption() as interruption, opened(Path(path), backend) as dataset:
-        observer.asked = lambda: interruption.asked
+        observer.cancellation = lambda: interruption.pending
         print("ready", flush=True)  # noqa: T201
         return campaign(dataset, backend, observer=observer).run()
 

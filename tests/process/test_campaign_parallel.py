@@ -44,7 +44,7 @@ class Watcher(CampaignObserver):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self.asked = lambda: self.stop
+        self.cancellation = lambda: self.stop
 
     def run_ended(self, record: RunRecord, standing: object) -> None:
         self.ended_runs += 1

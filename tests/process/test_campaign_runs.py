@@ -34,7 +34,7 @@ class Noted(CampaignObserver):
         self.names: list[str] = []
         self.standings: list[Standing] = []
         if stop_after is not None:
-            self.asked = lambda: len(self.names) >= stop_after
+            self.cancellation = lambda: len(self.names) >= stop_after
 
     def run_ended(self, record: RunRecord, standing: Standing) -> None:
         self.names.append(record.name)
@@ -158,7 +158,7 @@ def test_a_cancelled_run_is_not_kept(tmp_path: Path) -> None:
     backend = ClosedForm(slow_s=5)
     observer = CampaignObserver()
     begun = time.monotonic()
-    observer.asked = lambda: time.monotonic() > begun + 0.1
+    observer.cancellation = lambda: time.monotonic() > begun + 0.1
     with opened(tmp_path / "d", backend) as dataset:
         ending = campaign(dataset, backend, observer=observer).run()
         assert ending.interrupted

@@ -103,7 +103,7 @@ def _interruptible(act: Callable[[], Made], observer: Any) -> Made:
     """
     asked, ended, found = Event(), Event(), list[Made]()
     errors: list[BaseException] = []
-    observer.asked = asked.is_set
+    observer.cancellation = asked.is_set
 
     def acting() -> None:
         try:

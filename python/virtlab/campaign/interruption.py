@@ -14,20 +14,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """A context manager; while inside, `asked` turns true with the first signal, KeyboardInterrupt comes with
+    """A context manager; while inside, `pending` turns true with the first signal, KeyboardInterrupt comes with
     the next.
 
     Outside the main thread, where Python gives no signals, it never turns true by itself.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.pending = False
         self._before: dict[signal.Signals, Any] = {}
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        if self.asked:
+        if self.pending:
             raise KeyboardInterrupt
-        self.asked = True
+        self.pending = True
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():

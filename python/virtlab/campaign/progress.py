@@ -73,17 +73,17 @@ def show_reading(reading: Reading) -> str:
 class CampaignObserver:
     """Told what happens; says nothing itself. It is the backend's Observer too.
 
-    `cancelled` is asked often and must be cheap; the campaign sets what it asks (`asked`).
+    `cancelled` is asked often and must be cheap; the campaign sets what it asks (`cancellation`).
     """
 
     live_every_ns: int | None = None  # there is no display
 
     def __init__(self) -> None:
-        self.asked: Callable[[], bool] = lambda: False
+        self.cancellation: Callable[[], bool] = lambda: False
 
     def cancelled(self) -> bool:
         """True once the campaign should end early."""
-        return self.asked()
+        return self.cancellation()
 
     def progress(self, step: str, done_ratio: float | None = None) -> None:
         """The current run begins a step."""

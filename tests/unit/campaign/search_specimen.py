@@ -19,7 +19,7 @@ class CutAfter(CampaignObserver):
         super().__init__()
         self.trials = trials
         self.begun = 0
-        self.asked = lambda: self.begun > self.trials
+        self.cancellation = lambda: self.begun > self.trials
 
     def progress(self, what: str, done_ratio: float | None = None) -> None:
         self.begun += what.startswith("trial ")

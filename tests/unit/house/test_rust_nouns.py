@@ -13,7 +13,6 @@ import pytest
 from tests.unit.house.test_house import NO_NOUNS
 
 ROOT = Path(__file__).parents[3] / "crates"
-NAMES = NO_NOUNS | {"asked"}
 NOT_YET = (  # whose names are still to be reviewed
     "virtlab-store/",
     "virtlab-agent/src/probe/workload/objects/",
@@ -61,7 +60,7 @@ def named(text: str) -> Iterator[str]:
 
 def without_noun(text: str) -> set[str]:
     """Those of a source that say nothing."""
-    return {name for name in named(text) if name.strip(")").split("(")[-1].strip("_") in NAMES}
+    return {name for name in named(text) if name.strip(")").split("(")[-1].strip("_") in NO_NOUNS}
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def make(
     reader of the runs finds them there.
     """
     observer = CampaignObserver()
-    observer.asked = cancelled
+    observer.cancellation = cancelled
     group = Group()
     records: list[RunRecord | None] = []
     try:

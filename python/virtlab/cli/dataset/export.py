@@ -108,7 +108,7 @@ def _samples(
     dataset: Dataset,
     form: Format,
     output: Path | None,
-    asked: list[str],
+    chosen: list[str],
     streams: list[str],
     *,
     all_runs: bool,
@@ -122,7 +122,7 @@ def _samples(
             raise ExperimentError(
                 "--stream", f"the dataset has no samples of '{each}'", "use the name of a role"
             )
-    wanted = asked or there
+    wanted = chosen or there
     if len(wanted) == 1:
         write_samples(dataset, wanted[0], output, form, streams=streams, status=status)
         return
@@ -130,7 +130,7 @@ def _samples(
         raise ExperimentError(
             "--kind",
             f"{', '.join(wanted) or 'no samples'} are several tables"
-            if asked
+            if chosen
             else f"the dataset holds {', '.join(wanted) or 'no samples'}",
             "name one kind, or a folder: --output FOLDER",
         )

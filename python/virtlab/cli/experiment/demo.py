@@ -135,7 +135,7 @@ def _ask(
 
     name = backend.capabilities().backend
     observer = CampaignObserver() if quiet else for_terminal(verbose=False)
-    observer.asked = lambda: interruption.asked
+    observer.cancellation = lambda: interruption.pending
     try:
         if found := refused(experiment, backend):
             count = len(experiment.points())

@@ -152,7 +152,7 @@ def run(
                 refuse_unless_allowed(experiment, selected, allowed=allow_exec)
         player = made_backend(settings.backend, settings.profile, inside)
         observer = _observer(quiet=as_json, verbose=verbose)
-        observer.asked = lambda: interruption.asked
+        observer.cancellation = lambda: interruption.pending
         try:
             hands = _Hands(player, jobs, scheduler)
             _refuse(experiment, player, selected)

@@ -86,7 +86,7 @@ def calibrate(
         MachineLock("calibrate") as lock,
     ):
         observer = CampaignObserver() if as_json else for_terminal(verbose=False)
-        observer.asked = lambda: interruption.asked
+        observer.cancellation = lambda: interruption.pending
         if not lock.acquire(wait=True, waiting=observer.waiting, cancelled=observer.cancelled):
             raise KeyboardInterrupt
         made: list[Dataset] = []

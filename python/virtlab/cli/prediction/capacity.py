@@ -119,7 +119,7 @@ def answers(
     found: list[Capacity] = []
     with Interruption() as interruption:
         observer = CampaignObserver()
-        observer.asked = lambda: interruption.asked
+        observer.cancellation = lambda: interruption.pending
         for others in other_levels(experiment, [one.name] if one.place is None else [], points):
             some = present(experiment, one.name, levels, others) if own else levels
             question = Question(

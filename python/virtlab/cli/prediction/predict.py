@@ -100,7 +100,7 @@ Answer = tuple[list[dict[str, Any]], list[str]]
 
 
 def predicted(
-    experiment: Experiment, costs: Profile, asked: Sequence[MetricPath], points: Sequence[DesignPoint],
+    experiment: Experiment, costs: Profile, chosen: Sequence[MetricPath], points: Sequence[DesignPoint],
     repetitions: int, draws: int,
 ) -> Answer:  # fmt: skip
     """Every prediction as plain values, and a line for each; of the leading means where no metric is asked of."""
@@ -112,9 +112,9 @@ def predicted(
     from virtlab.units import show_quantity
 
     table = simulate(experiment, costs, points=[point.index for point in points], repetitions=repetitions)
-    paths = asked or [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
+    paths = chosen or [one for one in table.paths() if one.statistic == "mean" and one.metric in LEADING]
     indices = {point.index for point in points}
-    for one in asked:
+    for one in chosen:
         if not any(row.value is not None for row in table.of(one).values() if row.point in indices):
             raise ExperimentError(str(one), "has no value in the simulation", "name another metric")
     found, lines = [], []
@@ -130,7 +130,7 @@ def predicted(
             }
             values = [value for _, value in sorted(by_repetition.items()) if value is not None]
             if not values:  # of a role that is not there at this point: a load of zero
-                lines += [f"{_levels(point.levels)}{one}: no value"] if one in asked else []
+                lines += [f"{_levels(point.levels)}{one}: no value"] if one in chosen else []
                 continue
             shifts = [
                 each[one] - nominal

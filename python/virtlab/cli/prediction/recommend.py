@@ -94,7 +94,7 @@ def recommend(
     found: list[Recommendation] = []
     with Interruption() as interruption:
         observer = CampaignObserver()
-        observer.asked = lambda: interruption.asked
+        observer.cancellation = lambda: interruption.pending
         for others in other_levels(experiment, names, points or ()):
             choice = Choice(
                 experiment, costs, varied, others, goal, limits, confidence, share, runs, draws, observer,

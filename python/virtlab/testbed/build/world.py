@@ -136,9 +136,9 @@ def check_reach(
     show it.
     """
     pairs = reach_pairs(plan)
-    asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]] = {}
+    queries: dict[int, tuple[list[dict[str, Any]], list[Reached]]] = {}
     for (guest, address, mtu), (far_guest, far_address, far_mtu) in pairs:
-        requests, names = asked.setdefault(guests.reach(guest).leader, ([], []))
+        requests, names = queries.setdefault(guests.reach(guest).leader, ([], []))
         for size in (SMALL_PACKET_BYTES, min(mtu, far_mtu)):
             requests.append(
                 {
@@ -149,18 +149,18 @@ def check_reach(
                 }
             )
             names.append((f"{guest} -> {far_guest}", f"guests.{guest}", far_guest, far_address, size))
-    _ask_hosts(plan, lowered, asked)
+    _ask_hosts(plan, lowered, queries)
     deadline_ns = REACH_DEADLINE_NS * (
         4 if lowered.machines else patience
     )  # an emulated guest takes its time
     deadline_s = deadline_ns / 1e9
     answers: dict[Reached, int | None] = {}
     for _ in range(ECHO_TRIES):
-        answers |= _echoes(control, guests, asked, deadline_ns // ECHO_TRIES)
+        answers |= _echoes(control, guests, queries, deadline_ns // ECHO_TRIES)
         # One echo may be lost where a virtual switch decides for the first time: what was not answered is asked again.
-        asked = {
+        queries = {
             at: ([each for each, name in lost], [name for each, name in lost])
-            for at, (requests, names) in asked.items()
+            for at, (requests, names) in queries.items()
             if (
                 lost := [
                     (each, name)
@@ -169,7 +169,7 @@ def check_reach(
                 ]
             )
         }
-        if not asked:
+        if not queries:
             break
     reached: dict[str, int] = {}
     for (name, where, far, address, size), rtt_ns in answers.items():
@@ -185,7 +185,7 @@ def check_reach(
 
 
 def _ask_hosts(
-    plan: Plan, lowered: Lowered, asked: dict[int, tuple[list[dict[str, Any]], list[Reached]]]
+    plan: Plan, lowered: Lowered, queries: dict[int, tuple[list[dict[str, Any]], list[Reached]]]
 ) -> None:
     """Adds the echoes from each host from which a guest is copied to the one where it goes, by the world's leader."""
     for source, to in copying_pairs(plan):
@@ -193,7 +193,7 @@ def _ask_hosts(
         if pair[0] is None or pair[1] is None:
             continue
         here, there = (str(ip_interface(vnic.ip[0]).ip) for vnic in pair if vnic is not None)
-        requests, names = asked.setdefault(0, ([], []))
+        requests, names = queries.setdefault(0, ([], []))
         for size in (SMALL_PACKET_BYTES, min(vnic.mtu_bytes for vnic in pair if vnic is not None)):
             namespace = lowered.hosts[source].namespace
             requests.append({"namespace": namespace, "from": here, "to": there, "ip_packet_bytes": size})
@@ -204,15 +204,15 @@ def _ask_hosts(
 def _echoes(
     control: Control,
     guests: Guests,
-    asked: Mapping[int, tuple[list[dict[str, Any]], list[Reached]]],
+    queries: Mapping[int, tuple[list[dict[str, Any]], list[Reached]]],
     deadline_ns: int,
 ) -> dict[Reached, int | None]:
     """One echo each, by the leaders that can send it: its RTT in ns, None when none came."""
     answers: dict[Reached, int | None] = {}
     # Leaders inside guests first, all at once: the world's own does nothing else while it asks.
-    order = sorted(asked, reverse=True)
+    order = sorted(queries, reverse=True)
     for leaders in ([at for at in order if at], [at for at in order if not at]):
-        numbers = [control.send(Ping(asked[at][0], deadline_ns), channel=at) for at in leaders]
+        numbers = [control.send(Ping(queries[at][0], deadline_ns), channel=at) for at in leaders]
         for at, number in zip(leaders, numbers, strict=True):
             try:
                 reply = control.wait(number, timeout_s=deadline_ns / 1e9 + 10)
@@ -220,8 +220,8 @@ def _echoes(
                 if not any(each.unasked(at, error.what) for each in guests.running):
                     raise
                 continue
-            if len(reply["answers"]) != len(asked[at][1]):
-                told = f"it has {len(reply['answers'])} answers to {len(asked[at][1])} echoes"
+            if len(reply["answers"]) != len(queries[at][1]):
+                told = f"it has {len(reply['answers'])} answers to {len(queries[at][1])} echoes"
                 raise control.breach(at, told, "ping")
-            answers |= dict(zip(asked[at][1], reply["answers"], strict=True))
+            answers |= dict(zip(queries[at][1], reply["answers"], strict=True))
     return answers

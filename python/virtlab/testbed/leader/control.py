@@ -192,18 +192,18 @@ class Control:
         _, frame = self._frame(request, channel)
         self._write(frame, channel)
 
-    def answered(self, asked: Pending[Any]) -> bool:
+    def answered(self, pending: Pending[Any]) -> bool:
         """Whether the reply to a request is there."""
-        return asked.number in self._replies
+        return pending.number in self._replies
 
-    def wait(self, asked: Pending[R], *, timeout_s: float = CALL_TIMEOUT_S) -> R:
+    def wait(self, pending: Pending[R], *, timeout_s: float = CALL_TIMEOUT_S) -> R:
         """The reply to a request. RefusedError when it is an error, MachineError when that is of a machine that ran
         out of something; SilenceError when none comes; AgentError at the end.
 
         BreachError when it is no answer to what was asked.
         """
         end = time.monotonic() + timeout_s
-        number, channel, do = asked.number, asked.channel, asked.request.do
+        number, channel, do = pending.number, pending.channel, pending.request.do
         try:
             self._await(number, channel, do, end, timeout_s)
         finally:
@@ -216,7 +216,7 @@ class Control:
                 raise MachineError(do, refused.what, cure)
             raise refused
         try:
-            return asked.request.read(reply.ok or {})
+            return pending.request.read(reply.ok or {})
         except ValueError as error:
             raise self.breach(channel, str(error), do) from error
 
@@ -276,8 +276,8 @@ class Control:
         self, requests: Sequence[tuple[Request[R], int]], timeout_s: float = CALL_TIMEOUT_S
     ) -> list[R]:
         """Several requests, each to a channel, on their way at once; replies in their order."""
-        asked = [self.send(request, channel=channel) for request, channel in requests]
-        return [self.wait(each, timeout_s=timeout_s) for each in asked]
+        pending = [self.send(request, channel=channel) for request, channel in requests]
+        return [self.wait(each, timeout_s=timeout_s) for each in pending]
 
     def data(self, channel: int, content: bytes) -> None:
         """Input for a command; nothing is its end."""

@@ -52,9 +52,9 @@ class Collection:
                 if control.silent(side.channel):
                     continue  # it is not asked again, and that is reported
                 self.blocks.begin(side)
-                asked = control.send(Collect(name), channel=side.channel)
+                pending = control.send(Collect(name), channel=side.channel)
                 try:
-                    report = self._await(asked)
+                    report = self._await(pending)
                 except AgentError as error:  # refused, or gone with what it had
                     self.fail(side, error)
                     continue
@@ -65,23 +65,23 @@ class Collection:
                     continue
                 self._keep(name, side, report)
 
-    def _await(self, asked: Pending[Collected]) -> Collected:
+    def _await(self, pending: Pending[Collected]) -> Collected:
         control = self.trial.control
         end = time.monotonic() + TIMEOUT_S
         taken, quiet_since = self.blocks.taken_bytes, time.monotonic()
         while True:
-            self.take(0.0 if control.answered(asked) else POLL_S)
-            if control.answered(asked):
-                report = control.wait(asked)
+            self.take(0.0 if control.answered(pending) else POLL_S)
+            if control.answered(pending):
+                report = control.wait(pending)
                 self.take(0.0)
                 return report
-            if (how := control.ended(asked.channel)) is not None:
+            if (how := control.ended(pending.channel)) is not None:
                 raise AgentError("collect", f"the agent that was asked ended with {how}")
             now = time.monotonic()
             if self.blocks.taken_bytes > taken:
                 taken, quiet_since = self.blocks.taken_bytes, now
             if now > end or now - quiet_since > SILENCE_S:
-                raise control.silence(asked.channel, "collect", SILENCE_S)
+                raise control.silence(pending.channel, "collect", SILENCE_S)
 
     def _keep(self, name: str, side: Side, report: Mapping[str, Any]) -> None:
         t_ns = self.trial.site.now()

@@ -48,7 +48,7 @@ class Live:
     observe: Observer
     sides: Mapping[str, list[Side]]
     _next_ns: int = 0
-    _asked: list[Pending[replies.Live]] = field(default_factory=list)
+    _pending: list[Pending[replies.Live]] = field(default_factory=list)
     _before: dict[tuple[int, str], tuple[int, Totals]] = field(default_factory=dict)
     _readings: dict[tuple[int, str], Reading] = field(default_factory=dict)
 
@@ -57,11 +57,11 @@ class Live:
         watcher = self.observe
         if not isinstance(watcher, Watcher) or watcher.live_every_ns is None:
             return
-        for asked in list(self._asked):
-            if self.control.answered(asked) or self.control.ended(asked.channel) is not None:
-                self._asked.remove(asked)
-                self._take(asked)
-        if self._asked:
+        for pending in list(self._pending):
+            if self.control.answered(pending) or self.control.ended(pending.channel) is not None:
+                self._pending.remove(pending)
+                self._take(pending)
+        if self._pending:
             return
         if self._readings:
             told = [self._of(role) for role in self.sides]
@@ -70,23 +70,23 @@ class Live:
         if now_ns >= self._next_ns:
             self._next_ns = now_ns + watcher.live_every_ns
             channels = {side.channel for sides in self.sides.values() for side in sides if side.started}
-            self._asked = [
+            self._pending = [
                 self.control.send(RunningTotals(), channel=channel)
                 for channel in sorted(channels)
                 if self.control.ended(channel) is None
             ]
 
-    def _take(self, asked: Pending[replies.Live]) -> None:
+    def _take(self, pending: Pending[replies.Live]) -> None:
         try:
-            reply = self.control.wait(asked)
+            reply = self.control.wait(pending)
         except AgentError:
             return  # its probe is gone, which the run learns by itself
         t_ns = reply["t_ns"]
         for role, totals in reply["roles"].items():
-            then = self._before.get((asked.channel, role))
-            self._before[asked.channel, role] = (t_ns, totals)
+            then = self._before.get((pending.channel, role))
+            self._before[pending.channel, role] = (t_ns, totals)
             if then is not None and t_ns > then[0]:
-                self._readings[asked.channel, role] = reading(role, then[1], totals, t_ns - then[0])
+                self._readings[pending.channel, role] = reading(role, then[1], totals, t_ns - then[0])
 
     def _of(self, role: str) -> Reading | None:
         """What is reported of a role: by the end that sends, or else by the one that receives."""

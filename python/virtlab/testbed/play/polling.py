@@ -28,7 +28,7 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 class _Poll:
     wait: Wait
     next_ns: int = 0
-    asked: list[Pending[Live]] = field(default_factory=list)
+    pending: list[Pending[Live]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Polling:
     def _value(self, poll: _Poll, now_ns: int) -> float | None:
         """What is known now, where it is time to look; a role that has not begun has no progress."""
         role, _, key = str(poll.wait.metric).partition(".")
-        if poll.asked:
+        if poll.pending:
             return self._answered(poll, role)
         if now_ns < poll.next_ns:
             return None
@@ -70,27 +70,27 @@ class Polling:
             return self.trial.programs.latest(role, key)
         control = self.trial.control
         channels = {side.channel for side in self.trial.sides[role] if side.started}
-        poll.asked = [
+        poll.pending = [
             control.send(RunningTotals(), channel=channel)
             for channel in sorted(channels)
             if control.ended(channel) is None
         ]
-        return None if poll.asked else self._most(role)
+        return None if poll.pending else self._most(role)
 
     def _answered(self, poll: _Poll, role: str) -> float | None:
         control = self.trial.control
-        for asked in list(poll.asked):
-            if not control.answered(asked) and control.ended(asked.channel) is None:
+        for pending in list(poll.pending):
+            if not control.answered(pending) and control.ended(pending.channel) is None:
                 continue
-            poll.asked.remove(asked)
+            poll.pending.remove(pending)
             try:
-                totals = control.wait(asked)["roles"].get(role)
+                totals = control.wait(pending)["roles"].get(role)
             except AgentError:
                 continue  # its probe is gone, which the run learns by itself
             if totals is not None:
-                before = self._seen.get((role, asked.channel), 0)
-                self._seen[role, asked.channel] = max(before, int(totals["seen"]))
-        return None if poll.asked else self._most(role)
+                before = self._seen.get((role, pending.channel), 0)
+                self._seen[role, pending.channel] = max(before, int(totals["seen"]))
+        return None if poll.pending else self._most(role)
 
     def _most(self, role: str) -> float | None:
         """By the end that has seen most: of a one-way stream its receiver, else both alike."""

@@ -47,7 +47,7 @@ class _Running:
     over_ns: int
     instants: Instants
     polled: PolledMetrics | None = None  # what is polled
-    asked: bool = False  # to end before it did by itself
+    stopping: bool = False  # to end before it did by itself
     until_ns: int | None = None  # it has time to do so
 
 
@@ -100,7 +100,7 @@ class Programs:
         """Asks a role's program to end; whether it has one that runs."""
         found = [channel for channel, each in self.running.items() if each.role == name]
         for channel in found:
-            self.running[channel].asked = True
+            self.running[channel].stopping = True
             self.running[channel].until_ns = self.trial.site.now() + GRACE_NS
             self.trial.kill(channel, signal.SIGTERM)
         return bool(found)
@@ -112,7 +112,7 @@ class Programs:
     def stop_all(self) -> None:
         """The timeline is over: what still runs was to run until then."""
         for each in self.running.values():
-            each.asked = True
+            each.stopping = True
 
     def look(self, now_ns: int) -> None:
         """Fails the run of a program that runs over its time, or prints more than is read."""
@@ -134,7 +134,7 @@ class Programs:
     def ended(self, channel: int, message: Notice) -> bool:
         """A command ended. Of a program its values are kept, or the run has failed. Whether it ended as it was to."""
         each = self.running.pop(channel, None)
-        well = message.details.get("code") == 0 or (each is not None and each.asked)
+        well = message.details.get("code") == 0 or (each is not None and each.stopping)
         if each is not None and not self.trial.reasons:
             self._judge(each, message, well=well)
         return well

@@ -22,7 +22,7 @@ class Missing:
 
     process: Process
     all_processes: Sequence[Process]  # of its service
-    _asked: list[tuple[Process, Command]] | None = None
+    _listings: list[tuple[Process, Command]] | None = None
     _counts: Process | None = None  # beside which it is counted
 
     def noted(self) -> bool:
@@ -32,14 +32,14 @@ class Missing:
         if missed is None or process.lost_s is None or not process.away:
             return True
         if self._counts is None:
-            if self._asked is None:
+            if self._listings is None:
                 others = [each for each in self.all_processes if each.guest in service.on and not each.down]
                 listing = missed.listing(process.name, service) if missed.listing is not None else None
-                self._asked = [(each, each.ask(listing)) for each in others] if listing is not None else []
+                self._listings = [(each, each.ask(listing)) for each in others] if listing is not None else []
             control = process.all_guests.control
-            if any(control.ended(command.channel) is None for _, command in self._asked):
+            if any(control.ended(command.channel) is None for _, command in self._listings):
                 return False
-            lists = [each.answer(command) for each, command in self._asked]
+            lists = [each.answer(command) for each, command in self._listings]
             guest = missed.guest(service, process.guest)
             self._counts = next(each for each in self.all_processes if each.guest == guest)
             self._counts.count(missed.counting(process.name, service, process.lost_s, lists))

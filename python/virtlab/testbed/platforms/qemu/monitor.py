@@ -26,7 +26,7 @@ _CHUNK = 1 << 16
 _GLANCE_S = 0.002
 
 T = TypeVar("T")
-Asked = asyncio.Task[Any]  # a question under way
+Answer = asyncio.Task[Any]  # a question under way
 
 
 class Monitor:
@@ -77,21 +77,21 @@ class Monitor:
         """Executes a command that QEMU obeys out of band, though it obeys no other one meanwhile."""
         return self._run(self._client.execute(command, arguments, oob=True), command, CALL_TIMEOUT_S)
 
-    def ask(self, command: str) -> Asked:
+    def ask(self, command: str) -> Answer:
         """Asks QEMU; `heard` has the answer, which may take long: QEMU's threads wait for each other."""
-        asked = self._loop.create_task(self._client.execute(command), name=command)
-        asked.add_done_callback(
+        answer = self._loop.create_task(self._client.execute(command), name=command)
+        answer.add_done_callback(
             lambda done: done.cancelled() or done.exception()
         )  # a leave may end it unheard
-        return asked
+        return answer
 
-    def heard(self, asked: Asked, within_s: float) -> bool:
-        """Whether the answer is there, which `asked.result()` returns then. GuestError when it will never be."""
+    def heard(self, answer: Answer, within_s: float) -> bool:
+        """Whether the answer is there, which `answer.result()` returns then. GuestError when it will never be."""
         done = self._run(
-            asyncio.wait({asked}, timeout=within_s), asked.get_name(), within_s + CALL_TIMEOUT_S
+            asyncio.wait({answer}, timeout=within_s), answer.get_name(), within_s + CALL_TIMEOUT_S
         )[0]
-        if done and (error := asked.exception()) is not None:
-            raise self._failed(f"its monitor: {asked.get_name()}: {error}") from error
+        if done and (error := answer.exception()) is not None:
+            raise self._failed(f"its monitor: {answer.get_name()}: {error}") from error
         return bool(done)
 
     def execute_until(self, command: str, event: str, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
@@ -137,7 +137,7 @@ class Monitor:
 
     async def _carrying(self, awaitable: Awaitable[T], timeout_s: float, *, heeds: bool) -> T:
         loop = asyncio.get_running_loop()
-        asked = asyncio.ensure_future(awaitable)
+        answer = asyncio.ensure_future(awaitable)
         over: asyncio.Future[None] = loop.create_future()
 
         def look() -> None:
@@ -151,17 +151,17 @@ class Monitor:
         try:
             self._flush()
             look()
-            await asyncio.wait((asked, over), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if asked.done():
-                return asked.result()
+            await asyncio.wait((answer, over), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
             if over.done():
                 raise EOFError(self._gone())
             raise TimeoutError
         finally:
-            if not asked.done():
-                asked.cancel()
+            if not answer.done():
+                answer.cancel()
                 with contextlib.suppress(asyncio.CancelledError, QMPError, OSError, EOFError):
-                    await asked
+                    await answer
             if self._control.fileno() >= 0:
                 loop.remove_reader(self._control.fileno())
             loop.remove_reader(self._ours.fileno())

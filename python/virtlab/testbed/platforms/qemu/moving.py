@@ -31,7 +31,7 @@ from virtlab.testbed.build.moves import XBZRLE, ZLIB
 from virtlab.testbed.kinds.moved import Look, LostGuestError, Moved
 from virtlab.testbed.leader.control import Control
 from virtlab.testbed.platforms.qemu.mirroring import Mirror, withdraw
-from virtlab.testbed.platforms.qemu.monitor import Asked, Monitor
+from virtlab.testbed.platforms.qemu.monitor import Answer, Monitor
 from virtlab.testbed.platforms.qemu.recovery import BREAK, IN_POST_COPY, Recovery
 from virtlab.units.factors import NS_PER_US
 
@@ -82,7 +82,7 @@ class Move:
     forced: bool = False  # whatever is left is copied in the pause
     entries: tuple[tuple[int, str], ...] | None = None  # fixed ones that were changed
     there: bool = False  # it runs at the destination, and is reached there
-    asked: Asked | None = None  # how far it is, and QEMU has not answered
+    answer: Answer | None = None  # how far it is, and QEMU has not answered
     mirror: Mirror | None = None  # of its disk, if that has to be copied
     recovery: Recovery | None = None  # of a copy that breaks, if it shall be
 
@@ -125,10 +125,10 @@ class Move:
         """
         if self.mirror is not None and not self.copies_memory:
             return self._look_at_disk(self.mirror, control, now)
-        self.asked = self.asked or self.source.ask("query-migrate")
-        if not self.source.heard(self.asked, HEARD_S):
+        self.answer = self.answer or self.source.ask("query-migrate")
+        if not self.source.heard(self.answer, HEARD_S):
             return UNHEARD
-        said, self.asked = self.asked.result(), None
+        said, self.answer = self.answer.result(), None
         memory = said.get("ram", {})
         rate = memory.get("dirty-pages-rate")
         if memory:
@@ -199,10 +199,10 @@ class Move:
 
     def _state_there(self, deadline: float) -> str:
         """The state of the destination, by its own word; nothing where it says none in time."""
-        asked = self.destination.monitor.ask("query-status")
-        if not self.destination.monitor.heard(asked, max(0.0, deadline - time.monotonic())):
+        answer = self.destination.monitor.ask("query-status")
+        if not self.destination.monitor.heard(answer, max(0.0, deadline - time.monotonic())):
             return UNHEARD
-        return str(asked.result()["status"])
+        return str(answer.result()["status"])
 
     def arrive(self, now: Callable[[], int], realtime: Callable[[], int]) -> Moved:
         """What is known of the move, when all of the guest is at the destination and runs there."""
@@ -237,7 +237,7 @@ class Move:
         if not self.copies_memory:
             self.stay(control)
             return
-        if self.asked is not None:
+        if self.answer is not None:
             self._break()
         self.source.execute("migrate_cancel")
         began, broken = time.monotonic(), False
@@ -259,13 +259,13 @@ class Move:
         """QEMU waits in the pause for a connection that no link carries, and hears nothing: it is broken out of
         band.
         """
-        assert self.asked is not None
+        assert self.answer is not None
         with contextlib.suppress(GuestError):  # it is over by now
             self.source.execute_at_once("yank", BREAK)
-        if not self.source.heard(self.asked, CANCELLED_S):
+        if not self.source.heard(self.answer, CANCELLED_S):
             what = f"its connections are broken, and its hypervisor has said nothing for {CANCELLED_S:g} s"
             raise GuestError(f"guests.{self.guest}", what, CURE)
-        self.asked = None
+        self.answer = None
 
     def stay(self, control: Control) -> None:
         """It is where it was, and runs: its agent is reached there again, and the destination ends.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from virtlab.stats import Estimate
 
 SOURCE = "source"
-BOUND = "bound"
+BOUND = "bound"  # in place of how links were realised: the values were computed, and no run had them
 JITTER = frozenset({("rtt", "mdev"), ("jitter_rfc3550", "final")})
 NO_LINKS = frozenset({"none", "simulated"})
 
@@ -194,7 +194,7 @@ def _difference(reference: Cell, other: Cell, quantity: Quantity) -> Estimate | 
     if reference.estimate is None:
         return None
     level = reference.estimate.level
-    if other.estimate is not None and other.estimate.method.startswith("bound"):
+    if other.estimate is not None and other.realisation == BOUND:
         point = other.estimate.point - reference.estimate.point
         why = "a bound has no runs"
         return Estimate(
@@ -230,4 +230,4 @@ def bound_cell(point: Mapping[str, str], value: float, quantity: Quantity, why: 
     estimate = Estimate(
         quantity.metric, quantity.unit, value, None, None, 1.0, 0, f"bound: {why}", "a bound is computed"
     )
-    return Cell(point, "bound", (RunValue("bound", 0, value),), estimate)
+    return Cell(point, BOUND, (RunValue(BOUND, 0, value),), estimate)

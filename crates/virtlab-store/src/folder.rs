@@ -60,7 +60,7 @@ pub struct Pick {
     pub key: Key,
     /// As the store is asked.
     pub task: Task,
-    object: usize,
+    object: u32,
     content: u64,
     bytes: u64,
 }
@@ -79,20 +79,30 @@ impl Pick {
     }
 }
 
-/// What is known of an object.
-#[derive(Debug)]
-pub struct Entry {
+/// An object that is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Present {
     /// Its name.
     pub key: Key,
     /// What was written last.
     pub content: u64,
     /// Its length.
     pub bytes: u64,
-    readers: u32,
-    written: bool,
-    /// Among those that are there; absent: it is not, or in doubt.
-    place: Option<usize>,
 }
+
+/// What is known of an object. One is drawn at random for most deeds, so each is small: a cache holds more of them.
+#[derive(Debug)]
+struct Entry {
+    content: u64,
+    bytes: u64,
+    /// Among those that are there, or `ABSENT`: it is not, or in doubt.
+    place: u32,
+    /// Those that read it, or `WRITTEN`.
+    users: u32,
+}
+
+const ABSENT: u32 = u32::MAX;
+const WRITTEN: u32 = u32::MAX;
 
 /// Objects under one name.
 #[derive(Debug)]
@@ -102,7 +112,7 @@ pub struct Folder {
     number: u64,
     contents: u64,
     objects: Vec<Entry>,
-    there: Vec<usize>,
+    there: Vec<u32>,
     in_doubt: u64,
 }
 
@@ -120,16 +130,31 @@ impl Folder {
         }
     }
 
+    fn key(&self, object: u32) -> Key {
+        Key((self.number << 48) + u64::from(object))
+    }
+
+    fn own(&mut self, object: u32) -> &mut Entry {
+        &mut self.objects[object as usize]
+    }
+
     /// Objects that are there, as far as is known.
-    pub fn there(&self) -> impl Iterator<Item = &Entry> {
-        self.there.iter().map(|object| &self.objects[*object])
+    pub fn there(&self) -> impl Iterator<Item = Present> + '_ {
+        self.there.iter().map(|&object| {
+            let Entry { content, bytes, .. } = self.objects[object as usize];
+            Present { key: self.key(object), content, bytes }
+        })
     }
 
     /// A read of each object that is there, while nothing else is done with any.
     pub fn reads(&self) -> impl Iterator<Item = Pick> + '_ {
-        self.there.iter().map(|&object| {
-            let Entry { key, content, bytes, .. } = self.objects[object];
-            Pick { deed: Deed::Read, key, task: Task::Read, object, content, bytes }
+        self.there.iter().zip(self.there()).map(|(&object, Present { key, content, bytes })| Pick {
+            deed: Deed::Read,
+            key,
+            task: Task::Read,
+            object,
+            content,
+            bytes,
         })
     }
 
@@ -141,40 +166,40 @@ impl Folder {
 
     /// An object for a deed, chosen by a number; `None`: no object is free for it.
     pub fn pick(&mut self, deed: Deed, chosen: u64, bytes: u64) -> Option<Pick> {
-        let object = if deed == Deed::Create { self.create(bytes) } else { self.free(deed, chosen)? };
-        let own = &mut self.objects[object];
+        let object = if deed == Deed::Create { self.create(bytes)? } else { self.free(deed, chosen)? };
+        let own = &mut self.objects[object as usize];
         let (content, bytes, task) = match deed {
             Deed::Create | Deed::Overwrite => {
-                own.written = true;
+                own.users = WRITTEN;
                 self.contents += 1;
                 let content = (self.number << 48) + self.contents;
                 (content, bytes, Task::Write { bytes, content })
             }
             Deed::Read | Deed::Stat | Deed::Open | Deed::List => {
-                own.readers += 1;
+                own.users += 1;
                 (own.content, own.bytes, if deed == Deed::Read { Task::Read } else { Task::Open })
             }
             Deed::Delete => {
-                own.written = true;
+                own.users = WRITTEN;
                 (own.content, own.bytes, Task::Delete)
             }
         };
-        Some(Pick { deed, key: self.objects[object].key, task, object, content, bytes })
+        Some(Pick { deed, key: self.key(object), task, object, content, bytes })
     }
 
-    fn create(&mut self, bytes: u64) -> usize {
-        let key = Key((self.number << 48) + self.objects.len() as u64);
-        let object = Entry { key, content: 0, bytes, readers: 0, written: false, place: None };
-        self.objects.push(object);
-        self.objects.len() - 1
+    /// `None`: there are as many as numbers.
+    fn create(&mut self, bytes: u64) -> Option<u32> {
+        let object = u32::try_from(self.objects.len()).ok().filter(|object| *object != ABSENT)?;
+        self.objects.push(Entry { content: 0, bytes, place: ABSENT, users: 0 });
+        Some(object)
     }
 
-    fn free(&self, deed: Deed, chosen: u64) -> Option<usize> {
+    fn free(&self, deed: Deed, chosen: u64) -> Option<u32> {
         let many = self.there.len();
         let first = usize::try_from(chosen % (many as u64).max(1)).unwrap_or(0);
-        let is_free = |own: &Entry| !own.written && (deed.keeps() || own.readers == 0);
+        let most = if deed.keeps() { WRITTEN } else { 1 };
         let (before, after) = self.there.split_at(first.min(many));
-        after.iter().chain(before).copied().find(|object| is_free(&self.objects[*object]))
+        after.iter().chain(before).copied().find(|object| self.objects[*object as usize].users < most)
     }
 
     /// A deed has ended.
@@ -197,11 +222,11 @@ impl Folder {
     /// A deed has ended, and what came of it is known: of a driver that compares content itself.
     pub fn close(&mut self, pick: &Pick, found: Found) {
         let object = pick.object;
-        let own = &mut self.objects[object];
+        let own = self.own(object);
         match pick.deed {
-            Deed::Read | Deed::Stat | Deed::Open | Deed::List => own.readers -= 1,
+            Deed::Read | Deed::Stat | Deed::Open | Deed::List => own.users -= 1,
             Deed::Create | Deed::Overwrite | Deed::Delete => {
-                own.written = false;
+                own.users = 0;
                 if found == Found::Done && pick.deed != Deed::Delete {
                     (own.content, own.bytes) = (pick.content, pick.bytes);
                     self.appear(object);
@@ -213,18 +238,23 @@ impl Folder {
         }
     }
 
-    fn appear(&mut self, object: usize) {
-        if self.objects[object].place.is_none() {
-            self.objects[object].place = Some(self.there.len());
+    fn appear(&mut self, object: u32) {
+        let place = self.there.len() as u32;
+        let own = self.own(object);
+        if own.place == ABSENT {
+            own.place = place;
             self.there.push(object);
         }
     }
 
-    fn vanish(&mut self, object: usize) {
-        let Some(place) = self.objects[object].place.take() else { return };
-        self.there.swap_remove(place);
-        if let Some(moved) = self.there.get(place) {
-            self.objects[*moved].place = Some(place);
+    fn vanish(&mut self, object: u32) {
+        let place = std::mem::replace(&mut self.own(object).place, ABSENT);
+        if place == ABSENT {
+            return;
+        }
+        self.there.swap_remove(place as usize);
+        if let Some(&moved) = self.there.get(place as usize) {
+            self.own(moved).place = place;
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 use virtlab_load::parameters::objects::Asks;
 use virtlab_store::{Ending, Folder, Pick};
@@ -127,7 +127,7 @@ struct Playing<'a> {
     failed: [AtomicU64; Failure::COUNTERS.len()],
 }
 
-impl Playing<'_> {
+impl<'a> Playing<'a> {
     /// Of the thread with that number.
     fn work(&self, thread: u32, driver: &mut impl Driver) {
         let before_ns = charged_ns();
@@ -135,10 +135,14 @@ impl Playing<'_> {
         lock(&self.turns).worked(charged_ns() - before_ns);
     }
 
-    /// Operations, until there is nothing more to do.
+    fn hold(&self) -> (MutexGuard<'_, Turns<'a>>, MutexGuard<'_, Folder>) {
+        (lock(&self.turns), lock(self.folder))
+    }
+
+    /// Operations, until there is nothing more to do. Both locks are taken once for each, after the one before.
     fn play(&self, thread: u32, driver: &mut impl Driver) {
         let pacer = Pacer::new(Pacing::Sleep);
-        let mut turns = lock(&self.turns);
+        let (mut turns, mut folder) = self.hold();
         let is_open = turns.is_open();
         let mut now = clock::raw();
         while !self.run.stopped() && self.over.get().is_none() {
@@ -149,29 +153,26 @@ impl Playing<'_> {
                     return;
                 }
                 turns.take_due();
-                drop(turns);
+                drop((turns, folder));
                 if !pacer.wait_until(intended, &self.run.stop) {
                     return;
                 }
-                turns = lock(&self.turns);
+                (turns, folder) = self.hold();
                 // For one that a thread has waited for it is not too late, however late the thread woke.
                 now = if now <= intended { intended } else { clock::raw() };
             }
-            let Some((_, pick)) = turns.begin(intended, now) else {
+            let Some((_, pick)) = turns.begin(&mut folder, intended, now) else {
                 if is_open {
                     continue;
                 }
                 return;
             };
-            drop(turns);
+            drop((turns, folder));
             let performed = driver.perform(&pick);
-            turns = lock(&self.turns);
+            (turns, folder) = self.hold();
             match performed {
                 Ok(Performed { ending, why, failure, sent, finished, first }) => {
-                    if let Some(failure) = failure {
-                        self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
-                    }
-                    lock(self.folder).close(&pick, ending);
+                    folder.close(&pick, ending);
                     turns.count(Operation {
                         deed: pick.deed,
                         ending,
@@ -184,6 +185,9 @@ impl Playing<'_> {
                         thread: Some(thread),
                     });
                     now = finished;
+                    if let Some(failure) = failure {
+                        self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
+                    }
                     if ending == Ending::Failed && self.told.set(()).is_ok() {
                         let (role, deed) = (&self.run.role, pick.deed);
                         self.run.warn(&format!(
@@ -192,7 +196,7 @@ impl Playing<'_> {
                     }
                 }
                 Err(error) => {
-                    lock(self.folder).close(&pick, Ending::Failed);
+                    folder.close(&pick, Ending::Failed);
                     let _ = self.over.set(format!("{error:#}"));
                 }
             }

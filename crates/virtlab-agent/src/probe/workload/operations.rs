@@ -125,13 +125,13 @@ impl<'a> Turns<'a> {
     }
 
     /// What to do next; of the last draw, where no object was free for any.
-    fn pick(&mut self) -> Result<Pick, Deed> {
+    fn pick(&mut self, folder: &mut Folder) -> Result<Pick, Deed> {
         let bytes = self.sizes.next(self.asks.object_bytes);
         let mut last = Deed::Create;
         for _ in 0..DRAWS {
             let deed = self.choice.mix.draw(self.draws.uniform());
             let chosen = self.draws.below(u64::MAX);
-            if let Some(pick) = lock(&self.choice.folder).pick(deed, chosen, bytes) {
+            if let Some(pick) = folder.pick(deed, chosen, bytes) {
                 return Ok(pick);
             }
             last = deed;
@@ -140,12 +140,13 @@ impl<'a> Turns<'a> {
         Err(last)
     }
 
-    /// An operation that is due begins now, with its number; `None`: it is too late, or there is no object for it.
-    pub fn begin(&mut self, intended: Nanos, now: Nanos) -> Option<(u64, Pick)> {
+    /// An operation that is due begins now on an object of the role's folder, with its number; `None`: it is too late,
+    /// or there is no object for it.
+    pub fn begin(&mut self, folder: &mut Folder, intended: Nanos, now: Nanos) -> Option<(u64, Pick)> {
         if self.is_enough(now.max(intended)) {
             return None;
         }
-        match self.pick() {
+        match self.pick(folder) {
             Ok(pick) => {
                 self.ended.begun += 1;
                 Some((self.ended.begun - 1, pick))

@@ -1,13 +1,17 @@
-"""Disks of namespaces on a store: a file system whose content is there, that waits for it and ends with its world."""
+"""Disks of namespaces and containers on a store: file systems whose content is there, that wait for it and end with
+their world.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import container_world as containers
 import pytest
 import testbed_world as worlds
 from killing import children, command, descendants
@@ -20,6 +24,7 @@ from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
 from virtlab.testbed.build import stored_disks
 from virtlab.testbed.build.disks import FOLDER
+from virtlab.testbed.kinds import container_runtime as runtime
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
@@ -30,8 +35,11 @@ FOR_ALL = pytest.mark.skipif(
     Path(stored_disks.DEVICE).exists() and Path(stored_disks.DEVICE).stat().st_mode & 0o6 != 0o6,
     reason=f"{stored_disks.DEVICE} is root's alone",
 )
+IN_CONTAINERS = pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing()))
+CONTAINER = ", platform: container"
 BLOCK = 65_536
 SIZE = 64 * BLOCK
+RUNTIMES = [name for name in runtime.RUNTIMES if shutil.which(name)]
 # What a file system does: parts of files over borders of blocks, names, holes, cuts, room; then content past the cache.
 WRITE = r"""
 set -e
@@ -65,7 +73,7 @@ ASK = "{ask: {workload: rtt, from: h1.client, to: h1.app, count: 3}}"
 FULL = "cd /var/tmp && ! dd if=/dev/zero of=full bs=64k 2>said && grep -o 'No space left' said && rm full said && df ."
 
 
-def planned(timeline: str, more: str = "", roles: str = "", depot: str = "") -> Plan:
+def planned(timeline: str, more: str = "", roles: str = "", depot: str = "", app: str = "") -> Plan:
     text = f"""
 version: 1
 name: folders-on-a-store
@@ -73,7 +81,7 @@ hosts:
   h1:
     guests:
       client: {{}}
-      app: {{disk: {{size: {SIZE} B, medium: service, service: depot}}}}
+      app: {{disk: {{size: {SIZE} B, medium: service, service: depot}}{app}}}
       n1: {{disk: {{size: 64 MiB}}}}
       n2: {{disk: {{size: 64 MiB}}}}
       n3: {{disk: {{size: 64 MiB}}}}
@@ -104,13 +112,13 @@ def played(plan: Plan, sink: worlds.MemorySink | None = None) -> tuple[Outcome, 
         return session.run(Trial("t0", 1), sink), sink
 
 
-def written_and_read() -> None:
+def written_and_read(app: str = "") -> None:
     wiped = (
         "  - {id: lose, do: call, service: depot, op: wipe_node, args: {guest: h1.n2}, after: full.done}\n"
         "  - {id: whole, do: wait, until: {call: depot.recovered}, timeout: 20 s, on_timeout: fail, after: lose.done}\n"
     )
     timeline = script("write", WRITE) + script("full", FULL, "write.done") + wiped
-    outcome, sink = played(planned(timeline + script("read", READ, "whole.done")))
+    outcome, sink = played(planned(timeline + script("read", READ, "whole.done"), app=app))
     said = {name: content.decode(errors="replace") for name, content in sink.artefacts.items()}
     assert outcome.status in {"ok", "tainted"}, (outcome.reasons, said)
     begin, end = sink.counters("begin"), sink.counters("end")
@@ -130,14 +138,28 @@ def test_a_guest_reads_what_it_wrote_from_the_store_also_once_a_node_was_wiped()
     written_and_read()
 
 
+@IN_CONTAINERS
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_so_does_a_container_by_every_runtime(name: str) -> None:
+    written_and_read(f"{CONTAINER}, runtime: {name}")
+
+
+@ROOT
+@IN_CONTAINERS
+def test_so_does_a_container_whose_users_are_its_own() -> None:
+    written_and_read(f"{CONTAINER}, runtime: runc, user_namespace: own")
+
+
 @ROOT
 @FOR_ALL
-def test_an_ordinary_users_guests_have_the_same() -> None:
-    written_and_read()  # loads what the interpreter has where only root reads
-    assert as_nobody(written_and_read) == ""
+@pytest.mark.parametrize("app", ["", pytest.param(CONTAINER, marks=IN_CONTAINERS)])
+def test_an_ordinary_users_guests_have_the_same(app: str) -> None:
+    written_and_read(app)  # loads what the interpreter has where only root reads
+    assert as_nobody(lambda: written_and_read(app)) == ""
 
 
-def test_servers_and_roles_of_files_work_on_it_as_on_any_disk() -> None:
+@pytest.mark.parametrize("platform", ["", pytest.param(CONTAINER, marks=IN_CONTAINERS)])
+def test_servers_and_roles_of_files_work_on_it_as_on_any_disk(platform: str) -> None:
     roles = """
   load: {workload: request_response, from: h1.client, to: app, rate: 20 request/s, connections: 2, duration: 1 s}
   files: {workload: files, from: h1.app, threads: 4, count: 200, size: {3 kB: 1, 90 kB: 1}, sync: fsync,
@@ -149,7 +171,7 @@ def test_servers_and_roles_of_files_work_on_it_as_on_any_disk() -> None:
         "  - {id: load, do: run, role: load}\n  - {id: files, do: run, role: files, after: load.done}\n"
         "  - {id: past, do: run, role: past, after: files.done}"
     )
-    outcome, sink = played(planned(timeline, app, roles))
+    outcome, sink = played(planned(timeline, app, roles, app=platform))
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     begin, end = sink.counters("begin"), sink.counters("end")
     writes = sink.counters("stop")["load/client", "answered_requests"]
@@ -174,13 +196,13 @@ def test_a_write_waits_for_a_store_that_is_away_and_is_done_when_that_is_back() 
     assert sink.counters("end")["guests.h1.app.disk", "disk_retries"] >= 1, "it was given up after a second"
 
 
-def away(words: str) -> Plan:
+def away(words: str, app: str = "") -> Plan:
     """One of three nodes stays away until long after the run has to end."""
     timeline = (
         "  - {id: lose, do: call, service: depot, op: fail_node, args: {guest: h1.n2}}\n"
         "  - {id: heal, do: call, service: depot, op: heal, args: {guest: h1.n2}, after: lose.done + 1 h}\n"
     ) + script("write", words, "lose.done")
-    plan = planned(timeline, depot=", write_quorum: 3")
+    plan = planned(timeline, depot=", write_quorum: 3", app=app)
     return plan.model_copy(update={"limits": plan.limits.model_copy(update={"run_ns": 3_000_000_000})})
 
 
@@ -192,9 +214,10 @@ def test_who_waits_for_a_store_that_is_away_ends_with_its_run() -> None:
     assert time.monotonic() - begun < 30
 
 
-def test_who_is_killed_does_not_wait_for_the_store() -> None:
+@pytest.mark.parametrize("app", ["", pytest.param(CONTAINER, marks=IN_CONTAINERS)])
+def test_who_is_killed_does_not_wait_for_the_store(app: str) -> None:
     kills = "cd /var/tmp; (echo a >a; echo b >b) & sleep 0.5; kill -9 $!; wait $!; echo ended: $?"
-    outcome, sink = played(away(kills))
+    outcome, sink = played(away(kills, app))
     assert outcome.status == "failed", "the store stays away, and the run comes to its limit"
     assert sink.artefacts["write.out"].decode() == "ended: 137\n"
 

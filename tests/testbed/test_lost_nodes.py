@@ -6,6 +6,7 @@ import os
 import random
 import re
 
+import container_world as containers
 import killing
 import pytest
 import testbed_world as worlds
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.
 
 KILLS = killing.ROUNDS if os.environ.get(killing.EVERY_ROUND) else 1
 DISK = "disk: {size: 64 MiB}"
+IN_CONTAINERS = pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing()))
 FILL = (
     "  fill: {workload: objects, from: h1.client, to: depot, folder: same, operations: create, count: 300, threads: 8,"
     " size: 10 kB}"
@@ -79,6 +81,32 @@ def test_a_killed_node_comes_back_with_what_its_disk_has() -> None:
     """Only what was written while it was away is missing: less than what it held before."""
     kept = lost(f"{RING}, ack: disk", "fail_node", heal="300 ms")
     assert kept["recovery_missing"] < kept["object_copies"] / 4
+
+
+@IN_CONTAINERS
+def test_a_node_in_a_container_has_its_objects_as_files_of_its_disk_and_comes_back_with_them() -> None:
+    """Nodes and the proxy are containers. Each of three nodes has each of 60 objects."""
+    timeline = """
+  - {id: fill, do: run, role: fill}
+  - {id: lose, do: call, service: depot, op: fail_node, args: {guest: h1.n1}, after: fill.finished + 300 ms}
+  - {id: held, do: exec, guest: h1.n1, argv: [find, /var/tmp/objects, -type, f, -size, "+9"], after: lose.done}
+  - {id: heal, do: call, service: depot, op: heal, args: {guest: h1.n1}, after: held.finished}
+  - {id: whole, do: wait, until: {call: depot.recovered}, timeout: 20 s, on_timeout: fail, after: heal.done}
+  - {id: load, do: run, role: load, after: whole.done}
+  - {id: settle, do: wait, for: 300 ms, after: load.finished}"""
+    fill, load = FILL.replace("300", "60"), LOAD.replace("1200 ms", "300 ms")
+    store = f"copies: 3, timeout: 500 ms, {RING}, ack: disk"
+    node = f"platform: container, {DISK}"
+    plan = planned(3, store, f"{fill}\n{load}", disk=node, proxies=1, proxy=node, timeline=timeline)
+    outcome, sink = played(plan)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    assert len(sink.artefacts["held.out"].split()) == 60
+    assert set(ended(sink, "fill")) == {("create", "done")}
+    own = counted(sink, "load")
+    assert own["recovery_missing"] == 0
+    assert {ending for _, ending in ended(sink, "load")} == {"done"}
+    assert held(own) == (0, 0, 0, 0)
+    assert own["object_copies"] == 3 * own["objects"]
 
 
 def test_a_recovery_keeps_its_rate_and_both_arms_miss_as_many_copies() -> None:

@@ -28,6 +28,7 @@ def planned(
     roles: str,
     *,
     proxies: int = 0,
+    proxy: str = "",
     disk: str = "",
     timeline: str = "",
     switch: str = "",
@@ -35,7 +36,9 @@ def planned(
 ) -> Plan:
     names = [f"n{number}" for number in range(nodes)]
     guests = ", ".join(f"{name}: {{{disk}}}" for name in names)
-    also = "".join(f", p{number}: {{}}" for number in range(proxies)) + (f", {beside}" if beside else "")
+    also = "".join(f", p{number}: {{{proxy}}}" for number in range(proxies)) + (
+        f", {beside}" if beside else ""
+    )
     named = ", ".join(f"h1.{name}" for name in names)
     by = (
         f", written_by: proxy, proxies: [{', '.join(f'h1.p{number}' for number in range(proxies))}]"

@@ -250,8 +250,7 @@ MODEL_DISK = (
     "service",
     "block",
 )  # takes the time of a model
-FOLDER_DISK = ("size",)  # a folder in memory
-FOLDERS_DISK = ("size", "medium", "service", "block")  # a folder in memory, or on a store
+FOLDER_DISK = ("size", "medium", "service", "block")  # a folder in memory, or on a store
 VCPUS = 1  # of a virtual machine whose file says nothing
 
 

@@ -76,7 +76,10 @@ class TestbedSession:
             usable = usable_cpus(soft_switch=self.lowered.soft_switch is not None)
             self._confine(usable)
             build.apply(control, self.lowered.steps, observe)
-            stored_disks.mount(control, plan, self.lowered, observe)
+            sharing = [
+                name for name, guest in plan.world.guests.items() if PLATFORMS[guest.platform].shares_files
+            ]
+            stored_disks.mount(control, plan, self.lowered, sharing, observe)
             said = {}
             if self.lowered.soft_switch is not None:
                 observe.progress("start the soft switch")
@@ -114,7 +117,7 @@ class TestbedSession:
                 },
             )
             priorities = Priorities.of(plan, machine=not self.leader.rootless)
-            mounted = stored_disks.served(control, plan)
+            mounted = stored_disks.served(control, plan, sharing)
             held = {**site.conditions(self.leader.hello), "probe_priority": priorities.condition()}
             self.realised = readback.realise(
                 plan,

@@ -77,19 +77,20 @@ def test_no_node_of_a_store_has_its_disk_on_one() -> None:
 
 
 def test_a_platform_without_a_model_of_a_disk_has_none_on_a_store() -> None:
-    text = FILE.replace("h1: {guests: [g1]}", f"h1: {{platform: container, guests: {{g1: {{disk: {ON}}}}}}}")
+    text = FILE.replace("h1: {guests: [g1]}", f"h1: {{platform: xen, guests: {{g1: {{disk: {ON}}}}}}}")
     with pytest.raises(FileMistakesError) as caught:
         plan(text=text)
     [mistake] = caught.value.mistakes
-    assert "disks of platform container are folders in memory" in mistake.what
-    assert mistake.cure == "write 'memory', or write 'platform: namespace | qemu'"
+    assert "guests of platform xen have no disk of their own" in mistake.what
+    assert mistake.cure == "remove it, or write 'platform: namespace | container | qemu'"
 
 
 NAMESPACE = FILE.replace("{a: {disk: DISK}", "{a: {platform: namespace, disk: DISK}")
 
 
-def test_a_namespaces_disk_on_a_store_is_played_and_counted_by_both_arms() -> None:
-    planned = plan(text=NAMESPACE)
+@pytest.mark.parametrize("platform", ["namespace", "container"])
+def test_a_folder_on_a_store_is_played_and_counted_by_both_arms(platform: str) -> None:
+    planned = plan(text=NAMESPACE.replace("platform: namespace", f"platform: {platform}"))
     disk, guest = planned.world.guests["h2.a"].disk, planned.world.guests["h2.a"]
     assert disk == Disk(size_bytes=64 << 20, medium="service", service="depot", block_bytes=64 << 10)
     assert (is_stored_folder(guest), is_folder(guest)) == (True, False)

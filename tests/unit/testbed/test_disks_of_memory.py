@@ -41,6 +41,11 @@ def test_a_namespace_gets_its_disk_by_a_step_and_a_container_by_its_runtime() ->
     assert mount["type"] == "tmpfs"
     assert f"size={16 * MIB}" in mount["options"]
     assert any(f"tmpfs-size={16 * MIB}" in word for word in engine.run("podman", "/mnt", 0, bundle))
+    stored = Bundle("a", "/agent", None, None, Limits(), None, stored_disk=True)
+    [mount] = [each for each in stored.config()["mounts"] if each["destination"] == disks.FOLDER]
+    assert (mount["type"], mount["source"]) == ("bind", disks.FOLDER)
+    bound = f"type=bind,source={disks.FOLDER},destination={disks.FOLDER}"
+    assert bound in engine.run("podman", "/mnt", 0, stored)
     without = Bundle("a", "/agent", None, None, Limits(), None)
     assert disks.FOLDER not in str(without.config())
     assert disks.FOLDER not in str(engine.run("podman", "/mnt", 0, without))

@@ -1,6 +1,6 @@
 """`namespace`: a guest is a network namespace of the private world, with vNICs on the host's virtual switch."""
 
-from virtlab.catalogue.declaration import FOLDERS_DISK, Features, Platform
+from virtlab.catalogue.declaration import FOLDER_DISK, Features, Platform
 
 NAMESPACE = Platform(
     name="namespace",
@@ -16,7 +16,7 @@ NAMESPACE = Platform(
         snapshots="none",
         licence="GPL-2.0 (Linux)",
     ),
-    disk=FOLDERS_DISK,
+    disk=FOLDER_DISK,
     shares_files=True,
     inside=True,
 )

@@ -60,8 +60,11 @@ def disk_refusals(plan: Plan, *, inside: bool = False) -> Iterator[Refusal]:
     yield from folder_refusals(plan, inside=inside)
     for name, disk in stored_disks(plan).items():
         yield from _out_of_reach(plan, name, str(disk.service))
-    for name in (*found, *folders_on_stores(plan)):
-        if PLATFORMS[plan.world.guests[name].platform].shares_files and not Path(FOLDER).is_dir():
+    stored = folders_on_stores(plan)
+    for name in (*found, *stored):
+        # Elsewhere a container's runtime makes the folder in its own files.
+        here = name in stored or PLATFORMS[plan.world.guests[name].platform].shares_files
+        if here and not Path(FOLDER).is_dir():
             path = f"guests.{name}.disk"
             yield Refusal(path, f"this machine has no folder {FOLDER}", f"make it, or remove {path}")
     for name, size_bytes in found.items():

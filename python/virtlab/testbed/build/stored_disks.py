@@ -43,16 +43,21 @@ def disk_entity(guest: str) -> str:
     return f"{TOGETHER}{disk_of(guest)}"
 
 
-def folders_on_stores(plan: Plan) -> dict[str, Disk]:
-    """Guest -> its disk, of those whose disk is a folder on a store."""
+def folders_on_stores(plan: Plan, among: Iterable[str] | None = None) -> dict[str, Disk]:
+    """Guest -> its disk, of those (among some) whose disk is a folder on a store."""
+    names = plan.world.guests if among is None else set(among)
     return {
-        name: disk for name, disk in stored_disks(plan).items() if is_stored_folder(plan.world.guests[name])
+        name: disk
+        for name, disk in stored_disks(plan).items()
+        if name in names and is_stored_folder(plan.world.guests[name])
     }
 
 
-def mount(control: Control, plan: Plan, lowered: Lowered, observe: Observer) -> None:
-    """Gives guests their folders, before anything is started in them. MachineError where the kernel gives none."""
-    for name in folders_on_stores(plan):
+def mount(control: Control, plan: Plan, lowered: Lowered, guests: Iterable[str], observe: Observer) -> None:
+    """Gives some of the guests their folders, before anything is started in them. What is started there sees what is
+    mounted in the world by now, and nothing that is mounted later. MachineError where the kernel gives none.
+    """
+    for name in folders_on_stores(plan, guests):
         observe.progress("mount disks on stores")
         try:
             control.call(Mount(lowered.guests[name], on_store(name, plan)))
@@ -61,9 +66,9 @@ def mount(control: Control, plan: Plan, lowered: Lowered, observe: Observer) -> 
             raise MachineError(f"guests.{name}.disk", error.what, cure) from error
 
 
-def served(control: Control, plan: Plan) -> dict[str, dict[str, Any]]:
-    """Guest -> its folder on a store as it is served now. MachineError where one is so no more."""
-    folders = folders_on_stores(plan)
+def served(control: Control, plan: Plan, guests: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Guest -> its folder on a store as it is served now, of some. MachineError where one is so no more."""
+    folders = folders_on_stores(plan, guests)
     if not folders:
         return {}
     disks = control.call(Disks())["disks"]

@@ -91,6 +91,7 @@ class Bundle:
     filtered: bool = True
     users: Users | None = None
     disk_bytes: int | None = None  # of a folder in memory; None: it has none
+    stored_disk: bool = False  # its disk is mounted already, at the same place where its runtime is started
 
     def config(self, place: str = "") -> dict[str, Any]:
         """config.json. `place`: where bundles lie."""
@@ -170,6 +171,8 @@ class Bundle:
         if self.disk_bytes is not None:
             options = ("nosuid", "nodev", "mode=1777", f"size={self.disk_bytes}")
             found.append(mount(FOLDER, "tmpfs", "tmpfs", *options))
+        if self.stored_disk:
+            found.append(mount(FOLDER, "bind", FOLDER, "bind"))
         found.append(mount(AGENT, "bind", self.source(self.agent, place), "bind", "ro"))
         if self._filters_itself:
             found.append(mount(FILTER, "bind", place + FILTER, "bind", "ro"))

@@ -21,8 +21,9 @@ from virtlab.agents.requests.every import Hello
 from virtlab.agents.requests.leader import Exec, Observe
 from virtlab.errors import AgentError, GuestError, MachineError
 from virtlab.plan import Observer, Plan
+from virtlab.planner.guests.disks import is_folder, is_stored_folder
 from virtlab.planner.guests.weights import weights
-from virtlab.testbed.build import disks
+from virtlab.testbed.build import disks, stored_disks
 from virtlab.testbed.build import world as build
 from virtlab.testbed.image.initramfs import applets, find_busybox
 from virtlab.testbed.image.rootfs import find_rootfs
@@ -130,6 +131,8 @@ class Containers(Running):
         bundles = self._bundles(names, paths)
         place = self._home_of(names[0]).place or _place(bundles)
         self._prepare(place, bundles, observe)
+        # Each has mounts of its own, as they are now: with the bundles.
+        stored_disks.mount(self.control, self.plan, self.lowered, names, observe)
         for number, bundle in enumerate(bundles):
             self._begin(number, bundle, place)
         hellos = {
@@ -138,11 +141,12 @@ class Containers(Running):
         deadline = time.monotonic() + self._patience_s
         for name, hello in hellos.items():
             self._await_hello(self.containers[name], hello, deadline, observe)
+        served = stored_disks.served(self.control, self.plan, names)
         for each in self.containers.values():
             namespace = self.lowered.guests[each.name]
             named = [Step(HomeAdd(namespace), f"guests.{each.name}")]
             build.apply(self.control, named, observe, channel=each.leader)
-            self._read_back(each, place)
+            self._read_back(each, place, served.get(each.name))
 
     @property
     def _patience_s(self) -> float:
@@ -219,7 +223,9 @@ class Containers(Running):
             bundles.append(
                 Bundle(
                     name, home.agent, image, home.busybox, limits, paths.get(name), granted, filtered,
-                    users.get(name), guest.disk.size_bytes if guest.disk is not None else None,
+                    users.get(name),
+                    guest.disk.size_bytes if guest.disk is not None and is_folder(guest) else None,
+                    is_stored_folder(guest),
                 )
             )  # fmt: skip
         return bundles
@@ -315,13 +321,13 @@ class Containers(Running):
         except AgentError as error:
             raise GuestError(where, f"its container refused: {error.what}", CURE) from error
 
-    def _read_back(self, each: Started, place: str) -> None:
+    def _read_back(self, each: Started, place: str, served: Mapping[str, Any] | None) -> None:
         guest, runtime = self.plan.world.guests[each.name], each.home.runtime
         if guest.disk is not None:
             namespace = self.lowered.guests[each.name]
             seen = self.control.call(Observe([namespace]), channel=each.leader)
             own = seen["namespaces"][namespace]
-            each.read_back["disk"] = disks.read_back(f"guests.{each.name}", guest, own)
+            each.read_back["disk"] = disks.read_back(f"guests.{each.name}", guest, own, served)
         if runtime.is_engine:
             if not self._beneath:  # the same for all: by its user's configuration
                 asked = engine.which_runtime(runtime.path, place, each.number)

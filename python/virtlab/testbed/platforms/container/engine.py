@@ -58,6 +58,8 @@ def run(path: str, place: str, number: int, bundle: Bundle) -> list[str]:
             "--mount",
             f"type=tmpfs,destination={DISK},tmpfs-size={bundle.disk_bytes},tmpfs-mode=1777,notmpcopyup",
         ]
+    if bundle.stored_disk:
+        argv += ["--mount", f"type=bind,source={DISK},destination={DISK}"]
     if not bundle.filtered:
         argv += ["--security-opt", "seccomp=unconfined"]
     argv += _limits(bundle)

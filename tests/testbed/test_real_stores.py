@@ -9,20 +9,24 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import process_world as processes
 import pytest
 import testbed_world as worlds
 from test_stores import counted, ended, played
 
 from virtlab.catalogue.workloads.objects import ENDINGS
+from virtlab.cli.main import main
 from virtlab.experiment import load_text
 from virtlab.plan import Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
+from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.services import gluster, swift
-from virtlab.testbed.services.installed import missing
+from virtlab.testbed.services.installed import missing, missing_of
 from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
@@ -42,6 +46,10 @@ def installed(packages: dict[str, str]) -> Any:
 
 
 of_swift, of_gluster = installed(swift.PACKAGES), installed(gluster.PACKAGES)
+of_image = pytest.mark.skipif(
+    find_rootfs("swift") is None or bool(missing_of("swift", swift.PACKAGES)),
+    reason="on demand: no image 'swift' with its packages (docs/howto/run-containers.md)",
+)
 of_kernel = pytest.mark.skipif(
     swift.kernel() < swift.ATTRIBUTES_SINCE, reason="this kernel's disks in memory have no attributes"
 )
@@ -66,17 +74,20 @@ LOSE = THEN + LAST % ("fill.finished", "90 s")  # while clients are at work
 QUIET = LOSE.replace("load, after: fill.finished", "load, after: whole.done")
 
 
-def planned(service: str, roles: str, timeline: str = THEN) -> Plan:
-    text = f"""
+def written(service: str, roles: str, timeline: str = THEN, guests: str = GUESTS) -> str:
+    return f"""
 version: 1
 name: real-stores
-hosts: {{h1: {{guests: {{{GUESTS}}}}}}}
+hosts: {{h1: {{guests: {{{guests}}}}}}}
 services: {{depot: {service}}}
 roles:
 {roles}
 timeline:{timeline}
 """
-    experiment = load_text(text)
+
+
+def planned(service: str, roles: str, timeline: str = THEN, guests: str = GUESTS) -> Plan:
+    experiment = load_text(written(service, roles, timeline, guests))
     return plan_run(experiment, experiment.points()[0], 0)
 
 
@@ -146,7 +157,7 @@ def test_s3_answers_rightly_and_keeps_what_was_written() -> None:
 def test_nothing_is_done_in_a_bucket_that_was_taken_away_and_each_failure_says_so() -> None:
     """The bucket is there when its role is prepared, and goes before it begins."""
     plan = planned(S3, roles_of(OBJECTS))
-    proxy = swift.IMPLEMENTATION.asked(plan, "load", plan.roles["load"])["swift"]["proxies"][0]
+    proxy = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]["proxies"][0]
     script = json.dumps(EMPTIED.replace("$PROXY", proxy))
     timeline = (
         "\n  - {id: fill, do: run, role: fill}"
@@ -193,6 +204,48 @@ def test_nothing_is_done_once_the_proxy_is_killed_and_the_run_fails_by_its_servi
     own = counted(sink, "load")
     assert 0 < own["broken_operations"] == own["failed_operations"]
     assert own["wrong_operations"] == 0
+
+
+# The span for which nobody has a valid token lasts from `revoke.done` until the role is stopped, and the last operation
+# that is done may have begun before the command that revokes it has ended.
+REVOKED = """
+  - {id: fill, do: run, role: fill}
+  - {id: load, do: start, role: load, after: fill.finished}
+  - {id: revoke, do: call, service: depot, op: revoke_tokens, after: load.started + 1 s}
+  - {id: end, do: stop, role: load, after: revoke.done + 1500 ms}
+repeat: {minimum: 1}"""
+
+
+@on_demand
+@of_swift
+def test_nothing_is_done_once_a_token_is_revoked_in_mid_run_and_the_command_ends_with_another_code_than_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By two proxies, which share what they know of tokens: what one of them is not told, the other would allow."""
+    service = (SWIFT % ", auth: tempauth, access_key: 'lab:client'").replace("h1.proxy", "[h1.proxy, h1.n4]")
+    fill, _, _ = roles_of(OBJECTS, 20).partition("\n")
+    load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 3}}, threads: 4, size: 1 kB, error_budget: 1 %}}"
+    monkeypatch.chdir(tmp_path)
+    Path("revoked.yaml").write_text(written(service, f"{fill}\n{load}", REVOKED))
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "revoked.yaml", "--allow-exec", "--no-report", "--max-runs", "1"])
+    assert ended.value.code == 4
+    (run,) = Path("real-stores.results/runs").iterdir()
+    record = json.loads((run / "run.json").read_text())
+    assert record["status"] == "failed"
+    assert any("and the error budget is 1 % of them" in reason for reason in record["reasons"])
+    marks = {name: mark["t_ns"] for name, mark in record["marks"].items()}
+    rows = duckdb.sql(f"SELECT sent_ns, outcome FROM '{run}/samples/load.operation-1.parquet'").fetchnumpy()
+    is_done = rows["outcome"] == ENDINGS.index("done")
+    assert rows["sent_ns"][is_done].min() < marks["revoke.started"]
+    assert rows["sent_ns"][is_done].max() <= marks["revoke.done"], "the rate is 0 from then on"
+    assert (rows["sent_ns"][~is_done] > marks["revoke.done"]).sum() > 20
+    found = duckdb.sql(
+        f"SELECT counter, value FROM '{run}/samples/counters.counter-1.parquet' WHERE entity LIKE 'load/%'"
+    )
+    own = dict(found.fetchall())
+    assert own["denied_operations"] == own["failed_operations"] == (~is_done).sum()
+    assert own["lost_objects"] == own["wrong_operations"] == 0, "all is there to who logs in again"
 
 
 @on_demand
@@ -242,6 +295,21 @@ def test_a_small_swift_makes_again_what_a_node_lost() -> None:
         (SWIFT % ", concurrency: 1, interval: 1 s").replace(", h1.n3]", "]").replace("copies: 3", "copies: 2")
     )
     own = wiped(planned(service, roles_of(OBJECTS, 20).partition("\n")[0], SMALL), "fill")
+    assert (own["recovery_missing"], own["recovery_bytes"]) == (20, 200_000)
+    assert (own["missing_copies"], own["object_copies"]) == (0, 40)
+
+
+@on_demand
+@of_image
+def test_containers_with_an_image_of_its_packages_are_nodes_and_proxy_of_a_swift() -> None:
+    inside = ", platform: container, image: swift"
+    guests = f"client: {{}}, proxy: {{{inside[2:]}}}, " + ", ".join(
+        f"n{number}: {{disk: {{size: 128 MiB}}{inside}}}" for number in (1, 2)
+    )
+    service = (
+        (SWIFT % ", concurrency: 1, interval: 1 s").replace(", h1.n3]", "]").replace("copies: 3", "copies: 2")
+    )
+    own = wiped(planned(service, roles_of(OBJECTS, 20).partition("\n")[0], SMALL, guests), "fill")
     assert (own["recovery_missing"], own["recovery_bytes"]) == (20, 200_000)
     assert (own["missing_copies"], own["object_copies"]) == (0, 40)
 

@@ -1132,6 +1132,7 @@ class SwiftService(TypedDict, total=False):
     ready: SwiftServiceReady
     proxies: Required[str | Sequence[str]]
     interface: Literal["swift", "s3"] | str
+    auth: Literal["none", "tempauth"] | str
     access_key: str
     secret_key: str
     copies: int | str
@@ -1159,6 +1160,7 @@ class GlusterService(TypedDict, total=False):
     needs: str | Sequence[str]
     ready: GlusterServiceReady
     clients: Required[str | Sequence[str]]
+    access: Literal["fuse", "nfs"] | str
     copies: int | str
 
 

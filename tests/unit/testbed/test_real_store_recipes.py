@@ -76,8 +76,13 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
         (SWIFT % ", interface: s4", "'s4' is not one of swift, s3"),
         (
             SWIFT % ", access_key: 'a:b'",
-            "only requests of S3 are signed; write 'interface: s3', or remove it",
+            "neither signed nor bear a token; write 'interface: s3' or 'auth: tempauth', or remove it",
         ),
+        (
+            SWIFT % ", interface: s3, auth: tempauth",
+            "requests of S3 are signed, and bear no token; write 'interface: swift'",
+        ),
+        (GLUSTER % ", access: smb", "'smb' is not one of fuse, nfs"),
         (SWIFT % ", interface: s3, access_key: ab", "'ab' is not an account and a user"),
         (SWIFT % ", interface: s3, secret_key: 'a b'", "a secret key has 1 to 128 letters, digits"),
         (SWIFT.replace("h1.proxy", "h1.n1") % "", "h1.n1 is a node; name another guest"),
@@ -108,6 +113,32 @@ def test_one_line_names_all_packages_that_are_missing(monkeypatch: pytest.Monkey
     assert [cure for _, _, cure in refused(planned(SWIFT % ""))] == [f"apt-get install {packages}"]
     packages = "glusterfs-server glusterfs-cli glusterfs-client"
     assert [cure for _, _, cure in refused(planned(GLUSTER % ""))] == [f"apt-get install {packages}"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_root")
+def test_in_containers_the_programs_are_those_of_an_image(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for program in swift.PACKAGES:
+        (tmp_path / "usr/bin").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "usr/bin" / program).touch()
+    monkeypatch.setattr(installed, "find_rootfs", lambda _: tmp_path)
+
+    def of_guests(kind: str, image: str) -> list[str]:
+        plan = planned(kind % "", disk=f"{{platform: container{image}, disk: {{size: 64 MiB}}}}")
+        service = plan.world.services["depot"]
+        guests = [plan.world.guests[name] for name in service.on]
+        found = [
+            each for guest in guests for each in services.of(service.kind).refusals("at", service, guest)
+        ]
+        return [each.reason for each in found] + [why for _, why, _ in refused(plan)]
+
+    assert of_guests(SWIFT, ", image: swift") == []
+    assert set(of_guests(SWIFT, "")) == {"a container without 'image' has no programs of packages"}
+    (tmp_path / "usr/bin/rsync").unlink()
+    assert of_guests(SWIFT, ", image: swift") == ["the image 'swift' has no rsync"]
+    assert "CAP_SYS_ADMIN" in of_guests(GLUSTER, ", image: swift")[0]
 
 
 @pytest.mark.slow
@@ -166,19 +197,57 @@ def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
 def test_requests_of_swift_are_not_signed_and_go_to_a_container() -> None:
     plan = planned(SWIFT % "")
     asked = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]
-    assert (asked["path"], asked["keys"]) == ("/v1/AUTH_virtlab/load", None)
+    assert (asked["path"], asked["keys"], asked["login"]) == ("/v1/AUTH_virtlab/load", None, None)
+
+
+@pytest.mark.slow
+def test_who_logs_in_is_a_user_of_the_account_that_has_the_objects(as_root: None) -> None:
+    plan = planned(SWIFT % ", auth: tempauth, access_key: 'lab:client'")
+    assert refused(plan) == []
+    asked = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]
+    assert (asked["path"], asked["keys"]) == ("/v1/AUTH_lab/load", None)
+    assert asked["login"] == {"user": "lab:client", "key": "testing"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", ["fuse", "nfs"])
+def test_a_mount_by_nfs_is_refused_whatever_the_kernel_mounts(
+    client: str, as_root: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = tmp_path / "filesystems"
+    known.write_text(f"nodev\ttmpfs\nnodev\t{client}\n")
+    monkeypatch.setattr(gluster, "FILE_SYSTEMS", known)
+    ((path, why, cure),) = refused(planned(GLUSTER % ", access: nfs"))
+    assert path == "services.depot.access"
+    assert why.startswith("virtlab mounts Gluster's volumes by FUSE alone")
+    assert ("mounts no NFS" in why) == (client == "fuse")
+    assert cure == "write 'access: fuse', or remove it"
 
 
 def test_a_proxy_of_s3_checks_signatures_and_no_other_does(tmp_path: Path) -> None:
-    told = {"port": 8080, "user": "swift", "workers": 0, "keys": None}
+    told: dict[str, Any] = {"port": 8080, "user": "swift", "workers": 0, "keys": None, "login": None}
     swift_program.begin_proxy(told, "10.0.0.1", tmp_path)
     conf = tmp_path / "proxy-server.conf"
     assert "pipeline = catch_errors cache proxy-server\n" in conf.read_text()
     assert "s3api" not in conf.read_text()
     told["keys"] = {"access_key": "lab:client", "secret_key": "a/b", "region": "us-east-1"}
+    told["login"] = {"user": "lab:client", "key": "a/b"}
     swift_program.begin_proxy(told, "10.0.0.1", tmp_path)
     assert "pipeline = catch_errors cache s3api tempauth proxy-server\n" in conf.read_text()
     assert "user_lab_client = a/b .admin\n" in conf.read_text()
+    assert "memcache_servers = 127.0.0.1:11211\n" in conf.read_text()
+
+
+def test_proxies_that_give_tokens_share_their_caches(tmp_path: Path) -> None:
+    told = {
+        "port": 8080, "user": "swift", "workers": 0, "keys": None, "proxies": ["10.0.0.1", "fd00::2"],
+        "login": {"user": "lab:client", "key": "a/b"},
+    }  # fmt: skip
+    cache, _ = swift_program.begin_proxy(told, "10.0.0.1", tmp_path)
+    text = (tmp_path / "proxy-server.conf").read_text()
+    assert "pipeline = catch_errors cache tempauth proxy-server\n" in text
+    assert "memcache_servers = 10.0.0.1:11211,[fd00::2]:11211\n" in text
+    assert cache[1:3] == ["-l", "10.0.0.1"]
 
 
 def test_the_check_of_a_proxy_is_signed_as_the_documentation_of_aws_says() -> None:
@@ -291,6 +360,7 @@ def calling(service: str, *timeline: str) -> list[tuple[str, str, str]]:
     return refused(plan_run(experiment, experiment.points()[0], 0))
 
 
+REVOKE = "do: call, service: depot, op: revoke_tokens%s, after: load.started"
 WIPE = "do: call, service: depot, op: wipe_node, args: {guest: h1.n%d}, after: load.finished"
 AWAY = "do: call, service: depot, op: fail_node, args: {guest: h1.n%d}, after: load.finished"
 HEAL = "do: call, service: depot, op: heal%s, after: a0.done"
@@ -317,6 +387,18 @@ def test_what_of_a_loss_is_not_counted_is_refused() -> None:
     assert (path, cure) == ("timeline[1].op", "write 'concurrency: 1' in 'services.depot'")
     ((path, why, cure),) = calling(GLUSTER % ", copies: 1", WIPE % 1)
     assert why == "no other node has a copy, so nothing would come back"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_root")
+def test_tokens_are_revoked_where_there_are_some_at_all_proxies_together() -> None:
+    assert calling(SWIFT % ", auth: tempauth", REVOKE % "") == []
+    for service in (SWIFT % "", SWIFT % ", interface: s3"):
+        ((path, why, cure),) = calling(service, REVOKE % "")
+        assert (path, why) == ("timeline[1].op", "no role has a token")
+        assert cure == "write 'auth: tempauth' in 'services.depot'"
+    ((path, _, cure),) = calling(SWIFT % ", auth: tempauth", REVOKE % ", args: {guest: h1.n1}")
+    assert (path, cure) == ("timeline[1].args", "remove 'args'")
 
 
 @pytest.mark.parametrize("service", [SWIFT % ", concurrency: 1", GLUSTER % ""])

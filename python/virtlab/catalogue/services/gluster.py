@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from virtlab.catalogue.declaration import Parameter, ServiceKind, ServiceOperation, StoreForm, Values
-from virtlab.catalogue.kinds import COUNT, GUESTS
+from virtlab.catalogue.kinds import COUNT, GUESTS, choice
 from virtlab.catalogue.services import RECOVERED
 
 CLIENTS = "clients"
+ACCESS, FUSE, NFS = "access", "fuse", "nfs"
 
 
 def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
@@ -33,6 +34,7 @@ GLUSTER = ServiceKind(
     meaning="GlusterFS, of this machine's packages: a volume of its nodes, mounted in its clients for files",
     parameters=(
         Parameter(CLIENTS, GUESTS, CLIENTS, "guests in which the volume is mounted, at /var/tmp/NAME", required=True),
+        Parameter(ACCESS, choice(FUSE, NFS), ACCESS, "how clients mount it: fuse; nfs is refused, and why is said", FUSE),
         Parameter("copies", COUNT, "copies", "of each file: nodes that mirror each other", 2),
     ),
     operations={

@@ -20,7 +20,9 @@ PROXIES = "proxies"
 PART_POWER_MAX = 16  # each guest builds the rings: seconds beyond
 WORKERS_MAX = 64
 OWN, S3 = "swift", "s3"
-KEYS = {"access_key": "test:tester", "secret_key": "testing"}  # of S3, as Swift's own documentation has them
+AUTH, NO_AUTH, TEMPAUTH = "auth", "none", "tempauth"
+REVOKE = "revoke_tokens"
+KEYS = {"access_key": "test:tester", "secret_key": "testing"}  # as Swift's own documentation has them
 BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 
@@ -52,8 +54,13 @@ def _check(values: Values) -> list[tuple[str, str]]:
         )
     if int(values["workers"]) > WORKERS_MAX:
         found.append(("workers", f"each server has fewer; write at most {WORKERS_MAX}"))
-    if values["interface"] != S3:
-        reason = f"only requests of S3 are signed; write 'interface: {S3}', or remove it"
+    if values["interface"] == S3 and values[AUTH] != NO_AUTH:
+        found.append(
+            (AUTH, f"requests of S3 are signed, and bear no token; write 'interface: {OWN}', or remove it")
+        )
+    elif values["interface"] != S3 and values[AUTH] == NO_AUTH:
+        cure = f"write 'interface: {S3}' or '{AUTH}: {TEMPAUTH}', or remove it"
+        reason = f"requests are neither signed nor bear a token; {cure}"
         found.extend((key, reason) for key in KEYS if values.get(key) is not None)
     if values.get("interval_ns") is not None and values.get("concurrency") is None:
         found.append(
@@ -87,8 +94,12 @@ SWIFT = ServiceKind(
             "interface", choice(OWN, S3), "interface",
             "what clients speak over HTTP: swift, its own requests, or s3, those of S3, signed", OWN,
         ),
-        Parameter("access_key", ACCESS_KEY, "access_key", "of S3, account:user of Swift; absent: test:tester"),
-        Parameter("secret_key", SECRET_KEY, "secret_key", "of S3, by which requests are signed; absent: testing"),
+        Parameter(
+            AUTH, choice(NO_AUTH, TEMPAUTH), AUTH,
+            "of Swift's own requests: tempauth, each bears a token, for which a role logs in once, or none", NO_AUTH,
+        ),
+        Parameter("access_key", ACCESS_KEY, "access_key", "account:user of Swift, of S3 or tempauth; absent: test:tester"),
+        Parameter("secret_key", SECRET_KEY, "secret_key", "by which S3 is signed, or a role logs in; absent: testing"),
         Parameter("copies", COUNT, "copies", "of each object, account and container: replicas of the rings", 3),
         Parameter("part_power", COUNT, "part_power", "each ring has 2 to the power of it partitions", 8),
         Parameter("zones", COUNT, "zones", "into which the nodes are dealt in runs; absent: each node is one"),
@@ -110,6 +121,7 @@ SWIFT = ServiceKind(
             "where it was killed, it is started again, with what its disk has; a node that failed gets what it missed",
             starts=True,
         ),
+        REVOKE: ServiceOperation("every token that was given is revoked, while all servers run on; with 'auth: tempauth'"),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
         "wipe_node": ServiceOperation(
             "a node's disk is replaced by an empty one while its servers run on, and it gets its copies again",

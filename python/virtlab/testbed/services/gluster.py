@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from virtlab.catalogue.services.gluster import CLIENTS, GLUSTER
+from virtlab.catalogue.services.gluster import ACCESS, CLIENTS, FUSE, GLUSTER, NFS
 from virtlab.catalogue.workloads.files import FILES
 from virtlab.plan import Guest, Plan, Refusal, Service
 from virtlab.planner.guests.stores import guests_of
@@ -21,6 +22,7 @@ from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
     brought,
+    has_programs_of_image,
     losses,
     lost_nodes,
     node_command,
@@ -31,6 +33,7 @@ from virtlab.testbed.services.installed import (
 from virtlab.testbed.services.service import Copies, Invocation, Missed, ServiceImplementation
 
 PROGRAM = "gluster_program.py"
+FILE_SYSTEMS = Path("/proc/filesystems")
 PACKAGES = {"glusterd": "glusterfs-server", "gluster": "glusterfs-cli", "glusterfs": "glusterfs-client"}
 
 
@@ -102,16 +105,34 @@ def counted(service: Service, _: str, lists: Sequence[Any]) -> dict[str, int]:
     return {"object_copies": there, "missing_copies": missing}
 
 
+def _without_nfs() -> str:
+    """What this machine lacks of it beside."""
+    known = {line.split()[-1] for line in FILE_SYSTEMS.read_text("ascii").splitlines()}
+    return "" if NFS in known else f", and this kernel mounts no NFS ({FILE_SYSTEMS})"
+
+
 def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
+    if has_programs_of_image(guest):
+        reason = (
+            f"it mounts, and marks what it keeps, by powers (CAP_SYS_ADMIN) that no {guest.platform} gets"
+        )
+        yield Refusal(
+            f"{path}.on", reason, "put it on guests that share this machine's files, as a namespace does"
+        )
+        return
     yield from refused_guest(path, guest)
 
 
 def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     path = f"services.{name}"
     why, instead = "Gluster mounts, and marks what it keeps", f"a role of '{FILES.name}' without it"
-    yield from refused(path, PACKAGES, why, instead)
+    guests = [plan.world.guests[each] for each in guests_of(service) if each in plan.world.guests]
+    yield from refused(path, guests, PACKAGES, why, instead)
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps files")
     yield from losses(plan, name)
+    if GLUSTER.complete(service.parameters)[ACCESS] == NFS:
+        reason = f"virtlab mounts Gluster's volumes by FUSE alone{_without_nfs()}"
+        yield Refusal(f"{path}.{ACCESS}", reason, f"write '{ACCESS}: {FUSE}', or remove it")
     if GLUSTER.complete(service.parameters)["copies"] == 1:
         for call, _ in lost_nodes(plan, name):
             reason = "no other node has a copy, so nothing would come back"

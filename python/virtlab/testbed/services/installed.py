@@ -1,4 +1,7 @@
-"""Services that are programs of this machine's packages: where they can run, and which packages are missing."""
+"""Services that are programs of packages: where they can run, and which packages are missing.
+
+They are this machine's, where a guest shares its files, or those of the image that a container is made of.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,32 @@ from virtlab.catalogue import PLATFORMS
 from virtlab.plan import Action, Guest, Plan, Refusal
 from virtlab.planner.guests.disks import is_folder
 from virtlab.planner.guests.stores import calls_of, comes_before, idle_waits
+from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.services import recovery_program
 from virtlab.testbed.services.service import Invocation
 
 PYTHON = "/usr/bin/python3"  # the system's own, which has the modules of packages
 DISK = "/var/tmp/{}"  # noqa: S108 - of a service of this name, on the guest's own disk
 BESIDE = "/usr/sbin:/sbin"
+PLACES = ("usr/bin", "usr/sbin", "usr/local/bin", "bin", "sbin")  # of programs in an image
 
 
 def missing(packages: Mapping[str, str]) -> list[str]:
     """Packages, by the program that each brings, whose program this machine lacks."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), BESIDE])
     return [package for program, package in packages.items() if shutil.which(program, path=path) is None]
+
+
+def missing_of(image: str, packages: Mapping[str, str]) -> list[str]:
+    """The same of an image; none of one that is not there, which is said elsewhere."""
+    root = find_rootfs(image)
+    if root is None:
+        return []
+    return [
+        package
+        for program, package in packages.items()
+        if not any(os.path.lexists(root / place / program) for place in PLACES)
+    ]
 
 
 @cache
@@ -79,29 +96,52 @@ def losses(plan: Plan, name: str) -> Iterator[Refusal]:
     yield from idle_waits(plan, name)
 
 
-def refused(path: str, packages: Mapping[str, str], why_root: str, instead: str) -> Iterator[Refusal]:
-    """Why this machine cannot run it."""
+def refused(
+    path: str, guests: Iterable[Guest], packages: Mapping[str, str], why_root: str, instead: str
+) -> Iterator[Refusal]:
+    """Why this machine, or an image of one of its guests, cannot run it."""
     if os.geteuid() != 0:
         yield Refusal(f"{path}.kind", f"it needs root: {why_root}", f"run as root, or write {instead}")
-    elif lacking := missing(packages):
+        return
+    here, images = False, dict[str, None]()
+    for guest in guests:
+        here = here or PLATFORMS[guest.platform].shares_files
+        if has_programs_of_image(guest):
+            images[str(guest.image)] = None
+    if here and (lacking := missing(packages)):
         reason = f"this machine has no {', '.join(lacking)}"
         yield Refusal(f"{path}.kind", reason, f"apt-get install {' '.join(lacking)}")
+    for image in images:
+        if lacking := missing_of(image, packages):
+            reason = f"the image '{image}' has no {', '.join(lacking)}"
+            cure = f"install {' '.join(lacking)} in it, and run `virtlab image add {image}` again"
+            yield Refusal(f"{path}.kind", reason, cure)
+
+
+def has_programs_of_image(guest: Guest) -> bool:
+    """Whether the programs that it sees are those of an image that the file names, by this machine's kernel."""
+    platform = PLATFORMS[guest.platform]
+    return platform.images and platform.shares_kernel and guest.image is not None
 
 
 def refused_guest(path: str, guest: Guest) -> Iterator[Refusal]:
     """Why it cannot run in a guest."""
-    if not PLATFORMS[guest.platform].shares_files:
-        reason = f"its programs are this machine's, which {guest.platform} guests do not see"
-        yield Refusal(
-            f"{path}.on", reason, "put it on guests that share this machine's files, as a namespace does"
-        )
+    platform = PLATFORMS[guest.platform]
+    if platform.shares_files or has_programs_of_image(guest):
+        return
+    reason = f"its programs are this machine's, which {guest.platform} guests do not see"
+    cure = "put it on guests that share this machine's files, as a namespace does"
+    if platform.images and platform.shares_kernel:
+        reason = f"a {guest.platform} without 'image' has no programs of packages"
+        cure = "name an image that has them, or put it on namespaces"
+    yield Refusal(f"{path}.on", reason, cure)
 
 
 def without_disk(path: str, plan: Plan, guests: Iterable[str], what_for: str) -> Iterator[Refusal]:
     """Guests that lack the disk that it needs."""
     for guest in guests:
         made = plan.world.guests.get(guest)
-        if made is not None and PLATFORMS[made.platform].shares_files and not is_folder(made):
+        if made is not None and PLATFORMS[made.platform].disk_is_folder and not is_folder(made):
             yield Refusal(
                 path,
                 f"{guest} has no disk in memory, {what_for}",

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from virtlab.errors import GuestError
+from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.services.missing import Missing
 from virtlab.testbed.services.process import Process
+from virtlab.testbed.services.service import Beside
 
 
 class Pending(Protocol):
@@ -64,6 +67,31 @@ class Operation:
                 raise process.death(how)
         ready = [process.advance() for process in self.processes]  # each gets on, whatever another does
         return all(ready)
+
+
+@dataclass(slots=True)
+class Doing:
+    """A command beside one of a service's processes does it."""
+
+    processes: Sequence[Process]  # any of which will do
+    operation: Beside
+    _asked: tuple[Process, Command] | None = None
+
+    def step(self) -> bool:
+        """Whether the command has come to its end. GuestError where it fails, or none of the processes runs."""
+        if self._asked is None:
+            running = next((each for each in self.processes if not each.down and each.ended is None), None)
+            if running is None:
+                first = self.processes[0]
+                what = f"no server runs in {', '.join(each.guest for each in self.processes)}"
+                raise GuestError(first.where, what, "call 'heal' before")
+            command = self.operation.command(running.name, running.service)
+            self._asked = running, running.ask(command)
+        process, asked = self._asked
+        if process.all_guests.control.ended(asked.channel) is None:
+            return False
+        process.answer(asked, self.operation.does)
+        return True
 
 
 @dataclass(slots=True)

@@ -308,14 +308,14 @@ class Process:
         control.data(channel, b"")
         return command
 
-    def answer(self, command: Command) -> Any:
-        """What such a command wrote, as JSON. GuestError where it did not end, or failed."""
+    def answer(self, command: Command, does: str = "lists what the node has") -> Any:
+        """What such a command, which `does` something, wrote, as JSON. GuestError where it did not end, or failed."""
         how = self.all_guests.control.ended(command.channel)
         self._hear_no_more()
         if outcome(how) == "code 0":
             with suppress(ValueError):  # it was cut, or is other than JSON
                 return json.loads(bytes(command.output))
-        raise self._failure("lists what the node has", how, Output(content=command.errors))
+        raise self._failure(does, how, Output(content=command.errors))
 
     def standstill(self) -> Standstill | None:
         """How often it stood still since the trial began; None where it does not say that."""

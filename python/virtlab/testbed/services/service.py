@@ -11,7 +11,7 @@ from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.testbed.kinds.registry import Registry
 from virtlab.testbed.services.files import OURSELVES, Files
 
-__all__ = ["OURSELVES", "Copies", "Invocation", "Missed", "ServiceImplementation", "services"]
+__all__ = ["OURSELVES", "Beside", "Copies", "Invocation", "Missed", "ServiceImplementation", "services"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,15 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """An operation that one command does, beside a server that runs on."""
+
+    guests: Callable[[Service], Sequence[str]]  # in the first of these whose server runs
+    command: Callable[[str, Service], Invocation]  # of the service's name; its output is JSON
+    does: str  # of the command: what it does, for one that failed
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceImplementation:
     """How this testbed plays a kind: the same agent request starts it in a guest of any platform."""
 
@@ -69,6 +78,7 @@ class ServiceImplementation:
     wipe: Callable[[str, Service], Invocation] | None = None
     missed: Missed | None = None  # None: nodes of the kind tell it, or the kind has no nodes
     ready_line: str | None = None  # that it says once it is ready; None: it is asked
+    besides: Mapping[str, Beside] = field(default_factory=dict)  # by the name of the operation
     copies: Copies | None = None  # None: its clients are told, or it is no store
     # It is the agent, which says how long it stood still. `contends`: that it waits for a processor is what is
     # measured.

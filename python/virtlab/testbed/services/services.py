@@ -23,7 +23,7 @@ from virtlab.testbed.kinds.platform import Counted, News, Running, Standstill
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.platforms.guests import Guests
-from virtlab.testbed.services.operations import Operation, Pending, Poll, Recovery
+from virtlab.testbed.services.operations import Doing, Operation, Pending, Poll, Recovery
 from virtlab.testbed.services.output import Output
 from virtlab.testbed.services.process import CHANNELS, Process
 from virtlab.testbed.services.service import Invocation, services
@@ -90,13 +90,18 @@ class Services(Running):
             recovers = progress == RECOVERED
             self.pending[action.id] = Recovery(found) if recovers else Poll(found, action.until.every_ns)
             return
+        own = [each for each in self.processes if each.name == action.service]
+        beside = services.of(own[0].service.kind).besides.get(str(action.op))
+        if beside is not None:
+            guests = beside.guests(own[0].service)
+            self.pending[action.id] = Doing([each for each in own if each.guest in guests], beside)
+            return
         only = action.args.get("guest")
         found = [
             each for each in self.processes if each.name == action.service and only in {None, each.guest}
         ]
         operation = SERVICES[found[0].service.kind].operations[str(action.op)]
         misses = operation.of_one and operation.ends and not operation.starts
-        own = [each for each in self.processes if each.name == action.service]
         self.pending[action.id] = Operation(
             found, operation.ends, operation.starts, operation.empties, misses, own
         )

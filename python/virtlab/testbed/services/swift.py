@@ -8,14 +8,14 @@ Swift needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from virtlab.catalogue.services.swift import BUCKET, KEYS, PROXIES, S3, SWIFT
+from virtlab.catalogue.services.swift import AUTH, BUCKET, KEYS, NO_AUTH, PROXIES, REVOKE, S3, SWIFT, TEMPAUTH
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
-from virtlab.planner.guests.stores import client_roles, guests_of, reached
+from virtlab.planner.guests.stores import calls_of, client_roles, guests_of, reached
 from virtlab.testbed.build.machine import kernel
 from virtlab.testbed.services import recovery_program, swift_program
 from virtlab.testbed.services.files import FOLDER, Files
@@ -30,10 +30,9 @@ from virtlab.testbed.services.installed import (
     refused_guest,
     without_disk,
 )
-from virtlab.testbed.services.service import Copies, Invocation, Missed, ServiceImplementation
+from virtlab.testbed.services.service import Beside, Copies, Invocation, Missed, ServiceImplementation
 
 PROGRAM = "swift_program.py"
-ACCOUNT = "AUTH_virtlab"
 ATTRIBUTES_SINCE = (6, 6)
 INTERVAL_NS = 30_000_000_000
 PACKAGES = {  # by the program that each brings
@@ -59,7 +58,7 @@ def store_facts(name: str, service: Service) -> dict[str, Any]:
         "nodes": len(service.on), "zones": int(said.get("zones") or len(service.on)), "copies": said["copies"],
         "part_power": said["part_power"], "port": service.ready.port, "devices": DISK.format(name),
         "user": SWIFT.name, "workers": 0 if workers == 1 else workers, "replicator": replicator,
-        "keys": signed_by(service),
+        "keys": signed_by(service), "login": login_of(service),
     }  # fmt: skip
 
 
@@ -68,9 +67,25 @@ def signed_by(service: Service) -> dict[str, str] | None:
     said = SWIFT.complete(service.parameters)
     if said["interface"] != S3:
         return None
-    return {key: str(said.get(key) or absent) for key, absent in KEYS.items()} | {
-        "region": swift_program.REGION
-    }
+    return _keys(said) | {"region": swift_program.REGION}
+
+
+def login_of(service: Service) -> dict[str, str] | None:
+    """The user whom a proxy knows, and that user's key; None where no client has to say who it is."""
+    said = SWIFT.complete(service.parameters)
+    if said["interface"] != S3 and said[AUTH] == NO_AUTH:
+        return None
+    user, key = _keys(said).values()
+    return {"user": user, "key": key}
+
+
+def _keys(said: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(said.get(key) or absent) for key, absent in KEYS.items()}
+
+
+def gives_tokens(service: Service) -> bool:
+    """Whether clients log in, and requests bear a token."""
+    return login_of(service) is not None and signed_by(service) is None
 
 
 def _invocation(name: str, service: Service, _: Guest | None = None) -> Invocation:
@@ -96,10 +111,11 @@ def _client_parameters(plan: Plan, name: str, role: Role) -> dict[str, Any]:
             )
         addresses.append(str(end.address.ip))
     container, keys = quote(_folder(name, role), safe=""), signed_by(service)
-    path = f"/{container}" if keys else f"/v1/{ACCOUNT}/{container}"
+    login = login_of(service) if gives_tokens(service) else None
+    path = f"/{container}" if keys else f"{swift_program.account_of(login)}/{container}"
     return {
         SWIFT.name: {
-            "proxies": addresses, "path": path, "keys": keys,
+            "proxies": addresses, "path": path, "keys": keys, "login": login,
             "timeout_ns": SWIFT.complete(service.parameters)["timeout_ns"],
         }
     }  # fmt: skip
@@ -111,6 +127,10 @@ def _listing(name: str, service: Service) -> Invocation:
 
 def _wipe(name: str, service: Service) -> Invocation:
     return node_command(_invocation(name, service), swift_program.WIPE)
+
+
+def _revoking(name: str, service: Service) -> Invocation:
+    return node_command(_invocation(name, service), swift_program.REVOKE)
 
 
 def _names(name: str, service: Service) -> Invocation:
@@ -150,7 +170,8 @@ def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
 def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     path = f"services.{name}"
     why, instead = "its servers are another user's", "'kind: store', virtlab's reference store"
-    yield from refused(path, PACKAGES, why, instead)
+    guests = [plan.world.guests[each] for each in guests_of(service) if each in plan.world.guests]
+    yield from refused(path, guests, PACKAGES, why, instead)
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps objects")
     if kernel() < ATTRIBUTES_SINCE:
         since = ".".join(map(str, ATTRIBUTES_SINCE))
@@ -167,6 +188,12 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
             yield Refusal(f"roles.{each}.from", reason, "name another guest")
     if signed_by(service) is not None:
         yield from _without_bucket(plan, name)
+    for call, action, _ in calls_of(plan, name):
+        if action.op == REVOKE and not gives_tokens(service):
+            reason, cure = "no role has a token", f"write '{AUTH}: {TEMPAUTH}' in 'services.{name}'"
+            yield Refusal(f"{call}.op", reason, cure)
+        elif action.op == REVOKE and action.args:
+            yield Refusal(f"{call}.args", "a token is known to all proxies, and to no node", "remove 'args'")
 
 
 def _without_bucket(plan: Plan, name: str) -> Iterator[Refusal]:
@@ -194,4 +221,5 @@ IMPLEMENTATION = ServiceImplementation(
     ready_line=swift_program.READY,
     copies=Copies(_listing, _roles, counted),
     client_parameters=_client_parameters,
+    besides={REVOKE: Beside(lambda service: service.parameters[PROXIES], _revoking, "revokes tokens")},
 )

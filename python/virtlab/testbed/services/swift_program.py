@@ -29,13 +29,14 @@ COPY_PORT = 8730  # of rsync, by which databases are copied as a whole
 WATCH, LOST = "recovery_program.py", "lost.json"
 LOOPBACK = "127.0.0.1"
 READY = "virtlab: this part of Swift is ready"
-ACCOUNT, PROBED = "/v1/AUTH_virtlab", "ready"
+ACCOUNT, PROBED = "AUTH_virtlab", "ready"  # where no client logs in
+PREFIX = "AUTH_"  # of accounts of those who do, and of tokens
 REGION = "us-east-1"  # of signatures
 LOOK_S = 0.1
 TRY_S = 2.0
 SEED = 1  # of the rings
 LISTED_MOST = 20  # times, while objects are moved
-LIST, WIPE, CONTENT = "--copies", "--wipe", ".data"
+LIST, WIPE, REVOKE, CONTENT = "--copies", "--wipe", "--revoke", ".data"
 NAMES, MISSED, OTHERS = "--names", "--missed", "others.json"
 
 COMMON = """[DEFAULT]
@@ -56,7 +57,7 @@ REPLICATOR = "[{kind}-replicator]\nconcurrency = {concurrency}\ninterval = {inte
 COPYING = "port = {port}\naddress = {address}\nuse chroot = false\nlog file = {log}\n"
 MODULE = "\n[{kind}]\npath = {devices}\nread only = false\n"
 PROXY = """[pipeline:main]
-pipeline = catch_errors cache {signed}proxy-server
+pipeline = catch_errors cache {auth}proxy-server
 
 [app:proxy-server]
 use = egg:swift#proxy
@@ -73,10 +74,11 @@ SIGNED = """
 [filter:s3api]
 use = egg:swift#s3api
 location = {region}
-
+"""
+USERS = """
 [filter:tempauth]
 use = egg:swift#tempauth
-user_{user} = {secret_key} .admin
+user_{user} = {key} .admin
 """
 SWIFT = """[swift-hash]
 swift_hash_path_prefix = virtlab
@@ -276,8 +278,33 @@ def begin_node(parameters: dict[str, Any], address: str, folder: Path) -> list[l
     return begun
 
 
+def at(address: str, port: int) -> str:
+    """An address with a port, as one word."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def caches(parameters: dict[str, Any]) -> list[str]:
+    """Addresses of the caches of all proxies."""
+    return [at(address, CACHE_PORT) for address in parameters["proxies"]]
+
+
+def revoke(parameters: dict[str, Any]) -> None:
+    """Takes from the caches of the proxies the token that a user has, as if it had never been given."""
+    ring = import_module("swift.common.memcached").MemcacheRing(caches(parameters))
+    own = f"{PREFIX}/user/{parameters['login']['user']}"
+    token = ring.get(own)
+    if token is None:
+        sys.exit("no token was given")
+    for key in (f"{PREFIX}/token/{token}", own):
+        ring.delete(key)
+        if ring.get(key) is not None:
+            sys.exit("a token is still there")
+
+
 def begin_proxy(parameters: dict[str, Any], address: str, folder: Path) -> list[list[str]]:
-    """A server for clients, and its cache of what it knows of accounts and containers."""
+    """A server for clients, and its cache of what it knows of accounts and containers. Tokens are in it, too: then all
+    proxies share their caches, so that each knows a token that another gave.
+    """
     text = COMMON.format(
         address=address,
         port=parameters["port"],
@@ -286,14 +313,18 @@ def begin_proxy(parameters: dict[str, Any], address: str, folder: Path) -> list[
         devices=folder,
         workers=parameters["workers"],
     )
-    keys = parameters["keys"]
-    text += PROXY.format(cache=f"{LOOPBACK}:{CACHE_PORT}", signed="s3api tempauth " if keys else "")
-    if keys:
-        text += SIGNED.format(user=keys["access_key"].replace(":", "_"), **keys)
+    keys, login = parameters["keys"], parameters["login"]
+    auth = ("s3api " if keys else "") + ("tempauth " if login else "")
+    is_shared = login and not keys
+    text += PROXY.format(
+        cache=",".join(caches(parameters) if is_shared else [at(LOOPBACK, CACHE_PORT)]), auth=auth
+    )
+    text += SIGNED.format(**keys) if keys else ""
+    text += USERS.format(user=login["user"].replace(":", "_"), key=login["key"]) if login else ""
     conf = folder / "proxy-server.conf"
     conf.write_text(text)
     return [
-        ["memcached", "-l", LOOPBACK, "-p", str(CACHE_PORT), "-U", "0"],
+        ["memcached", "-l", address if is_shared else LOOPBACK, "-p", str(CACHE_PORT), "-U", "0"],
         ["swift-proxy-server", str(conf), "-v"],
     ]
 
@@ -331,21 +362,43 @@ def signed(
     return fields | {"Authorization": f"AWS4-HMAC-SHA256 {by}"}
 
 
-def stores(address: str, port: int, keys: dict[str, str] | None) -> bool:
+def token_of(client: http.client.HTTPConnection, login: dict[str, str]) -> str | None:
+    """A token for a user; None where none is given."""
+    client.request(
+        "GET", "/auth/v1.0", headers={"X-Storage-User": login["user"], "X-Storage-Pass": login["key"]}
+    )
+    answer = client.getresponse()
+    answer.read()
+    return answer.getheader("X-Auth-Token") if answer.status == 200 else None
+
+
+def account_of(login: dict[str, str] | None) -> str:
+    """The account in whose containers objects are."""
+    return f"/v1/{PREFIX}{login['user'].partition(':')[0]}" if login else f"/v1/{ACCOUNT}"
+
+
+def stores(address: str, parameters: dict[str, Any]) -> bool:
     """Whether an object that is put at a proxy is read from it."""
+    port, keys, login = parameters["port"], parameters["keys"], parameters["login"]
     content = os.urandom(10_000)
-    host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    folder = f"/{PROBED}" if keys else f"{ACCOUNT}/{PROBED}"
+    host = at(address, port)
+    folder = f"/{PROBED}" if keys else f"{account_of(login)}/{PROBED}"
     try:
         client = http.client.HTTPConnection(address, port, timeout=TRY_S)
+        own = {}
+        if login and not keys:
+            token = token_of(client, login)
+            if token is None:
+                return False
+            own = {"X-Auth-Token": token}
         for method, path, body, wanted in (
             ("PUT", folder, None, (200, 201, 202, 409)),  # it may be there from a try before
             ("PUT", f"{folder}/one", content, (200, 201)),
             ("GET", f"{folder}/one", None, (200,)),
             ("DELETE", f"{folder}/one", None, (204,)),
         ):
-            at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-            fields = signed(keys, at, method, path, {"host": host}, body or b"") if keys else {}
+            now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+            fields = signed(keys, now, method, path, {"host": host}, body or b"") if keys else own
             client.request(method, path, body, fields)
             answer = client.getresponse()
             came = answer.read()
@@ -367,6 +420,11 @@ def main() -> None:
         return
     addresses = [word for before, word in zip(sys.argv, sys.argv[1:], strict=False) if before == "--peer"]
     place = int(sys.argv[sys.argv.index("--place") + 1])
+    told["proxies"] = addresses[told["nodes"] :]
+    if REVOKE in sys.argv:
+        revoke(told)
+        json.dump(None, sys.stdout)
+        return
     if WIPE in sys.argv:
         wipe(told, addresses, place)
     if MISSED in sys.argv:
@@ -398,8 +456,10 @@ def main() -> None:
             # A proxy that asks servers which do not listen yet suppresses them for a minute.
             asked = [address] if is_node else addresses[: told["nodes"]]
             ready = all(is_open(each, port) for each in asked for port in PORTS.values())
+            if ready and not is_node and told["login"] and not told["keys"]:
+                ready = all(is_open(each, CACHE_PORT) for each in told["proxies"])
             if ready and not is_node:
-                ready = stores(address, told["port"], told["keys"])
+                ready = stores(address, told)
             if ready:
                 say(READY)
         time.sleep(LOOK_S)

@@ -1,6 +1,7 @@
 //! Operations on objects of a Swift: PUT, GET, HEAD and DELETE in one container, over connections that stay.
 //!
-//! They are Swift's own requests, or those of S3, which are signed (`s3`): there the container is a bucket.
+//! They are Swift's own requests, with a token where the store gives one, or those of S3, which are signed (`s3`):
+//! there the container is a bucket.
 //! Each thread does one operation at a time, on a connection of its own to one of the proxies; after an operation whose
 //! connection broke or whose time was over it takes the next one. What an answer says and what it holds is compared
 //! with what was written. When the samples are collected, after all traffic, every object is read once more.
@@ -43,6 +44,10 @@ const GLANCE_US: i64 = 100_000;
 const HEAD_ROOM_BYTES: usize = 4 << 10;
 /// Beside the path, which is shorter.
 const PATH_MOST_BYTES: usize = HEAD_ROOM_BYTES / 2;
+/// Where tokens are given (Swift's `tempauth`), and the field of a head that has one.
+const LOGIN_PATH: &str = "/auth/v1.0";
+const TOKEN: &str = "X-Auth-Token";
+const VALUE_MOST_BYTES: usize = 512;
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 /// After a connection that could not be made, or that broke: the next one would break as soon.
 const REST: Duration = Duration::from_millis(20);
@@ -57,8 +62,18 @@ pub struct Asked {
     path: String,
     /// With them requests are those of S3, signed.
     keys: Option<s3::Keys>,
+    /// With it requests bear a token, which the role gets once.
+    login: Option<Login>,
     /// An operation that is not done by then has failed.
     timeout_ns: u64,
+}
+
+/// Who asks for a token.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    user: String,
+    key: String,
 }
 
 /// Where the operations of a role go.
@@ -67,6 +82,8 @@ struct Place {
     local: SocketAddr,
     port: u16,
     dscp: u8,
+    /// That each request bears, once there is one.
+    token: Option<String>,
     /// Proxies that were chosen so far: threads begin at one after the other.
     chosen: AtomicUsize,
 }
@@ -86,9 +103,14 @@ impl Client {
     pub fn new(own: Parameters, choice: Choice, asked: Asked, arming: &Arming<'_>) -> anyhow::Result<Self> {
         ensure!(!asked.proxies.is_empty(), "swift.proxies is empty");
         ensure!(asked.path.len() <= PATH_MOST_BYTES, "swift.path is longer than {PATH_MOST_BYTES} B");
+        if let Some(Login { user, key }) = &asked.login {
+            ensure!(is_value(user) && is_value(key), "swift.login is no user and key");
+        }
         let local = SocketAddr::new(arming.local.ip("local")?, 0);
         let (port, dscp) = (arming.peer_port()?, arming.common.dscp);
-        let place = Arc::new(Place { asked, local, port, dscp, chosen: AtomicUsize::new(0) });
+        let mut place = Place { asked, local, port, dscp, token: None, chosen: AtomicUsize::new(0) };
+        place.token = Connection::new(&place, None).log_in()?;
+        let place = Arc::new(place);
         let mut connection = Connection::new(&place, None);
         connection.write("PUT", "", None);
         match connection.send("PUT", 0, clock::raw()) {
@@ -119,6 +141,10 @@ impl Client {
     fn audit(&self) -> anyhow::Result<Vec<(&'static str, u64)>> {
         let folder = lock(&self.choice.folder);
         let mut reader = Connection::new(&self.place, None);
+        // What is there does not depend on the token that the role had, which may have been revoked.
+        if let Ok(Some(token)) = reader.log_in() {
+            reader.token = Some(token);
+        }
         let late = clock::raw() + AUDIT_PATIENCE;
         let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
         for pick in folder.reads().take_while(|_| clock::raw() < late) {
@@ -164,6 +190,7 @@ struct Connection<'a> {
     run: Option<&'a Run>,
     /// Among the proxies.
     proxy: usize,
+    token: Option<String>,
     fd: Option<OwnedFd>,
     /// Its head ends at `HEAD_ROOM_BYTES`, where its content begins.
     request: Vec<u8>,
@@ -177,7 +204,17 @@ struct Connection<'a> {
 impl<'a> Connection<'a> {
     fn new(place: &'a Place, run: Option<&'a Run>) -> Self {
         let proxy = place.chosen.fetch_add(1, Ordering::Relaxed) % place.asked.proxies.len();
-        Self { place, run, proxy, fd: None, request: Vec::new(), head_at: 0, answer: Vec::new(), first: None }
+        Self {
+            place,
+            run,
+            proxy,
+            token: place.token.clone(),
+            fd: None,
+            request: Vec::new(),
+            head_at: 0,
+            answer: Vec::new(),
+            first: None,
+        }
     }
 
     fn end(&self) -> SocketAddr {
@@ -208,28 +245,51 @@ impl<'a> Connection<'a> {
             || self.run.is_some_and(|run| run.stopped() && now > sent + GRACE)
     }
 
+    /// A token from the store, where it gives one.
+    fn log_in(&mut self) -> anyhow::Result<Option<String>> {
+        let Some(Login { user, key }) = &self.place.asked.login else { return Ok(None) };
+        let lines = format!("X-Storage-User: {user}\r\nX-Storage-Pass: {key}\r\n");
+        self.request.resize(HEAD_ROOM_BYTES, 0);
+        self.write_head("GET", LOGIN_PATH, &lines);
+        match self.send("GET", 0, clock::raw()) {
+            Ok((head, _)) if head.status == 200 => {
+                let token =
+                    token(&self.answer[..head.bytes]).context("a login was answered without a token")?;
+                Ok(Some(token.to_owned()))
+            }
+            Ok((head, _)) => bail!("the store gives no token: {}", refused(head.status, None)),
+            Err(trouble) => bail!("the store gives no token: {}", trouble.why()),
+        }
+    }
+
+    /// The head of a request, in front of its content.
+    fn write_head(&mut self, method: &str, path: &str, lines: &str) {
+        let host = self.end();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: virtlab\r\n{lines}\r\n");
+        self.head_at = HEAD_ROOM_BYTES - head.len();
+        self.request[self.head_at..HEAD_ROOM_BYTES].copy_from_slice(head.as_bytes());
+    }
+
     /// The octets of a request.
     fn write(&mut self, method: &str, name: &str, content: Option<(&Pick, usize)>) {
         let (path, host) = (format!("{}{name}", self.place.asked.path), self.end().to_string());
         self.request.resize(HEAD_ROOM_BYTES + content.map_or(0, |(_, bytes)| bytes), 0);
-        let (room, body) = self.request.split_at_mut(HEAD_ROOM_BYTES);
+        let body = &mut self.request[HEAD_ROOM_BYTES..];
         if let Some((pick, _)) = content {
             fill(pick.key, pick.content(), body);
         }
-        let length =
+        let mut lines =
             if method == "PUT" { format!("Content-Length: {}\r\n", body.len()) } else { String::new() };
-        let signed = self.place.asked.keys.as_ref().map(|keys| {
+        if let Some(keys) = &self.place.asked.keys {
             let (fields, body_hash) = ([("host", host.as_str())], s3::hash(body));
             let request =
                 s3::Request { method, path: &path, query: "", fields: &fields, body_hash: &body_hash };
-            keys.head_lines(&request, clock::realtime())
-        });
-        let signed = signed.unwrap_or_default();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: virtlab\r\n{length}{signed}\r\n"
-        );
-        self.head_at = HEAD_ROOM_BYTES - head.len();
-        room[self.head_at..].copy_from_slice(head.as_bytes());
+            lines.push_str(&keys.head_lines(&request, clock::realtime()));
+        }
+        if let Some(token) = &self.token {
+            lines.extend([TOKEN, ": ", token, "\r\n"]);
+        }
+        self.write_head(method, &path, &lines);
     }
 
     /// Sends what was written, at an instant; the answer's head, and how many octets of its body came: these are in
@@ -307,6 +367,19 @@ impl Connection<'_> {
         let is_error = self.place.asked.keys.is_some() && head.status >= 300;
         is_error.then(|| s3::code(&self.answer[head.bytes..head.bytes + body])).flatten()
     }
+}
+
+/// The token in an answer's head.
+fn token(head: &[u8]) -> Option<&str> {
+    let lines = std::str::from_utf8(head).ok()?.lines();
+    let (_, value) =
+        lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case(TOKEN))?;
+    Some(value.trim()).filter(|value| is_value(value))
+}
+
+/// Whether a text can be what a field of a head says, and leaves room for the rest.
+fn is_value(text: &str) -> bool {
+    !text.is_empty() && text.len() <= VALUE_MOST_BYTES && text.bytes().all(|octet| octet.is_ascii_graphic())
 }
 
 /// Whether nothing came on a connection between two requests, not even its end.
@@ -439,11 +512,13 @@ mod tests {
                 proxies: vec!["127.0.0.1".parse().unwrap()],
                 path: "/v1/a/c".to_owned(),
                 keys: None,
+                login: None,
                 timeout_ns: TIMEOUT_NS,
             },
             local: "127.0.0.1:0".parse().unwrap(),
             port,
             dscp: 0,
+            token: None,
             chosen: AtomicUsize::new(0),
         }
     }
@@ -548,6 +623,36 @@ mod tests {
         let pick = folder.pick(Deed::Read, 0, 0).unwrap();
         assert_eq!(Connection::new(&place, None).perform(&pick).unwrap().ending, Ending::TimedOut);
     }
+
+    #[test]
+    fn a_token_is_asked_for_once_and_each_request_bears_it_until_it_is_refused() {
+        let given = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-auth-token: AUTH_tk1\r\n\r\n".to_vec();
+        let (mut folder, whole) = one_there();
+        let answers = vec![given, with(status("200 OK", 5000), &whole), status("401 Unauthorized", 0)];
+        let (port, served) = proxy(vec![answers]);
+        let mut place = place(port);
+        place.asked.login = Some(Login { user: "lab:client".to_owned(), key: "tested".to_owned() });
+        let mut connection = Connection::new(&place, None);
+        connection.token = connection.log_in().unwrap();
+        let login = String::from_utf8(connection.request[connection.head_at..].to_vec()).unwrap();
+        assert!(login.starts_with("GET /auth/v1.0 HTTP/1.1\r\n"), "{login}");
+        assert!(login.contains("\r\nX-Storage-User: lab:client\r\nX-Storage-Pass: tested\r\n"), "{login}");
+        let mut ended = Vec::new();
+        for _ in 0..2 {
+            let pick = folder.pick(Deed::Read, 0, 0).unwrap();
+            let performed = connection.perform(&pick).unwrap();
+            ended.push((performed.ending, performed.failure));
+            folder.close(&pick, Ending::Done);
+            let head = String::from_utf8(connection.request[connection.head_at..].to_vec()).unwrap();
+            assert!(head.contains("\r\nX-Auth-Token: AUTH_tk1\r\n\r\n"), "{head}");
+        }
+        assert_eq!(ended, [(Ending::Done, None), (Ending::Failed, Some(Failure::Denied))]);
+        assert_eq!(served.join().unwrap().len(), 3);
+        for none in ["", "X-Auth-Token:\r\n", "X-Auth-Token: a b\r\n", "X-Auth-Tokens: a\r\n"] {
+            assert_eq!(token(format!("HTTP/1.1 200 OK\r\n{none}\r\n").as_bytes()), None);
+        }
+    }
+
     #[test]
     fn answers_of_s3_are_told_apart_by_their_codes() {
         let (mut folder, whole) = one_there();

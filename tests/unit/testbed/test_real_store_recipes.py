@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from virtlab.errors import GuestError
 from virtlab.experiment import FileMistakesError, load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
@@ -24,6 +25,7 @@ from virtlab.testbed.services import (
     swift,
     swift_program,
 )
+from virtlab.testbed.services.operations import Doing
 from virtlab.testbed.services.service import Invocation, services
 from virtlab.testbed.services.services import Services
 
@@ -399,6 +401,27 @@ def test_tokens_are_revoked_where_there_are_some_at_all_proxies_together() -> No
         assert cure == "write 'auth: tempauth' in 'services.depot'"
     ((path, _, cure),) = calling(SWIFT % ", auth: tempauth", REVOKE % ", args: {guest: h1.n1}")
     assert (path, cure) == ("timeline[1].args", "remove 'args'")
+
+
+def test_a_token_is_taken_out_of_the_cache_with_its_user_and_one_that_is_not_there_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = {"AUTH_/user/lab:client": "AUTH_tk1", "AUTH_/token/AUTH_tk1": "1", "AUTH_/token/AUTH_tk2": "1"}
+    ring = SimpleNamespace(get=kept.get, delete=kept.pop)
+    monkeypatch.setattr(
+        swift_program, "import_module", lambda _: SimpleNamespace(MemcacheRing=lambda servers: ring)
+    )
+    told = {"proxies": ["10.0.0.1"], "login": {"user": "lab:client", "key": "a"}}
+    swift_program.revoke(told)
+    assert kept == {"AUTH_/token/AUTH_tk2": "1"}
+    with pytest.raises(SystemExit, match="no token was given"):
+        swift_program.revoke(told)
+
+
+def test_tokens_are_not_revoked_where_no_proxy_runs() -> None:
+    down: Any = SimpleNamespace(down=True, ended=None, guest="h1.proxy", where="services.depot")
+    with pytest.raises(GuestError, match=r"services\.depot: no server runs in h1\.proxy; call 'heal' before"):
+        Doing([down], services.of("swift").besides["revoke_tokens"]).step()
 
 
 @pytest.mark.parametrize("service", [SWIFT % ", concurrency: 1", GLUSTER % ""])

@@ -164,7 +164,7 @@ def test_what_a_program_does_not_have_is_refused(action: dict[str, Any], path: s
     assert refused(calls(**action)) == [path]
 
 
-def test_an_operation_ends_servers_or_starts_them_or_both() -> None:
+def test_an_operation_ends_servers_or_starts_them_or_both_or_is_a_command_beside_them() -> None:
     heal, away = {"heal": (False, True, False)}, {"fail_node": (True, False, False)}
     nodes, replace = (
         heal | away | {"wipe_node": (True, True, True)},
@@ -173,6 +173,9 @@ def test_an_operation_ends_servers_or_starts_them_or_both() -> None:
     whole = heal | {"fail": (True, False, False), "restart": (True, True, False)}
     for declared in [each for each in SERVICES.values() if each.arms["testbed"] is None]:
         does = {name: (each.ends, each.starts, each.empties) for name, each in declared.operations.items()}
+        beside = services.of(declared.name).besides.keys()
+        assert beside == {name for name, done in does.items() if not any(done)}
+        does = {name: done for name, done in does.items() if name not in beside}
         assert does in (whole, whole | replace, nodes), declared.name
         one = {name for name, each in declared.operations.items() if each.of_one}
         assert one == does.keys() & {"fail_node", "wipe_node"}

@@ -150,6 +150,13 @@ VARIANTS: dict[str, dict[str, str]] = {
         "test_a_service_that_dies_inside_is_told_with_its_output[qemu]":
             "test_a_service_that_dies_inside_is_told_with_its_output[container]",
     },
+    "testbed/test_cut_links.py": {
+        "test_a_guest_of_its_own_kind_behind_a_link_that_is_cut_answers_again[qemu]":
+            "test_a_guest_of_its_own_kind_behind_a_link_that_is_cut_answers_again[container]",
+        # Who plays the links and who switches at the hosts: all values of both are played by the others.
+        "test_echoes_are_lost_while_a_link_is_cut_and_the_next_trial_begins_with_it_whole[soft_switch-ovs-netdev-l0]":
+            "test_echoes_are_lost_while_a_link_is_cut_and_the_next_trial_begins_with_it_whole[shaping-ovs-netdev-l1]",
+    },
     "testbed/test_slowed_links.py": {
         # Of each two of rate, realisation and who queues, all pairs are played by the others.
         f"test_a_slowed_link_holds_frames_longer_and_the_next_trial_begins_with_its_rate[{which}]":

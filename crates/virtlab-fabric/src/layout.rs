@@ -48,6 +48,10 @@ pub struct LinkLayout {
     /// Time of a bit from end to end.
     #[serde(default)]
     pub propagation_ns: u64,
+    /// Whether it may be cut while it is played: then its queues are asked frame by frame, and nothing behind them is
+    /// told ahead.
+    #[serde(default)]
+    pub cuts: bool,
     /// How the Plan wishes it realised; this fabric is `soft_switch`.
     #[serde(default)]
     pub realise: Option<String>,
@@ -318,6 +322,7 @@ mod tests {
 
     fn link(a: &str, b: &str) -> LinkLayout {
         LinkLayout {
+            cuts: false,
             ends: [a.into(), b.into()],
             rate_bit_per_s: 100_000_000,
             propagation_ns: 0,

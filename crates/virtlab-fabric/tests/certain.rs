@@ -18,6 +18,7 @@ const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 3]);
 fn layout(inner_rate: u64, limit: u64) -> Layout {
     let queue = || QueueLayout { limit_packets: Some(limit), ..QueueLayout::default() };
     let link = |ends: [&str; 2], rate_bit_per_s| LinkLayout {
+        cuts: false,
         ends: ends.map(str::to_owned),
         rate_bit_per_s,
         propagation_ns: 70,

@@ -63,7 +63,7 @@ impl Tree {
             queue.ab.limit_packets = Some(self.limit_packets);
             queue.ba.limit_packets = Some(self.limit_packets);
             let (rate_bit_per_s, propagation_ns) = (self.rates[n], self.delays[n]);
-            let link = LinkLayout { ends, rate_bit_per_s, propagation_ns, realise: None, queue };
+            let link = LinkLayout { ends, rate_bit_per_s, propagation_ns, cuts: false, realise: None, queue };
             layout.links.insert(format!("l{n}"), link);
         }
         layout

@@ -90,6 +90,8 @@ pub enum DropReason {
     Unclassified,
     /// A distant network lost it, at random.
     Lost,
+    /// The link behind the queue was cut.
+    LinkDown,
 }
 
 impl DropReason {
@@ -103,6 +105,7 @@ impl DropReason {
             Self::Oversize => "oversize",
             Self::Unclassified => "unclassified",
             Self::Lost => "lost",
+            Self::LinkDown => "link_down",
         }
     }
 }

@@ -55,6 +55,7 @@ pub fn star(hosts: u32, poisson: bool, duration_ns: u64, seed: u64) -> Result<Wo
     let mac = |host: u32| Mac([2, 0, 0, 0, (host >> 8) as u8, host as u8]);
     let queue = || QueueLayout { limit_packets: Some(100), ..QueueLayout::default() };
     let link = |host: u32| LinkLayout {
+        cuts: false,
         ends: [format!("h{host:04}"), format!("s.p{host}")],
         rate_bit_per_s: 100_000_000,
         propagation_ns: 0,

@@ -26,6 +26,7 @@ from virtlab.units import (
 )
 
 RATE_MAX_BIT_PER_S = 400 * 10**9  # the fastest Ethernet port in common use
+STATES = ("up", "down")  # of a link: whether it carries frames
 SLOWEST_BIT_PER_S = 100_000  # of a slowed link: a full frame holds it for 0.12 s, whatever it gets meanwhile
 DURATION_MAX_NS = 30 * 86_400 * 10**9  # a month: longer is a slip of the unit
 SIZE_MAX_BYTES = 2**50

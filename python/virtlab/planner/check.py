@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from virtlab.catalogue import ACTIONS, PLATFORMS, QDISCS, SERVICES, VSWITCHES, WORKLOADS, bounded, played
 from virtlab.catalogue.actions import CALL, commands_guest, playable, tunes_role
 from virtlab.catalogue.declaration import NOT_PLAYED, why_not
-from virtlab.catalogue.kinds import SIZE, SLOWEST_BIT_PER_S
+from virtlab.catalogue.kinds import SIZE, SLOWEST_BIT_PER_S, STATES
 from virtlab.catalogue.sockets import PORT_MAX, ROUND_ROBIN
 from virtlab.metrics.declared import DECLARED, PROGRESS
 from virtlab.plan import Action, Guest, Plan, Refusal, Role, Service, Vnic
@@ -498,14 +498,16 @@ def _tuned(path: str, action: Action, role: Role) -> Iterator[Refusal]:
 
 
 def _slowed(path: str, plan: Plan, action: Action) -> Iterator[Refusal]:
-    """What is wrong with the rate that a link gets."""
+    """What is wrong with the rate or the state that a link gets."""
     link = plan.world.links.get(str(action.link))
     if link is None or is_port(str(action.link), link):
         yield Refusal(f"{path}.link", f"there is no link '{action.link}'", "name a link of the Plan")
         return
+    if set(action.args) == {"state"} and action.args["state"] in STATES:
+        return
     rate = action.args.get("rate_bit_per_s")
     if set(action.args) != {"rate_bit_per_s"} or not isinstance(rate, int) or rate < SLOWEST_BIT_PER_S:
-        cure = f"set rate_bit_per_s to a whole number, at least {SLOWEST_BIT_PER_S}, and nothing else"
+        cure = f"set rate_bit_per_s to a whole number, at least {SLOWEST_BIT_PER_S}, or state to up or down"
         yield Refusal(f"{path}.args", f"cannot set {action.args!r} of a link", cure)
     elif rate > link.rate_bit_per_s:
         reason = f"link '{action.link}' has {link.rate_bit_per_s} bit/s, and can be slowed only"

@@ -27,6 +27,7 @@ from virtlab.planner.queues.pushback import (
 )
 from virtlab.planner.steps import step
 from virtlab.planner.topology import ends
+from virtlab.planner.topology.cuts import cut_links
 from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.simulator.disks import disk, disk_usage
 from virtlab.simulator.moves import lowered_move
@@ -73,6 +74,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
     shared = sharing(plan)
     worked = working(plan)
     pooled = in_pool(plan)
+    cut = cut_links(plan)
     lowered_vnics = []
     for guest, entry in world.guests.items():
         for name, vnic in entry.vnics.items():
@@ -107,6 +109,7 @@ def lower(plan: Plan, seed: int, overrides: Mapping[str, Mapping[str, Any]] | No
                     "ends": list(link.ends),
                     "rate_bit_per_s": link.rate_bit_per_s,
                     "propagation_ns": link.propagation_ns,
+                    "cuts": name in cut,
                     "queue": {
                         way: seeded(queue(getattr(link.queue, way)), seed, name, way) for way in ("ab", "ba")
                     },

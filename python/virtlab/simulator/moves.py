@@ -57,6 +57,7 @@ from virtlab.planner.mobility.moves import (
     vswitch_there,
     writers,
 )
+from virtlab.planner.topology.cuts import cut_links
 from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.simulator.pools import sharing_processors, vcpus
 from virtlab.units.factors import NS_PER_S
@@ -272,6 +273,7 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         yield Refusal(f"{path}.over", f"nothing is '{action.over}'", f"write '{OVER}' or '{NETWORK}'")
     if action.over == NETWORK and mode_of(action) != COLD:
         yield from filter(None, [unaddressed(path, action, plan)])
+    yield from _over_a_cut(path, action, plan)
     yield from not_of_its_mode(path, action)
     yield from no_such_disk(path, action, plan)
     if action.compression is not None:
@@ -284,6 +286,16 @@ def _how(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
         reason = f"the model slows what a guest writes, and not '{serves}', which it serves"
         yield Refusal(f"{path}.auto_converge", reason, "remove it, or run the file on the testbed")
     yield from on_processors(path, action, plan)
+
+
+def _over_a_cut(path: str, action: Action, plan: Plan) -> Iterator[Refusal]:
+    """A copy is a fluid, of which no frame is lost."""
+    cut = cut_links(plan) if action.over == NETWORK else []
+    crossed = (way(plan, source_of(plan, action), str(action.to)) or ()) if cut else ()
+    for link in cut:
+        if any(link == name for name, _ in crossed):
+            reason = f"its copy crosses '{link}', which is cut, and no copy breaks in the simulator"
+            yield Refusal(f"{path}.over", reason, "remove the cut, or run the file on the testbed")
 
 
 def _served(plan: Plan, guest: str) -> str | None:

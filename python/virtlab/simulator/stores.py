@@ -22,6 +22,7 @@ from virtlab.planner.guests.stored_disks import as_roles
 from virtlab.planner.guests.stores import clients, guests_of, is_store, peer_parameters, reached
 from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
+from virtlab.planner.topology.cuts import cut_links
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 from virtlab.planner.topology.layer_two import Box, LayerTwo, guest_box
 
@@ -171,7 +172,10 @@ def _why_packets(plan: Plan, peers: Sequence[RoleEnd]) -> Iterator[str]:
             if way is None:
                 yield f"a router stands between {own.guest} and {other.guest}, and its packets are no fluid"
             crossed.update(dict.fromkeys(way or ()))
+    cut = cut_links(plan)
     for link, direction in crossed:
+        if link in cut:
+            yield f"the link '{link}' is cut, and of a fluid no frame would be lost"
         kind = getattr(plan.world.links[link].queue, direction).kind
         declared = QDISCS[kind]
         if kind == NETEM.name or declared.serves == "shaped" or declared.shares == "by_curve":

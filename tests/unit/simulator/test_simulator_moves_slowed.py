@@ -94,7 +94,7 @@ def test_frames_on_a_slowed_link_take_as_much_longer_in_a_run_without_a_move() -
     before_ns, after_ns = medians(sink, outcome.marks["slow.done"].t_ns)
     octets = 100 + 26  # the gap behind a frame does not delay it
     assert after_ns - before_ns == pytest.approx(2 * octets * 8 * (1 / 25e6 - 1 / 100e6) * S, abs=2)
-    assert "is slowed meanwhile" in str(bounds_of(plan)["probe"])
+    assert "is slowed or cut meanwhile" in str(bounds_of(plan)["probe"])
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,12 @@ def test_frames_on_a_slowed_link_take_as_much_longer_in_a_run_without_a_move() -
         ("link: [h1-s1], parameter: rate, value: 20 Mbit/s", "there is no link"),
         (
             "link: h1-s1, parameter: delay, value: 2 ms",
-            "only the rate of a link can be set while a run plays, not 'delay'",
+            "only the rate or the state of a link can be set while a run plays, not 'delay'",
         ),
         ("link: h1-s1, parameter: rate", "'value' is missing"),
+        ("link: h1-s1, parameter: state", "write up or down"),
+        ("link: h1-s1, parameter: state, value: off", "'off'"),
+        ("link: h1.g1, parameter: state, value: down", "there is no link 'h1.g1'"),
         ("link: h1-s1, role: probe, parameter: rate, value: 20 Mbit/s", "of a role or of a link"),
     ],
 )
@@ -126,6 +129,8 @@ def test_a_plan_that_sets_what_no_link_has_is_refused() -> None:
         ("h1-s9", {"rate_bit_per_s": 1}),
         ("h1-s1", {"rate_bit_per_s": 0}),
         ("h1-s1", {"loss": 1}),
+        ("h1-s1", {"state": "gone"}),
+        ("h1-s1", {"state": "down", "rate_bit_per_s": 10**6}),
     ):
         slow["link"], slow["args"] = link, args
         (found,) = Simulator().check(type(plan).model_validate(values))

@@ -1,4 +1,4 @@
-"""Links that the timeline slows down: which classes of the kernel get another rate, and where none can."""
+"""Links that the timeline slows down or cuts: what of the kernel changes, and where nothing can."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from virtlab.plan import Plan
 from virtlab.planner import plan_run
 from virtlab.testbed.build import link_refusals
 from virtlab.testbed.build.lower import lower
-from virtlab.testbed.play import rates
+from virtlab.testbed.play import cuts, rates
 
 FILE = """\
 version: 1
@@ -72,3 +72,31 @@ def test_netem_keeps_its_rate_and_the_cure_is_told() -> None:
     assert found["timeline.slow.link"].cure == "write 'realise: soft_switch' or 'realise: shaping'"
     for realise in ("soft_switch", "shaping"):
         assert not list(link_refusals.links(planned(realise), HERE))
+
+
+def test_a_link_that_is_cut_is_told_to_the_soft_switch_or_has_both_its_queues_replaced() -> None:
+    text = FILE.replace("PUSHBACK", "uplink").replace("rate, value: 25 Mbit/s", "state, value: down")
+
+    def lowered(realise: str, queue: str = "fifo") -> Any:
+        own = text.replace("REALISE", f"{realise}, queue: {{kind: {queue}, limit: 50 packet}}")
+        experiment = load_text(own)
+        plan = plan_run(experiment, experiment.points()[0], 0)
+        return plan, {each.path: each for each in link_refusals.links(plan, HERE)}
+
+    plan, refused = lowered("soft_switch")
+    assert not refused
+    request = lower(plan).soft_switch
+    assert request is not None
+    assert {name for name, link in request.links.items() if link["cuts"]} == {"h1-s1"}
+    plan, refused = lowered("shaping")
+    assert not refused
+    found = list(cuts.in_front(lower(plan), "h1-s1"))
+    place = lower(plan).uplinks["h1.up"]
+    ports = {(place.namespace, place.link), ("fabric", lower(plan).fabric_ports["h1.up"])}
+    assert {(each.namespace, each.link) for each in found} == ports
+    assert {(each.parent, each.handle) for each in found} == {("1:1", "10:")}
+    assert {each.discipline.options["limit_packets"] for each in map(cuts.dead, found)} == {0}
+    plan, refused = lowered("shaping", "codel")
+    assert "begins anew" in refused["timeline.slow.link"].reason
+    plan, refused = lowered("netem")
+    assert "loses nothing" in refused["timeline.slow.link"].reason

@@ -189,6 +189,10 @@ impl Switch {
                 self.player.as_mut().context("configure comes before rate")?.set_rate(&link, bit_per_s)?;
                 Ok(json!({"t_ns": clock::raw()}))
             }
+            Request::State { link, up } => {
+                self.player.as_mut().context("configure comes before state")?.set_state(&link, up)?;
+                Ok(json!({"t_ns": clock::raw()}))
+            }
             Request::Stats {} => {
                 let mut report = self.player.as_mut().context("configure comes before stats")?.stats();
                 report["t_ns"] = json!(clock::raw());

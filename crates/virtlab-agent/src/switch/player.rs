@@ -147,6 +147,27 @@ impl Player {
         Ok(())
     }
 
+    /// A link is cut or carries frames again, from now on.
+    ///
+    /// # Errors
+    /// When there is no such link, or it was configured as one that is never cut.
+    pub fn set_state(&mut self, link: &str, up: bool) -> anyhow::Result<()> {
+        if self.ready() {
+            self.drain();
+        }
+        let now = clock::monotonic();
+        self.fabric.advance(now, &mut self.departures);
+        for direction in ["ab", "ba"] {
+            let line = self.fabric.line(link, direction).context("no such link")?;
+            if up {
+                self.fabric.mend(line, now);
+            } else {
+                anyhow::ensure!(self.fabric.cut(line, now), "links.{link}: it was configured without 'cuts'");
+            }
+        }
+        Ok(())
+    }
+
     /// Counters and lateness begin again at zero.
     pub fn reset(&mut self) {
         for port in &mut self.ports {

@@ -31,6 +31,8 @@ pub enum Request {
     Move { forwarding: BTreeMap<String, BTreeMap<Mac, String>> },
     /// A link sends at a rate from now on, both ways.
     Rate { link: String, bit_per_s: u64 },
+    /// A link is cut from now on, both ways, or carries frames again; nothing changes where it does already.
+    State { link: String, up: bool },
     /// Keep the next arrivals and departures.
     Record {
         /// How many arrivals.

@@ -11,6 +11,7 @@ use super::switch::{Switch, SwitchCounters};
 use super::table::Table;
 use crate::layout::{End, Layout, LayoutError};
 use crate::line::{Line, Queueing};
+use std::collections::BTreeMap;
 use virtlab_wire::Nanos;
 
 impl<P: Clone> Fabric<P> {
@@ -34,10 +35,11 @@ impl<P: Clone> Fabric<P> {
         let mut lines = Vec::new();
         let mut ends: Vec<LineEnds> = Vec::new();
         let mut steps = Vec::new();
+        let mut queues = BTreeMap::new();
         let mut port_lines = vec![usize::MAX; layout.ports.len()];
         let mut outs: Vec<Vec<usize>> = vec![Vec::new(); layout.switches.len()];
         let processing: Vec<u64> = layout.switches.values().map(|switch| switch.processing_ns).collect();
-        let mut named = std::collections::BTreeMap::new();
+        let mut named = BTreeMap::new();
         for (name, link) in &layout.links {
             let sides = [layout.end(name, &link.ends[0])?, layout.end(name, &link.ends[1])?];
             for (from, direction, queue) in [(0, "ab", &link.queue.ab), (1, "ba", &link.queue.ba)] {
@@ -54,7 +56,11 @@ impl<P: Clone> Fabric<P> {
                         End::Switch(switch) => processing[switch],
                     };
                 steps.push(bound::step(link.rate_bit_per_s, delay));
-                let queueing = queueing(queue);
+                let mut queueing = queueing(queue);
+                if link.cuts {
+                    queueing = queueing.asked();
+                    queues.insert(at, queue.clone());
+                }
                 let asked = !matches!(queueing, Queueing::Fifo { .. });
                 lines.push(Line::new(link.rate_bit_per_s, Nanos(delay), queueing));
                 ends.push(LineEnds {
@@ -103,6 +109,7 @@ impl<P: Clone> Fabric<P> {
             clock: Clock::default(),
             wants,
             drops: Vec::new(),
+            queues,
         };
         fabric.set_course();
         Ok(fabric)
@@ -121,6 +128,7 @@ impl<P: Clone> Fabric<P> {
             settled: None,
             closed: foretells && !ends.asked,
         };
+        let queues = &self.queues;
         let Graph { ends, courses, .. } = &mut self.graph;
         *courses = ends.iter().map(course).collect();
         let mut timed = Vec::new();
@@ -129,7 +137,7 @@ impl<P: Clone> Fabric<P> {
             timed.push(Timed::Start(line));
         }
         for (line, ends) in ends.iter().enumerate() {
-            if !(foretells && matches!(ends.far, End::Port(_))) {
+            if !(foretells && matches!(ends.far, End::Port(_))) || queues.contains_key(&line) {
                 courses[line].arrival = timed.len();
                 timed.push(Timed::Arrival(line));
             }

@@ -1,9 +1,9 @@
-//! What changes while a fabric is played: where a station is, and how fast a line is for frames.
+//! What changes while a fabric is played: where a station is, how fast a line is for frames, and whether it is cut.
 //!
 //! Neither may be known ahead: its owner offers every frame as it comes then, and asks for no way through the
 //! fabric.
 
-use super::graph::PortId;
+use super::graph::{Course, NONE, PortId};
 use super::machine::Fabric;
 use crate::Mac;
 use virtlab_wire::Nanos;
@@ -29,6 +29,28 @@ impl<P: Clone> Fabric<P> {
     /// A rate in bit/s at which frames that start from now on are sent.
     pub fn set_rate(&mut self, line: LineId, rate_bit_per_s: u64) {
         self.lines[line.0].set_rate(rate_bit_per_s);
+    }
+
+    /// A line is cut from `now` on: what waits and what is on the wire is lost and counted, and so is what comes. False
+    /// where the layout does not say that it may be.
+    #[must_use]
+    pub fn cut(&mut self, line: LineId, now: Nanos) -> bool {
+        let Some(queue) = self.queues.get(&line.0) else { return false };
+        let fresh = queue.queueing().expect("the layout was checked").asked();
+        self.lines[line.0].cut(now, fresh, &mut self.drops);
+        while let Some(dropped) = self.drops.pop() {
+            self.store.release(&dropped.packet);
+        }
+        let Course { start, arrival, .. } = self.graph.courses[line.0];
+        for timer in [start, arrival].into_iter().filter(|timer| *timer != NONE) {
+            self.schedule.clear(timer);
+        }
+        true
+    }
+
+    /// A line carries frames again that come from `now` on.
+    pub fn mend(&mut self, line: LineId, now: Nanos) {
+        self.lines[line.0].mend(now);
     }
 
     /// At which rate in bit/s a line sends frames that start now, and its propagation.
@@ -119,6 +141,61 @@ mod tests {
         assert!(fabric.direct(STATION, line, Nanos(1_000_000)));
         assert_eq!(sent(&mut fabric, 1_000_000), [("c.up".to_owned(), both)]);
         assert!(!fabric.direct(STATION, fabric.line("c", "ab").unwrap(), Nanos(0)), "no switch sends there");
+    }
+
+    /// Two switches in a row, whose middle link is cut; what was lost there, and when frames left that came.
+    fn cut_between(foretells: bool, frames: u64) -> (u64, u64, Vec<u64>) {
+        let text = r#"{"ports": ["a.up", "b.up"], "switches": {"s1": {}, "s2": {}},
+            "links": {"a": {"ends": ["a.up", "s1.p1"], "rate_bit_per_s": 1000000000},
+                      "m": {"ends": ["s1.p2", "s2.p1"], "rate_bit_per_s": 100000000, "cuts": true},
+                      "b": {"ends": ["s2.p2", "b.up"], "rate_bit_per_s": 1000000000}},
+            "forwarding": {"s1": {"02:00:00:00:00:09": "s1.p2", "02:00:00:00:00:01": "s1.p1"},
+                           "s2": {"02:00:00:00:00:09": "s2.p2", "02:00:00:00:00:01": "s2.p1"}}}"#;
+        let mut fabric = Fabric::new(&serde_json::from_str::<Layout>(text).unwrap()).unwrap();
+        if foretells {
+            fabric.foretell();
+        }
+        let (port, line) = (fabric.port("a.up").unwrap(), fabric.line("m", "ab").unwrap());
+        let mut left = Vec::new();
+        let mut told = Vec::new();
+        for number in 0..frames {
+            fabric.arrive(port, frame(), Nanos(number));
+        }
+        fabric.advance(Nanos(300_000), &mut left);
+        assert!(fabric.cut(line, Nanos(300_000)));
+        assert!(fabric.cut(line, Nanos(310_000)), "once more changes nothing");
+        fabric.arrive(port, frame(), Nanos(400_000));
+        fabric.advance(Nanos(600_000), &mut left);
+        fabric.mend(line, Nanos(600_000));
+        fabric.mend(line, Nanos(700_000));
+        fabric.arrive(port, frame(), Nanos(650_000));
+        fabric.advance(Nanos(10_000_000), &mut left);
+        assert_eq!((fabric.next_event(), fabric.inside()), (None, if foretells { 3 } else { 0 }));
+        fabric.foretold(&mut told);
+        let counters =
+            fabric.lines(Nanos(10_000_000)).find(|each| each.link == "m").unwrap().counters.clone();
+        assert_eq!(counters.drops, counters.drops_by_reason[6]);
+        assert_eq!(counters.packets + counters.drops, frames + 2);
+        let times = left.iter().map(|one| one.at.0).chain(told.iter().map(|one| one.at.0)).collect();
+        (counters.packets, counters.drops, times)
+    }
+
+    #[test]
+    fn a_cut_link_loses_what_waits_what_is_on_it_and_what_comes_and_carries_what_comes_later() {
+        let (fast, slow) = (12_208, 122_080);
+        let times = [fast + slow + fast, fast + slow + fast + 123_040, 650_000 + fast + slow + fast];
+        for foretells in [false, true] {
+            // Of twenty that came at once two were over before 300 us, the third was on the wire.
+            assert_eq!(cut_between(foretells, 20), (3, 19, times.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_link_whose_layout_does_not_say_so_is_not_cut() {
+        let mut fabric = Fabric::new(&layout(true)).unwrap();
+        let line = fabric.line("a", "ab").unwrap();
+        assert!(!fabric.cut(line, Nanos(0)));
+        assert_eq!(sent(&mut fabric, 0).len(), 1);
     }
 
     #[test]

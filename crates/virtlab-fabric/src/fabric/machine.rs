@@ -6,7 +6,9 @@ use super::graph::{Graph, PortId};
 use super::schedule::Schedule;
 use super::store::Store;
 use super::switch::Switch;
+use crate::QueueLayout;
 use crate::line::Line;
+use std::collections::BTreeMap;
 use virtlab_qdisc::Dropped;
 use virtlab_wire::Nanos;
 
@@ -58,6 +60,8 @@ pub struct Fabric<P> {
     pub(super) wants: Wants,
     /// What a line drops, until it is released.
     pub(super) drops: Vec<Dropped>,
+    /// Of lines that may be cut, the queues as they are at first.
+    pub(super) queues: BTreeMap<usize, QueueLayout>,
 }
 
 impl<P: Clone> Fabric<P> {

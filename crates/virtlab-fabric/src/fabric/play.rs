@@ -172,6 +172,14 @@ impl<P: Clone> Fabric<P> {
             None => self.schedule.clear(arrival),
         }
         match far {
+            // Of a line that may be cut: certain only now.
+            End::Port(port) if self.forecast.on => self.forecast.foretold.push(Foretold {
+                port: PortId(port),
+                at: delivery.at,
+                marked: delivery.packet.ecn == Ecn::Marked,
+                slot: delivery.packet.id as usize,
+                met: false,
+            }),
             End::Port(port) => {
                 let departure = self.departure(port, delivery);
                 departures.push(departure);

@@ -3,7 +3,7 @@
 use super::machine::Fabric;
 use super::switch::SwitchCounters;
 use crate::{ClassCounters, LineCounters};
-use virtlab_qdisc::Backlog;
+use virtlab_qdisc::{Backlog, DropReason};
 use virtlab_wire::Nanos;
 
 /// One direction of a link, for reports.
@@ -19,6 +19,8 @@ pub struct LineView<'a> {
     pub residence_p50_ns: u64,
     /// 99 % of the frames had waited no longer, within an eighth.
     pub residence_p99_ns: u64,
+    /// Frames lost because the link was cut; of one that may be.
+    pub cut_drops: Option<u64>,
     /// What waits now.
     pub backlog: Backlog,
     /// Its classes by name, where the queue has some.
@@ -28,12 +30,17 @@ pub struct LineView<'a> {
 impl<P: Clone> Fabric<P> {
     /// All directions of links.
     pub fn lines(&self, now: Nanos) -> impl Iterator<Item = LineView<'_>> {
-        self.lines.iter().zip(&self.graph.ends).map(move |(line, ends)| LineView {
+        let lines = self.lines.iter().zip(&self.graph.ends).enumerate();
+        lines.map(move |(number, (line, ends))| LineView {
             link: &ends.link,
             direction: ends.direction,
             counters: &line.counters,
             residence_p50_ns: line.residence_quantile_ns(0.5),
             residence_p99_ns: line.residence_quantile_ns(0.99),
+            cut_drops: self
+                .queues
+                .contains_key(&number)
+                .then(|| line.counters.dropped_as(DropReason::LinkDown)),
             backlog: line.backlog(now),
             classes: line.class_counters().collect(),
         })

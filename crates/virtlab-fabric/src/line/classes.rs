@@ -68,6 +68,13 @@ impl Classes {
         }
     }
 
+    /// A frame is dropped that never came into its class.
+    pub(crate) fn refuse(&mut self, packet: &Packet) {
+        if let Some(class) = self.counters.get_mut(packet.class as usize) {
+            class.drops += 1;
+        }
+    }
+
     /// A frame is dropped.
     pub(crate) fn drop(&mut self, packet: &Packet) {
         if let Some(class) = self.counters.get_mut(packet.class as usize) {

@@ -43,7 +43,7 @@ pub struct LineCounters {
     /// Their bytes.
     pub dropped_bytes: u64,
     /// Frames dropped, by reason; in the order of [`LineCounters::REASONS`].
-    pub drops_by_reason: [u64; 6],
+    pub drops_by_reason: [u64; 7],
     /// Most packets that waited at once.
     pub backlog_max_packets: u64,
     /// Most bytes that waited at once.
@@ -60,21 +60,30 @@ pub struct LineCounters {
 
 impl LineCounters {
     /// The reasons behind `drops_by_reason`.
-    pub const REASONS: [DropReason; 6] = [
+    pub const REASONS: [DropReason; 7] = [
         DropReason::PacketLimit,
         DropReason::ByteLimit,
         DropReason::Congestion,
         DropReason::Oversize,
         DropReason::Unclassified,
         DropReason::Lost,
+        DropReason::LinkDown,
     ];
+
+    /// Frames dropped for a reason.
+    pub(crate) fn dropped_as(&self, why: DropReason) -> u64 {
+        self.drops_by_reason[Self::place(why)]
+    }
+
+    fn place(why: DropReason) -> usize {
+        Self::REASONS.iter().position(|&reason| reason == why).expect("all reasons are listed")
+    }
 
     #[cold]
     pub(crate) fn note_drop(&mut self, bytes: u32, why: DropReason) {
         self.drops += 1;
         self.dropped_bytes += u64::from(bytes);
-        let at = Self::REASONS.iter().position(|&reason| reason == why).expect("all reasons are listed");
-        self.drops_by_reason[at] += 1;
+        self.drops_by_reason[Self::place(why)] += 1;
     }
 
     #[inline]

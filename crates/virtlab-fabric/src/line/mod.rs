@@ -11,6 +11,7 @@ mod ahead;
 mod booked;
 mod classes;
 mod counters;
+mod cut;
 mod trains;
 mod transmitter;
 mod waits;
@@ -20,6 +21,7 @@ pub use counters::{ClassCounters, LineCounters};
 use ahead::Ahead;
 use booked::{Booked, Booking, Entry};
 use classes::Classes;
+use cut::State;
 use std::collections::VecDeque;
 use transmitter::{Transmitter, Wire};
 use virtlab_qdisc::{Backlog, Classifier, DropReason, Dropped, Ecn, Fifo, Headers, Packet, Qdisc};
@@ -50,6 +52,17 @@ pub enum Queueing {
 }
 
 impl Queueing {
+    /// The same, asked frame by frame.
+    #[must_use]
+    pub fn asked(self) -> Self {
+        match self {
+            Self::Fifo { limit_packets, limit_bytes } => {
+                Self::Discipline(Box::new(Fifo::new(limit_packets, limit_bytes)))
+            }
+            other => other,
+        }
+    }
+
     fn discipline(&self) -> Option<&dyn Qdisc> {
         match self {
             Self::Fifo { .. } => None,
@@ -79,6 +92,7 @@ pub(crate) struct Line {
     classes: Classes,
     /// When a frame came into the discipline, by its id; a FIFO in closed form knows the wait at once.
     came: Vec<Nanos>,
+    link: State,
 }
 
 impl Line {
@@ -97,6 +111,7 @@ impl Line {
             booked: None,
             classes: Classes::new(classes),
             came: Vec::new(),
+            link: State::UP,
         }
     }
 
@@ -254,6 +269,9 @@ impl Line {
             Some(Ok(at)) => return self.carry(at, packet),
             Some(Err(reason)) => return drops.push(Dropped { packet, reason }),
             None => {}
+        }
+        if self.link.is_down_at(now) {
+            return self.refuse(packet, drops);
         }
         let now = now.max(self.transmitter.clock);
         self.run(now, drops);

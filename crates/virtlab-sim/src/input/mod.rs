@@ -462,6 +462,13 @@ impl Action {
         Some((value("link")?.as_str()?, value("rate_bit_per_s")?.as_u64()?))
     }
 
+    /// The link that it cuts (false) or gives its carriage again (true).
+    #[must_use]
+    pub fn cuts(&self) -> Option<(&str, bool)> {
+        let value = |name: &str| self.args.get(name).filter(|_| self.act == Act::Set)?.as_str();
+        Some((value("link")?, value("state")? == "up"))
+    }
+
     /// The part of it that the timeline needs.
     #[must_use]
     pub fn step(&self) -> Step {

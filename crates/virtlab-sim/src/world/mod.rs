@@ -604,6 +604,9 @@ impl World {
                 if let Some((link, rate)) = action.slows() {
                     self.set_rate(link, rate);
                 }
+                if let Some((link, up)) = action.cuts() {
+                    self.network.set_state(link, up);
+                }
                 self.note(&format!("{id}.done"));
             }
             (Act::Exec, _) => {

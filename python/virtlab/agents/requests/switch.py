@@ -57,6 +57,15 @@ class SetRate(Request[Instant]):
 
 
 @dataclass(frozen=True, slots=True)
+class SetState(Request[Instant]):
+    """A link is cut from now on, or carries frames again."""
+
+    do = "state"
+    link: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ResetCounters(Request[Instant]):
     """Counters begin again at zero."""
 

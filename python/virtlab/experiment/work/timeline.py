@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from virtlab.catalogue.actions import ACTIONS, EVENTS, SET, WAIT, playable
-from virtlab.catalogue.kinds import DURATION, POSITIVE_DURATION, RATE, SLOWEST_BIT_PER_S, choice, shown
+from virtlab.catalogue.kinds import (
+    DURATION,
+    POSITIVE_DURATION,
+    RATE,
+    SLOWEST_BIT_PER_S,
+    STATES,
+    choice,
+    shown,
+)
 from virtlab.experiment.read.findings import Findings, Steps
 from virtlab.experiment.read.leaves import NAME, object_name
 from virtlab.experiment.read.tree import Node
@@ -24,7 +32,8 @@ from virtlab.units import Bitrate, nearest
 
 _EVENT = pattern(r"([A-Za-z][A-Za-z0-9_-]*)\.([a-z]+)\Z")
 _ON_TIMEOUT = choice("fail", "cancel", "censor")
-OF_LINK = "rate"  # what can be set of a link
+_STATE = choice(*STATES)
+OF_LINK = ("rate", "state")  # what can be set of a link
 
 
 class TriggerSpec(NamedTuple):
@@ -236,30 +245,36 @@ def _tuned(
 def _relinked(
     at: Steps, values: dict[str, Any], findings: Findings, links: Mapping[str, int] | None
 ) -> dict[str, Any]:
-    """`set` of a link: its name and its rate, as the Plan's fields."""
-    name = values["link"]
+    """`set` of a link: its name, and its rate or its state, as the Plan's fields."""
+    link = values["link"]
     if "role" in values:
         findings.add(
             (*at, "role"), "an action sets something of a role or of a link", "remove one of both", key=True
         )
-    if values.get("parameter") != OF_LINK:
-        of_what = f", not '{shown(values['parameter'])}'" if "parameter" in values else ""
-        what = f"only the rate of a link can be set while a run plays{of_what}"
-        findings.add((*at, "parameter"), what, f"write 'parameter: {OF_LINK}'")
+    parameter = values.get("parameter")
+    if parameter not in OF_LINK:
+        of_what = f", not '{shown(parameter)}'" if "parameter" in values else ""
+        what = f"only the {' or the '.join(OF_LINK)} of a link can be set while a run plays{of_what}"
+        cure = " or ".join(f"'parameter: {name}'" for name in OF_LINK)
+        findings.add((*at, "parameter"), what, f"write {cure}")
         return {}
-    rate = _parsed(at, values, "value", RATE.parse, findings, missing="write a rate, e.g. 10 Mbit/s")
-    if links is not None and (not isinstance(name, str) or name not in links):
-        cure = nearest(str(name), list(links)) or f"there are {', '.join(list(links)[:8]) or 'none'}"
-        findings.add((*at, "link"), f"there is no link '{shown(name)}'", cure)
+    rate = state = None
+    if parameter == "state":
+        state = _parsed(at, values, "value", _STATE.parse, findings, missing="write up or down")
+    else:
+        rate = _parsed(at, values, "value", RATE.parse, findings, missing="write a rate, e.g. 10 Mbit/s")
+    if links is not None and (not isinstance(link, str) or link not in links):
+        cure = nearest(str(link), list(links)) or f"there are {', '.join(list(links)[:8]) or 'none'}"
+        findings.add((*at, "link"), f"there is no link '{shown(link)}'", cure)
     elif rate is not None and rate < SLOWEST_BIT_PER_S:
         what = f"at {Bitrate(rate)} a frame holds the link for longer than 0.12 s, even once that has its rate again"
         findings.add((*at, "value"), what, f"write {Bitrate(SLOWEST_BIT_PER_S)} at least")
-    elif links is not None and rate is not None and rate > links[name]:
+    elif links is not None and rate is not None and rate > links[link]:
         what = (
-            f"link '{name}' carries {Bitrate(links[name])}, and can be slowed, but not made faster than it is"
+            f"link '{link}' carries {Bitrate(links[link])}, and can be slowed, but not made faster than it is"
         )
-        findings.add((*at, "value"), what, f"write at most {Bitrate(links[name])}")
-    return {"link": name, "args": {"rate_bit_per_s": rate}}
+        findings.add((*at, "value"), what, f"write at most {Bitrate(links[link])}")
+    return {"link": link, "args": {"rate_bit_per_s": rate} if parameter == "rate" else {"state": state}}
 
 
 def _trigger(at: Steps, value: Any, findings: Findings) -> TriggerSpec | None:

@@ -85,7 +85,9 @@ def bounds_of(
         if WORKLOADS[role.workload].echoes and moving:
             found[name] = f"{moving} moves meanwhile, and how long it is paused has no bound"
         elif WORKLOADS[role.workload].echoes and slowed:
-            found[name] = f"{slowed} is slowed meanwhile, and what waits before a slowed link has no bound"
+            found[name] = (
+                f"{slowed} is slowed or cut meanwhile, and what waits before such a link has no bound"
+            )
         elif WORKLOADS[role.workload].echoes:
             try:
                 found[name] = echo_bound(plan, name, profile, quantile)

@@ -15,6 +15,7 @@ from virtlab.catalogue import QDISCS
 from virtlab.plan import Plan, Queue
 from virtlab.planner.queues.draws import seeded
 from virtlab.planner.queues.pushback import UPLINK_PACKETS, shared_queues
+from virtlab.planner.topology.cuts import cut_links
 from virtlab.planner.topology.layer_two import Box, LayerTwo
 from virtlab.testbed.queues import kernel as kernel_queues
 from virtlab.testbed.queues import netem_links
@@ -63,7 +64,7 @@ def realisations(plan: Plan, automatic: str) -> dict[str, str]:
 
 def soft_switch_request(plan: Plan, layer_two: LayerTwo, ports: Mapping[str, str]) -> Configure:
     """Real ports, switches, links, static forwarding, largest IP packet."""
-    world = plan.world
+    world, cut = plan.world, cut_links(plan)
     return Configure(
         ports={end: {"ifname": name} for end, name in ports.items()},
         switches={name: {"processing_ns": switch.processing_ns} for name, switch in world.switches.items()},
@@ -72,6 +73,7 @@ def soft_switch_request(plan: Plan, layer_two: LayerTwo, ports: Mapping[str, str
                 "ends": list(link.ends),
                 "rate_bit_per_s": link.rate_bit_per_s,
                 "propagation_ns": link.propagation_ns,
+                "cuts": name in cut,
                 "queue": {
                     way: seeded(_queue(getattr(link.queue, way)), plan.seed, name, way)
                     for way in ("ab", "ba")

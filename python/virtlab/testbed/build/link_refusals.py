@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from virtlab.catalogue import QDISCS
 from virtlab.catalogue.qdiscs.netem import NETEM
 from virtlab.plan import Link, Plan, Queue, Refusal
+from virtlab.planner.topology.cuts import STATE
 from virtlab.testbed.build import fabric, switch_capacity
 from virtlab.testbed.kinds.findings import Findings
 from virtlab.testbed.queues import kernel as kernel_queues
@@ -35,10 +36,7 @@ def links(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if findings.inside is None:
             cure = f"write 'realise: auto', load sch_netem, or {LAB_VM}"
         yield Refusal("links", reason, cure)
-    slowed = dict.fromkeys(action.id for action in plan.timeline if action.link is not None)
-    for name in slowed if by == "netem" else ():
-        reason = "netem at a link keeps the rate that it was made with"
-        yield Refusal(f"timeline.{name}.link", reason, "write 'realise: soft_switch' or 'realise: shaping'")
+    yield from _changed(plan, by)
     most, source = switch_capacity.limit()
     for name, link in plan.world.links.items():
         path = f"links.{name}"
@@ -59,6 +57,26 @@ def links(plan: Plan, findings: Findings) -> Iterator[Refusal]:
                 yield from _in_kernel(queue_path, queue, by, end, plan, findings)
         if by == "shaping":
             yield from _shaped(path, link, findings)
+
+
+def _changed(plan: Plan, by: str) -> Iterator[Refusal]:
+    """Why links cannot change while a run plays."""
+    for action in plan.timeline:
+        link = plan.world.links.get(str(action.link))
+        if link is None:
+            continue
+        path, cut = f"timeline.{action.id}.link", STATE in action.args
+        if by == "netem":
+            what = "loses nothing of what it holds when its link is cut"
+            reason = f"netem at a link {what if cut else 'keeps the rate that it was made with'}"
+            yield Refusal(path, reason, "write 'realise: soft_switch' or 'realise: shaping'")
+        elif by == "shaping" and cut:
+            kinds = {queue.kind for queue in (link.queue.ab, link.queue.ba)}
+            for kind in sorted(kind for kind in kinds & QDISCS.keys() if not QDISCS[kind].tail_drop):
+                reason = (
+                    f"the kernel's '{kind}' begins anew when its link is whole again, and so do its counters"
+                )
+                yield Refusal(path, reason, "write 'realise: soft_switch', or take a FIFO")
 
 
 def _in_soft_switch(path: str, queue: Queue, link: Link, findings: Findings) -> Iterator[Refusal]:

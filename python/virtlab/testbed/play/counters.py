@@ -21,6 +21,7 @@ from virtlab.catalogue.collected import COUNTERS, GUEST_COUNTERS, LINK_COUNTERS,
 from virtlab.plan import Mark, Plan
 from virtlab.plan.blocks import END
 from virtlab.planner.queues.pushback import shared_queues
+from virtlab.planner.topology.cuts import cut_links
 from virtlab.testbed.build.networks import observe
 from virtlab.testbed.kinds.lowered import Lowered, Place
 from virtlab.testbed.kinds.platform import CounterRow
@@ -114,7 +115,7 @@ class Counting:
         if self.lowered.soft_switch is not None and (LINK_COUNTERS.name in wanted or mark == END):
             stats: Mapping[str, Any] = self.control.call(Stats(), channel=SWITCH)
             if LINK_COUNTERS.name in wanted:
-                self.rows += switch_rows(stats, int(stats["t_ns"]), mark)
+                self.rows += switch_rows(stats, int(stats["t_ns"]), mark, cut_links(self.plan))
             if mark == END:
                 self.switch_at_end = stats
 

@@ -16,9 +16,11 @@ from virtlab.agents.requests.leader import Apply
 from virtlab.agents.requests.switch import Forward, ForwardNoMore, SetRate
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
+from virtlab.planner.topology.cuts import cut_links
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
+from virtlab.testbed.play import cuts
 from virtlab.testbed.queues.pacing import AT_RATE
 from virtlab.testbed.steps.operations import ClassAdd
 
@@ -33,13 +35,15 @@ def change(control: Control, plan: Plan, lowered: Lowered, link: str, rate_bit_p
 
 
 def renew(control: Control, plan: Plan, lowered: Lowered) -> None:
-    """Gives links that the timeline slows the rates that they have at the beginning: the soft switch begins again, with
-    nothing of the trial before in it.
+    """Gives links that the timeline slows the rates that they have at the beginning, and makes those that it cuts
+    whole: the soft switch begins again, with nothing of the trial before in it.
     """
-    slowed = {action.link for action in plan.timeline if action.link is not None}
-    if slowed:
+    slowed = {action.link for action in plan.timeline if action.link is not None and RATE in action.args}
+    cut = cut_links(plan)
+    if slowed or cut:
         own = {name: plan.world.links[name].rate_bit_per_s for name in sorted(slowed)}
         _reshape(control, plan, lowered, own)
+        cuts.mend(control, lowered, cut)
         if lowered.soft_switch is not None:
             control.call(ForwardNoMore(), channel=SWITCH)
             control.call(Forward(), channel=SWITCH)

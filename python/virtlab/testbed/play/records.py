@@ -161,8 +161,10 @@ class Entities:
         return self._names.get(kernel, kernel.replace("/", "."))
 
 
-def switch_rows(stats: Mapping[str, Any], t_ns: int, mark: str) -> list[CounterRow]:
-    """The soft switch's counters per link direction and per port."""
+def switch_rows(
+    stats: Mapping[str, Any], t_ns: int, mark: str, cut: Collection[str] = ()
+) -> list[CounterRow]:
+    """The soft switch's counters per link direction and per port; of links that are `cut` what that cost them, too."""
     rows: list[CounterRow] = []
     for link, directions in stats.get("links", {}).items():
         for direction, counters in directions.items():
@@ -171,6 +173,9 @@ def switch_rows(stats: Mapping[str, Any], t_ns: int, mark: str) -> list[CounterR
                 for key, name in _LINK_COUNTERS.items()
                 if key in counters
             ]
+            if link in cut:
+                lost = int(counters["drops_by_reason"]["link_down"])
+                rows.append((t_ns, mark, f"links.{link}.{direction}", "link_down_drops", lost))
             rows += [
                 (t_ns, mark, f"links.{link}.{direction}.{name}", counter, int(value))
                 for name, of_class in counters.get("classes", {}).items()

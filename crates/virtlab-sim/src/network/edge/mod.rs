@@ -18,8 +18,8 @@ pub struct Edge {
     pub bridges: Bridges,
     /// By port of the fabric, the place in `nics` of the queue that guests share in front of it.
     shared: Vec<Option<usize>>,
-    /// Whether a guest is reset or moves while the world is played, or a line is not always as fast: what a vNIC takes
-    /// is not known before it comes.
+    /// Whether a guest is reset or moves while the world is played, or a line is cut or not always as fast: what a
+    /// vNIC takes is not known before it comes.
     pub outages: bool,
     /// What guests that stand still would have sent, by vNIC.
     pub held: Vec<(usize, Outgoing)>,
@@ -45,11 +45,11 @@ impl Edge {
             shared[at.0] = Some(nics.len());
             nics.push(Nic::in_front_of(uplink, at));
         }
-        let outages = input
-            .timeline
-            .iter()
-            .any(|action| matches!(action.act, Act::Reset | Act::Migrate) || action.slows().is_some())
-            || input.stores.iter().any(|store| store.fluid.is_some());
+        let outages = input.timeline.iter().any(|action| {
+            matches!(action.act, Act::Reset | Act::Migrate)
+                || action.slows().is_some()
+                || action.cuts().is_some()
+        }) || input.stores.iter().any(|store| store.fluid.is_some());
         Ok(Self { nics, bridges, shared, outages, held: Vec::new(), last_early_ns: 0 })
     }
 

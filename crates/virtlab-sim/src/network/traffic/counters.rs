@@ -85,6 +85,9 @@ impl Network {
                         ("residence_p99_ns", line.residence_p99_ns),
                     ],
                 );
+                if let Some(drops) = line.cut_drops {
+                    readings.note(self.now_ns, mark, &entity, &[("link_down_drops", drops)]);
+                }
                 for (name, class) in &line.classes {
                     readings.note(
                         self.now_ns,

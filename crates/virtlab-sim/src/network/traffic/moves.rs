@@ -124,6 +124,20 @@ impl Network {
         self.wire.fabric.line(link, direction)
     }
 
+    /// Both directions of a link are cut from now on, or carry frames again.
+    pub fn set_state(&mut self, link: &str, up: bool) {
+        let now = Nanos(self.now_ns);
+        self.advance_fabric();
+        let lines = ["ab", "ba"].map(|way| self.wire.fabric.line(link, way));
+        for line in lines.into_iter().flatten() {
+            if up {
+                self.wire.fabric.mend(line, now);
+            } else {
+                assert!(self.wire.fabric.cut(line, now), "a link that the timeline cuts is laid out so");
+            }
+        }
+    }
+
     /// Packets find a line so fast from now on, and so do the queues in front of it that hold back their senders.
     pub fn set_rate(&mut self, line: LineId, rate_bit_per_s: u64) {
         self.wire.fabric.set_rate(line, rate_bit_per_s);

@@ -1,10 +1,13 @@
-"""`set`: both ends of a role get a parameter's new value, or whatever plays a link sends at another rate."""
+"""`set`: both ends of a role get a parameter's new value, or what plays a link sends at another rate, cuts
+it, or makes it whole.
+"""
 
 from __future__ import annotations
 
 from virtlab.agents.requests.probe import SetParameter
 from virtlab.plan import Action
-from virtlab.testbed.play import rates
+from virtlab.planner.topology.cuts import STATE
+from virtlab.testbed.play import cuts, rates
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.timeline import Timeline
 
@@ -14,7 +17,10 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
     del at_ns
     if action.link is not None:
         trial.note(timeline, f"{action.id}.started", trial.site.now())
-        rates.change(trial.control, trial.plan, trial.lowered, action.link, action.args[rates.RATE])
+        if STATE in action.args:
+            cuts.change(trial.control, trial.plan, trial.lowered, action.link, action.args[STATE])
+        else:
+            rates.change(trial.control, trial.plan, trial.lowered, action.link, action.args[rates.RATE])
     else:
         for parameter, value in action.args.items():
             for side in trial.sides.get(str(action.role), []):

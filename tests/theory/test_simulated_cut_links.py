@@ -1,4 +1,4 @@
-"""A link that is cut in mid-run: what is lost is what was on it, waited for it, and came to it meanwhile, to the frame."""
+"""A link that is cut in mid-run: exactly what is on it, waits for it or comes to it meanwhile is lost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def told(values: Values) -> tuple[Outcome, Kept, dict[tuple[str, str], int]]:
 
 @pytest.mark.parametrize("link", ["l0", "l1"])
 def test_of_a_stream_exactly_the_frames_are_lost_that_a_cut_link_should_carry(link: str) -> None:
-    """No frame waits, so one is lost if it begins on the link less than its own time before the cut, or until it ends."""
+    """No frame waits: one is lost that begins on the link less than its own time before the cut, or until it ends."""
     _, kept, found = told(cut(stream(share=0.25), link))
     seq, sent = (kept.column("probe", "packet/1", name) for name in ("seq", "sent_ns"))
     own = kept.role_counters("probe")

@@ -120,7 +120,7 @@ HEALTH = by_key(
         "arrival to start of transmission", ("mean",), "entity", "queue residence",
     ),
     Metric(
-        "drops", "count", "lower", "Packets dropped by a queue or interface.",
+        "drops", "count", "lower", "Packets dropped by a queue or interface, or lost at a link that was cut.",
         "interface and qdisc counters", ("total",), "entity", "drops",
     ),
     Metric(

@@ -97,6 +97,6 @@ def test_a_link_that_is_cut_is_told_to_the_soft_switch_or_has_both_its_queues_re
     assert {(each.parent, each.handle) for each in found} == {("1:1", "10:")}
     assert {each.discipline.options["limit_packets"] for each in map(cuts.dead, found)} == {0}
     plan, refused = lowered("shaping", "codel")
-    assert "begins anew" in refused["timeline.slow.link"].reason
+    assert "begin at zero" in refused["timeline.slow.link"].reason
     plan, refused = lowered("netem")
     assert "loses nothing" in refused["timeline.slow.link"].reason

@@ -3,40 +3,24 @@
 //! Only a line whose discipline is asked frame by frame can be cut, because a FIFO in closed form has sent its frames
 //! into the cable before they start. The queue begins afresh, as a kernel's does.
 
+use super::state::State;
 use super::{Line, Queueing};
 use virtlab_qdisc::{DropReason, Dropped, Packet};
 use virtlab_wire::Nanos;
-
-/// Whether the link is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct State {
-    /// It is cut at present.
-    down: bool,
-    /// When it was whole again: what had come before is lost, however late it is known here.
-    since: Nanos,
-}
-
-impl State {
-    pub(crate) const UP: Self = Self { down: false, since: Nanos::ZERO };
-
-    /// Whether a frame that comes at an instant is lost.
-    pub(crate) fn is_down_at(self, now: Nanos) -> bool {
-        self.down || now < self.since
-    }
-}
 
 impl Line {
     /// The link is cut: everything inside is lost. `fresh` is the queue as it is from then on. Nothing is done where it
     /// is cut already.
     pub(crate) fn cut(&mut self, now: Nanos, fresh: Queueing, drops: &mut Vec<Dropped>) {
-        if self.link.down {
+        if self.link == State::DOWN {
             return;
         }
         self.run(now, drops);
-        self.link.down = true;
+        self.link = State::DOWN;
         while let Some(delivery) = self.deliver() {
-            self.counters.packets -= 1;
-            self.counters.bytes -= u64::from(delivery.packet.bytes);
+            self.counters.packets = self.counters.packets.saturating_sub(1); // where counts began in between
+            let bytes = u64::from(delivery.packet.bytes);
+            self.counters.bytes = self.counters.bytes.saturating_sub(bytes);
             self.lose(delivery.packet, drops);
         }
         let (Queueing::Discipline(qdisc) | Queueing::Classes { qdisc, .. }) = &mut self.queueing else {
@@ -60,8 +44,8 @@ impl Line {
 
     /// The link is whole again, for frames that come from now on. Nothing is done where it is.
     pub(crate) fn mend(&mut self, now: Nanos) {
-        if self.link.down {
-            self.link = State { down: false, since: now };
+        if self.link == State::DOWN {
+            self.link = State::up_since(now);
         }
     }
 

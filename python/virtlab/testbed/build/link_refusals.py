@@ -73,9 +73,7 @@ def _changed(plan: Plan, by: str) -> Iterator[Refusal]:
         elif by == "shaping" and cut:
             kinds = {queue.kind for queue in (link.queue.ab, link.queue.ba)}
             for kind in sorted(kind for kind in kinds & QDISCS.keys() if not QDISCS[kind].tail_drop):
-                reason = (
-                    f"the kernel's '{kind}' begins anew when its link is whole again, and so do its counters"
-                )
+                reason = f"the counters of the kernel's '{kind}' begin at zero when its link is whole again"
                 yield Refusal(path, reason, "write 'realise: soft_switch', or take a FIFO")
 
 

@@ -58,7 +58,7 @@ def test_of_a_stream_exactly_the_frames_are_lost_that_a_cut_link_should_carry(li
     lost = (begins > DOWN_NS - WHOLE_NS) & (begins < UP_NS)
     assert own["sent_packets"] == len(seq) + lost.sum()
     assert sorted(set(range(own["sent_packets"])) - set(seq.tolist())) == np.flatnonzero(lost).tolist()
-    assert found[f"links.{link}.ab", "drops"] == lost.sum()
+    assert found[f"links.{link}.ab", "drops"] == found[f"links.{link}.ab", "link_down_drops"] == lost.sum()
     assert found[f"links.{link}.ab", "packets"] == len(seq)
     assert lost.sum() == pytest.approx((UP_NS - DOWN_NS) / period_ns, abs=1.01)
 

@@ -246,3 +246,8 @@ def test_a_fluid_is_refused_where_its_way_does_what_it_has_no_part_for() -> None
     (found,) = Simulator().check(parsed(values))
     assert found.path == "services.depot.transfers"
     assert "netem" in found.reason
+    cut = values_of(f"copies: 3, {MEMORY}, transfers: fluid")
+    link = next(iter(cut["world"]["links"]))
+    cut["timeline"].append({"id": "cut", "do": "set", "link": link, "args": {"state": "down"}})
+    (found,) = Simulator().check(parsed(cut))
+    assert f"the link '{link}' is cut" in found.reason

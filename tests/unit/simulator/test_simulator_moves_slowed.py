@@ -135,3 +135,15 @@ def test_a_plan_that_sets_what_no_link_has_is_refused() -> None:
         slow["link"], slow["args"] = link, args
         (found,) = Simulator().check(type(plan).model_validate(values))
         assert found.path.startswith("timeline.slow")
+
+
+def test_a_copy_in_bulk_over_a_link_that_is_cut_is_refused_and_a_copy_beside_it_is_not() -> None:
+    cut = {
+        LAST: f"  - {{id: cut, do: set, link: h1-s1, parameter: state, value: down, after: go.started}}\n{LAST}"
+    }
+    (found,) = Simulator().check(planned("over: network, timeout: 60 s", swap=cut))
+    assert found.path == "timeline.go.over"
+    assert "crosses 'h1-s1', which is cut" in found.reason
+    beside = {LAST: cut[LAST].replace("h1-s1", "s1-h3")}
+    for move, swap in (("over: network, timeout: 60 s", beside), ("timeout: 60 s", cut)):
+        assert Simulator().check(planned(move, swap=swap)) == []

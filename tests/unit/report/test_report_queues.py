@@ -13,14 +13,14 @@ import pytest
 from virtlab.experiment.load import load_text
 from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.report.gather.queues import MARK, queues
+from virtlab.report.gather.queues import LOST, MARK, queues
 from virtlab.report.tables.queues import about, queues_table
 from virtlab.testbed.build.lower import lower
 from virtlab.testbed.build.ports import as_built
 from virtlab.testbed.play.queue_waits import Waiting
 
 if TYPE_CHECKING:
-    from virtlab.report.gather.queues import Row
+    from virtlab.report.gather.queues import LOST, Row
 
 FILE = """
 version: 1
@@ -149,3 +149,17 @@ def test_where_nothing_waited_no_port_is_said(db: duckdb.DuckDBPyConnection) -> 
     assert len(rows) == 2
     assert not [row for row in rows if row[MARK]]
     assert "waited longest" not in about(rows)
+
+
+def test_what_a_cut_of_its_link_cost_is_in_the_row_of_a_queue(db: duckdb.DuckDBPyConnection) -> None:
+    plan = planned("guest")
+    record = run(db, plan, "p0-r0", {GUEST_PORT: [(0, 4)]}, packets=1000)
+    (row,), _ = queues(db, [record], {})
+    assert row[LOST] == ""
+    line = "links." + ".".join(directions(plan)[GUEST_PORT])
+    for t_ns, value in ((0, 5), (RUN_NS, 12)):
+        db.execute(
+            "INSERT INTO counter VALUES ('p0-r0', ?, 'link_down_drops', ?, ?, 'ok')", [line, t_ns, value]
+        )
+    (row,), _ = queues(db, [record], {})
+    assert row[LOST] == "7"

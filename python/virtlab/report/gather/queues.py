@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from virtlab.results.record import RunRecord
 
 ROWS_MAX = 240
-LOST = "lost at a cut"  # a column where some link was to be cut
+LOST = "lost at a cut"
 COUNTS = {"packets": "packets", "drops": "drops", "link_down_drops": LOST, "marked_packets": "marked"}
 WAITS = {
     "residence_ns": "mean wait",
@@ -77,11 +77,7 @@ def queues(
         )
         seen.append(_seen(setting, far, of_class, runs))
     longest = _longest(seen)
-    kept = [name for name in (rows[0] if rows else ()) if name != LOST or any(row[LOST] for row in rows)]
-    marked = tuple(
-        {**{name: row[name] for name in kept}, MARK: "here" if at in longest else ""}
-        for at, row in enumerate(rows)
-    )
+    marked = tuple({**row, MARK: "here" if at in longest else ""} for at, row in enumerate(rows))
     return marked, tuple(seen)
 
 

@@ -235,15 +235,15 @@ def test_nothing_is_done_once_a_token_is_revoked_in_mid_run_and_the_command_ends
     assert record["status"] == "failed"
     assert any("and the error budget is 1 % of them" in reason for reason in record["reasons"])
     marks = {name: mark["t_ns"] for name, mark in record["marks"].items()}
-    rows = duckdb.sql(f"SELECT sent_ns, outcome FROM '{run}/samples/load.operation-1.parquet'").fetchnumpy()
+    with duckdb.connect() as db:
+        operations = f"SELECT sent_ns, outcome FROM '{run}/samples/load.operation-1.parquet'"
+        rows = db.sql(operations).fetchnumpy()
+        counters = f"SELECT counter, value FROM '{run}/samples/counters.counter-1.parquet' WHERE entity LIKE 'load/%'"
+        own = dict(db.sql(counters).fetchall())
     is_done = rows["outcome"] == ENDINGS.index("done")
     assert rows["sent_ns"][is_done].min() < marks["revoke.started"]
     assert rows["sent_ns"][is_done].max() <= marks["revoke.done"], "the rate is 0 from then on"
     assert (rows["sent_ns"][~is_done] > marks["revoke.done"]).sum() > 20
-    found = duckdb.sql(
-        f"SELECT counter, value FROM '{run}/samples/counters.counter-1.parquet' WHERE entity LIKE 'load/%'"
-    )
-    own = dict(found.fetchall())
     assert own["denied_operations"] == own["failed_operations"] == (~is_done).sum()
     assert own["lost_objects"] == own["wrong_operations"] == 0, "all is there to who logs in again"
 

@@ -10,6 +10,8 @@ const SHARES: [f64; 2] = [0.5, 0.9];
 #[derive(Debug, Default)]
 pub struct Loss {
     began_ns: u64,
+    /// How far nodes were with copies before.
+    before: Progress,
     /// Places of nodes that have failed or were wiped.
     pub nodes: BTreeSet<usize>,
     progress: Progress,
@@ -33,10 +35,10 @@ pub struct Standing {
 }
 
 impl Loss {
-    /// One that begins now.
+    /// One that begins now, when nodes have made so many copies already, for nodes that were suspected wrongly, say.
     #[must_use]
-    pub fn new(now_ns: u64) -> Self {
-        Self { began_ns: now_ns, ..Self::default() }
+    pub fn new(now_ns: u64, before: Progress) -> Self {
+        Self { began_ns: now_ns, before, ..Self::default() }
     }
 
     /// Another node is lost: the recovery has not ended.
@@ -54,6 +56,7 @@ impl Loss {
     /// So far it is now.
     pub fn observe(&mut self, now_ns: u64, standing: Standing) {
         let Standing { progress, known, whole } = standing;
+        let progress = progress.since(self.before);
         self.progress = progress;
         if !known {
             return;
@@ -74,7 +77,7 @@ impl Loss {
     }
 
     /// Names of what is counted.
-    pub const NAMES: [&'static str; 8] = [
+    const NAMES: [&'static str; 8] = [
         "recovery_missing",
         "recovery_made",
         "recovery_bytes",
@@ -85,13 +88,12 @@ impl Loss {
         "recovery_whole_ns",
     ];
 
-    /// Copies and bytes, and the times that were reached, since it began; in the order of `NAMES`.
-    #[must_use]
-    pub fn numbers(&self) -> [Option<u64>; 8] {
+    /// Copies and bytes, and the times that were reached since it began, by name.
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let Progress { missing, made, bytes } = self.progress;
         let [half_ns, most_ns] = self.shares_ns;
         let since = |at_ns: Option<u64>| Some(at_ns? - self.began_ns);
-        [
+        let numbers = [
             Some(missing),
             Some(made),
             Some(bytes),
@@ -100,11 +102,7 @@ impl Loss {
             since(half_ns),
             since(most_ns),
             since(self.whole_ns),
-        ]
-    }
-
-    /// The same, by name.
-    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Self::NAMES.into_iter().zip(self.numbers()).filter_map(|(name, number)| Some((name, number?)))
+        ];
+        Self::NAMES.into_iter().zip(numbers).filter_map(|(name, number)| Some((name, number?)))
     }
 }

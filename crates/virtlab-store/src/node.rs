@@ -63,8 +63,8 @@ struct Condition {
     whole: bool,
     incarnation: u32,
     rounds: u64,
-    /// Of the last recovery.
-    progress: Progress,
+    /// Of recoveries and spreads that have ended.
+    past: Progress,
 }
 
 /// A storage node.
@@ -76,7 +76,7 @@ pub struct Node {
     bench: Bench,
     condition: Condition,
     recovery: Option<Recovery>,
-    spread: Option<Spread>,
+    spread: Spread,
     /// Of the other nodes.
     detector: Option<Detector>,
     /// As a primary.
@@ -93,9 +93,9 @@ impl Node {
             policy,
             shelf: Shelf::default(),
             bench: Bench::default(),
-            condition: Condition { whole: true, incarnation: 0, rounds: 0, progress: Progress::default() },
+            condition: Condition { whole: true, incarnation: 0, rounds: 0, past: Progress::default() },
             recovery: None,
-            spread: None,
+            spread: Spread::new(me, policy),
             detector: None,
             leads: Proxy::new(policy),
             outputs: VecDeque::new(),
@@ -134,22 +134,18 @@ impl Node {
         self.condition.whole
     }
 
-    /// How far its recovery is, or how far its last one came; of a spread, if one is under way.
+    /// How far it is with all copies that it had to make since it began: what it lacked itself, and what it makes for
+    /// nodes that it suspects.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        self.spreading().unwrap_or_else(|| self.own_progress())
+        let own = self.recovery.as_ref().map_or_else(Progress::default, Recovery::progress);
+        self.condition.past.and(own).and(self.spread.progress())
     }
 
-    /// How far its own recovery is, or how far its last one came.
+    /// Whether it still has to make copies for a node that it suspects, or gets back itself what it may have to copy.
     #[must_use]
-    pub fn own_progress(&self) -> Progress {
-        self.recovery.as_ref().map_or(self.condition.progress, Recovery::progress)
-    }
-
-    /// How far it is with copies for a node that it suspects.
-    #[must_use]
-    pub fn spreading(&self) -> Option<Progress> {
-        self.spread.as_ref().map(Spread::progress)
+    pub fn is_spreading(&self) -> bool {
+        self.spread.lacks() || (self.spread.is_needed() && self.is_recovering())
     }
 
     /// Whether it knows what it lacks.
@@ -189,11 +185,12 @@ impl Node {
         if left == Left::All {
             return;
         }
+        self.condition.past = self.progress().settled();
         self.shelf.crash(left);
         self.bench = Bench { number: self.bench.number, ..Bench::default() };
         self.condition.incarnation += 1;
         self.condition.whole &= left == Left::Flushed && self.policy.ack == Ack::Disk;
-        (self.recovery, self.spread) = (None, None);
+        (self.recovery, self.spread) = (None, Spread::new(self.me, self.policy));
         self.detector = self.detector.take().map(|detector| detector.again(now));
         self.leads = Proxy::new(self.policy);
         self.outputs.clear();
@@ -202,13 +199,16 @@ impl Node {
 
     /// It asks the others for what it ought to hold and does not.
     pub fn heal(&mut self, now: Nanos) {
+        if let Some(recovery) = self.recovery.take() {
+            self.condition.past = self.condition.past.and(recovery.progress().settled());
+        }
         self.condition.rounds += 1;
         let round = (u64::from(self.condition.incarnation) << 32) + self.condition.rounds;
         self.recovery = Some(Recovery::new(self.me, self.policy, round, now + self.policy.give_up));
     }
 
-    /// From now on it tells the other nodes each period that it is there, and makes copies for one that is silent for
-    /// `after`; if several are, for the one that it lost last.
+    /// From now on it tells the other nodes each period that it is there, and makes copies for those that are silent
+    /// for `after`.
     pub fn watch(&mut self, now: Nanos, period: Nanos, after: Nanos) {
         let others = self.policy.peers().filter(|&one| one != self.me);
         self.detector = Some(Detector::new(now, others, period, after));
@@ -220,14 +220,38 @@ impl Node {
         self.detector.as_ref().is_some_and(|detector| detector.is_lost(peer))
     }
 
+    /// The nodes that it suspects.
+    pub fn suspected(&self) -> impl Iterator<Item = Peer> {
+        self.policy.peers().filter(|&peer| self.suspects(peer))
+    }
+
     /// Another node is gone: copies of what it held are made among those that are left.
     pub fn spread(&mut self, now: Nanos, lost: Peer) {
-        if lost == self.me || self.spread.as_ref().is_some_and(|spread| spread.lost() == lost) {
+        self.spread.lose(now, lost, &self.shelf);
+        self.send_copies();
+    }
+
+    /// What survivors make is read first.
+    fn send_copies(&mut self) {
+        while let Some((to, message)) = self.spread.output() {
+            let Message::Put { key, object, .. } = &message else { continue };
+            let (key, object) = (*key, object.clone());
+            self.read(to, key, Some(&object), message);
+        }
+    }
+
+    /// Its disk has another version of a key than this, which it holds and which it may have confirmed: one that it
+    /// refused when that was written already. It is not whole until the others have told it what it lacks.
+    pub fn gone(&mut self, now: Nanos, key: Key, version: Version) {
+        let latest = self.shelf.latest(key).map(|object| object.version);
+        if latest != Some(version) || !self.shelf.is_flushed(key) {
             return;
         }
-        let mut spread = Spread::new(self.me, self.policy, lost, &self.shelf);
-        spread.go_on(now, &self.shelf);
-        self.spread = Some(spread);
+        self.shelf.forget(key);
+        self.condition.whole = false;
+        if self.recovery.is_none() {
+            self.heal(now);
+        }
     }
 
     fn send(&mut self, to: Peer, message: Message) {
@@ -238,8 +262,8 @@ impl Node {
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         let back = self.detector.as_mut().is_some_and(|detector| detector.hears(now, from));
         if back {
-            // Copies that were made for it stay; no more are made.
-            self.spread.take_if(|spread| spread.lost() == from);
+            self.spread.back(now, from, &self.shelf);
+            self.send_copies();
         }
         match message {
             Message::Find { attempt, key, all, version } => self.find(from, attempt, key, all, version),
@@ -264,9 +288,9 @@ impl Node {
             }
             Message::Pulled(round, key, object) => self.pulled(now, from, round, (key, object)),
             Message::Kept { attempt, version, .. } | Message::Refused(attempt, version) => {
-                if let Some(spread) = &mut self.spread {
-                    spread.kept(now, attempt, version, &self.shelf);
-                }
+                let kept = matches!(message, Message::Kept { .. });
+                self.spread.answered(now, attempt, (version, kept), &self.shelf);
+                self.send_copies();
                 self.leads.handle(now, from, message);
             }
             other => self.leads.handle(now, from, other),
@@ -425,7 +449,7 @@ impl Node {
 
     fn recovered(&mut self) {
         if let Some(recovery) = self.recovery.take_if(|one| one.is_over()) {
-            self.condition.progress = recovery.progress();
+            self.condition.past = self.condition.past.and(recovery.progress());
             self.condition.whole = true;
         }
     }
@@ -433,13 +457,27 @@ impl Node {
     /// A request of the disk is done.
     pub fn complete(&mut self, now: Nanos, id: u64) {
         match self.bench.works.remove(&id) {
-            Some(Work::Read(to, message)) => self.send(to, message),
+            Some(Work::Read(to, message)) => self.has_read(to, message),
             Some(Work::Write(key, object, waits)) => {
                 self.work(Kind::Flush, 0, (key, object.version), Work::Flush(key, object, waits));
             }
             Some(Work::Flush(key, object, waits)) => self.flushed(now, key, object, waits),
             None => {}
         }
+    }
+
+    /// Something was read that is to be sent. Of a copy for another node the latest is sent, as its file may hold that
+    /// alone by now.
+    fn has_read(&mut self, to: Peer, message: Message) {
+        if let Message::Put { attempt, key, object, incarnation } = &message
+            && let Some(latest) = self.shelf.latest(*key).filter(|latest| latest.version > object.version)
+        {
+            let (key, object) = (*key, latest.clone());
+            let message =
+                Message::Put { attempt: *attempt, key, object: object.clone(), incarnation: *incarnation };
+            return self.read(to, key, Some(&object), message);
+        }
+        self.send(to, message);
     }
 
     fn flushed(&mut self, now: Nanos, key: Key, object: Object, waits: Option<Waits>) {
@@ -466,7 +504,7 @@ impl Node {
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
         let recovery = self.recovery.as_ref().and_then(Recovery::next_event);
-        let spread = self.spread.as_ref().and_then(Spread::next_event);
+        let spread = self.spread.next_event();
         let detector = self.detector.as_ref().map(Detector::next_event);
         recovery.into_iter().chain(spread).chain(detector).chain(self.leads.next_event()).min()
     }
@@ -482,9 +520,8 @@ impl Node {
         for peer in lost {
             self.spread(now, peer);
         }
-        if let Some(spread) = &mut self.spread {
-            spread.wake(now, &self.shelf);
-        }
+        self.spread.wake(now, &self.shelf, self.recovery.is_some());
+        self.send_copies();
         if let Some(recovery) = &mut self.recovery {
             recovery.wake(now);
         }
@@ -494,7 +531,6 @@ impl Node {
     /// What its driver must do next.
     pub fn output(&mut self) -> Option<Output> {
         let recovery = || self.recovery.as_mut().and_then(Recovery::output);
-        let spread = || self.spread.as_mut().and_then(Spread::output);
-        self.outputs.pop_front().or_else(recovery).or_else(spread).or_else(|| self.leads.output())
+        self.outputs.pop_front().or_else(recovery).or_else(|| self.leads.output())
     }
 }

@@ -31,6 +31,34 @@ pub struct Progress {
     pub bytes: u64,
 }
 
+impl Progress {
+    /// Both together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            missing: self.missing + other.missing,
+            made: self.made + other.made,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    /// Of what comes to no end: what was not made by then is missing no more, or somebody else misses it.
+    #[must_use]
+    pub const fn settled(self) -> Self {
+        Self { missing: self.made, ..self }
+    }
+
+    /// What has come since.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            missing: self.missing.saturating_sub(before.missing),
+            made: self.made.saturating_sub(before.made),
+            bytes: self.bytes.saturating_sub(before.bytes),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Wanted {
     version: Version,
@@ -170,7 +198,7 @@ impl Recovery {
         let complete = self.lists.values().filter(|one| matches!(one, Listing::Complete { whole: true }));
         if complete.count() >= self.policy.roll_call().min(self.lists.len()) {
             self.asks = None;
-            self.progress.missing = self.wanted.len() as u64;
+            self.progress.missing += self.wanted.len() as u64;
             self.plan();
             self.go_on(now);
         }
@@ -251,6 +279,7 @@ impl Recovery {
         }
         *self = Self {
             outputs: std::mem::take(&mut self.outputs),
+            progress: self.progress.settled(),
             ..Self::new(self.me, self.policy, self.round, now)
         };
     }
@@ -271,7 +300,9 @@ impl Recovery {
 
     /// A later write of a key is under way, or has come: what was wanted of it is not any more.
     pub(crate) fn skip(&mut self, now: Nanos, key: Key) {
-        self.wanted.remove(&key);
+        if self.wanted.remove(&key).is_some() && self.asks.is_none() {
+            self.progress.missing -= 1;
+        }
         self.pulls.retain(|pull| pull.key != key);
         self.go_on(now);
     }

@@ -65,6 +65,11 @@ impl Shelf {
         latest.max(self.page.promised(key)).filter(|&other| other > version)
     }
 
+    /// Nothing is kept of a key; what was promised of it stays.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.kept.remove(&key);
+    }
+
     pub(crate) fn put(&mut self, key: Key, object: Object) {
         self.page.keep(key);
         self.kept.entry(key).or_default().latest = Some(object);

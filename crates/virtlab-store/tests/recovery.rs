@@ -135,6 +135,34 @@ fn survivors_that_hear_nothing_of_a_node_make_its_copies_among_themselves() {
 }
 
 #[test]
+fn survivors_make_the_copies_of_two_nodes_and_take_over_what_a_third_had_begun() {
+    let ring = Lookup::Ring { partitions: 1 << 10, zones: 7 };
+    let policy = Policy { give_up: Nanos(S), ..policy(7, 3, ring, streams(1)) };
+    let mut world = filled(policy, Network::GIGABIT, FAST_DISK, 300, 1_000_000);
+    world.watch(Nanos(10 * MS), Nanos(50 * MS));
+    world.until(world.now + Nanos(20 * MS));
+    world.cut.extend([Peer(1), Peer(4)]);
+    world.until(world.now + Nanos(300 * MS));
+    assert!(world.node(Peer(2)).is_spreading() && world.node(Peer(2)).progress().made > 0);
+    world.cut.insert(Peer(2));
+    world.until(world.now + Nanos(60 * S));
+    let left: Vec<Peer> = policy.peers().filter(|one| !world.cut.contains(one)).collect();
+    let mut copies = std::collections::BTreeMap::new();
+    for (key, object) in left.iter().flat_map(|&one| world.node(one).objects()) {
+        let (count, held) = copies.entry(key).or_insert((0, false));
+        *count += 1;
+        *held |= object.holders.iter().any(|one| left.contains(one));
+    }
+    let of_holders: Vec<u32> = copies.values().filter(|(_, held)| *held).map(|&(count, _)| count).collect();
+    assert!(of_holders.len() > 250, "few objects had all three holders among the lost");
+    assert!(of_holders.iter().all(|&count| count == 3), "{of_holders:?}");
+    for one in left {
+        let progress = world.node(one).progress();
+        assert_eq!((progress.made, world.node(one).is_spreading()), (progress.missing, false));
+    }
+}
+
+#[test]
 fn a_wiped_node_gets_its_copies_from_stand_ins_where_holders_lost_theirs() {
     let form = Form { rate_byte_per_s: Some(10_000), ..streams(4) };
     let policy = Policy { give_up: Nanos(S), ..policy(6, 2, Lookup::ElasticHash, form) };

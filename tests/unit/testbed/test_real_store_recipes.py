@@ -649,7 +649,7 @@ class Node:
 
     def __init__(self, number: int, listed: Any, back: dict[str, int] | None = None) -> None:
         self.name, self.guest, self.listed = "depot", f"h1.n{number}", listed
-        self.down, self.ended, self.back = False, None, back or {}
+        self.down, self.ended, self.back, self.copies = False, None, back or {}, None
 
     def ask(self, question: Invocation) -> Any:
         assert question.before[-1] == swift_program.LIST

@@ -105,8 +105,8 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
 _INTERFACE = "whole objects by key (create, read, overwrite, delete, stat), by messages of its own over TCP"
 _COPIES = "each object as 'copies', of which 'write_quorum' stand before an answer"
 _HEALS = (
-    "a node that comes back pulls its copies from the others; with 'beat', in the simulator, survivors make the copies "
-    "of one that is silent"
+    "a node that comes back pulls its copies from the others; with 'beat', survivors make the copies of those that are "
+    "silent"
 )
 FORMS = (
     StoreForm(

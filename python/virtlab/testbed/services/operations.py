@@ -12,6 +12,7 @@ from typing import Protocol
 
 from virtlab.errors import GuestError
 from virtlab.testbed.leader.execution import Command
+from virtlab.testbed.services.lost_copies import is_recovered
 from virtlab.testbed.services.missing import Missing
 from virtlab.testbed.services.process import Process
 from virtlab.testbed.services.service import Beside
@@ -48,8 +49,8 @@ class Operation:
             self._killed = True
             for process in self.processes:
                 if not process.down:
-                    process.lose()
                     process.away = self.misses
+                process.lose()
         if any(process.down and process.ended is None for process in self.processes):
             return False
         if not self.starts:
@@ -116,12 +117,17 @@ class Poll:
 
 @dataclass(slots=True)
 class Recovery:
-    """Whether every process of a service runs, and each that tells of a loss has said that it has what it lost."""
+    """Whether all that a store lost is made again: by what its nodes tell of copies, or, where they do not, once every
+    process runs and each beside which that is counted has what it lost.
+    """
 
     processes: Sequence[Process]
+    watch: bool = False  # nodes make copies for silent ones
 
     def step(self) -> bool:
         """Whether that is so."""
+        if nodes := [process.copies for process in self.processes if process.copies is not None]:
+            return is_recovered(nodes, watch=self.watch)
         return all(
             not process.down and (not process.recovers or process.recovered) for process in self.processes
         )

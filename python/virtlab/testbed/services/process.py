@@ -30,6 +30,7 @@ from virtlab.testbed.leader.control import RefusedError, outcome
 from virtlab.testbed.leader.execution import Command
 from virtlab.testbed.platforms.guests import Guests
 from virtlab.testbed.services.files import GO_ON, HELD
+from virtlab.testbed.services.lost_copies import Node
 from virtlab.testbed.services.output import MOST_BYTES, Output
 from virtlab.testbed.services.recovery_program import NUMBERS
 from virtlab.testbed.services.service import OURSELVES, Invocation, services
@@ -77,6 +78,7 @@ class Process:
     stale: bool = False  # that check was begun before the last start
     said: str = ""  # what the last check said
     starved: int = 0  # processes that had been ended for want of memory when it was started last
+    copies: Node | None = None  # what it tells of copies that were lost, if it does
 
     @property
     def where(self) -> str:
@@ -109,8 +111,7 @@ class Process:
         argv += self._peers(invocation)
         back = invocation.emptied if emptied else invocation.back
         if self.lost_s is not None and back:
-            self.recovers = True
-            argv += [*back, str(round((time.monotonic() - self.lost_s) * 1e3))]
+            argv += back
         if invocation.active not in {None, self.guest}:
             argv += ["--active", self._address(str(invocation.active))]
         command = self.all_guests.command(
@@ -126,6 +127,8 @@ class Process:
         control = self.all_guests.control
         control.forget_end(self.channel)
         self.output.begin()
+        if self.copies is not None:
+            self.copies.begins(time.monotonic())
         control.listen(self.channel, self._hear)
         self.starved = self._ended_for_memory() + self._ended_inside()
         try:
@@ -178,11 +181,17 @@ class Process:
 
     def _hear(self, data: Data) -> None:
         self.output.take(data.content)
+        if self.copies is not None:
+            self.copies.take(data.content, time.monotonic())
 
     def lose(self) -> None:
-        """Kills it as the timeline wants: its end is no failure."""
-        self.down, self.ready_ns, self.lost_s = True, None, time.monotonic()
-        self.end()
+        """Kills it as the timeline wants, unless that was done before: its end is no failure."""
+        now_s = time.monotonic()
+        if self.copies is not None:
+            self.copies.lost(now_s)
+        if not self.down:
+            self.down, self.ready_ns, self.lost_s = True, None, now_s
+            self.end()
 
     def end(self) -> None:
         """Kills it; that it has ended is news of its leader's."""
@@ -361,8 +370,8 @@ class Process:
 
     @property
     def recovered(self) -> bool:
-        """Whether it has said that it has what it had lost."""
-        return self.output.recovered or (self.wiping is not None and self.wiping.recovered)
+        """Whether what counts what comes back has said that all is there."""
+        return self.wiping is not None and self.wiping.recovered
 
     def came_back(self) -> dict[str, int]:
         """Numbers of what has come back after it was wiped; ends what counts it. GuestError where that failed."""
@@ -395,6 +404,8 @@ class Process:
             self._end_wiping()
             self._hear_no_more()
         self.wiping, self.recovers, self.away = None, False, False
+        if self.copies is not None:
+            self.copies.renew()
         self.output.skip()
 
     def _question(self, ready: Ready) -> Sequence[str]:

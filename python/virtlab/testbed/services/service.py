@@ -28,8 +28,7 @@ class Invocation:
     active: str | None = None  # guest of the active server, whose address the others are told
     trusted: bool = False  # a recipe of ours, which needs what is kept from commands of a file: mounts, all rights of root
     peers: tuple[str, ...] = ()  # guests of whose addresses each is told, and its own place among them
-    # What one that was ended and comes back is told, before for how many milliseconds it was gone; nothing where it
-    # does not tell what it lacks.
+    # What one that was ended and comes back is told; nothing where it does not tell what it lacks.
     back: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()  # the same, where it comes back at once, with nothing that it had
 
@@ -72,7 +71,7 @@ class ServiceImplementation:
     refusals: Callable[[str, Service, Guest], Iterator[Refusal]]  # its path, and one of its guests
     cure: str  # where one ends by itself
     of_world: Callable[[Plan, str, Service], Iterator[Refusal]] = lambda *_: iter(())  # its name
-    recovered: str | None = None  # line of one that came back, once it has all that it had lost
+    recovered: str | None = None  # line of what counts what comes back, once all is there
     # Of its name: a command in one of its guests that takes away what the server there has, which runs on, tells
     # numbers of what comes back, and says `recovered`.
     wipe: Callable[[str, Service], Invocation] | None = None
@@ -86,6 +85,9 @@ class ServiceImplementation:
     contends: bool = False
     # What the client of a role has to know of a service that is asked as a whole.
     client_parameters: Callable[[Plan, str, Role], dict[str, Any]] = lambda *_: {}
+    # Of a store whose nodes tell themselves of copies that were lost: whether they make those of silent ones. None:
+    # they tell nothing.
+    watches: Callable[[Service], bool] | None = None
 
 
 services: Registry[ServiceImplementation] = Registry(SERVICES, "virtlab.testbed.services.{}")

@@ -18,11 +18,12 @@ from virtlab.catalogue import SERVICES
 from virtlab.catalogue.services import RECOVERED
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
-from virtlab.planner.guests.stores import guests_of
+from virtlab.planner.guests.stores import client_roles, guests_of
 from virtlab.testbed.kinds.platform import Counted, News, Running, Standstill
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
 from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.services.lost_copies import Node, counted
 from virtlab.testbed.services.operations import Doing, Operation, Pending, Poll, Recovery
 from virtlab.testbed.services.output import Output
 from virtlab.testbed.services.process import CHANNELS, Process
@@ -88,7 +89,8 @@ class Services(Running):
             name, _, progress = action.until.call.partition(".")
             found = [each for each in self.processes if each.name == name]
             recovers = progress == RECOVERED
-            self.pending[action.id] = Recovery(found) if recovers else Poll(found, action.until.every_ns)
+            poll = Poll(found, action.until.every_ns)
+            self.pending[action.id] = Recovery(found, self._watches(name)) if recovers else poll
             return
         own = [each for each in self.processes if each.name == action.service]
         beside = services.of(own[0].service.kind).besides.get(str(action.op))
@@ -163,6 +165,11 @@ class Services(Running):
         there.
         """
         for name, service in self.plan.world.services.items():
+            nodes = [each.copies for each in self.processes if each.name == name and each.copies is not None]
+            if nodes:
+                recovery = counted(nodes, watch=self._watches(name))
+                for role in client_roles(self.plan, name):
+                    yield from ((f"{role}/{name}", counter, value) for counter, value in recovery.items())
             copies = services.of(service.kind).copies
             if copies is None or not (roles := copies.roles(self.plan, name)):
                 continue
@@ -172,8 +179,15 @@ class Services(Running):
                 copies.listing(name, service), [each for each in own if each.guest in service.on]
             )
             for role, folder in roles.items():
-                counted = {**back, **(copies.counted(service, folder, lists) if lists is not None else {})}
-                yield from ((f"{role}/{name}", counter, int(value)) for counter, value in counted.items())
+                own_counts = copies.counted(service, folder, lists) if lists is not None else {}
+                counters = {**back, **own_counts}
+                yield from ((f"{role}/{name}", counter, int(value)) for counter, value in counters.items())
+
+    def _watches(self, name: str) -> bool:
+        """Whether nodes of a store make copies for silent ones."""
+        service = self.plan.world.services[name]
+        watches = services.of(service.kind).watches
+        return watches is not None and watches(service)
 
     def _lists(self, listing: Invocation, nodes: list[Process]) -> list[Any] | None:
         """What each node says that it has; None where one does not."""
@@ -206,8 +220,12 @@ class Services(Running):
     def _begin(self, name: str, guest: str) -> None:
         service = self.plan.world.services[name]
         line, kind = service.ready.line if service.ready is not None else None, services.of(service.kind)
-        output = Output(line or kind.ready_line, kind.recovered)
-        process = Process(self.all_guests, name, guest, service, self._channel(name, guest), output)
+        output = Output(line or kind.ready_line)
+        tells = kind.watches is not None and guest in service.on
+        process = Process(
+            self.all_guests, name, guest, service, self._channel(name, guest), output,
+            copies=Node() if tells else None,
+        )  # fmt: skip
         self.processes.append(process)
         process.launch()
 

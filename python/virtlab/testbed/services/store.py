@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services import RECOVERED
 from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, STORE, TRANSFERS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
@@ -30,7 +29,6 @@ from virtlab.testbed.build.stored_disks import asking_group
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
-OF_SURVIVORS = ("beat_ns", "silence_ns")
 COPIES_MAX = 13  # of whose holders a message has room
 
 
@@ -46,8 +44,8 @@ def _invocation(name: str, service: Service, guest: Guest) -> Invocation:
         (),
         before=tuple(before),
         peers=guests_of(service),
-        back=("--lost-ms",),
-        emptied=("--wiped", "--lost-ms"),
+        back=("--back",),
+        emptied=("--wiped", "--back"),
     )
 
 
@@ -70,6 +68,7 @@ def _client_parameters(plan: Plan, name: str, role: Role) -> dict[str, Any]:
     told = {
         "me": len(guests) + list(roles).index(name), "peers": addresses, "nodes": len(service.on),
         "folder": folders.index(_folder(name, role)), "parameters": peer_parameters(service), **asking_group(own, service),
+        "away": [guests.index(guest) for guest in _failing(plan, own) if guest in service.on],
     }  # fmt: skip
     return {"store": told}
 
@@ -93,12 +92,6 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         yield Refusal(
             f"{path}.copies", reason, f"write at most {COPIES_MAX}, or run with '--backend simulator'"
         )
-    for key in OF_SURVIVORS:
-        if service.parameters.get(key) is not None:
-            reason = (
-                f"'{key.removesuffix('_ns')}' lets survivors make copies, which the testbed does not play yet"
-            )
-            yield Refusal(f"{path}.{key}", reason, "remove it, or run with '--backend simulator'")
     for key, said in OF_PROCESSORS.items():
         if service.parameters.get(key) is not None:
             reason = "nodes and proxies take the time of the machine's processors, and no other"
@@ -123,32 +116,27 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
             yield from _not_asked(path, plan, service, role)
 
 
+def _failing(plan: Plan, name: str) -> list[str]:
+    """Nodes that the timeline lets fail, and that may be away when the run ends."""
+    calls = [
+        action for _, action, operation in calls_of(plan, name) if operation.ends and not operation.starts
+    ]
+    return sorted({str(action.args.get("guest")) for action in calls})
+
+
 def _losses(plan: Plan, name: str) -> Iterator[Refusal]:
-    """What of a loss is not played: a second one, whose times would be others, and a node that stays away."""
+    """What of losses is not played: a 'heal' before them, which asks nodes that run."""
     calls = [(f"{path}.op", action, operation) for path, action, operation in calls_of(plan, name)]
-    lost = [call for call in calls if call[2].ends]
-    healed = set()
+    lost = [action for _, action, operation in calls if operation.ends]
     known: dict[str, set[str]] = {}
     for path, action, operation in calls:
-        if operation.ends:
-            continue
-        if all(comes_before(plan, action, loss, known) for _, loss, _ in lost):
+        if not operation.ends and all(comes_before(plan, action, loss, known) for loss in lost):
             reason = (
                 f"no node of '{name}' is lost before it, and 'heal' does nothing for nodes that were cut off"
             )
             yield Refusal(
                 path, reason, "let it come after the loss, remove it, or run with '--backend simulator'"
             )
-        else:
-            healed.add(action.args.get("guest"))
-    for path, _, _ in lost[1:]:
-        reason = f"on the testbed a run loses one node of '{name}', once"
-        yield Refusal(path, reason, "remove this call, or run with '--backend simulator'")
-    for path, action, operation in lost[:1]:
-        if not operation.starts and not {None, action.args.get("guest")} & healed:
-            reason = f"no 'heal' of '{name}' follows, and all nodes say at the end what they hold"
-            cure = "call 'heal' of it later, or run with '--backend simulator'"
-            yield Refusal(path, reason, cure)
 
 
 def _several_addresses(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
@@ -199,7 +187,7 @@ IMPLEMENTATION = ServiceImplementation(
     _refusals,
     "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
     _of_world,
-    RECOVERED,  # the name of the progress, which a node says, too
+    watches=lambda service: peer_parameters(service).get("beat_ns") is not None,
     tells_standstills=True,
     client_parameters=_client_parameters,
 )

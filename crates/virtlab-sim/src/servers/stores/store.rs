@@ -5,7 +5,8 @@ use crate::input::Asker;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
-    Audit, Folder, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number, Policy, Standing, Task, To,
+    Audit, Folder, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number, Policy, Progress,
+    Standing, Task, To,
 };
 use virtlab_wire::Nanos;
 
@@ -228,7 +229,14 @@ impl Store {
     }
 
     fn lose(&mut self, now: Nanos, peer: usize) {
-        self.loss.get_or_insert_with(|| Loss::new(now.0)).goes_on(peer);
+        if self.loss.is_none() {
+            let nodes = self.peers.iter().filter_map(|peer| match &peer.machine {
+                Machine::Node(node) => Some(node.progress().settled()),
+                _ => None,
+            });
+            self.loss = Some(Loss::new(now.0, nodes.fold(Progress::default(), Progress::and)));
+        }
+        self.loss.iter_mut().for_each(|loss| loss.goes_on(peer));
         let own = &mut self.peers[peer];
         own.restarts += 1;
         own.planned_ns = None;
@@ -253,29 +261,26 @@ impl Store {
         let mut all = Standing { known: false, whole: true, ..Standing::default() };
         // Nodes that do not watch suspect none, and make no copies for others: of those it is enough to look at the
         // lost.
-        let many = self.policy.nodes as usize;
-        let (mut suspected, mut spreading) = (watches || loss.nodes.len() == many, false);
-        let watching = if watches { 0..many } else { 0..0 };
+        let watching = if watches { 0..self.policy.nodes as usize } else { 0..0 };
         let looked_at = watching.chain(loss.nodes.iter().copied().filter(|_| !watches));
+        let down = || loss.nodes.iter().filter(|node| self.peers[**node].down);
+        let (mut suspected, mut spreading) = (watches, false);
         for place in looked_at {
             let peer = &self.peers[place];
             let Machine::Node(node) = &peer.machine else { break };
-            let lost = loss.nodes.contains(&place);
-            let own = lost.then(|| node.own_progress()).filter(|_| !peer.down);
-            for part in own.into_iter().chain(node.spreading().filter(|_| !peer.down)) {
-                all.progress.missing += part.missing;
-                all.progress.made += part.made;
-                all.progress.bytes += part.bytes;
-                spreading |= own.is_none() && part.made < part.missing;
+            if peer.down {
+                all.progress = all.progress.and(node.progress().settled());
+                continue;
             }
-            if lost && !peer.down {
+            all.progress = all.progress.and(node.progress());
+            suspected &= down().all(|&one| node.suspects(Number(one as u32)));
+            spreading |= node.is_spreading();
+            if loss.nodes.contains(&place) {
                 all.known |= node.knows();
                 all.whole &= !node.is_recovering();
-            } else if !lost {
-                suspected &= loss.nodes.iter().all(|&one| node.suspects(Number(one as u32)));
             }
         }
-        if loss.nodes.iter().any(|&node| self.peers[node].down) {
+        if down().next().is_some() {
             all.known |= suspected;
             all.whole &= suspected && !spreading;
         }

@@ -5,7 +5,7 @@
 //! connection.
 
 use std::sync::Arc;
-use virtlab_store::{Attempt, Failure, Found, Key, Loss, Message, Object, Outcome, Peer, Task, Version};
+use virtlab_store::{Attempt, Failure, Found, Key, Message, Object, Outcome, Peer, Task, Version};
 
 /// Of each message.
 pub const HEAD_BYTES: usize = 64;
@@ -55,18 +55,13 @@ pub enum Word {
     Audited(Audited),
 }
 
-/// How many numbers a loss has.
-pub const LOST: usize = Loss::NAMES.len();
-/// In place of a number that is not there.
-pub const ABSENT: u64 = u64::MAX;
-
 /// What a node or proxy answers to an audit.
 #[derive(Debug)]
 pub struct Audited {
     /// Messages for the client who asks, their octets; those of them that sought holders, and their octets.
     pub said: [u64; 4],
-    /// Of a node that was lost, by `Loss::NAMES`; `ABSENT`: it was not, or that is not reached.
-    pub lost: [u64; LOST],
+    /// Whether it is a node that was lost, and has counted only since it came back.
+    pub back: bool,
     /// Objects that are there: keys, and what stands for their content, verified.
     pub objects: Vec<(Key, u64)>,
 }
@@ -231,8 +226,7 @@ pub fn audit(from: Peer) -> Vec<u8> {
 pub fn audited(from: Peer, found: &Audited) -> Vec<u8> {
     let [messages, bytes, lookups, lookup_bytes] = found.said;
     let head = Head::new(AUDITED, from).word(messages).word(bytes).word(lookups).word(lookup_bytes);
-    let mut octets = head.before((LOST * 8 + found.objects.len() * 16) as u64);
-    octets.extend(found.lost.iter().flat_map(|number| number.to_le_bytes()));
+    let mut octets = head.byte(found.back).before((found.objects.len() * 16) as u64);
     for (key, content) in &found.objects {
         octets.extend(key.0.to_le_bytes());
         octets.extend(content.to_le_bytes());
@@ -320,15 +314,11 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
     }
     if kind == AUDITED {
         let said = [own.word()?, own.word()?, own.word()?, own.word()?];
+        let back = own.truth()?;
         let mut pairs = Reader { octets: &rest };
-        let mut lost = [ABSENT; LOST];
-        for number in &mut lost {
-            *number = pairs.word()?;
-        }
-        let length = length - LOST * 8;
         let objects = (0..length / 16).map(|_| Some((pairs.key()?, pairs.word()?)));
         let objects = objects.collect::<Option<Vec<_>>>()?;
-        return length.is_multiple_of(16).then_some((from, Word::Audited(Audited { said, lost, objects })));
+        return length.is_multiple_of(16).then_some((from, Word::Audited(Audited { said, back, objects })));
     }
     // The object behind the head, and whether its content follows.
     let object = |with_content: bool| -> Option<Option<Object>> {

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use virtlab_load::parameters::Buffers;
@@ -55,6 +55,8 @@ pub(super) struct Known {
     clients: BTreeMap<Peer, IpAddr>,
     /// From where somebody spoke for another.
     refused: BTreeSet<IpAddr>,
+    /// Those whose addresses have refused the last connection to them.
+    away: BTreeSet<Peer>,
 }
 
 impl Known {
@@ -101,12 +103,25 @@ pub(super) struct Line {
     have: usize,
     rest: Vec<u8>,
     wanted: usize,
+    /// Its other end refuses it.
+    refused: bool,
 }
 
 impl Line {
     pub(super) fn new(fd: OwnedFd, at: IpAddr, peer: Option<Peer>) -> Self {
         let (out, rest) = (VecDeque::new(), Vec::new());
-        Self { fd, at, peer, out, waiting: 0, head: [0; HEAD_BYTES], have: 0, rest, wanted: 0 }
+        Self {
+            fd,
+            at,
+            peer,
+            out,
+            waiting: 0,
+            head: [0; HEAD_BYTES],
+            have: 0,
+            rest,
+            wanted: 0,
+            refused: false,
+        }
     }
 
     fn put(&mut self, content: Content) {
@@ -122,13 +137,19 @@ impl Line {
                     *done += count;
                     self.waiting -= count;
                 }
-                Err(error) => return trouble(&error) == Trouble::Again,
+                Err(error) => return self.stays(&error),
             }
             if *done == content.octets().len() {
                 self.out.pop_front();
             }
         }
         true
+    }
+
+    /// Whether an error leaves it open.
+    fn stays(&mut self, error: &std::io::Error) -> bool {
+        self.refused |= error.kind() == ErrorKind::ConnectionRefused;
+        trouble(error) == Trouble::Again
     }
 
     /// Takes what came; false when that is no message, or of no peer that speaks from there.
@@ -279,6 +300,31 @@ impl Lines {
         self.said.get(&client).copied().unwrap_or_default()
     }
 
+    /// Whether its address has refused the last connection to it.
+    pub fn is_away(&self, peer: Peer) -> bool {
+        self.known.away.contains(&peer)
+    }
+
+    /// Writes what waits for peers until they have taken all of it, or nothing for so long. What they say is not heard.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn drain(&mut self, patience: Nanos) -> anyhow::Result<()> {
+        let (mut least, mut until) = (usize::MAX, Nanos(0));
+        loop {
+            let waiting = self.lines.values().map(|line| line.waiting).sum();
+            let now = clock::raw();
+            if waiting < least {
+                (least, until) = (waiting, now + patience);
+            }
+            if waiting == 0 || until <= now {
+                return Ok(());
+            }
+            self.wait(Some(until), &[])?;
+            self.heard.clear();
+        }
+    }
+
     /// What was heard next.
     pub fn heard(&mut self) -> Option<(Peer, Word)> {
         self.heard.pop_front()
@@ -339,6 +385,7 @@ impl Lines {
             return Some(number);
         }
         let place = *self.places.peers.get(to.0 as usize)?;
+        self.known.away.remove(&to);
         let fd = tcp::dial(SocketAddr::new(self.places.local, 0), place, Buffers::default()).ok()?;
         let number = self.add(Line::new(fd, place.ip(), Some(to)));
         self.by_peer.insert(to, number);
@@ -352,7 +399,9 @@ impl Lines {
     }
 
     fn end(&mut self, number: u64) {
-        self.lines.remove(&number);
+        if let Some(Line { refused: true, peer: Some(peer), .. }) = self.lines.remove(&number) {
+            self.known.away.insert(peer);
+        }
         self.by_peer.retain(|_, one| *one != number);
     }
 
@@ -417,7 +466,7 @@ impl Lines {
                 }
                 fits
             }
-            Err(error) => trouble(&error) == Trouble::Again,
+            Err(error) => line.stays(&error),
         }
     }
 

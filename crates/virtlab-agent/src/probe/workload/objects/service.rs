@@ -1,22 +1,21 @@
 //! A node or a proxy of a store, as a process of its own in its guest: the machine of `virtlab-store` on sockets and
 //! files.
 
-use super::codec::{self, ABSENT, Audited, Content, Word};
+use super::codec::{self, Audited, Content, Word};
 use super::lines::{Lines, Places};
 use super::shelf::{self, Shelf, Wanted};
+use super::teller::Teller;
 use crate::probe::watchdog;
 use crate::probe::workload::tcp;
 use anyhow::Context;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use virtlab_disk::Kind;
 use virtlab_load::parameters::Buffers;
 use virtlab_store::{
-    Attempt, Given, Key, Loss, Message, Node, Object, Outcome, Output, Peer, Proxy, Standing, Task, To,
-    Version,
+    Attempt, Given, Key, Message, Node, Object, Outcome, Output, Peer, Proxy, Task, To, Version,
 };
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
@@ -44,16 +43,14 @@ pub struct Options {
     /// Where objects are kept; absent: in memory.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// It was lost so many milliseconds ago, and comes back; absent: it begins.
+    /// It was lost, and comes back.
     #[arg(long)]
-    lost_ms: Option<u64>,
+    back: bool,
     /// With an empty disk.
     #[arg(long)]
     wiped: bool,
 }
 
-/// What a node says on its output once it has what it had lost.
-const RECOVERED: &str = "recovered";
 const NS_PER_MS: u64 = 1_000_000;
 
 pub(super) enum Machine {
@@ -86,7 +83,7 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
         group: options.group.map(|group| (at(group), is_node)),
     };
     let mut kept = None;
-    if let (Some(folder), Some(_)) = (&options.folder, options.lost_ms) {
+    if let (Some(folder), true) = (&options.folder, options.back) {
         let found = shelf::left(folder, options.wiped)?;
         kept = (!options.wiped).then_some(found);
     }
@@ -98,15 +95,21 @@ pub fn main(options: &Options) -> anyhow::Result<()> {
     let now = clock::raw();
     // Restarts of one node are further apart than a millisecond.
     let incarnation = (now.0 / NS_PER_MS) as u32;
-    let machine = match options.lost_ms {
-        Some(_) if is_node => Machine::Node(Box::new(Node::back(me, policy, now, incarnation, kept))),
-        None if is_node => Machine::Node(Box::new(Node::new(me, policy))),
-        _ => Machine::Proxy(Box::new(Proxy::new(policy))),
+    let watch = given.watch().filter(|_| is_node);
+    let machine = if is_node {
+        let mut node = match options.back {
+            true => Node::back(me, policy, now, incarnation, kept),
+            false => Node::new(me, policy),
+        };
+        watch.into_iter().for_each(|(beat, silence)| node.watch(now, beat, silence));
+        Machine::Node(Box::new(node))
+    } else {
+        Machine::Proxy(Box::new(Proxy::new(policy)))
     };
     let lines = Lines::new(places, Some(listener))?;
-    let loss = options.lost_ms.map(|ms| Loss::new(now.0.saturating_sub(ms * NS_PER_MS)));
     watchdog::tell().context("cannot start a thread")?;
-    Serving::new(machine, lines, shelf, loss).serve()
+    let teller = (options.back || watch.is_some()).then(|| Teller::new(options.back));
+    Serving::new(machine, lines, shelf, teller).serve()
 }
 
 /// Which content: a peer may say one version of two keys.
@@ -190,13 +193,13 @@ pub(super) struct Serving {
     lines: Lines,
     shelf: Shelf,
     carried: Carried,
-    /// Of a node that came back.
-    loss: Option<Loss>,
+    /// Of a node that came back, or makes copies for others.
+    teller: Option<Teller>,
 }
 
 impl Serving {
-    pub(super) fn new(machine: Machine, lines: Lines, shelf: Shelf, loss: Option<Loss>) -> Self {
-        Self { machine, lines, shelf, carried: Carried::default(), loss }
+    pub(super) fn new(machine: Machine, lines: Lines, shelf: Shelf, teller: Option<Teller>) -> Self {
+        Self { machine, lines, shelf, carried: Carried::default(), teller }
     }
 
     fn serve(mut self) -> anyhow::Result<()> {
@@ -218,18 +221,10 @@ impl Serving {
         }
     }
 
-    /// Looks how far a recovery is; says once that it is over.
+    /// Tells how far it is with copies.
     fn observe(&mut self) {
-        let (Machine::Node(node), Some(loss)) = (&self.machine, &mut self.loss) else { return };
-        if loss.is_over() {
-            return;
-        }
-        let known = node.knows();
-        let whole = known && !node.is_recovering();
-        loss.observe(clock::raw().0, Standing { progress: node.own_progress(), known, whole });
-        if whole {
-            // Who waits for it may be gone.
-            let _ = writeln!(std::io::stdout(), "{RECOVERED}");
+        if let (Machine::Node(node), Some(teller)) = (&self.machine, &mut self.teller) {
+            teller.look(node);
         }
     }
 
@@ -283,6 +278,9 @@ impl Serving {
 
     fn complete(&mut self, wanted: Wanted, content: Option<Content>) -> anyhow::Result<()> {
         if let Machine::Node(node) = &mut self.machine {
+            if wanted.kind == Kind::Read && content.is_none() && self.shelf.fd().is_some() {
+                node.gone(clock::raw(), wanted.key, wanted.version);
+            }
             node.complete(clock::raw(), wanted.id);
         }
         let named = (wanted.key, wanted.version);
@@ -368,12 +366,12 @@ impl Serving {
     /// What it holds, each object as its content says, and what it has said for a client.
     fn audited(&self, client: Peer) -> Audited {
         let said = self.lines.said_for(client);
-        let lost = self.loss.as_ref().map(Loss::numbers).unwrap_or_default().map(|one| one.unwrap_or(ABSENT));
-        let Machine::Node(node) = &self.machine else { return Audited { said, lost, objects: Vec::new() } };
+        let back = self.teller.as_ref().is_some_and(Teller::is_back);
+        let Machine::Node(node) = &self.machine else { return Audited { said, back, objects: Vec::new() } };
         let there = node.objects().filter(|(_, object)| !object.deleted);
         // No content has the number 0.
         let content = |key, object: &Object| if self.shelf.is_good(key, object) { object.content } else { 0 };
-        Audited { said, lost, objects: there.map(|(key, object)| (key, content(key, object))).collect() }
+        Audited { said, back, objects: there.map(|(key, object)| (key, content(key, object))).collect() }
     }
 }
 

@@ -521,6 +521,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_refused_write_has_replaced_on_the_disk_is_not_held_any_more() {
+        let folder = folder("replaced");
+        let (_client, at) = peer();
+        let disk = Policy { ack: virtlab_store::Ack::Disk, ..policy() };
+        let machine = Machine::Node(Box::new(Node::new(NODE, disk)));
+        let mut node = serving(machine, Some(&folder), vec![at; 3]);
+        node.hear(CLIENT, put(1, 1, 1)).unwrap();
+        work(&mut node, 2);
+        node.hear(CLIENT, put(2, 1, 2)).unwrap();
+        let (key, all, version) = (Key(1), true, Some(version(3)));
+        let find = Message::Find { attempt: attempt(3), key, all, version };
+        node.hear(CLIENT, Word::Said(find, None)).unwrap();
+        work(&mut node, 2);
+        assert_eq!(held(&node), [(1, 1, false)], "the second version is refused, and in the file");
+        let fetch = Message::Fetch(attempt(4), key, super::tests::version(1));
+        node.hear(CLIENT, Word::Said(fetch, None)).unwrap();
+        work(&mut node, 1);
+        assert_eq!(held(&node), [], "it says so no more");
+        let Machine::Node(kept) = &node.machine else { unreachable!("a node was made") };
+        assert!(!kept.is_whole() && kept.is_recovering());
+        drop(node);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn one_version_of_two_keys_passes_through_a_proxy_with_the_content_of_each() {
         let ((node, at), (client, to)) = (peer(), peer());
         let mut proxy = proxy(vec![at, at, to]);

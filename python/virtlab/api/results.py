@@ -17,9 +17,20 @@ if TYPE_CHECKING:
     from virtlab.report.figures.grammar.figure import Figure
     from virtlab.report.gather.gathered import Gathered
     from virtlab.report.gather.model import Verdict
-    from virtlab.results import Dataset
+    from virtlab.results import Dataset, RunRecord
 
 VERDICT_COLOURS = {"holds": "#1a7f37", "refuted": "#cf222e"}
+
+
+def _parts(record: RunRecord, role: str) -> set[str]:
+    """Parts of a role of a run that have values of their own, and '' for the role itself; nothing of another."""
+    from virtlab.catalogue import WORKLOADS
+
+    if role not in record.plan.roles:
+        return set()
+    entry = record.plan.roles[role]
+    rows = WORKLOADS[entry.workload].part_rows
+    return {"", *(rows(entry.parameters) if rows is not None else ())}
 
 
 class Results:
@@ -93,7 +104,8 @@ class Results:
     def over_time(self, role: str, *, metric: str = "response_time", every: str = "1 s") -> Table:
         """The requests of a role in each interval of each good run, and the median, p99 and maximum of their times.
 
-        `metric` is `response_time` or `transaction_time`. An interval without a request has no row.
+        `metric` is `response_time`, `transaction_time` or `operation_time`; of the last `role` may be a part of one, such
+        as `load.read_10kB`. An interval without a request has no row.
         """
         from virtlab.catalogue.kinds import POSITIVE_DURATION
         from virtlab.report.gather.distributions.over_time import TIMED, intervals
@@ -103,7 +115,8 @@ class Results:
             what = f"'{metric}' is no time of requests"
             raise ExperimentError("over_time", what, f"name {' or '.join(sorted(TIMED))}")
         records = [record for record in self._dataset.runs() if record.status == "ok"]
-        if not any(role in record.plan.roles for record in records):
+        own, _, part = role.partition(".")
+        if not any(part in _parts(record, own) for record in records):
             raise ExperimentError("over_time", f"no good run has a role '{role}'", "see `.values()`")
         try:
             width_ns = POSITIVE_DURATION.parse(every)

@@ -155,8 +155,8 @@ class Workload:
     )
     directory: str | None = None  # parameter that names a directory of its guest, in which it makes files
     parts: bool = False  # its flows, tasks or tested loads have values of their own: ROLE.PART
-    part_names: Callable[[Values], tuple[str, ...]] | None = (
-        None  # their names, where these Plan values say them; None: a run says how they are numbered
+    part_rows: Callable[[Values], Mapping[str, Mapping[str, int]]] | None = (
+        None  # by their names, what columns of their rows hold, where Plan values say it; None: a run says their numbers
     )
     packets_per_s: Callable[[Values], float] | None = (
         None  # that each of its ends handles, where that is known beforehand

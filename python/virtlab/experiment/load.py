@@ -330,8 +330,8 @@ def _resolve_all(
         active = active or any(role.active for role in study.roles.values())
         check_declared(study.roles, declared, findings)
         for name, role in study.roles.items():
-            if (named := WORKLOADS[role.workload].part_names) is not None:
-                parts.setdefault(name, set()).update(named(role.parameters))
+            if (rows := WORKLOADS[role.workload].part_rows) is not None:
+                parts.setdefault(name, set()).update(rows(role.parameters))
     if not reached:
         findings.add(("exclude",), "the exclusions leave no design point", "exclude less", key=True)
     elif not len(findings.mistakes):

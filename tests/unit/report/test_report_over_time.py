@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests.requests_file import requests_file
 from tools.drawable import expected_names, measured
 
 import virtlab as vl
+from virtlab.api.tables import Table
 from virtlab.errors import ExperimentError
 from virtlab.experiment import load_text
 
@@ -66,13 +68,59 @@ def test_transactions_have_them_too(tmp_path: Path) -> None:
     assert "clients-transaction-time-over-time" in results.figures
 
 
+LOAD = "workload: objects, to: depot, operations: {create: 1, read: 1}, size: [1 kB, 20 kB], count: 300"
+STORE = f"""
+version: 1
+name: operations
+repeat: 1
+hosts:
+  h1: {{guests: {{one: {{}}, other: {{}}, n1: {{}}, n2: {{}}}}}}
+services:
+  depot: {{kind: store, on: [h1.n1, h1.n2], copies: 1, lookup: elastic_hash, ack: memory, cache: 1 MiB}}
+roles:
+  one: {{from: h1.one, {LOAD}}}
+  other: {{from: h1.other, {LOAD}}}
+"""
+
+
+def test_operations_have_them_by_client_operation_and_size(tmp_path: Path) -> None:
+    """The rows of a part are those of its operation and its size, and parts of one kind are all of the role."""
+    results = vl.run(load_text(STORE), dataset=tmp_path / "operations.results", backend="simulator")
+    samples = results.samples("operation")
+    all_rows = as_row(samples)
+
+    def table(role: str) -> list[tuple[Any, ...]]:
+        return results.over_time(role, metric="operation_time", every="20 ms").rows()
+
+    for role in ("one", "other"):
+        mine = [row for row in all_rows if row["stream"] == role]
+        for part, code, size in (("read_20kB", 1, 20_000), ("create_1kB", 0, 1000)):
+            held = [row for row in mine if (row["operation"], row["object_bytes"]) == (code, size)]
+            rows = table(f"{role}.{part}")
+            assert sum(row[3] for row in rows) == len(held) > 30, part
+            assert max(row[6] for row in rows) == max(row["finished_ns"] - row["intended_ns"] for row in held)
+        sums = [
+            sum(row[3] for row in table(f"{role}{part}"))
+            for part in (".1kB", ".20kB", ".create", ".read", "")
+        ]
+        assert sums[0] + sums[1] == sums[2] + sums[3] == sums[4] == len(mine) == 300
+    metrics = {(row["role"], row["metric"]) for row in as_row(results.values())}
+    assert {("one.read_20kB", "operation_time"), ("other.1kB", "operation_rate")} <= metrics
+    with pytest.raises(ExperimentError, match=r"no good run has a role 'one.read_2kB'"):
+        table("one.read_2kB")
+
+
+def as_row(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ({"role": "client"}, "no good run has a role 'client'"),
         (
             {"role": "clients", "metric": "rtt"},
-            "'rtt' is no time of requests; name response_time or transaction_time",
+            "'rtt' is no time of requests; name operation_time or response_time or transaction_time",
         ),
         ({"role": "clients", "every": "1"}, "'1' has no unit"),
     ],

@@ -51,8 +51,8 @@ def values(context: RoleContext) -> None:
 
 
 def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
-    """The values of all operations, and of each kind of several by itself as ROLE.OPERATION; `failures` are endings
-    that count.
+    """The values of all operations, and of parts of them by themselves as ROLE.OPERATION, ROLE.SIZE and
+    ROLE.OPERATION_SIZE; `failures` are endings that count.
     """
     out, role = context.out, context.name
     rows = context.samples("operation/1", "intended_ns")
@@ -60,9 +60,9 @@ def by_operation(context: RoleContext, failures: Sequence[str]) -> None:
     of_rows(out, rows, failures, at_rate=at_rate)
     course(out, rows)
     try:
-        for name in parts(context.role.parameters):
+        for name, held in parts(context.role.parameters).items():
             out.role = f"{role}.{name}"
-            mine = rows["operation"] == OPERATIONS.index(name)
+            mine = np.logical_and.reduce([rows[column] == value for column, value in held.items()])
             of_rows(out, {key: column[mine] for key, column in rows.items()}, failures, at_rate=at_rate)
     finally:
         out.role = role

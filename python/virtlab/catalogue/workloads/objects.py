@@ -24,6 +24,7 @@ from virtlab.catalogue.kinds import (
     shown,
 )
 from virtlab.catalogue.measures import SEARCH
+from virtlab.units import Size
 
 NAME = "objects"
 CARRYING = ("create", "read", "overwrite")  # operations that move an object's content
@@ -49,6 +50,7 @@ SHARE_MAX = 10**6
 THREADS_MAX = 4096
 OBJECT_MAX_BYTES = 1 << 30
 SIZES_MAX = 1000  # of one role
+SIZES_APART_MAX = 8  # that have values of their own
 # Shares in % by public knowledge of SPECsfs2008's default mix over NFSv3 (published/distributed_storage_facts.csv).
 # LOOKUP 24, GETATTR 26, ACCESS 11, READLINK 1 and FSSTAT 1 are `stat` here; SETATTR 4, READDIRPLUS 2 and READDIR 1
 # have no operation of a store of whole objects, and are left out.
@@ -128,10 +130,32 @@ def largest_bytes(values: Values) -> int:
     )
 
 
-def parts(values: Values) -> tuple[str, ...]:
-    """Operations of a role that have values of their own: those of several."""
-    asked = values["operations"]
-    return tuple(name for name in OPERATIONS if name in asked) if len(asked) > 1 else ()
+def _size_name(size_bytes: int) -> str:
+    """A size as a part of a path, which has no blanks.
+
+    >>> _size_name(10_000), _size_name(1 << 20), _size_name(1500)
+    ('10kB', '1MiB', '1500B')
+    """
+    whole = (unit for unit in reversed(Size.units) if size_bytes and size_bytes % Size.units[unit] == 0)
+    unit = max(whole, key=Size.units.__getitem__, default="B")
+    return f"{size_bytes // Size.units[unit]}{unit}"
+
+
+def parts(values: Values) -> Mapping[str, Mapping[str, int]]:
+    """What of a role has values of its own: operations of several, sizes of a few, and operations by size; by their
+    names, what columns of `operation/1` hold.
+    """
+    asked, sizes = values["operations"], [int(size) for size, _ in values.get("object_sizes", ())]
+    of_operations = {name: {"operation": OPERATIONS.index(name)} for name in OPERATIONS if name in asked}
+    of_sizes = {_size_name(size): {"object_bytes": size} for size in sizes if len(sizes) <= SIZES_APART_MAX}
+    if len(asked) == 1:
+        return of_sizes
+    of_both = {
+        f"{name}_{size}": {**mine, **its}
+        for name, mine in of_operations.items()
+        for size, its in of_sizes.items()
+    }
+    return of_operations | of_sizes | of_both
 
 
 def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
@@ -214,7 +238,7 @@ OBJECTS = Workload(
     endless=True,
     turns=lambda values: values.get("rate_per_s") is None,
     parts=True,
-    part_names=parts,
+    part_rows=parts,
     at_service=AtService(
         speaks=lambda _: NAME,
         without=lambda _: {},

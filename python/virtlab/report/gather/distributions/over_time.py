@@ -1,7 +1,8 @@
 """Response times over time: of each interval of a run how many requests there were, and their median, p99 and maximum.
 
-Every request has a row, so these are exact: no histogram rounds them. A request belongs to the interval in which it was
-due (in a transaction: ended), so that a server which stands still shows in the time of those that wait for it.
+Every request has a row, and every operation, so these are exact: no histogram rounds them. A request belongs to the
+interval in which it was due (in a transaction: ended), so that a server which stands still shows in the time of those
+that wait for it.
 """
 
 # ruff: noqa: S608 - the SQL is made of the constants of `samples`; names are parameters
@@ -15,11 +16,15 @@ from typing import Any
 from virtlab.lazy import duckdb
 from virtlab.metrics import METRICS
 from virtlab.report.gather.distributions.curves import exemplars
-from virtlab.report.gather.distributions.samples import SAMPLED, rows_of
+from virtlab.report.gather.distributions.samples import OPERATION_TIME, SAMPLED, rows_of
 from virtlab.report.gather.model import Result
 from virtlab.report.gather.selection import leading
 
-TIMED = frozenset({"response_time", "transaction_time"})
+TIMED = {
+    "response_time": SAMPLED["response_time"],
+    "transaction_time": SAMPLED["transaction_time"],
+    "operation_time": OPERATION_TIME,
+}
 INTERVALS_MAX = 120  # of a picture
 NARROWEST_NS = 10_000_000
 
@@ -60,7 +65,7 @@ def intervals(
     """Columns and rows of the intervals of a run, or of all good ones; they begin with its first request."""
     one = "" if run is None else " AND s.run = ?"
     rows = db.execute(
-        f"WITH one AS ({rows_of(SAMPLED[metric])}{one}), "
+        f"WITH one AS ({rows_of(TIMED[metric])}{one}), "
         "edge AS (SELECT run, min(t_ns) AS low FROM one GROUP BY run) "
         "SELECT run, point, (t_ns - low) // ? * ? AS begin_ns, count(*), quantile_disc(value, 0.5), "
         "quantile_disc(value, 0.99), max(value) FROM one JOIN edge USING (run) GROUP BY 1, 2, 3 ORDER BY 1, 3",
@@ -77,6 +82,8 @@ def over_time_of(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> tu
 def _over_time(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> Iterator[OverTime]:
     for result in leading(results, TIMED):
         role, metric = result.quantity.role, result.quantity.metric
+        if "." in role:
+            continue  # of parts of a role there are tables, on demand
         for run, cell in exemplars(result):
             width_ns = _width(db, role, metric, run)
             if width_ns is None:
@@ -89,7 +96,7 @@ def _over_time(db: duckdb.DuckDBPyConnection, results: Sequence[Result]) -> Iter
 def _width(db: duckdb.DuckDBPyConnection, role: str, metric: str, run: str) -> int | None:
     """A round width for which a picture has room for all; None where the run has fewer than two intervals."""
     (span_ns,) = db.execute(
-        f"SELECT max(t_ns) - min(t_ns) FROM ({rows_of(SAMPLED[metric])}) WHERE run = ?", [role, run]
+        f"SELECT max(t_ns) - min(t_ns) FROM ({rows_of(TIMED[metric])}) WHERE run = ?", [role, run]
     ).fetchone() or (None,)
     if span_ns is None:
         return None

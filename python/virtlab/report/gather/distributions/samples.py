@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from virtlab.analysis.window import role_window
+from virtlab.catalogue import WORKLOADS
 from virtlab.lazy import duckdb
 from virtlab.metrics import Metric
 from virtlab.results import RunRecord
@@ -40,6 +41,16 @@ _RESPONSES = (
     "WHERE response_ns >= 0)"
 )
 
+# A row is of its role, and of each part of that whose values it has.
+_OPERATIONS = (
+    "(SELECT o.run, o.point, o.link_realisation, o.status, p.part AS stream, o.intended_ns, o.finished_ns "
+    "FROM operation o JOIN role_parts p ON p.run = o.run AND p.stream = o.stream "
+    "AND coalesce(p.operation, o.operation) = o.operation AND coalesce(p.object_bytes, o.object_bytes) = o.object_bytes "
+    "WHERE o.outcome = 0)"
+)
+# Drawn over time, and not as a distribution.
+OPERATION_TIME = Source(_OPERATIONS, "finished_ns - intended_ns", "intended_ns")
+
 SAMPLED: dict[str, Source] = {
     "rtt": Source(_ROUND_TRIPS, "rtt_ns", "sent_ns", "s.seq >= w.first_seq"),
     "path_rtt": Source("rtt", "path_rtt_ns", "sent_ns", "path_rtt_ns >= 0"),
@@ -63,13 +74,19 @@ def source_of(metric: Metric) -> Source | None:
 
 
 def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord]) -> None:
-    """A table `role_windows` (run, stream, begin_ns, end_ns): when each role's samples count, as in the analysis."""
+    """A table `role_windows` (run, stream, begin_ns, end_ns): when each role's samples count, as in the analysis; and
+    `role_parts` (run, stream, part, operation, object_bytes): which of its operations are of which part, or of it.
+    """
     db.execute("SET enable_progress_bar = false")
     db.execute(
         "CREATE TEMP TABLE role_windows "
         "(run VARCHAR, stream VARCHAR, begin_ns BIGINT, end_ns BIGINT, first_seq BIGINT)"
     )
-    rows = []
+    db.execute(
+        "CREATE TEMP TABLE role_parts "
+        "(run VARCHAR, stream VARCHAR, part VARCHAR, operation BIGINT, object_bytes BIGINT)"
+    )
+    rows, parts = [], []
     for record in records:
         for role, entry in record.plan.roles.items():
             window = role_window(record, role)
@@ -77,8 +94,16 @@ def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord])
             echoed = entry.parameters.get("protocol") == "icmp" and "warmup" in entry.parameters
             first_seq = int(entry.parameters["warmup"]) if echoed else -(2**62)
             rows.append([record.name, role, *edges, first_seq])
-    if rows:
-        db.executemany("INSERT INTO role_windows VALUES (?, ?, ?, ?, ?)", rows)
+            part_rows = WORKLOADS[entry.workload].part_rows
+            for part, held in (part_rows(entry.parameters) if part_rows is not None else {}).items():
+                rows.append([record.name, f"{role}.{part}", *edges, first_seq])
+                parts.append(
+                    [record.name, role, f"{role}.{part}", held.get("operation"), held.get("object_bytes")]
+                )
+            parts.append([record.name, role, role, None, None])
+    for table, found in (("role_windows", rows), ("role_parts", parts)):
+        if found:
+            db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", found)
 
 
 def rows_of(source: Source, *, counted: bool = True) -> str:

@@ -41,7 +41,8 @@ def planned(
     )
     named = ", ".join(f"h1.{name}" for name in names)
     by = (
-        f", written_by: proxy, proxies: [{', '.join(f'h1.p{number}' for number in range(proxies))}]"
+        f"{'' if 'written_by' in store else ', written_by: proxy'}"
+        f", proxies: [{', '.join(f'h1.p{number}' for number in range(proxies))}]"
         if proxies
         else ""
     )
@@ -153,7 +154,7 @@ def test_every_answer_is_right_and_three_copies_are_there(store: str, disk: str)
 
 @pytest.mark.parametrize(
     ("store", "proxies"),
-    [(RING, 0), (f"{HASH}, written_by: primary", 0), (RING, 1)],
+    [(RING, 0), (f"{HASH}, written_by: primary", 0), (RING, 1), (f"{RING}, written_by: primary", 2)],
 )
 def test_both_arms_count_the_same(store: str, proxies: int) -> None:
     """Without a lost message, what is said for one client, and what is held in the end, follows from the file alone."""
@@ -168,6 +169,45 @@ def test_both_arms_count_the_same(store: str, proxies: int) -> None:
         ours, theirs = counted(real[1], role), counted(model[1], role)
         assert {name: ours[name] for name in names} == {name: theirs[name] for name in names}, role
     assert counted(real[1], "load")["object_copies"] == counted(model[1], "load")["object_copies"]
+
+
+TRACE = (
+    "  trace: {workload: objects, from: h1.client, to: depot, folder: same, threads: 1, count: 300,"
+    " size: [1 kB, 3 kB, 20 kB],"
+    " operations: {create: 4, read: 4, overwrite: 2, delete: 1, stat: 1, open: 1, list: 1}}"
+)
+
+
+def traced(store: str, proxies: int = 0) -> Plan:
+    timeline = "  - {id: trace, do: run, role: trace}"
+    return planned(4, f"copies: 2, {store}, {MEMORY}", TRACE, proxies=proxies, timeline=timeline)
+
+
+@pytest.mark.parametrize(
+    ("store", "proxies"), [(RING, 0), (f"{HASH}, written_by: primary", 2), (MULTICAST, 0)]
+)
+def test_one_trace_lets_both_arms_decide_the_same(store: str, proxies: int) -> None:
+    """One thread fixes the order: each operation, size and outcome is the same, and in the end each copy of each write
+    lies on the same node, where that follows from the name. By multicast it follows from what nodes had to do.
+    """
+    plan = traced(store, proxies)
+    (outcome, real), (_, model) = played(plan), simulated(plan)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    ours, theirs = (sink.columns("trace", "operation/1") for sink in (real, model))
+    assert {ENDINGS[code] for code in ours["outcome"]} == {"done"}
+    assert {OPERATIONS[code] for code in ours["operation"]} == set(OPERATIONS)
+    for column in ("operation", "outcome", "object_bytes", "retries", "thread"):
+        assert list(ours[column]) == list(theirs[column]), column
+    names = ["operations", "done_operations", "without_object", "objects", "object_copies", "missing_copies"]
+    names += ["lost_objects", "stale_objects", "doubtful_objects"]
+    if MULTICAST not in store:
+        names += ["placement", "messages"]
+    found = [counted(sink, "trace") for sink in (real, model)]
+    assert {name: found[0][name] for name in names} == {name: found[1][name] for name in names}
+    assert found[0]["object_copies"] == 2 * found[0]["objects"] > 0
+    elsewhere = counted(simulated(traced("lookup: ring, partitions: 60"))[1], "trace")
+    assert elsewhere["object_copies"] == found[0]["object_copies"]
+    assert elsewhere["placement"] != found[0]["placement"], "another ring is another placement"
 
 
 def test_a_node_whose_disk_is_full_ends_with_the_reason() -> None:

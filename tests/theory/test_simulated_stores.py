@@ -28,6 +28,7 @@ HEAD_BYTES, OBJECT_BYTES, RECORD_BYTES, SECTOR_BYTES = (
     512,
     512,
 )  # of messages, and on disks: virtlab-store
+NAME_BYTES = 32  # of a name that a node tells
 FRAME_BYTES = 8 + 14 + 4  # preamble, header, FCS
 TCP_BYTES, UDP_BYTES = FRAME_BYTES + 20 + 32, FRAME_BYTES + 20 + 8
 LOOKUPS: dict[str, Values] = {
@@ -190,12 +191,13 @@ def test_an_answer_from_the_cache_waits_for_no_disk() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lookup", LOOKUPS)
-@pytest.mark.parametrize("written_by", ["client", "proxy", "primary"])
+@pytest.mark.parametrize(
+    ("written_by", "proxies"), [("client", 0), ("proxy", 2), ("primary", 0), ("primary", 2)]
+)
 def test_what_was_acknowledged_is_held_in_as_many_copies_and_nothing_else(
-    lookup: str, written_by: str
+    lookup: str, written_by: str, proxies: int
 ) -> None:
     store = {"copies": 3, "written_by": written_by, **LOOKUPS[lookup]}
-    proxies = 2 if written_by == "proxy" else 0
     values = then(world(6, store, proxies, threads=8, count=120), operations={"read": 2.0, "overwrite": 1.0})
     rows, own, ends = played(values, "next")
     written = 120 + int((rows["operation"] == OPERATIONS.index("overwrite")).sum())
@@ -206,6 +208,25 @@ def test_what_was_acknowledged_is_held_in_as_many_copies_and_nothing_else(
     )
     disks = sum(value for (_, key), value in ends.items() if key == "disk_written_bytes")
     assert disks == 3 * written * 3 * SECTOR_BYTES, "1,000 B and the record are three sectors, of each copy"
+
+
+def test_a_proxy_before_a_primary_adds_its_two_messages_and_no_lookup() -> None:
+    """To the proxy, to the primary, one copy and its confirmation, to the proxy, to the client: four more at most."""
+    messages = {}
+    for proxies in (0, 2):
+        store = {"copies": 2, "written_by": "primary", **LOOKUPS["elastic_hash"]}
+        _, own, _ = played(world(4, store, proxies))
+        messages[proxies] = (own["messages"] / 40, own["lookup_messages"])
+    assert messages == {0: (4.0, 0), 2: (6.0, 0)}
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_a_list_asks_each_node_and_has_the_names_that_are_there(lookup: str) -> None:
+    lists = then(world(4, LOOKUPS[lookup], count=1), operations={"list": 1.0}, count=9)
+    rows, own, _ = played(lists, "next")
+    assert set(rows["outcome"]) == {ENDINGS.index("done")}
+    assert (own["messages"], own["message_bytes"]) == (9 * 8, 9 * (8 * HEAD_BYTES + NAME_BYTES))
+    assert own["lookup_messages"] == 0
 
 
 def test_deletions_end_by_themselves_and_leave_nothing() -> None:

@@ -4,7 +4,8 @@
 //! up still writes, at whatever time, loses against the attempt that took its place and against all later writes.
 
 use crate::alarms::Alarms;
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, Ended};
+use crate::listing::Listing;
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Peer, Version};
 use crate::policy::{Policy, WrittenBy};
@@ -97,32 +98,17 @@ impl Client {
     }
 
     /// An operation has ended.
-    fn answer(&mut self, operation: u64, outcome: Outcome) {
+    fn answer(&mut self, operation: u64, outcome: Outcome, listing: Option<Listing>) {
         let Some(one) = self.running.remove(&operation) else { return };
         self.alarms.forget(operation, one.noted);
-        self.outputs.push_back(Output::Answer { operation, outcome, retries: one.number - 1 });
+        self.outputs.push_back(Output::Answer { operation, outcome, retries: one.number - 1, listing });
     }
 
     /// Who leads the next attempt, if not the client.
     fn leader(&self, running: &Running) -> Option<Peer> {
-        let turn = |many: usize, first: u64| {
-            let many = many as u64;
-            usize::try_from((first % many + u64::from(running.number)) % many).unwrap_or(0)
-        };
-        match self.policy.written_by {
-            WrittenBy::Client => None,
-            WrittenBy::Proxy => {
-                let at = turn(self.policy.proxies as usize, u64::from(self.me.0));
-                Some(Peer(self.policy.nodes + u32::try_from(at).unwrap_or(0)))
-            }
-            WrittenBy::Primary if !running.is_write() => None,
-            WrittenBy::Primary => {
-                let places = self.policy.places(running.key);
-                let places = places.unwrap_or_else(|| self.policy.peers().collect());
-                let first = if self.policy.places(running.key).is_some() { 0 } else { running.key.mixed(7) };
-                places.get(turn(places.len(), first)).copied()
-            }
-        }
+        let primary = || self.policy.primary_of(running.key, running.number);
+        let leads = self.policy.written_by == WrittenBy::Primary && running.is_write();
+        self.policy.proxy_of(self.me, running.number).or_else(|| leads.then(primary))
     }
 
     /// See [`Coordinator::foresees`].
@@ -133,19 +119,23 @@ impl Client {
     /// A message comes.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         match message {
-            Message::Led(attempt, _, outcome) => self.end(now, attempt, outcome),
+            Message::Led(attempt, _, outcome) => self.end(now, attempt, outcome, None),
+            Message::Page(attempt, listing) => {
+                let done = Outcome::Done { version: Version::default(), bytes: 0, content: 0 };
+                self.end(now, attempt, done, Some(listing));
+            }
             other => self.coordinator.handle(now, from, other),
         }
         self.ended(now);
     }
 
     fn ended(&mut self, now: Nanos) {
-        while let Some((attempt, _, outcome)) = self.coordinator.ended() {
-            self.end(now, attempt, outcome);
+        while let Some(Ended { attempt, outcome, listing, .. }) = self.coordinator.ended() {
+            self.end(now, attempt, outcome, listing);
         }
     }
 
-    fn end(&mut self, now: Nanos, attempt: Attempt, outcome: Outcome) {
+    fn end(&mut self, now: Nanos, attempt: Attempt, outcome: Outcome, listing: Option<Listing>) {
         let Some(running) = self.running.get_mut(&attempt.operation) else { return };
         match outcome {
             Outcome::Superseded(version) => {
@@ -163,7 +153,7 @@ impl Client {
             }
             // What an earlier attempt wrote may yet be replaced by the last one, so that alone says that it is done.
             _ if running.is_write() && !running.is_last(attempt) => {}
-            outcome => self.answer(attempt.operation, outcome),
+            outcome => self.answer(attempt.operation, outcome, listing),
         }
         self.note(attempt.operation);
     }
@@ -181,7 +171,7 @@ impl Client {
         for operation in self.alarms.due(now) {
             match self.running.get(&operation) {
                 Some(one) if one.end <= now => {
-                    self.answer(operation, Outcome::Failed(Failure::TimedOut));
+                    self.answer(operation, Outcome::Failed(Failure::TimedOut), None);
                 }
                 _ => self.attempt(now, operation),
             }

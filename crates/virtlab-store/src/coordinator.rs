@@ -15,11 +15,14 @@
 //! list of holders is ever confirmed (the promise of Paxos: L. Lamport, "The Part-Time Parliament", 1998). Therefore a
 //! node's confirmation counts only if it has answered this attempt's question, and has not restarted since.
 //!
+//! Names are asked of all nodes, whatever the lookup is (see `listing`).
+//!
 //! A write is done once `write_quorum` holders have confirmed it, and of these so many that are whole that one of them
 //! would have refused it for anything later (`Policy::in_order`): a node that lost what it had would take anything.
 
 use crate::alarms::Alarms;
 use crate::heard::Heard;
+use crate::listing::{Listing, Told};
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Object, Peer, Version};
 use crate::policy::{Lookup, Policy};
@@ -40,6 +43,8 @@ enum Stage {
         kept: Vec<(Peer, bool)>,
         late: bool,
     },
+    /// Nodes tell which names they hold.
+    Listing(BTreeMap<Peer, Told>),
 }
 
 #[derive(Debug)]
@@ -123,6 +128,19 @@ impl Led {
     }
 }
 
+/// An attempt that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Which.
+    pub attempt: Attempt,
+    /// What it was about.
+    pub key: Key,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Of a list that is done.
+    pub listing: Option<Listing>,
+}
+
 /// Leads attempts, of its own machine or for others.
 #[derive(Debug)]
 pub struct Coordinator {
@@ -130,7 +148,7 @@ pub struct Coordinator {
     led: BTreeMap<Attempt, Box<Led>>,
     alarms: Alarms<Attempt>,
     outputs: VecDeque<Output>,
-    ended: VecDeque<(Attempt, Key, Outcome)>,
+    ended: VecDeque<Ended>,
 }
 
 impl Coordinator {
@@ -168,6 +186,10 @@ impl Coordinator {
             led.heard = Heard::of(self.policy.nodes); // nearly all of them will answer
         }
         match self.policy.places(key).filter(|_| led.is_write()) {
+            _ if matches!(task, Task::List) => {
+                led.stage = Stage::Listing(BTreeMap::new());
+                self.ask_names(attempt, &led);
+            }
             Some(places) => {
                 let object = led.object(places);
                 led.stage = Stage::Writing { object, kept: Vec::new(), late: false };
@@ -188,7 +210,11 @@ impl Coordinator {
 
     fn end(&mut self, attempt: Attempt, led: &Led, outcome: Outcome) {
         self.alarms.forget(attempt, led.noted);
-        self.ended.push_back((attempt, led.key, outcome));
+        let listing = match (&led.stage, outcome) {
+            (Stage::Listing(told), Outcome::Done { .. }) => Some(Listing::of(led.key, told)),
+            _ => None,
+        };
+        self.ended.push_back(Ended { attempt, key: led.key, outcome, listing });
     }
 
     fn send(&mut self, to: Peer, message: Message) {
@@ -210,6 +236,25 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// All nodes that have not told their names yet.
+    fn ask_names(&mut self, attempt: Attempt, led: &Led) {
+        let Stage::Listing(told) = &led.stage else { return };
+        for peer in self.policy.peers().filter(|peer| !told.contains_key(peer)) {
+            self.send(peer, Message::Names(attempt, led.key));
+        }
+    }
+
+    /// A node tells its names.
+    fn told(&self, led: &mut Led, from: Peer, names: Told) -> Option<Outcome> {
+        let Stage::Listing(told) = &mut led.stage else { return None };
+        if from.0 < self.policy.nodes {
+            told.insert(from, names);
+        }
+        let whole = told.values().filter(|one| one.whole).count();
+        let none = Outcome::Done { version: Version::default(), bytes: 0, content: 0 };
+        (whole >= self.policy.roll_call()).then_some(none)
     }
 
     /// Copies to all holders that have not confirmed and may.
@@ -238,8 +283,10 @@ impl Coordinator {
             let outcome = self.found(now, attempt, &mut led, from);
             return self.end_or_go_on(attempt, led, outcome);
         }
-        let (Message::Content(attempt, ..) | Message::Kept { attempt, .. } | Message::Refused(attempt, _)) =
-            message
+        let (Message::Content(attempt, ..)
+        | Message::Kept { attempt, .. }
+        | Message::Told(attempt, _)
+        | Message::Refused(attempt, _)) = message
         else {
             return;
         };
@@ -250,6 +297,7 @@ impl Coordinator {
                 self.content(now, attempt, &mut led, from, object)
             }
             Message::Kept { version, whole, .. } => self.kept(&mut led, from, version, whole),
+            Message::Told(_, names) => self.told(&mut led, from, names),
             Message::Refused(_, version) => Some(Outcome::Superseded(version.max(led.version))),
             _ => None,
         };
@@ -280,7 +328,7 @@ impl Coordinator {
         let incarnation = found.incarnation;
         let anew = led.heard.insert(from, found).is_none_or(|before| before.incarnation != incarnation);
         match &led.stage {
-            Stage::Fetching { .. } => false,
+            Stage::Fetching { .. } | Stage::Listing(_) => false,
             Stage::Writing { object, kept, .. } => anew && object.holders.contains(&from) && !has(kept, from),
             Stage::Asking => led.is_answered(&self.policy),
         }
@@ -303,6 +351,7 @@ impl Coordinator {
         match (led.task, there) {
             (Task::Open | Task::Read | Task::Delete, None) => Some(Outcome::Missing),
             (Task::Open, Some(object)) => Some(done(object, 0)),
+            (Task::List, _) => None, // it looks for no holders
             (Task::Read, Some(object)) => {
                 led.stage = Stage::Fetching { object: object.clone(), asked: Vec::new() };
                 self.fetch(now, attempt, led);
@@ -410,6 +459,10 @@ impl Coordinator {
                 self.ask(attempt, led);
             }
             Stage::Fetching { .. } => self.fetch(now, attempt, led),
+            Stage::Listing(_) => {
+                led.again = now + self.policy.question;
+                self.ask_names(attempt, led);
+            }
             Stage::Writing { object, kept, late } => {
                 let away: Vec<Peer> =
                     object.holders.iter().filter(|&&one| !has(kept, one)).copied().collect();
@@ -445,7 +498,7 @@ impl Coordinator {
     }
 
     /// An attempt that has ended.
-    pub fn ended(&mut self) -> Option<(Attempt, Key, Outcome)> {
+    pub fn ended(&mut self) -> Option<Ended> {
         self.ended.pop_front()
     }
 }

@@ -5,8 +5,10 @@
 //! that read it. So of each object it is known which content a read must give. Where a write or a deletion was not
 //! answered, it may have happened: the object is in doubt, and is not touched again.
 
+use crate::listing::Listing;
 use crate::message::{Outcome, Task};
 use crate::nouns::Key;
+use std::collections::BTreeSet;
 
 /// What a client does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,9 +23,9 @@ pub enum Deed {
     Delete,
     /// Whether one is there.
     Stat,
-    /// Of one that is there, to be closed again; of files alone.
+    /// Of one that is there, without its content; a file is opened and closed.
     Open,
-    /// Of all names, of which one is known to be there; of files alone.
+    /// Of names, of which one is known to be there: of files all, of objects a page from that one on.
     List,
 }
 
@@ -63,6 +65,8 @@ pub struct Pick {
     object: u32,
     content: u64,
     bytes: u64,
+    /// Changes of its folder until then.
+    changes: u64,
 }
 
 impl Pick {
@@ -95,13 +99,16 @@ pub struct Present {
 struct Entry {
     content: u64,
     bytes: u64,
-    /// Among those that are there, or `ABSENT`: it is not, or in doubt.
+    /// Of the folder's changes, the last that began or ended with it.
+    changed: u64,
+    /// Among those that are there, or `ABSENT`, or `DOUBTED`: a write or a deletion of it was not answered.
     place: u32,
     /// Those that read it, or `WRITTEN`.
     users: u32,
 }
 
 const ABSENT: u32 = u32::MAX;
+const DOUBTED: u32 = u32::MAX - 1;
 const WRITTEN: u32 = u32::MAX;
 
 /// Objects under one name.
@@ -114,6 +121,8 @@ pub struct Folder {
     objects: Vec<Entry>,
     there: Vec<u32>,
     in_doubt: u64,
+    /// Writes and deletions that began or ended.
+    changes: u64,
 }
 
 impl Folder {
@@ -127,6 +136,7 @@ impl Folder {
             objects: Vec::new(),
             there: Vec::new(),
             in_doubt: 0,
+            changes: 0,
         }
     }
 
@@ -155,6 +165,7 @@ impl Folder {
             object,
             content,
             bytes,
+            changes: self.changes,
         })
     }
 
@@ -177,20 +188,30 @@ impl Folder {
             }
             Deed::Read | Deed::Stat | Deed::Open | Deed::List => {
                 own.users += 1;
-                (own.content, own.bytes, if deed == Deed::Read { Task::Read } else { Task::Open })
+                let task = match deed {
+                    Deed::Read => Task::Read,
+                    Deed::List => Task::List,
+                    _ => Task::Open,
+                };
+                (own.content, own.bytes, task)
             }
             Deed::Delete => {
                 own.users = WRITTEN;
                 (own.content, own.bytes, Task::Delete)
             }
         };
-        Some(Pick { deed, key: self.key(object), task, object, content, bytes })
+        if !deed.keeps() {
+            self.changes += 1;
+            self.objects[object as usize].changed = self.changes;
+        }
+        let (key, changes) = (self.key(object), self.changes);
+        Some(Pick { deed, key, task, object, content, bytes, changes })
     }
 
     /// `None`: there are as many as numbers.
     fn create(&mut self, bytes: u64) -> Option<u32> {
-        let object = u32::try_from(self.objects.len()).ok().filter(|object| *object != ABSENT)?;
-        self.objects.push(Entry { content: 0, bytes, place: ABSENT, users: 0 });
+        let object = u32::try_from(self.objects.len()).ok().filter(|object| *object < DOUBTED)?;
+        self.objects.push(Entry { content: 0, bytes, changed: 0, place: ABSENT, users: 0 });
         Some(object)
     }
 
@@ -202,8 +223,8 @@ impl Folder {
         after.iter().chain(before).copied().find(|object| self.objects[*object as usize].users < most)
     }
 
-    /// A deed has ended.
-    pub fn end(&mut self, pick: &Pick, outcome: Outcome) -> Found {
+    /// A deed has ended; of a list that is done, with its page.
+    pub fn end(&mut self, pick: &Pick, outcome: Outcome, listing: Option<&Listing>) -> Found {
         let found = match (pick.deed, outcome) {
             (_, Outcome::Failed(_) | Outcome::Superseded(_)) => Found::TimedOut,
             (_, Outcome::Missing) => Found::Missing,
@@ -212,27 +233,53 @@ impl Folder {
             {
                 Found::Wrong
             }
-            (Deed::Stat, Outcome::Done { content, .. }) if content != pick.content => Found::Wrong,
+            (Deed::Stat | Deed::Open, Outcome::Done { content, .. }) if content != pick.content => {
+                Found::Wrong
+            }
+            (Deed::List, Outcome::Done { .. }) if !listing.is_some_and(|one| self.is_page(pick, one)) => {
+                Found::Wrong
+            }
             (_, Outcome::Done { .. }) => Found::Done,
         };
         self.close(pick, found);
         found
     }
 
+    /// Whether a page has all names of objects that are there from the picked one on, and no other. Those that changed
+    /// since, and those in doubt, may be on it or not.
+    #[must_use]
+    pub fn is_page(&self, pick: &Pick, listing: &Listing) -> bool {
+        let named: BTreeSet<Key> = listing.names.iter().copied().collect();
+        let first = pick.object as usize;
+        let page = || {
+            let behind = (pick.object..).map(|object| self.key(object)).zip(self.objects.iter().skip(first));
+            behind.take_while(|(key, _)| *key <= listing.until)
+        };
+        let is_settled =
+            |own: &Entry| own.users != WRITTEN && own.place != DOUBTED && own.changed <= pick.changes;
+        page()
+            .filter(|(_, own)| is_settled(own))
+            .all(|(key, own)| named.contains(&key) == (own.place != ABSENT))
+            && named.len() == page().filter(|(key, _)| named.contains(key)).count()
+    }
+
     /// A deed has ended, and what came of it is known: of a driver that compares content itself.
     pub fn close(&mut self, pick: &Pick, found: Found) {
         let object = pick.object;
-        let own = self.own(object);
+        let own = &mut self.objects[object as usize];
         match pick.deed {
             Deed::Read | Deed::Stat | Deed::Open | Deed::List => own.users -= 1,
             Deed::Create | Deed::Overwrite | Deed::Delete => {
-                own.users = 0;
+                self.changes += 1;
+                (own.users, own.changed) = (0, self.changes);
                 if found == Found::Done && pick.deed != Deed::Delete {
                     (own.content, own.bytes) = (pick.content, pick.bytes);
                     self.appear(object);
+                } else if found == Found::Done {
+                    self.vanish(object, ABSENT);
                 } else {
-                    self.in_doubt += u64::from(found != Found::Done);
-                    self.vanish(object);
+                    self.in_doubt += 1;
+                    self.vanish(object, DOUBTED);
                 }
             }
         }
@@ -247,8 +294,8 @@ impl Folder {
         }
     }
 
-    fn vanish(&mut self, object: u32) {
-        let place = std::mem::replace(&mut self.own(object).place, ABSENT);
+    fn vanish(&mut self, object: u32, into: u32) {
+        let place = std::mem::replace(&mut self.own(object).place, into);
         if place == ABSENT {
             return;
         }
@@ -273,7 +320,7 @@ mod tests {
         let mut folder = Folder::new("a", 0);
         let pick = folder.pick(Deed::Create, 0, 10).unwrap();
         assert!(folder.pick(Deed::Read, 0, 10).is_none(), "it is not there before it is answered");
-        assert_eq!(folder.end(&pick, done(pick.content, 0)), Found::Done);
+        assert_eq!(folder.end(&pick, done(pick.content, 0), None), Found::Done);
         (folder, pick.content)
     }
 
@@ -288,25 +335,58 @@ mod tests {
             (Outcome::Failed(Failure::TimedOut), Found::TimedOut),
         ] {
             let pick = folder.pick(Deed::Read, 7, 0).unwrap();
-            assert_eq!(folder.end(&pick, outcome), found);
+            assert_eq!(folder.end(&pick, outcome, None), found);
         }
         let pick = folder.pick(Deed::Overwrite, 0, 20).unwrap();
         assert!(folder.pick(Deed::Read, 0, 0).is_none(), "what is being written is not read");
-        folder.end(&pick, done(pick.content, 0));
+        folder.end(&pick, done(pick.content, 0), None);
         let read = folder.pick(Deed::Read, 0, 0).unwrap();
         assert!(folder.pick(Deed::Delete, 0, 0).is_none(), "what is being read is not deleted");
-        assert_eq!(folder.end(&read, done(content, 10)), Found::Wrong, "stale");
+        assert_eq!(folder.end(&read, done(content, 10), None), Found::Wrong, "stale");
     }
 
     #[test]
     fn a_write_without_an_answer_leaves_its_object_in_doubt() {
         let (mut folder, _) = with_one();
         let pick = folder.pick(Deed::Delete, 0, 0).unwrap();
-        folder.end(&pick, Outcome::Failed(Failure::TimedOut));
+        folder.end(&pick, Outcome::Failed(Failure::TimedOut), None);
         assert_eq!((folder.there().count(), folder.in_doubt()), (0, 1));
         let pick = folder.pick(Deed::Create, 0, 5).unwrap();
-        folder.end(&pick, Outcome::Failed(Failure::TimedOut));
+        folder.end(&pick, Outcome::Failed(Failure::TimedOut), None);
         assert_eq!((folder.there().count(), folder.in_doubt()), (0, 2));
+    }
+
+    #[test]
+    fn a_page_of_names_has_all_that_are_there_and_no_other_but_for_what_changes_meanwhile() {
+        let mut folder = Folder::new("a", 1);
+        let create = |folder: &mut Folder| {
+            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
+            folder.end(&pick, done(pick.content, 0), None);
+            pick.key
+        };
+        let keys: Vec<Key> = (0..4).map(|_| create(&mut folder)).collect();
+        let gone = folder.pick(Deed::Delete, 1, 0).unwrap();
+        folder.end(&gone, done(0, 0), None);
+        let doubted = folder.pick(Deed::Overwrite, 2, 1).unwrap();
+        folder.end(&doubted, Outcome::Failed(Failure::TimedOut), None);
+        assert_eq!((gone.key, doubted.key), (keys[1], keys[2]));
+        let list = folder.pick(Deed::List, 0, 0).unwrap();
+        assert_eq!((list.task, list.key), (Task::List, keys[0]));
+        let late = create(&mut folder);
+        let page = |names: &[Key], until| Listing { names: names.to_vec(), until };
+        let end = keys[0].last_of_folder();
+        for (names, until, right) in [
+            (&[keys[0], keys[3]][..], end, true),
+            (&[keys[0], keys[2], keys[3], late], end, true),
+            (&[keys[0]], keys[2], true),
+            (&[keys[0]], end, false),
+            (&[keys[0], keys[1], keys[3]], end, false),
+            (&[keys[0], keys[3], Key(7)], end, false),
+            (&[keys[0], keys[3]], keys[0], false),
+        ] {
+            assert_eq!(folder.is_page(&list, &page(names, until)), right, "{names:?} until {until:?}");
+        }
+        assert_eq!(folder.end(&list, done(0, 0), None), Found::Wrong, "without a page");
     }
 
     #[test]
@@ -314,11 +394,11 @@ mod tests {
         let mut folder = Folder::new("a", 3);
         for _ in 0..5 {
             let pick = folder.pick(Deed::Create, 0, 1).unwrap();
-            folder.end(&pick, done(pick.content, 0));
+            folder.end(&pick, done(pick.content, 0), None);
         }
         for chosen in [3, 0, 1, 1, 0] {
             let pick = folder.pick(Deed::Delete, chosen, 0).unwrap();
-            assert_eq!(folder.end(&pick, done(0, 0)), Found::Done);
+            assert_eq!(folder.end(&pick, done(0, 0), None), Found::Done);
         }
         assert_eq!((folder.there().count(), folder.in_doubt()), (0, 0));
         assert!(folder.pick(Deed::Delete, 0, 0).is_none());

@@ -11,6 +11,7 @@
 //! policy     what a store is                                placement     ring, elastic hash, least loaded
 //! message    what machines say and want                     nouns         peers, keys, versions, objects
 //! alarms     what is due next                               heard         what nodes answered to a question
+//! listing    pages of names
 //! folder     what clients know of their objects             given         a store as a Plan says it
 //! mix        shares of operations                           audit         what nodes hold of a folder in the end
 //! volume     a disk whose blocks are objects
@@ -38,6 +39,7 @@ mod detector;
 mod folder;
 mod given;
 mod heard;
+mod listing;
 mod loss;
 mod message;
 mod mix;
@@ -51,13 +53,14 @@ mod shelf;
 mod spread;
 mod volume;
 
-pub use audit::Audit;
+pub use audit::{Audit, Held};
 pub use book::{Book, Page};
 pub use client::Client;
 pub use coordinator::Coordinator;
 pub use detector::Detector;
 pub use folder::{Deed, Folder, Found as Ending, Pick};
 pub use given::{Effort, Given};
+pub use listing::{Listing, MOST as LISTED_MOST, Name, Told};
 pub use loss::{Loss, Standing};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 pub use mix::Mix;

@@ -1,5 +1,6 @@
 //! What machines say to each other, and what they want from their driver.
 
+use crate::listing::{Listing, Told};
 use crate::nouns::{Key, Object, Peer, Version};
 use virtlab_disk::Kind;
 
@@ -49,6 +50,8 @@ pub enum Task {
     },
     /// To delete it.
     Delete,
+    /// To get the names in its folder from it on, a page of them.
+    List,
 }
 
 /// Why an operation has failed.
@@ -154,12 +157,20 @@ pub enum Message {
     Pull(u64, Key, Version),
     /// Here it is; `None`: no such version.
     Pulled(u64, Key, Option<Object>),
+    /// Which names do you hold from this one on, to the end of its folder?
+    Names(Attempt, Key),
+    /// These.
+    Told(Attempt, Told),
+    /// A page of names, for the client of an attempt that was led for it.
+    Page(Attempt, Listing),
     /// I am there.
     Beat,
 }
 
 const HEAD_BYTES: u64 = 64;
 const OBJECT_BYTES: u64 = 48;
+const NAME_BYTES: u64 = 32;
+const KEY_BYTES: u64 = 8;
 
 impl Message {
     /// Length as it is sent, with a head of its own, without the heads of the network.
@@ -175,6 +186,8 @@ impl Message {
                 Self::Content(_, _, Some(object)) | Self::Pulled(_, _, Some(object)) => whole(object),
                 Self::Put { object, .. } => whole(object),
                 Self::Listed { objects, .. } => OBJECT_BYTES * objects.len() as u64,
+                Self::Told(_, told) => NAME_BYTES * told.names.len() as u64,
+                Self::Page(_, listing) => KEY_BYTES * listing.names.len() as u64,
                 _ => 0,
             }
     }
@@ -191,6 +204,9 @@ impl Message {
             | Self::Content(attempt, ..)
             | Self::Put { attempt, .. }
             | Self::Kept { attempt, .. }
+            | Self::Names(attempt, _)
+            | Self::Told(attempt, _)
+            | Self::Page(attempt, _)
             | Self::Refused(attempt, _) => Some(*attempt),
             _ => None,
         }
@@ -238,5 +254,7 @@ pub enum Output {
         outcome: Outcome,
         /// Attempts beyond the first.
         retries: u32,
+        /// Of a list that is done.
+        listing: Option<Listing>,
     },
 }

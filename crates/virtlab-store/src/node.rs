@@ -6,6 +6,7 @@
 
 use crate::book::Page;
 use crate::detector::Detector;
+use crate::listing::Told;
 use crate::message::{Attempt, Found, Message, Output, To};
 use crate::nouns::{Key, Object, Peer, Version};
 use crate::policy::{Ack, Policy};
@@ -282,6 +283,10 @@ impl Node {
             Message::Pull(round, key, version) => {
                 let object = self.shelf.latest(key).filter(|object| object.version >= version).cloned();
                 self.read(from, key, object.as_ref(), Message::Pulled(round, key, object.clone()));
+            }
+            Message::Names(attempt, first) => {
+                let (names, more) = self.shelf.names(first);
+                self.send(from, Message::Told(attempt, Told { names, more, whole: self.condition.whole }));
             }
             Message::Listed { round, objects, more, whole } => {
                 self.listed(now, from, round, (objects, more, whole));

@@ -9,6 +9,12 @@ pub struct Peer(pub u32);
 pub struct Key(pub u64);
 
 impl Key {
+    /// The last that an object of its folder can have: a folder is the first 16 bits.
+    #[must_use]
+    pub const fn last_of_folder(self) -> Self {
+        Self(self.0 | ((1 << 48) - 1))
+    }
+
     /// The key by another order: the finaliser of splitmix64 (S. Vigna), which is one to one.
     #[must_use]
     pub const fn mixed(self, salt: u64) -> u64 {

@@ -6,6 +6,9 @@
 //!   has nearly as many. Where an offset leads to a zone that has a copy already, the next zone in turn takes it.
 //! - **Elastic hash**: nodes are in groups of as many as there are copies; the hash gives the group.
 //! - **Multicast**: nothing follows from the key. The least loaded nodes of those that answered become holders.
+//!
+//! Who leads an attempt follows from its number, so that a proxy or a primary that does not answer is left out by the
+//! next one. Of as many attempts as there are pairs of both, each has another pair.
 
 use crate::nouns::{Key, Peer};
 use crate::policy::{Lookup, Policy};
@@ -69,6 +72,26 @@ impl Policy {
             .find(|one| !holders.contains(one) && !away.contains(one))
     }
 
+    /// The proxy that a client asks in an attempt.
+    #[must_use]
+    pub fn proxy_of(&self, client: Peer, attempt: u32) -> Option<Peer> {
+        let turn = u64::from(client.0) + u64::from(attempt);
+        let place = turn.checked_rem(u64::from(self.proxies))?;
+        Some(Peer(self.nodes + u32::try_from(place).unwrap_or(0)))
+    }
+
+    /// The node that leads an attempt to write a key: one of its places, where these follow from it.
+    #[must_use]
+    pub fn primary_of(&self, key: Key, attempt: u32) -> Peer {
+        let places = self.places(key);
+        let first = if places.is_some() { 0 } else { key.mixed(7) % u64::from(self.nodes) };
+        let places = places.unwrap_or_else(|| self.peers().collect());
+        let many = places.len() as u64;
+        let rounds = attempt.checked_div(in_step(self.proxies, many as u32)).unwrap_or(0);
+        let turn = u64::from(attempt) + u64::from(rounds);
+        places[usize::try_from((first + turn) % many).unwrap_or(0)]
+    }
+
     /// Of nodes with their loads, those that take a new object; among equal loads the key decides.
     #[must_use]
     pub fn least_loaded(&self, key: Key, answered: Vec<(u32, Peer)>) -> Vec<Peer> {
@@ -84,4 +107,13 @@ impl Policy {
         }
         least.into_iter().map(|(_, peer)| peer).collect()
     }
+}
+
+/// After how many turns two that go around so many are where they began: the least common multiple.
+const fn in_step(one: u32, other: u32) -> u32 {
+    let (mut large, mut small) = (one, other);
+    while small > 0 {
+        (large, small) = (small, large % small);
+    }
+    if large == 0 { 0 } else { (one / large).saturating_mul(other) }
 }

@@ -23,14 +23,14 @@ pub enum Lookup {
     ElasticHash,
 }
 
-/// Who sends the copies of an object to the nodes that hold it.
+/// Who sends the copies of an object to the nodes that hold it. Where a store has proxies, clients ask these alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenBy {
     /// The client sends each copy.
     Client,
-    /// The client sends the object once to a proxy, and that sends each copy. Reads go through the proxy, too.
+    /// The client sends the object once to a proxy, and that sends each copy.
     Proxy,
-    /// The client sends the object once to a node that holds it, and that sends the other copies.
+    /// A node that holds the object gets it once, from the client or from a proxy, and sends the other copies.
     Primary,
 }
 
@@ -83,7 +83,8 @@ pub struct Policy {
     pub written_by: WrittenBy,
     /// What a node promises.
     pub ack: Ack,
-    /// Proxies: the peers `nodes` to `nodes` + `proxies` - 1. Clients come behind them.
+    /// Proxies, which read for clients and pass writes on: the peers `nodes` to `nodes` + `proxies` - 1. Clients come
+    /// behind them.
     pub proxies: u32,
     /// A question without an answer is asked again after it.
     pub question: Nanos,
@@ -111,6 +112,9 @@ pub enum Nonsense {
     /// Copies written by proxies without one.
     #[error("copies that a proxy writes need a proxy")]
     Proxies,
+    /// Proxies beside clients that ask nodes themselves.
+    #[error("a client that sends the copies itself asks no proxy")]
+    Idle,
     /// A question that is asked without end, or not once.
     #[error("the time-out of a question must be above 0 and not above that of an operation")]
     Times,
@@ -148,6 +152,9 @@ impl Policy {
         if matches!(self.written_by, WrittenBy::Proxy) && self.proxies == 0 {
             return Err(Nonsense::Proxies);
         }
+        if matches!(self.written_by, WrittenBy::Client) && self.proxies > 0 {
+            return Err(Nonsense::Idle);
+        }
         if self.question.0 == 0 || self.question.0 > self.give_up.0 {
             return Err(Nonsense::Times);
         }
@@ -180,6 +187,12 @@ impl Policy {
     #[must_use]
     pub const fn patience(&self) -> Nanos {
         Nanos(self.give_up.0.div_ceil(4))
+    }
+
+    /// Whether a peer is a client.
+    #[must_use]
+    pub const fn is_client(&self, peer: Peer) -> bool {
+        peer.0 as u64 >= self.nodes as u64 + self.proxies as u64
     }
 
     /// The storage nodes.

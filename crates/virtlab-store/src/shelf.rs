@@ -5,6 +5,7 @@
 //! of, its answers tell what it holds and are no part of a quorum.
 
 use crate::book::Page;
+use crate::listing::{MOST as LISTED_MOST, Name};
 use crate::nouns::{Key, Object, Peer, Version};
 use std::collections::BTreeMap;
 
@@ -102,6 +103,19 @@ impl Shelf {
 
     pub(crate) fn objects(&self) -> impl Iterator<Item = (Key, &Object)> {
         self.kept.iter().filter_map(|(&key, kept)| Some((key, kept.latest.as_ref()?)))
+    }
+
+    /// Names of a folder from one on: the first of them, and whether there are more.
+    pub(crate) fn names(&self, first: Key) -> (Vec<Name>, bool) {
+        let all = self.kept.range(first..=first.last_of_folder());
+        let mut names: Vec<Name> = all
+            .filter_map(|(&key, kept)| Some((key, kept.latest.as_ref()?)))
+            .take(LISTED_MOST + 1)
+            .map(|(key, object)| Name { key, version: object.version, deleted: object.deleted })
+            .collect();
+        let more = names.len() > LISTED_MOST;
+        names.truncate(LISTED_MOST);
+        (names, more)
     }
 
     /// Objects behind a key that a node ought to hold, so many at most; whether there are more.

@@ -22,7 +22,7 @@ fn policy(nodes: u32, copies: u32, lookup: Lookup) -> Policy {
         lookup,
         written_by: WrittenBy::Client,
         ack: Ack::Disk,
-        proxies: 1,
+        proxies: 0,
         question: Nanos(20 * MS),
         give_up: Nanos(S),
         recovery: Form { streams: 4, rate_byte_per_s: None, scan: None },
@@ -184,8 +184,10 @@ fn new_objects_go_to_the_least_loaded_nodes() {
 #[test]
 fn a_proxy_or_a_primary_spares_the_client_all_copies_but_one() {
     let mut sent = Vec::new();
-    for written_by in [WrittenBy::Client, WrittenBy::Proxy, WrittenBy::Primary] {
-        let policy = Policy { written_by, ..policy(6, 3, Lookup::ElasticHash) };
+    let forms =
+        [(WrittenBy::Client, 0), (WrittenBy::Proxy, 1), (WrittenBy::Primary, 0), (WrittenBy::Primary, 1)];
+    for (written_by, proxies) in forms {
+        let policy = Policy { written_by, proxies, ..policy(6, 3, Lookup::ElasticHash) };
         let network = Network { rate_byte_per_s: Some(1_000_000), ..Network::FAST };
         let mut world = World::new(Policy { give_up: Nanos(100 * S), ..policy }, 1, network, FAST_DISK, 1);
         assert!(is_done(world.act(0, Key(1), Task::Write { bytes: 1_000_000, content: 1 })));
@@ -194,17 +196,96 @@ fn a_proxy_or_a_primary_spares_the_client_all_copies_but_one() {
         assert_eq!(copies, 3);
         sent.push(world.counts.bytes / 1_000_000);
     }
-    // Client: 3 copies. Proxy: one to it, 3 from it. Primary: one to it, 2 from it.
-    assert_eq!(sent, [3, 4, 3]);
+    // Client: 3 copies. Proxy: one to it, 3 from it. Primary: one to it, 2 from it; by way of a proxy, one more.
+    assert_eq!(sent, [3, 4, 3, 4]);
+}
+
+#[test]
+fn names_are_asked_of_all_nodes_and_a_page_has_those_that_are_there() {
+    for (written_by, proxies) in [(WrittenBy::Client, 0), (WrittenBy::Primary, 2)] {
+        for lookup in [Lookup::Multicast, RING] {
+            let policy = Policy { written_by, proxies, ..policy(24, 3, lookup) };
+            let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+            for key in 0..1010 {
+                assert!(is_done(world.act(0, Key(key), write(key + 1))));
+            }
+            for key in (0..6).chain([1002]) {
+                assert!(is_done(world.act(0, Key(key), Task::Delete)));
+            }
+            world.until(world.now + Nanos(10 * MS));
+            let before = world.counts.messages;
+            assert!(is_done(world.act(0, Key(3), Task::List)));
+            let page = world.pages.pop_last().expect("a page").1;
+            let there: Vec<Key> = (6..1010).filter(|key| *key != 1002).map(Key).take(1000).collect();
+            assert_eq!((page.names, page.until), (there, Key(1006)));
+            world.until(world.now + Nanos(10 * MS));
+            let led = if proxies > 0 { 2 } else { 0 };
+            assert_eq!(world.counts.messages - before, 24 + 24 + led, "each node is asked, and answers");
+            // One of two nodes that a write needs may be away; with two, what is there is not known.
+            world.cut.extend([Peer(0)]);
+            assert!(is_done(world.act(0, Key(0), Task::List)));
+            world.cut.extend([Peer(1)]);
+            assert!(matches!(world.act(0, Key(0), Task::List), Outcome::Failed(_)));
+        }
+    }
 }
 
 #[test]
 fn another_proxy_takes_over_from_one_that_is_away() {
-    let policy = Policy { written_by: WrittenBy::Proxy, proxies: 2, ..policy(6, 3, Lookup::ElasticHash) };
+    for written_by in [WrittenBy::Proxy, WrittenBy::Primary] {
+        let policy = Policy { written_by, proxies: 2, ..policy(6, 3, Lookup::ElasticHash) };
+        let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+        world.cut.insert(Peer(6));
+        assert!(is_done(world.act(0, Key(1), write(1))));
+        assert!(is_done(world.act(0, Key(1), Task::Read)));
+        assert!(is_done(world.act(0, Key(1), Task::Delete)));
+    }
+}
+
+#[test]
+fn behind_proxies_a_client_speaks_with_these_alone_and_a_primary_sends_the_other_copies() {
+    for lookup in [Lookup::Multicast, RING, Lookup::ElasticHash] {
+        let policy = Policy { written_by: WrittenBy::Primary, proxies: 2, ..policy(24, 3, lookup) };
+        let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+        let mut counted = Vec::new();
+        for task in [write(1), Task::Read, Task::Delete, Task::Read] {
+            let before = world.counts.messages;
+            let outcome = world.act(0, Key(7), task);
+            assert!(is_done(outcome) || counted.len() == 3 && outcome == Outcome::Missing, "{outcome:?}");
+            world.until(world.now + Nanos(10 * MS));
+            counted.push(world.counts.messages - before);
+        }
+        // To the proxy, to the primary, and back; then what that one takes, but for what it says to itself.
+        let (own, seen) = (world.client(0), |(from, to): &(Peer, Peer)| [from.0, to.0]);
+        let partners = world.pairs.iter().map(seen).filter(|pair| pair.contains(&own.0)).flatten();
+        assert!(partners.filter(|&one| one != own.0).all(|one| one == 24 || one == 25), "{:?}", world.pairs);
+        if lookup != Lookup::Multicast {
+            assert_eq!(counted, [4 + 4, 2 + 3 + 3 + 2, 4 + 4, 2 + 3 + 3], "{lookup:?}");
+        }
+    }
+}
+
+#[test]
+fn of_as_many_attempts_as_there_are_pairs_of_a_proxy_and_a_primary_each_has_another() {
+    for (proxies, copies) in [(1, 3), (2, 2), (4, 3), (4, 2), (3, 3)] {
+        let written_by = WrittenBy::Primary;
+        let policy = Policy { written_by, proxies, ..policy(6, copies, Lookup::ElasticHash) };
+        let pair = |attempt| (policy.proxy_of(Peer(9), attempt), policy.primary_of(Key(5), attempt));
+        let pairs: BTreeSet<_> = (0..proxies * copies).map(pair).collect();
+        assert_eq!(pairs.len() as u32, proxies * copies);
+        let primaries: BTreeSet<_> = pairs.iter().map(|(_, primary)| *primary).collect();
+        assert_eq!(primaries, policy.places(Key(5)).unwrap().into_iter().collect());
+    }
+}
+
+#[test]
+fn where_a_primary_is_away_the_next_attempt_has_another_proxy_and_another_primary() {
+    let policy = Policy { written_by: WrittenBy::Primary, proxies: 2, ..policy(6, 3, RING) };
     let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
-    world.cut.insert(Peer(6));
+    world.cut.insert(policy.primary_of(Key(1), 0));
     assert!(is_done(world.act(0, Key(1), write(1))));
-    assert!(is_done(world.act(0, Key(1), Task::Read)));
+    assert!(world.now > policy.patience(), "the first attempt was in vain");
+    assert_eq!(world.pairs.range((Peer(6), Peer(0))..(Peer(7), Peer(0))).count(), 1, "it asked one primary");
 }
 
 #[test]
@@ -310,6 +391,8 @@ fn what_makes_no_store_is_refused() {
     assert_eq!(Policy { nodes: 7, lookup: Lookup::ElasticHash, ..good }.check(), Err(Nonsense::Groups));
     let led = Policy { written_by: WrittenBy::Proxy, proxies: 0, ..good };
     assert_eq!(led.check(), Err(Nonsense::Proxies));
+    assert_eq!(Policy { proxies: 1, ..good }.check(), Err(Nonsense::Idle));
+    assert_eq!(Policy { written_by: WrittenBy::Primary, proxies: 1, ..good }.check(), Ok(()));
     assert_eq!(Policy { question: Nanos::ZERO, ..good }.check(), Err(Nonsense::Times));
     assert!(good.is_strict());
     assert!(!Policy { read_quorum: 1, ..good }.is_strict());
@@ -333,7 +416,7 @@ fn a_silent_peer_is_lost_after_its_time_and_back_once_it_speaks() {
 
 #[test]
 fn no_version_and_no_number_of_an_attempt_ends_a_client() {
-    let policy = Policy { written_by: WrittenBy::Proxy, ..policy(6, 3, RING) };
+    let policy = Policy { written_by: WrittenBy::Proxy, proxies: 1, ..policy(6, 3, RING) };
     let (me, proxy) = (Peer(7), Peer(6));
     let mut client = Client::new(me, policy);
     client.request(Nanos(1), 0, Key(1), write(8));
@@ -385,5 +468,5 @@ fn content_of_another_key_does_not_end_a_read() {
     let now = Nanos(4) + policy.patience();
     client.handle(now, second[0], Message::Content(attempt, Key(1), Some(object)));
     let outcome = Outcome::Done { version, bytes: 5, content: 8 };
-    assert_eq!(client.output(), Some(Output::Answer { operation: 0, outcome, retries: 0 }));
+    assert_eq!(client.output(), Some(Output::Answer { operation: 0, outcome, retries: 0, listing: None }));
 }

@@ -5,7 +5,7 @@ mod world;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use virtlab_load::random::Stream;
-use virtlab_store::{Ack, Form, Key, Left, Lookup, Outcome, Peer, Policy, Task, Version, WrittenBy};
+use virtlab_store::{Ack, Form, Key, Left, Listing, Lookup, Outcome, Peer, Policy, Task, Version, WrittenBy};
 use virtlab_wire::Nanos;
 use world::{FAST_DISK, MS, Network, S, Seen, World};
 
@@ -21,7 +21,7 @@ fn policy(lookup: Lookup, nodes: u32, copies: u32, write_quorum: u32) -> Policy 
         lookup,
         written_by: WrittenBy::Client,
         ack: Ack::Disk,
-        proxies: 2,
+        proxies: 0,
         question: Nanos(20 * MS),
         give_up: Nanos(400 * MS),
         recovery: Form { streams: 4, rate_byte_per_s: None, scan: None },
@@ -35,12 +35,15 @@ fn policies() -> impl Strategy<Value = Policy> {
         Just((Lookup::Ring { partitions: 64, zones: 3 }, 6)),
         Just((Lookup::ElasticHash, 3)),
     ];
-    let written = prop_oneof![Just(WrittenBy::Client), Just(WrittenBy::Proxy), Just(WrittenBy::Primary)];
+    let written = prop_oneof![
+        Just((WrittenBy::Client, 0)),
+        Just((WrittenBy::Proxy, 2)),
+        Just((WrittenBy::Primary, 0)),
+        Just((WrittenBy::Primary, 2)),
+    ];
     let ack = prop_oneof![Just(Ack::Disk), Just(Ack::Memory { cache_bytes: 3000 })];
-    (shapes, written, ack, 2u32..=3).prop_map(|((lookup, nodes), written_by, ack, quorum)| Policy {
-        written_by,
-        ack,
-        ..policy(lookup, nodes, 3, quorum)
+    (shapes, written, ack, 2u32..=3).prop_map(|((lookup, nodes), (written_by, proxies), ack, quorum)| {
+        Policy { written_by, proxies, ack, ..policy(lookup, nodes, 3, quorum) }
     })
 }
 
@@ -114,6 +117,7 @@ fn judge(seen: &[Seen]) -> Result<usize, String> {
                     return Err(format!("lost: {one:?}, {before:?} was answered"));
                 }
             }
+            (Task::List, Outcome::Done { .. }) => done += 1,
             (_, Outcome::Done { version, .. }) => {
                 done += 1;
                 if before.is_some_and(|(later, _)| version <= later) {
@@ -126,11 +130,25 @@ fn judge(seen: &[Seen]) -> Result<usize, String> {
     Ok(done)
 }
 
+/// What is wrong with a page of all names that was asked for after all else: a name of an object whose last write was
+/// answered, and of which no write or deletion failed, is on it, and none of one that was deleted. A deletion that is
+/// tried again finds nothing if it had happened, so one that did is as if it had failed.
+fn misnamed(seen: &[Seen], page: &Listing, now: Nanos) -> Option<Key> {
+    let failed = |one: &&Seen| !matches!(one.ended, Some((_, Outcome::Done { .. })));
+    let is_write = |one: &&Seen| matches!(one.task, Task::Write { .. } | Task::Delete);
+    (0..KEYS).map(Key).find(|key| {
+        let doubted = seen.iter().filter(|one| one.key == *key).filter(is_write).any(|one| failed(&one));
+        let there = answered(seen, *key, now).is_some_and(|(_, content)| content.is_some());
+        !doubted && page.names.contains(key) != there
+    })
+}
+
 fn task(random: &mut Stream, content: u64) -> Task {
-    match random.below(10) {
+    match random.below(11) {
         0..4 => Task::Write { bytes: random.below(2000), content },
         4..8 => Task::Read,
         8 => Task::Open,
+        9 => Task::List,
         _ => Task::Delete,
     }
 }
@@ -175,6 +193,7 @@ fn play(policy: Policy, network: Network, seed: u64, operations: u64) -> World {
     world.cut.clear();
     world.network = Network::FAST;
     world.until(world.now + Nanos(20 * S));
+    world.act(0, Key(0), Task::List);
     for key in 0..KEYS {
         world.act(0, Key(key), Task::Read);
     }
@@ -192,7 +211,10 @@ proptest! {
         prop_assert!(policy.is_strict());
         judge(&world.seen).map_err(TestCaseError::fail)?;
         prop_assert_eq!(wounded(&world), 0, "every node has healed");
-        let audit = &world.seen[world.seen.len() - KEYS as usize..];
+        let asked = world.seen.len() - KEYS as usize - 1;
+        let page = world.pages.get(&asked).expect("all nodes are there");
+        prop_assert_eq!(misnamed(&world.seen[..asked], page, world.now), None);
+        let audit = &world.seen[asked..];
         prop_assert!(audit.iter().all(|one| !matches!(one.ended, Some((_, Outcome::Failed(_))) | None)));
     }
 

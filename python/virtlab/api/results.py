@@ -104,8 +104,8 @@ class Results:
     def over_time(self, role: str, *, metric: str = "response_time", every: str = "1 s") -> Table:
         """The requests of a role in each interval of each good run, and the median, p99 and maximum of their times.
 
-        `metric` is `response_time`, `transaction_time` or `operation_time`; of the last `role` may be a part of one, such
-        as `load.read_10kB`. An interval without a request has no row.
+        `metric` is `response_time`, `transaction_time` or `operation_time`; of the last `role` may be a part of one,
+        such as `load.read_10kB`. An interval without a request has no row.
         """
         from virtlab.catalogue.kinds import POSITIVE_DURATION
         from virtlab.report.gather.distributions.over_time import TIMED, intervals

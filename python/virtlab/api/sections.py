@@ -926,7 +926,7 @@ ObjectsRole = TypedDict(
         "enabled": "bool | str",
         "duration": "str",
         "count": "int | str",
-        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
+        "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"open\", \"list\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
         "size": "str | Sequence[str] | Mapping[str, float]",
         "threads": "int | str",
         "rate": "str",

@@ -123,9 +123,10 @@ STORES = by_key(
     ),
     Metric(
         "working_set", "ratio", "neither",
-        "Bytes of the files that are there in the end, over the memory that their guest has free or can free. Below 1 all "
-        "of them may be in the page cache, and the report says so.",
-        "what clients wrote; /proc/meminfo MemAvailable", ("ratio",), "role", "files, by memory",
+        "Bytes of the files that are there in the end, over the memory that their guest has free or can free; of objects, "
+        "all of their copies over the memory of the nodes, or what the machine has free where nodes share that. Below 1 "
+        "all of them may be in the page cache, and the report says so.",
+        "what clients wrote; /proc/meminfo MemAvailable; the file", ("ratio",), "role", "files, by memory",
     ),
     Metric(
         "lookup_messages", "count", "lower",

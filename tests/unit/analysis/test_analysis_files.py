@@ -41,10 +41,11 @@ class Operations:
         self.role = SimpleNamespace(parameters={"operations": shares})
         self.out = Collector("p", 0, {}, 0, "none", "r")
         self.rate: int | None = None
+        self.asked: dict[str, Any] = {}
+        self.record: Any = None
 
-    def parameter(self, name: str) -> int | None:
-        assert name == "rate_per_s"
-        return self.rate
+    def parameter(self, name: str) -> Any:
+        return {"rate_per_s": self.rate, **self.asked}[name]
 
     def samples(self, _: str, __: str) -> dict[str, Any]:
         return self._rows
@@ -154,6 +155,33 @@ def test_messages_are_missing_where_a_node_was_lost_that_had_counted_some() -> N
     objects.values(operations)  # type: ignore[arg-type]
     reasons = {each.reason for each in operations.out.values if each.metric == "store_messages"}
     assert reasons == {objects.LOST}
+
+
+@pytest.mark.parametrize(
+    ("guests", "ratio"),
+    [
+        ([(1, 1000), (1, 3000)], 2 * 100 / 4000),
+        ([(1, None), (1, None)], 2 * 100 / 500),
+        ([(1, 1000), (1, None)], 2 * 100 / 1500),
+        ([(1, None), (None, None)], None),
+    ],
+)
+def test_objects_with_their_copies_are_compared_with_the_memory_of_their_nodes(
+    guests: list[tuple[int | None, int | None]], ratio: float | None
+) -> None:
+    """A node has memory of its own, or what the machine has free; one without a disk reads from no page cache."""
+    operations = Operations(ROWS, COUNTERS | {"objects_bytes": 100, "memory_bytes": 500}, read=1)
+    nodes = {
+        f"n{place}": SimpleNamespace(disk=disk, memory_bytes=memory)
+        for place, (disk, memory) in enumerate(guests)
+    }
+    service = SimpleNamespace(kind="store", parameters={"copies": 2}, on=tuple(nodes))
+    world = SimpleNamespace(services={"depot": service}, guests=nodes)
+    operations.record = SimpleNamespace(plan=SimpleNamespace(world=world))
+    operations.asked["service"] = "depot"
+    objects.values(operations)  # type: ignore[arg-type]
+    (found,) = [each.value for each in operations.out.values if each.metric == "working_set"]
+    assert found == (None if ratio is None else pytest.approx(ratio))
 
 
 def test_failures_are_counted_by_class_where_a_store_says_why() -> None:

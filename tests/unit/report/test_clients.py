@@ -42,6 +42,14 @@ def test_files_that_fit_into_memory_are_told_where_they_are_read_through_the_pag
     assert client_notes(table("working_set", 1.0, 3.0), records()) == []
 
 
+def test_objects_whose_copies_fit_into_the_memory_of_their_nodes_are_told() -> None:
+    (note,) = client_notes(table("working_set", 0.3, 0.4, 1.5), records(service="depot"))
+    assert note.startswith(
+        "The objects of load with their copies are at most 40% of the memory of their nodes."
+    )
+    assert client_notes(table("working_set", 1.5), records(service="depot")) == []
+
+
 @pytest.mark.parametrize("parameters", [{"direct": True}, {"cache": "drop"}, {"operations": {"create": 1.0}}])
 def test_files_that_are_not_read_from_the_page_cache_are_not_told(parameters: dict[str, Any]) -> None:
     assert client_notes(table("working_set", 0.002), records(**parameters)) == []

@@ -98,12 +98,6 @@ impl Objects {
     /// # Errors
     /// The first parameter that no end could play.
     pub fn check(&self) -> Result<(), OutOfRange> {
-        if ["open", "list"].iter().any(|of_files| self.operations.contains_key(*of_files)) {
-            return Err(OutOfRange::new(
-                "operations",
-                "of a store are create, read, overwrite, delete and stat",
-            ));
-        }
         if let Some(rate_per_s) = self.rate_per_s {
             return positive("rate_per_s", rate_per_s);
         }
@@ -165,8 +159,6 @@ mod tests {
             of::<Objects>(&all).unwrap().check().map_err(|error| error.to_string())
         };
         assert_eq!((said(r#""threads": 1"#), said(r#""threads": 0, "rate_per_s": 5"#)), (Ok(()), Ok(())));
-        let lists = of::<Objects>(r#"{"service": "s", "operations": {"list": 1}, "threads": 1}"#).unwrap();
-        assert_eq!(lists.check().unwrap_err().name, "operations");
         assert_eq!(said(r#""threads": 0"#).unwrap_err(), "threads must be above 0");
         assert_eq!(said(r#""threads": 1, "rate_per_s": 0"#).unwrap_err(), "rate_per_s must be above 0");
     }

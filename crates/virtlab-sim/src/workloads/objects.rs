@@ -204,12 +204,12 @@ impl Workload for Objects {
 
     fn called(&mut self, network: &mut Network) {
         let (store, peer) = self.client;
-        while let Some((number, outcome, retries)) = network.servers.stores.at(store).answer(peer) {
+        while let Some((number, outcome, retries, listing)) = network.servers.stores.at(store).answer(peer) {
             let Some(Open { pick, intended_ns, sent_ns, thread }) = self.open.remove(&number) else {
                 continue;
             };
             let folder = self.folder;
-            let found = network.servers.stores.at(store).folder(folder).end(&pick, outcome);
+            let found = network.servers.stores.at(store).folder(folder).end(&pick, outcome, listing.as_ref());
             let times_ns = [intended_ns, sent_ns, network.now_ns];
             self.end((pick.deed, found), times_ns, pick.bytes(), retries, thread);
             if self.own.rate_per_s.is_none() {

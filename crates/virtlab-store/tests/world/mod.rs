@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use virtlab_disk::{Disk, Kind, Model, Request};
 use virtlab_load::random::Stream;
-use virtlab_store::{Client, Key, Left, Message, Node, Outcome, Output, Peer, Policy, Proxy, Task, To};
+use virtlab_store::{
+    Client, Key, Left, Listing, Message, Node, Outcome, Output, Peer, Policy, Proxy, Task, To,
+};
 use virtlab_wire::Nanos;
 
 pub const MS: u64 = 1_000_000;
@@ -69,9 +71,13 @@ pub struct World {
     pub policy: Policy,
     pub network: Network,
     pub seen: Vec<Seen>,
+    /// Pages of names, by the places in `seen` of those who asked for them.
+    pub pages: BTreeMap<usize, Listing>,
     /// Peers that neither send nor get anything.
     pub cut: BTreeSet<Peer>,
     pub counts: Counts,
+    /// Who has said something to whom.
+    pub pairs: BTreeSet<(Peer, Peer)>,
     /// Clients whose operations have ended, in that order, until a test takes them.
     free: Vec<u32>,
     /// By how much each peer's clock is ahead of the world's.
@@ -152,8 +158,10 @@ impl World {
             policy,
             network,
             seen: Vec::new(),
+            pages: BTreeMap::new(),
             cut: BTreeSet::new(),
             counts: Counts::default(),
+            pairs: BTreeSet::new(),
             free: Vec::new(),
             disks: policy.peers().map(|_| Disk::new(disk)).collect(),
             links: vec![Link::default(); machines.len()],
@@ -347,7 +355,8 @@ impl World {
                 let done = disk.submit(self.now, id, request).expect("whole sectors");
                 self.later(done, Event::Disk(peer));
             }
-            Output::Answer { operation, outcome, .. } => {
+            Output::Answer { operation, outcome, listing, .. } => {
+                self.pages.extend(listing.map(|listing| (operation as usize, listing)));
                 let seen = &mut self.seen[operation as usize];
                 assert!(seen.ended.is_none(), "answered twice");
                 seen.ended = Some((self.now, outcome));
@@ -385,6 +394,7 @@ impl World {
             return;
         }
         self.counts.messages += 1;
+        self.pairs.insert((from, to));
         self.counts.bytes += message.bytes();
         if self.cut.contains(&from) || self.random.uniform() < self.network.loss {
             return;

@@ -13,6 +13,7 @@ from typing import Any
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.values import Collector
 from virtlab.analysis.workloads import health
+from virtlab.catalogue import SERVICES
 from virtlab.catalogue.workloads.objects import CARRYING, COURSE, ENDINGS, OPERATIONS, parts
 from virtlab.catalogue.workloads.objects import FAILURES as CLASSES
 from virtlab.lazy import NDArray, np
@@ -32,6 +33,9 @@ LOST = "a node that was lost has taken with it what it had counted"
 NOT_SAID = "only a store that is asked over HTTP says why an operation failed"
 NOT_LISTED = "a node of the store was away when the run ended, and did not say what it holds"
 NO_OBJECT = "no object that can be looked for is there in the end"
+NO_PAGE_CACHE = (
+    "its nodes keep objects in memory alone, or are simulated, and simulated nodes have no page cache"
+)
 NOT_REACHED = "it was not reached before the run ended"
 RECOVERY = {
     "recovery_detection": "recovery_known_ns", "recovery_first": "recovery_first_ns",
@@ -172,7 +176,7 @@ def _counted(context: RoleContext) -> None:
     if "operations" not in counters or THERE not in counters:
         for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects", "client_cpu"):
             out.absent(metric, health.NOT_COUNTED)
-        for metric in ("missing_copies", "lost_objects", "stale_objects"):
+        for metric in ("missing_copies", "lost_objects", "stale_objects", "working_set"):
             out.absent(metric, health.NOT_COUNTED)
         return
     operations, objects = counters["operations"], counters[THERE]
@@ -199,7 +203,27 @@ def _counted(context: RoleContext) -> None:
         out.add(metric, "ratio", number / of if of else None, of, NO_OBJECT)
         out.add(metric, "count", number, of)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
+    _working_set(context)
     recovered(out, counters)
+
+
+def _working_set(context: RoleContext) -> None:
+    """Copies of all objects, by the memory of the nodes; of those that share the machine's, by what that has free."""
+    counters = context.counters
+    if "objects_bytes" not in counters:
+        context.out.absent("working_set", NO_PAGE_CACHE)
+        return
+    world = context.record.plan.world
+    service = world.services[str(context.parameter("service"))]
+    nodes = [world.guests[name] for name in service.on]
+    if not all(node.disk is not None for node in nodes):
+        context.out.absent("working_set", NO_PAGE_CACHE)
+        return
+    copies = int(SERVICES[service.kind].complete(service.parameters).get("copies", 1))
+    own = [node.memory_bytes for node in nodes if node.memory_bytes is not None]
+    memory_bytes = sum(own) + (counters["memory_bytes"] if len(own) < len(nodes) else 0)
+    ratio = copies * counters["objects_bytes"] / memory_bytes
+    context.out.add("working_set", "ratio", ratio, counters[THERE])
 
 
 def client(out: Collector, counters: Mapping[str, int]) -> None:

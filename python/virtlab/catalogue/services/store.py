@@ -23,7 +23,8 @@ from virtlab.catalogue.services import RECOVERED
 from virtlab.catalogue.workloads.objects import OBJECTS
 
 MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
-PROXY, MEMORY, DISK = "proxy", "memory", "disk"
+CLIENT, PROXY, PRIMARY = "client", "proxy", "primary"
+MEMORY, DISK = "memory", "disk"
 PROXIES = "proxies"
 TRANSFERS, PACKETS, FLUID = "transfers", "packets", "fluid"
 PARTITIONS_MAX = 1 << 24
@@ -50,14 +51,15 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("lookup", "a ring has partitions; write e.g. 'partitions: 262144'"))
     if int(values.get("partitions", 1)) > PARTITIONS_MAX:
         found.append(("partitions", f"a table holds fewer partitions; write at most {PARTITIONS_MAX}"))
-    by_proxy = values["written_by"] == PROXY
-    if by_proxy and not values.get(PROXIES):
+    writer, proxies = values["written_by"], values.get(PROXIES)
+    if writer == PROXY and not proxies:
         found.append(("written_by", f"no guest is a proxy; name some in '{PROXIES}'"))
-    if values.get(PROXIES) and not by_proxy:
-        found.append((PROXIES, f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
+    if writer == CLIENT and proxies:
+        what = "a client that sends the copies itself asks no proxy"
+        found.append((PROXIES, f"{what}; write 'written_by: {PROXY}' or '{PRIMARY}', or remove it"))
     for field, key in OF_PROCESSORS.items():
-        if key.startswith(PROXY) and not by_proxy and values.get(field) is not None:
-            found.append((key, f"no proxy writes; write 'written_by: {PROXY}', or remove it"))
+        if key.startswith(PROXY) and not proxies and values.get(field) is not None:
+            found.append((key, f"no guest is a proxy; name some in '{PROXIES}', or remove it"))
     if values["ack"] == DISK and values.get("cache_bytes") is not None:
         found.append(("cache", f"copies are confirmed from the disk; write 'ack: {MEMORY}', or remove it"))
     if values["ack"] == MEMORY and values.get("cache_bytes") is None:
@@ -102,7 +104,10 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
     return []
 
 
-_INTERFACE = "whole objects by key (create, read, overwrite, delete, stat), by messages of its own over TCP"
+_INTERFACE = (
+    "whole objects by key (create, read, overwrite, delete, stat, open) and pages of names (list), by messages of its own "
+    "over TCP"
+)
 _COPIES = "each object as 'copies', of which 'write_quorum' stand before an answer"
 _HEALS = (
     "a node that comes back pulls its copies from the others; with 'beat', survivors make the copies of those that are "
@@ -139,14 +144,14 @@ STORE = ServiceKind(
         Parameter("zones", COUNT, "zones", "of a ring: copies lie in different ones; absent: each node is one"),
         Parameter(
             "written_by",
-            choice("client", PROXY, "primary"),
+            choice(CLIENT, PROXY, PRIMARY),
             "written_by",
-            "who sends the copies: the client each, a proxy that also reads for it, or a node that has the object already",
-            "client",
+            "who sends the copies: the client, a proxy, or a node that has the object already (from client or proxy)",
+            CLIENT,
         ),
         Parameter(
             PROXIES, GUESTS, PROXIES,
-            "guests that send and read for clients: each begins at one, and takes the next where an attempt fails",
+            "guests that alone are asked by clients: each begins at one, and takes the next where an attempt fails",
         ),
         Parameter(
             "write_quorum", COUNT, "write_quorum",

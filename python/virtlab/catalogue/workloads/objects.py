@@ -37,7 +37,6 @@ OPERATIONS = (
     "open",
     "list",
 )  # by their codes in `operation/1`
-OF_STORES = OPERATIONS[:5]  # the others are of files alone
 ENDINGS = ("done", "timed_out", "missing", "wrong", "skipped", "failed")  # by their codes there
 FAILURES = (  # classes of failed operations, where a store over HTTP says them
     "denied_operations",
@@ -52,8 +51,9 @@ OBJECT_MAX_BYTES = 1 << 30
 SIZES_MAX = 1000  # of one role
 SIZES_APART_MAX = 8  # that have values of their own
 # Shares in % by public knowledge of SPECsfs2008's default mix over NFSv3 (published/distributed_storage_facts.csv).
-# LOOKUP 24, GETATTR 26, ACCESS 11, READLINK 1 and FSSTAT 1 are `stat` here; SETATTR 4, READDIRPLUS 2 and READDIR 1
-# have no operation of a store of whole objects, and are left out.
+# LOOKUP 24, GETATTR 26, ACCESS 11, READLINK 1 and FSSTAT 1 are `stat` here. SETATTR 4 has no operation of a store of
+# whole objects; READDIRPLUS 2 and READDIR 1 read one of many directories, and `list` gives a page of the names of all
+# objects. So all three are left out.
 LIKE_SPECSFS2008 = "like SPECsfs2008"
 MIXES = {LIKE_SPECSFS2008: {"create": 1, "read": 18, "overwrite": 10, "delete": 1, "stat": 63}}
 OPERATION_GUESS_NS = 500_000  # of an estimate, on one thread
@@ -209,8 +209,8 @@ OBJECTS = Workload(
     parameters=(
         *SPAN,
         Parameter(
-            "operations", mix_of(OF_STORES), "operations",
-            "create, read, overwrite, delete, stat: one of them, or several with their shares, or a mix by its name",
+            "operations", mix_of(OPERATIONS), "operations",
+            "create, read, overwrite, delete, stat, open, list: one of them, several with their shares, or a mix by name",
             required=True,
         ),
         Parameter(
@@ -226,7 +226,7 @@ OBJECTS = Workload(
     metrics=SEARCH | TIMES | COURSE | {
         "timed_out_operations", "missing_operations", "wrong_operations",
         "skipped_operations", "failed_operations", *FAILURES, "operation_retries", "client_cpu", "without_object",
-        "lookup_messages", "lookup_bytes",
+        "working_set", "lookup_messages", "lookup_bytes",
         "store_messages", "store_bytes", "object_copies", "missing_copies", "lost_objects", "stale_objects",
         "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
         "recovery_half", "recovery_most", "recovery_whole", "recovery_rate", "recovery_copy_rate",

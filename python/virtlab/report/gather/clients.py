@@ -1,4 +1,4 @@
-"""What may have set the rates of operations, other than what was asked: the client's processors, or its page cache."""
+"""What may have set the rates of operations, other than what was asked: the client's processors, or a page cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_SHOWN = 0.01
 
 
 def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
-    """One sentence per role whose client was busy, and per role whose files all fit into memory."""
+    """One sentence per role whose client was busy, and per role whose files or objects all fit into memory."""
     told = []
     for role, by_run in _ratios(table, "client_cpu").items():
         if busy := [share for share in by_run.values() if share > BUSY]:
@@ -22,7 +22,7 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
                 "instead of what it asks."
             )
     through_cache = {
-        (record.name, name)
+        (record.name, name): "service" in role.parameters
         for record in records
         for name, role in record.plan.roles.items()
         if "read" in role.parameters.get("operations", ())
@@ -31,7 +31,13 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
     }
     for role, by_run in _ratios(table, "working_set").items():
         small = [ratio for run, ratio in by_run.items() if ratio < 1 and (run, role) in through_cache]
-        if small:
+        if small and any(through_cache.get((run, role)) for run in by_run):
+            told.append(
+                f"The objects of {role} with their copies are {_percent(max(small))} of the memory of their nodes. Its "
+                "reads may come from page caches, and not from disks; write more objects, or larger ones, to read from "
+                "disks."
+            )
+        elif small:
             told.append(
                 f"The files of {role} are {_percent(max(small))} of the memory that their guest has free. Its reads may "
                 "come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 use virtlab_load::parameters::objects::Asks;
-use virtlab_store::{Ending, Folder, Pick};
+use virtlab_store::{Ending, Folder, Listing, Pick};
 use virtlab_system::clock;
 use virtlab_system::work::charged_ns;
 use virtlab_wire::Nanos;
@@ -66,6 +66,11 @@ pub trait Driver: Send {
     /// # Errors
     /// When no further operation makes sense, as where there is no room.
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed>;
+
+    /// The page of names that the last operation gave, to be compared with those that ought to be there.
+    fn page(&mut self) -> Option<Listing> {
+        None
+    }
 }
 
 /// Plays a role from its start to its end on so many threads.
@@ -172,6 +177,8 @@ impl<'a> Playing<'a> {
             (turns, folder) = self.hold();
             match performed {
                 Ok(Performed { ending, why, failure, sent, finished, first }) => {
+                    let is_wrong = |page: Listing| ending == Ending::Done && !folder.is_page(&pick, &page);
+                    let ending = if driver.page().is_some_and(is_wrong) { Ending::Wrong } else { ending };
                     folder.close(&pick, ending);
                     turns.count(Operation {
                         deed: pick.deed,

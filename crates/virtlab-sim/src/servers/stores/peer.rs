@@ -3,7 +3,7 @@
 use super::processor::Processor;
 use crate::input::Asker;
 use std::collections::VecDeque;
-use virtlab_store::{Client, Message, Node, Outcome, Output, Peer as Number, Proxy};
+use virtlab_store::{Client, Listing, Message, Node, Outcome, Output, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
 
 /// What a peer is.
@@ -66,8 +66,8 @@ impl Machine {
     }
 }
 
-/// An operation that has ended: its number, how, and attempts beyond the first.
-pub type Answer = (u64, Outcome, u32);
+/// An operation that has ended: its number, how, and attempts beyond the first; of a list that is done, its page.
+pub type Answer = (u64, Outcome, u32, Option<Listing>);
 
 /// What was said for a client's attempts, by all peers: messages, and their bytes without the heads of the network. Of
 /// a question to all nodes there is one message.

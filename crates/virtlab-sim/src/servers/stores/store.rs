@@ -2,10 +2,10 @@
 
 use super::peer::{Answer, Machine, Peer, SaidFor};
 use crate::input::Asker;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
-    Audit, Folder, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number, Policy, Progress,
+    Audit, Folder, Held, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number, Policy, Progress,
     Standing, Task, To,
 };
 use virtlab_wire::Nanos;
@@ -350,9 +350,9 @@ impl Store {
                     return Some(Want::All(number, bytes));
                 }
                 Output::Disk { id, kind, bytes, .. } => return Some(Want::Disk(id, kind, bytes)),
-                Output::Answer { operation, outcome, retries } => {
+                Output::Answer { operation, outcome, retries, listing } => {
                     let own = &mut self.peers[peer];
-                    own.answers.push_back((operation, outcome, retries));
+                    own.answers.push_back((operation, outcome, retries, listing));
                     if own.answers.len() == 1 {
                         match own.asker {
                             Some(Asker::Role(role)) => return Some(Want::Role(role)),
@@ -412,8 +412,8 @@ impl Store {
         ];
         counters.extend(self.loss.iter().flat_map(Loss::counters));
         if let Some(folder) = folder {
-            let nodes = self.peers.iter().filter_map(|peer| match &peer.machine {
-                Machine::Node(node) if !peer.down => Some(&**node),
+            let nodes = self.peers.iter().zip(0..).filter_map(|(peer, number)| match &peer.machine {
+                Machine::Node(node) if !peer.down => Some((Number(number), &**node)),
                 _ => None,
             });
             let held = held_by(nodes);
@@ -435,11 +435,12 @@ impl Store {
     }
 }
 
-/// What nodes hold: by key, what stands for the content of each copy.
-fn held_by<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeMap<Key, Vec<u64>> {
-    let mut held: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
-    for (key, object) in nodes.flat_map(Node::objects).filter(|(_, object)| !object.deleted) {
-        held.entry(key).or_default().push(object.content);
+fn held_by<'a>(nodes: impl Iterator<Item = (Number, &'a Node)>) -> Held {
+    let mut held = Held::new();
+    for (number, node) in nodes {
+        for (key, object) in node.objects().filter(|(_, object)| !object.deleted) {
+            held.entry(key).or_default().push((number, object.content));
+        }
     }
     held
 }

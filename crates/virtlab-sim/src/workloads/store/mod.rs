@@ -196,7 +196,7 @@ impl Workload for Peer {
         let servers = &mut network.servers;
         let store = servers.stores.at(self.store);
         let guest = store.peer(self.peer).guest;
-        while let Some((operation, outcome, _)) = store.answer(self.peer) {
+        while let Some((operation, outcome, ..)) = store.answer(self.peer) {
             servers.disks.answered(guest, operation, outcome);
         }
         if let Some(at_ns) = servers.disks.plan(guest, now_ns) {

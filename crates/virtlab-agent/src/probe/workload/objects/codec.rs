@@ -5,7 +5,9 @@
 //! connection.
 
 use std::sync::Arc;
-use virtlab_store::{Attempt, Failure, Found, Key, Message, Object, Outcome, Peer, Task, Version};
+use virtlab_store::{
+    Attempt, Failure, Found, Key, Listing, Message, Name, Object, Outcome, Peer, Task, Told, Version,
+};
 
 /// Of each message.
 pub const HEAD_BYTES: usize = 64;
@@ -13,6 +15,10 @@ pub const HEAD_BYTES: usize = 64;
 const RECORD_BYTES: usize = 48;
 /// Of an object in a list: its key, too.
 const LISTED_BYTES: usize = 8 + RECORD_BYTES;
+/// Of a name that a node tells.
+const NAME_BYTES: usize = 32;
+/// Of a name on a page.
+const KEY_BYTES: usize = 8;
 /// What follows a head, at most: an object of 1 GiB, and its record.
 const MOST_BYTES: u64 = (1 << 30) + RECORD_BYTES as u64;
 /// Holders of an object, at most.
@@ -155,6 +161,7 @@ pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
                 Task::Read => (1, 0, 0),
                 Task::Write { bytes, content } => (2, bytes, content),
                 Task::Delete => (3, 0, 0),
+                Task::List => (4, 0, 0),
             };
             head(1).attempt(*attempt).word(key.0).byte(kind).word(content).version(*version).before(bytes)
         }
@@ -211,6 +218,27 @@ pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
         Message::Pull(round, key, version) => head(12).word(*round).word(key.0).version(*version).before(0),
         Message::Pulled(round, key, object) => head(13).word(*round).word(key.0).with(object.as_ref(), true),
         Message::Beat => head(14).before(0),
+        Message::Names(attempt, first) => head(15).attempt(*attempt).word(first.0).before(0),
+        Message::Told(attempt, Told { names, more, whole }) => {
+            let head = head(16).attempt(*attempt).byte(*more).byte(*whole);
+            let mut octets = head.before((names.len() * NAME_BYTES) as u64);
+            for Name { key, version, deleted } in names {
+                let end = octets.len() + NAME_BYTES;
+                octets.extend(key.0.to_le_bytes());
+                octets.extend(version.stamp.to_le_bytes());
+                octets.push(small(version.writer));
+                octets.extend(version.number.to_le_bytes());
+                octets.push(u8::from(*deleted));
+                octets.resize(end, 0);
+            }
+            octets
+        }
+        Message::Page(attempt, Listing { names, until }) => {
+            let head = head(17).attempt(*attempt).word(until.0);
+            let mut octets = head.before((names.len() * KEY_BYTES) as u64);
+            octets.extend(names.iter().flat_map(|key| key.0.to_le_bytes()));
+            octets
+        }
     }
 }
 
@@ -284,6 +312,11 @@ impl Reader<'_> {
         Some(Attempt { client: self.peer()?, operation: self.word()?, number: self.half()? })
     }
 
+    fn name(&mut self) -> Option<Name> {
+        let name = Name { key: self.key()?, version: self.version()?, deleted: self.truth()? };
+        self.take::<{ NAME_BYTES - 26 }>().map(|_| name)
+    }
+
     fn object(&mut self) -> Option<Object> {
         let mut record = Reader { octets: self.octets.get(..RECORD_BYTES)? };
         self.octets = &self.octets[RECORD_BYTES..];
@@ -339,6 +372,7 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
                 1 => Task::Read,
                 2 => Task::Write { bytes: length as u64, content },
                 3 => Task::Delete,
+                4 => Task::List,
                 _ => return None,
             };
             content_at = (kind == 2).then_some(0);
@@ -402,6 +436,21 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
             Message::Pulled(own.word()?, own.key()?, object(true)?)
         }
         14 => Message::Beat,
+        15 => Message::Names(own.attempt()?, own.key()?),
+        16 => {
+            let (attempt, more, whole) = (own.attempt()?, own.truth()?, own.truth()?);
+            let mut told = Reader { octets: &rest };
+            let names = (0..length / NAME_BYTES).map(|_| told.name()).collect::<Option<Vec<_>>>()?;
+            length
+                .is_multiple_of(NAME_BYTES)
+                .then_some(Message::Told(attempt, Told { names, more, whole }))?
+        }
+        17 => {
+            let (attempt, until) = (own.attempt()?, own.key()?);
+            let mut page = Reader { octets: &rest };
+            let names = (0..length / KEY_BYTES).map(|_| page.key()).collect::<Option<Vec<_>>>()?;
+            length.is_multiple_of(KEY_BYTES).then_some(Message::Page(attempt, Listing { names, until }))?
+        }
         _ => return None,
     };
     let content = content_at.map(|from| Content { octets: Arc::new(rest), from });
@@ -420,6 +469,10 @@ mod tests {
     fn object(bytes: u64) -> Object {
         let holders = (0..bytes as u32 % 4).map(Peer).collect();
         Object { version: version(bytes), bytes, content: bytes * 7, deleted: bytes == 0, holders }
+    }
+
+    fn name(number: u64) -> Name {
+        Name { key: Key(number << 33), version: version(number), deleted: number == 3 }
     }
 
     fn all() -> Vec<Message> {
@@ -455,6 +508,10 @@ mod tests {
             Message::Pull(4, key, seen),
             Message::Pulled(4, key, Some(object(5))),
             Message::Beat,
+            Message::Lead(attempt, key, Task::List, seen),
+            Message::Names(attempt, key),
+            Message::Told(attempt, Told { names: vec![name(3), name(4)], more: true, whole: false }),
+            Message::Page(attempt, Listing { names: vec![key, Key(7)], until: key }),
         ]
     }
 

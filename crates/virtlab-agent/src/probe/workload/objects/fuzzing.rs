@@ -20,11 +20,12 @@ const GIVE_UP: Nanos = Nanos(1_000_000_000);
 
 /// Stores that differ in how holders are found, who writes the copies, and when a copy is confirmed.
 fn policy(number: u8) -> Policy {
-    let (lookup, written_by, ack) = match number % 4 {
-        0 => (Lookup::Multicast, WrittenBy::Client, Ack::Disk),
-        1 => (Lookup::Ring { partitions: 64, zones: 3 }, WrittenBy::Proxy, Ack::Memory { cache_bytes: 100 }),
-        2 => (Lookup::ElasticHash, WrittenBy::Primary, Ack::Memory { cache_bytes: 1 << 20 }),
-        _ => (Lookup::Multicast, WrittenBy::Primary, Ack::Memory { cache_bytes: 0 }),
+    let ring = Lookup::Ring { partitions: 64, zones: 3 };
+    let (lookup, written_by, proxies, ack) = match number % 4 {
+        0 => (Lookup::Multicast, WrittenBy::Client, 0, Ack::Disk),
+        1 => (ring, WrittenBy::Proxy, 1, Ack::Memory { cache_bytes: 100 }),
+        2 => (Lookup::ElasticHash, WrittenBy::Primary, 1, Ack::Memory { cache_bytes: 1 << 20 }),
+        _ => (Lookup::Multicast, WrittenBy::Primary, 0, Ack::Memory { cache_bytes: 0 }),
     };
     let scan = Some(Scan { cost: Nanos(1), at_once: 2 });
     let recovery = Form { streams: 2, rate_byte_per_s: Some(1000), scan };
@@ -37,7 +38,7 @@ fn policy(number: u8) -> Policy {
         lookup,
         written_by,
         ack,
-        proxies: 1,
+        proxies,
         question,
         give_up,
         recovery,

@@ -23,6 +23,7 @@ use super::{Arming, Kind, Prepared, Side, StandBy, Workload, content, parse};
 use crate::probe::pacing::sleep;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
+use crate::probe::spool::available_bytes;
 use anyhow::Context;
 use codec::{Audited, Content, Word};
 use lines::{Lines, Places};
@@ -34,7 +35,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, LazyLock, Mutex};
 use virtlab_load::parameters::objects::{NAME, Objects as Parameters};
 use virtlab_store::{
-    Audit, Client as Machine, Deed, Folder, Given, Key, Message, Outcome, Output, Peer, Pick, Policy, To,
+    Audit, Client as Machine, Deed, Folder, Given, Held, Listing, Message, Outcome, Output, Peer, Pick,
+    Policy, To,
 };
 use virtlab_system::clock;
 use virtlab_system::work::charged_ns;
@@ -292,8 +294,8 @@ impl Asking<'_> {
                     self.lines.say(to, &message, content.as_ref());
                 }
                 Output::Send(To::Nodes, message) => self.lines.ask_all(&message),
-                Output::Answer { operation, outcome, retries } => {
-                    let thread = self.end(operation, outcome, retries);
+                Output::Answer { operation, outcome, retries, listing } => {
+                    let thread = self.end(operation, outcome, retries, listing.as_ref());
                     if goes_on && thread.is_some() {
                         self.begin(clock::raw(), thread);
                     }
@@ -304,10 +306,17 @@ impl Asking<'_> {
     }
 
     /// An operation was answered; the thread that may begin another.
-    fn end(&mut self, operation: u64, outcome: Outcome, retries: u32) -> Option<u32> {
+    fn end(
+        &mut self,
+        operation: u64,
+        outcome: Outcome,
+        retries: u32,
+        listing: Option<&Listing>,
+    ) -> Option<u32> {
         let finished = clock::raw();
         let Open { pick, intended, sent, thread, content } = self.open.remove(&operation)?;
-        let ending = lock(&self.client.choice.folder).end(&pick, verified(&pick, outcome, content.as_ref()));
+        let outcome = verified(&pick, outcome, content.as_ref());
+        let ending = lock(&self.client.choice.folder).end(&pick, outcome, listing);
         let (deed, object_bytes) = (pick.deed, pick.bytes());
         // A message is heard as a whole, so when its first octet came is not known.
         let first = None;
@@ -347,7 +356,10 @@ impl Client {
         let (mut missing, mut since) = (u64::MAX, clock::raw());
         loop {
             let Listed { said, lost, held } = self.listed(lines, late)?;
-            let audit = Audit::of(&lock(&self.choice.folder), &held, self.policy.copies);
+            let folder = lock(&self.choice.folder);
+            let audit = Audit::of(&folder, &held, self.policy.copies);
+            let bytes = folder.there().map(|object| object.bytes).sum();
+            drop(folder);
             let now = clock::raw();
             if audit.missing_copies < missing {
                 (missing, since) = (audit.missing_copies, now);
@@ -356,7 +368,7 @@ impl Client {
                 let names = ["messages", "message_bytes", "lookup_messages", "lookup_bytes"];
                 // A node that was lost has taken with it what it had counted, so a sum would be too small.
                 let said = (!lost).then_some(said).into_iter().flat_map(|said| names.into_iter().zip(said));
-                return Ok(said.chain(audit.counters()).collect());
+                return Ok(said.chain(audit.counters()).chain(in_memory(bytes)).collect());
             }
             sleep(LIST_EVERY);
         }
@@ -365,7 +377,7 @@ impl Client {
     fn listed(&self, lines: &mut Lines, late: Nanos) -> anyhow::Result<Listed> {
         let me = Peer(self.asked.me);
         let mut left: Vec<Peer> = (0..self.asked.peers.len() as u32).map(Peer).collect();
-        let mut listed = Listed { said: lines.said_for(me), lost: false, held: BTreeMap::new() };
+        let mut listed = Listed { said: lines.said_for(me), lost: false, held: Held::new() };
         let mut again = Nanos(0);
         while !left.is_empty() {
             let now = clock::raw();
@@ -386,12 +398,17 @@ impl Client {
                 listed.lost |= back;
                 listed.said.iter_mut().zip(said).for_each(|(sum, more)| *sum += more);
                 for (key, content) in objects {
-                    listed.held.entry(key).or_default().push(content);
+                    listed.held.entry(key).or_default().push((from, content));
                 }
             }
         }
         Ok(listed)
     }
+}
+
+/// How much is there, and how much of it this machine could hold in memory.
+fn in_memory(bytes: u64) -> [(&'static str, u64); 2] {
+    [("objects_bytes", bytes), ("memory_bytes", available_bytes())]
 }
 
 /// What all peers of a store say at its end.
@@ -400,14 +417,13 @@ struct Listed {
     said: [u64; 4],
     /// Whether a node was lost.
     lost: bool,
-    /// By key, the content of each copy.
-    held: BTreeMap<Key, Vec<u64>>,
+    held: Held,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use virtlab_store::{Ending, Version};
+    use virtlab_store::{Ending, Key, Version};
 
     #[test]
     fn a_read_is_right_by_its_octets_alone() {
@@ -415,12 +431,12 @@ mod tests {
         let made = folder.pick(Deed::Create, 0, 5000).unwrap();
         let whole = content::make(made.key, made.content(), 5000);
         let done = |bytes| Outcome::Done { version: Version::default(), bytes, content: made.content() };
-        folder.end(&made, done(5000));
+        folder.end(&made, done(5000), None);
         let mut read = |octets: Vec<u8>| {
             let pick = folder.pick(Deed::Read, 0, 0).unwrap();
             let came = Content::of(octets);
             let outcome = verified(&pick, done(came.octets().len() as u64), Some(&came));
-            folder.end(&pick, outcome)
+            folder.end(&pick, outcome, None)
         };
         assert_eq!(read(whole.clone()), Ending::Done);
         let mut flipped = whole.clone();

@@ -119,7 +119,7 @@ type Named = (Key, Version);
 #[derive(Default)]
 struct Carried {
     contents: BTreeMap<Named, Content>,
-    /// Of attempts that this machine leads.
+    /// Of attempts that this machine leads, or passes on.
     led: BTreeMap<Attempt, Named>,
     /// Of attempts that have put something here, and had no answer yet.
     put: BTreeMap<Attempt, Named>,
@@ -141,10 +141,11 @@ impl Carried {
         }
     }
 
-    /// A message goes. If it ends an attempt, that attempt's content stays until all outputs of this round are done.
+    /// A message goes. If it ends an attempt, or passes it on, that attempt's content stays until all outputs of this
+    /// round are done.
     fn leave(&mut self, message: &Message) {
         let ended = match message {
-            Message::Led(attempt, ..) => self.led.remove(attempt),
+            Message::Led(attempt, ..) | Message::Lead(attempt, ..) => self.led.remove(attempt),
             Message::Kept { attempt, .. } | Message::Refused(attempt, _) => self.put.remove(attempt),
             _ => None,
         };
@@ -391,11 +392,15 @@ mod tests {
     const NODE: Peer = Peer(0);
 
     fn policy() -> Policy {
+        written("client", 0)
+    }
+
+    fn written(by: &str, proxies: usize) -> Policy {
         let given = serde_json::json!({
-            "copies": 1, "lookup": "ring", "partitions": 8, "written_by": "client", "ack": "memory", "cache_bytes": 10,
+            "copies": 1, "lookup": "ring", "partitions": 8, "written_by": by, "ack": "memory", "cache_bytes": 10,
             "question_ns": 1_000_000, "timeout_ns": 1_000_000_000,
         });
-        serde_json::from_value::<Given>(given).unwrap().policy(1, 0).unwrap()
+        serde_json::from_value::<Given>(given).unwrap().policy(1, proxies).unwrap()
     }
 
     fn serving(machine: Machine, folder: Option<&Path>, peers: Vec<SocketAddr>) -> Serving {
@@ -410,8 +415,8 @@ mod tests {
         serving(Machine::Node(Box::new(Node::new(NODE, policy()))), folder, peers)
     }
 
-    fn proxy(peers: Vec<SocketAddr>) -> Serving {
-        serving(Machine::Proxy(Box::new(Proxy::new(policy()))), None, peers)
+    fn proxy(policy: Policy, peers: Vec<SocketAddr>) -> Serving {
+        serving(Machine::Proxy(Box::new(Proxy::new(policy))), None, peers)
     }
 
     fn version(number: u64) -> Version {
@@ -483,6 +488,7 @@ mod tests {
             Message::Put { key, .. } => ("put", key.0, good(key)),
             Message::Content(_, key, _) => ("content", key.0, good(key)),
             Message::Led(_, key, Outcome::Done { .. }) => ("led", key.0, true),
+            Message::Lead(_, key, ..) => ("lead", key.0, good(key)),
             other => panic!("{other:?}"),
         }
     }
@@ -548,7 +554,7 @@ mod tests {
     #[test]
     fn one_version_of_two_keys_passes_through_a_proxy_with_the_content_of_each() {
         let ((node, at), (client, to)) = (peer(), peer());
-        let mut proxy = proxy(vec![at, at, to]);
+        let mut proxy = proxy(policy(), vec![at, at, to]);
         for key in [1, 2] {
             proxy.hear(CLIENT, lead(key, key, 5)).unwrap();
         }
@@ -567,5 +573,22 @@ mod tests {
         let mut client = accepted(&client);
         assert_eq!(said(&mut proxy, &mut client), ("led", 1, true));
         assert_eq!(said(&mut proxy, &mut client), ("led", 2, true));
+    }
+
+    #[test]
+    fn what_a_proxy_passes_on_to_a_primary_goes_with_its_content_and_is_carried_no_more() {
+        let ((node, at), (client, to)) = (peer(), peer());
+        let mut proxy = proxy(written("primary", 1), vec![at, at, to]);
+        for key in [1, 2] {
+            proxy.hear(CLIENT, lead(key, key, 5)).unwrap();
+            assert!(proxy.carried.contents.is_empty() && proxy.carried.led.is_empty(), "key {key}");
+        }
+        let mut node = accepted(&node);
+        assert_eq!(said(&mut proxy, &mut node), ("lead", 1, true));
+        assert_eq!(said(&mut proxy, &mut node), ("lead", 2, true));
+        let outcome = Outcome::Done { version: version(5), bytes: 0, content: 7 };
+        proxy.hear(NODE, Word::Said(Message::Led(attempt(1), Key(1), outcome), None)).unwrap();
+        let mut client = accepted(&client);
+        assert_eq!(said(&mut proxy, &mut client), ("led", 1, true));
     }
 }

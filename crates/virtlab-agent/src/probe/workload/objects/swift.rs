@@ -1,4 +1,5 @@
-//! Operations on objects of a Swift: PUT, GET, HEAD and DELETE in one container, over connections that stay.
+//! Operations on objects of a Swift: PUT, GET, HEAD and DELETE in one container, and pages of the names in it, over
+//! connections that stay.
 //!
 //! They are Swift's own requests, with a token where the store gives one, or those of S3, which are signed (`s3`):
 //! there the container is a bucket.
@@ -26,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 use virtlab_load::parameters::objects::Objects as Parameters;
-use virtlab_store::{Audit, Deed, Ending, Pick};
+use virtlab_store::{Audit, Deed, Ending, Key, LISTED_MOST, Listing, Pick};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -48,6 +49,12 @@ const PATH_MOST_BYTES: usize = HEAD_ROOM_BYTES / 2;
 const LOGIN_PATH: &str = "/auth/v1.0";
 const TOKEN: &str = "X-Auth-Token";
 const VALUE_MOST_BYTES: usize = 512;
+/// Of a name on a page: a line of Swift's, or what S3 says of it, too.
+const NAMED_MOST_BYTES: usize = 512;
+/// Of a page beside its names.
+const PAGE_HEAD_BYTES: usize = 4 << 10;
+/// Digits of an object's name.
+const NAME_DIGITS: usize = 16;
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 /// After a connection that could not be made, or that broke: the next one would break as soon.
 const REST: Duration = Duration::from_millis(20);
@@ -112,7 +119,7 @@ impl Client {
         place.token = Connection::new(&place, None).log_in()?;
         let place = Arc::new(place);
         let mut connection = Connection::new(&place, None);
-        connection.write("PUT", "", None);
+        connection.write("PUT", "", "", None);
         match connection.send("PUT", 0, clock::raw()) {
             Ok((head, _)) if (200..300).contains(&head.status) => {}
             Ok((head, body)) => match connection.code(head, body) {
@@ -155,7 +162,8 @@ impl Client {
                 _ => audit.lost += 1,
             }
         }
-        Ok(audit.of_objects().into())
+        let bytes = folder.there().map(|object| object.bytes).sum();
+        Ok(audit.of_objects().into_iter().chain(super::in_memory(bytes)).collect())
     }
 }
 
@@ -199,6 +207,7 @@ struct Connection<'a> {
     answer: Vec<u8>,
     /// When its first octets came.
     first: Option<Nanos>,
+    page: Option<Listing>,
 }
 
 impl<'a> Connection<'a> {
@@ -214,6 +223,7 @@ impl<'a> Connection<'a> {
             head_at: 0,
             answer: Vec::new(),
             first: None,
+            page: None,
         }
     }
 
@@ -271,7 +281,7 @@ impl<'a> Connection<'a> {
     }
 
     /// The octets of a request.
-    fn write(&mut self, method: &str, name: &str, content: Option<(&Pick, usize)>) {
+    fn write(&mut self, method: &str, name: &str, query: &str, content: Option<(&Pick, usize)>) {
         let (path, host) = (format!("{}{name}", self.place.asked.path), self.end().to_string());
         self.request.resize(HEAD_ROOM_BYTES + content.map_or(0, |(_, bytes)| bytes), 0);
         let body = &mut self.request[HEAD_ROOM_BYTES..];
@@ -282,14 +292,14 @@ impl<'a> Connection<'a> {
             if method == "PUT" { format!("Content-Length: {}\r\n", body.len()) } else { String::new() };
         if let Some(keys) = &self.place.asked.keys {
             let (fields, body_hash) = ([("host", host.as_str())], s3::hash(body));
-            let request =
-                s3::Request { method, path: &path, query: "", fields: &fields, body_hash: &body_hash };
+            let request = s3::Request { method, path: &path, query, fields: &fields, body_hash: &body_hash };
             lines.push_str(&keys.head_lines(&request, clock::realtime()));
         }
         if let Some(token) = &self.token {
             lines.extend([TOKEN, ": ", token, "\r\n"]);
         }
-        self.write_head(method, &path, &lines);
+        let mark = if query.is_empty() { "" } else { "?" };
+        self.write_head(method, &format!("{path}{mark}{query}"), &lines);
     }
 
     /// Sends what was written, at an instant; the answer's head, and how many octets of its body came: these are in
@@ -393,9 +403,12 @@ fn ending(deed: Deed, head: Head, code: Option<&str>, bytes: u64, stored: u16) -
     match (deed, head.status) {
         (Deed::Create | Deed::Overwrite, status) if status == stored => Ending::Done,
         (Deed::Delete, 204) => Ending::Done,
-        (Deed::Read | Deed::Stat, 200) if head.body == Framing::Length(bytes) => Ending::Done,
-        (Deed::Read | Deed::Stat, 200) => Ending::Wrong,
-        (Deed::Read | Deed::Stat | Deed::Delete, 404) if code.is_none_or(|code| code == s3::NO_KEY) => {
+        (Deed::Read | Deed::Stat | Deed::Open, 200) if head.body == Framing::Length(bytes) => Ending::Done,
+        (Deed::Read | Deed::Stat | Deed::Open, 200) => Ending::Wrong,
+        (Deed::List, 200 | 204) => Ending::Done,
+        (Deed::Read | Deed::Stat | Deed::Open | Deed::Delete, 404)
+            if code.is_none_or(|code| code == s3::NO_KEY) =>
+        {
             Ending::Missing
         }
         _ => Ending::Failed,
@@ -423,16 +436,25 @@ impl Driver for Connection<'_> {
 
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
         let bytes = usize::try_from(pick.bytes()).context("an object is larger than memory")?;
-        let name = format!("/{:016x}", pick.key.0);
+        let mut name = format!("/{}", name_of(pick.key));
+        let (mut query, mut most) = (String::new(), 0);
         let (method, content) = match pick.deed {
             Deed::Create | Deed::Overwrite => ("PUT", Some((pick, bytes))),
-            Deed::Read => ("GET", None),
-            Deed::Stat => ("HEAD", None),
+            Deed::Read => {
+                most = bytes;
+                ("GET", None)
+            }
+            Deed::Stat | Deed::Open => ("HEAD", None),
             Deed::Delete => ("DELETE", None),
-            Deed::Open | Deed::List => bail!("no store of objects opens or lists any"),
+            Deed::List => {
+                name.clear();
+                query = self.query_of_page(pick.key);
+                most = PAGE_HEAD_BYTES + LISTED_MOST * NAMED_MOST_BYTES;
+                ("GET", None)
+            }
         };
-        self.write(method, &name, content);
-        let most = if pick.deed == Deed::Read { bytes } else { 0 };
+        self.page = None;
+        self.write(method, &name, &query, content);
         let sent = clock::raw();
         let answered = self.send(method, most, sent);
         let finished = clock::raw();
@@ -449,6 +471,12 @@ impl Driver for Connection<'_> {
                         } else {
                             Ending::Wrong
                         }
+                    }
+                    Ending::Done if pick.deed == Deed::List => {
+                        let octets = &self.answer[head.bytes..head.bytes + body];
+                        self.page = page(octets, pick.key, self.place.asked.keys.is_some());
+                        // Of a page that is cut, or of other names, nothing is known.
+                        if self.page.is_some() { Ending::Done } else { Ending::Wrong }
                     }
                     Ending::Failed => {
                         (why, failure) = (refused(head.status, code), class(head.status, code));
@@ -472,6 +500,49 @@ impl Driver for Connection<'_> {
         let first = self.first.filter(|_| pick.deed == Deed::Read && ending == Ending::Done);
         Ok(Performed { ending, why, failure, sent, finished, first })
     }
+
+    fn page(&mut self) -> Option<Listing> {
+        self.page.take()
+    }
+}
+
+/// An object's name: names are in the order of keys.
+fn name_of(key: Key) -> String {
+    format!("{:0width$x}", key.0, width = NAME_DIGITS)
+}
+
+impl Connection<'_> {
+    /// What asks for the names from one on. Both interfaces begin behind a name, which need not be there.
+    fn query_of_page(&self, first: Key) -> String {
+        let behind = first.0.checked_sub(1).map(|before| name_of(Key(before)));
+        if self.place.asked.keys.is_some() {
+            let behind = behind.map(|name| format!("&start-after={name}")).unwrap_or_default();
+            return format!("list-type=2&max-keys={LISTED_MOST}{behind}");
+        }
+        let behind = behind.map(|name| format!("&marker={name}")).unwrap_or_default();
+        format!("format=plain&limit={LISTED_MOST}{behind}")
+    }
+}
+
+/// The page of names that an answer is: Swift's lines, or the keys of S3's XML; `None`: it has other names, or more.
+fn page(body: &[u8], first: Key, is_s3: bool) -> Option<Listing> {
+    let text = std::str::from_utf8(body).ok()?;
+    let named = |name: &str| {
+        let is_name = name.len() == NAME_DIGITS && name.bytes().all(|one| one.is_ascii_hexdigit());
+        is_name.then(|| u64::from_str_radix(name, 16).ok()).flatten().map(Key)
+    };
+    let (names, more) = if is_s3 {
+        let keys = text.split("<Key>").skip(1).map(|rest| named(rest.split_once("</Key>")?.0));
+        let whole = text.trim_end().ends_with("</ListBucketResult>");
+        let more = text.contains("<IsTruncated>true</IsTruncated>");
+        (keys.collect::<Option<Vec<_>>>().filter(|_| whole)?, more)
+    } else {
+        let names = text.lines().map(named).collect::<Option<Vec<_>>>()?;
+        let more = names.len() == LISTED_MOST;
+        (names, more)
+    };
+    let until = names.last().copied().filter(|_| more).unwrap_or(first.last_of_folder());
+    (names.len() <= LISTED_MOST).then_some(Listing { names, until })
 }
 
 #[cfg(test)]
@@ -582,6 +653,45 @@ mod tests {
         let heads = served.join().unwrap();
         assert_eq!(heads[0], "GET /v1/a/c/0001000000000000 HTTP/1.1");
         assert_eq!((heads[2].split(' ').next(), heads[5].split(' ').next()), (Some("HEAD"), Some("DELETE")));
+    }
+
+    #[test]
+    fn a_page_of_names_is_compared_with_those_that_are_there() {
+        let (mut folder, _) = one_there();
+        let made = folder.pick(Deed::Create, 0, 5000).unwrap();
+        folder.close(&made, Ending::Done);
+        let xml = |names: &str| {
+            format!("<?xml?><ListBucketResult><IsTruncated>false</IsTruncated>{names}</ListBucketResult>\n")
+        };
+        let both = "0001000000000000\n0001000000000001\n";
+        let keys = "<Contents><Key>0001000000000000</Key></Contents><Contents><Key>0001000000000001</Key></Contents>";
+        let bodies =
+            [both.to_owned(), both[..17].to_owned(), format!("{both}0001000000000002\n"), "x\n".into()];
+        let of_s3 = [xml(keys), xml(&keys[..50]), xml(""), keys.to_owned()];
+        use Ending::{Done, Wrong};
+        for (signed, bodies) in [(false, bodies), (true, of_s3)] {
+            let answers =
+                bodies.iter().map(|one| with(status("200 OK", one.len()), one.as_bytes())).collect();
+            let (port, served) = proxy(vec![answers]);
+            let place = if signed { signed_place(port) } else { place(port) };
+            let mut connection = Connection::new(&place, None);
+            let mut ended = Vec::new();
+            for _ in 0..4 {
+                let pick = folder.pick(Deed::List, 0, 0).unwrap();
+                let ending = connection.perform(&pick).unwrap().ending;
+                let is_page = connection.page().is_some_and(|page| folder.is_page(&pick, &page));
+                ended.push(if ending == Done && is_page { Done } else { Wrong });
+                folder.close(&pick, Done);
+            }
+            assert_eq!(ended, [Done, Wrong, Wrong, Wrong], "signed: {signed}");
+            let head = &served.join().unwrap()[0];
+            let asked = if signed {
+                "/bucket?list-type=2&max-keys=1000&start-after=0000ffffffffffff"
+            } else {
+                "/v1/a/c?format=plain&limit=1000&marker=0000ffffffffffff"
+            };
+            assert_eq!(*head, format!("GET {asked} HTTP/1.1"));
+        }
     }
 
     #[test]
@@ -705,7 +815,7 @@ mod tests {
         let place = signed_place(1);
         let mut connection = Connection::new(&place, None);
         let pick = folder.pick(Deed::Overwrite, 0, 900).unwrap();
-        connection.write("PUT", "/one", Some((&pick, 900)));
+        connection.write("PUT", "/one", "", Some((&pick, 900)));
         let (head, body) = connection.request.split_at(HEAD_ROOM_BYTES);
         assert_eq!(body, make(pick.key, pick.content(), 900));
         let head = std::str::from_utf8(&head[connection.head_at..]).unwrap();

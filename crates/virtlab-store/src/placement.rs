@@ -109,11 +109,11 @@ impl Policy {
     }
 }
 
-/// After how many turns two that go around so many are where they began: the least common multiple.
-const fn in_step(one: u32, other: u32) -> u32 {
+/// After how many turns two that go around so many are where they began: the least common multiple; 0 without one.
+fn in_step(one: u32, other: u32) -> u32 {
     let (mut large, mut small) = (one, other);
     while small > 0 {
         (large, small) = (small, large % small);
     }
-    if large == 0 { 0 } else { (one / large).saturating_mul(other) }
+    one.checked_div(large).unwrap_or(0).saturating_mul(other)
 }

@@ -56,6 +56,8 @@ pub enum Due {
     Copy,
     /// Bulk transfers.
     Bulk,
+    /// What a store has sent without packets continues, or has come.
+    Mail(usize),
 }
 
 const PLACE_BITS: u32 = 24;

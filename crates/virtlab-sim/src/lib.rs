@@ -17,6 +17,7 @@ mod input;
 mod ip;
 mod moves;
 mod network;
+mod post;
 mod processors;
 mod samples;
 mod servers;

@@ -19,7 +19,7 @@ const SECOND_NS: f64 = 1e9;
 const BITS: f64 = 8.0;
 
 /// A message as it is sent: so many frames, and their bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     pub frames: u64,
     /// Without preamble, check sequence and gap, as links count them.

@@ -116,6 +116,11 @@ impl Client {
         self.coordinator.foresees(attempt, found)
     }
 
+    /// See [`Coordinator::hear_ahead`].
+    pub fn hear_ahead(&mut self, attempt: Attempt, from: Peer, found: Found, is_soon: bool) -> Option<Found> {
+        self.coordinator.hear_ahead(attempt, from, found, is_soon)
+    }
+
     /// A message comes.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         match message {

@@ -118,6 +118,14 @@ impl Led {
         all
     }
 
+    /// An answer is certain to come: whether nothing follows from it.
+    fn foresees(&mut self, policy: &Policy, found: &Found) -> bool {
+        self.coming += 1;
+        self.tells |= found.object.is_some();
+        let asks = matches!(self.stage, Stage::Asking) && policy.lookup == Lookup::Multicast;
+        asks && !self.tells && self.coming < policy.roll_call()
+    }
+
     /// What this attempt writes.
     fn object(&self, holders: Vec<Peer>) -> Object {
         let (bytes, content, deleted) = match self.task {
@@ -149,6 +157,8 @@ pub struct Coordinator {
     alarms: Alarms<Attempt>,
     outputs: VecDeque<Output>,
     ended: VecDeque<Ended>,
+    /// Lists of answers without any, to be used again.
+    spare: Vec<Heard>,
 }
 
 impl Coordinator {
@@ -161,6 +171,7 @@ impl Coordinator {
             alarms: Alarms::default(),
             outputs: VecDeque::new(),
             ended: VecDeque::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -182,8 +193,10 @@ impl Coordinator {
             end: now + self.policy.give_up,
             noted: None,
         };
-        if led.all && self.policy.lookup == Lookup::Multicast {
-            led.heard = Heard::of(self.policy.nodes); // nearly all of them will answer
+        if self.policy.lookup == Lookup::Multicast {
+            // Of a write nearly all of them will answer.
+            let new = || if led.all { Heard::of(self.policy.nodes) } else { Heard::default() };
+            led.heard = self.spare.pop().unwrap_or_else(new);
         }
         match self.policy.places(key).filter(|_| led.is_write()) {
             _ if matches!(task, Task::List) => {
@@ -208,13 +221,17 @@ impl Coordinator {
         self.led.insert(attempt, led);
     }
 
-    fn end(&mut self, attempt: Attempt, led: &Led, outcome: Outcome) {
+    fn end(&mut self, attempt: Attempt, mut led: Box<Led>, outcome: Outcome) {
         self.alarms.forget(attempt, led.noted);
         let listing = match (&led.stage, outcome) {
             (Stage::Listing(told), Outcome::Done { .. }) => Some(Listing::of(led.key, told)),
             _ => None,
         };
         self.ended.push_back(Ended { attempt, key: led.key, outcome, listing });
+        if self.policy.lookup == Lookup::Multicast {
+            led.heard.clear();
+            self.spare.push(led.heard);
+        }
     }
 
     fn send(&mut self, to: Peer, message: Message) {
@@ -306,7 +323,7 @@ impl Coordinator {
 
     fn end_or_go_on(&mut self, attempt: Attempt, led: Box<Led>, outcome: Option<Outcome>) {
         match outcome {
-            Some(outcome) => self.end(attempt, &led, outcome),
+            Some(outcome) => self.end(attempt, led, outcome),
             None => self.go_on(attempt, led),
         }
     }
@@ -314,11 +331,18 @@ impl Coordinator {
     /// An answer is certain to come, behind all that were foreseen before it. True where nothing follows from it: too
     /// few have come by then, and none of an object. For a driver that foresees all answers.
     pub fn foresees(&mut self, attempt: Attempt, found: &Found) -> bool {
-        let Some(led) = self.led.get_mut(&attempt) else { return false };
-        led.coming += 1;
-        led.tells |= found.object.is_some();
-        let asks = matches!(led.stage, Stage::Asking) && self.policy.lookup == Lookup::Multicast;
-        asks && !led.tells && led.coming < self.policy.roll_call()
+        self.led.get_mut(&attempt).is_some_and(|led| led.foresees(&self.policy, found))
+    }
+
+    /// As [`Coordinator::foresees`]; where nothing follows from the answer and it comes soon, it is heard now, else it
+    /// is given back.
+    pub fn hear_ahead(&mut self, attempt: Attempt, from: Peer, found: Found, is_soon: bool) -> Option<Found> {
+        let Some(led) = self.led.get_mut(&attempt) else { return Some(found) };
+        if led.foresees(&self.policy, &found) && is_soon {
+            led.heard.insert(from, found);
+            return None;
+        }
+        Some(found)
     }
 
     /// A node answers a question: whether anything follows from it. Of one that is heard while copies are being made, a
@@ -439,7 +463,7 @@ impl Coordinator {
         for attempt in self.alarms.due(now) {
             let Some(mut led) = self.led.remove(&attempt) else { continue };
             if led.end <= now {
-                self.end(attempt, &led, Outcome::Failed(Failure::TimedOut));
+                self.end(attempt, led, Outcome::Failed(Failure::TimedOut));
                 continue;
             }
             led.again = now + self.policy.patience();

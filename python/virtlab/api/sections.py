@@ -1112,7 +1112,7 @@ class StoreService(TypedDict, total=False):
     proxy_time: str
     proxy_rate: str
     silence: str
-    transfers: Literal["packets", "fluid"] | str
+    transfers: Literal["packets", "fluid", "messages"] | str
 
 
 class SwiftServiceReady(TypedDict, total=False):

@@ -31,7 +31,7 @@ from virtlab.simulator.pools import refusals_of_processors, refusals_of_turns, s
 from virtlab.simulator.profile import IDEAL_PROFILE, Profile, costs
 from virtlab.simulator.programs import slept_ns
 from virtlab.simulator.services import as_simulated, refusals_of_services
-from virtlab.simulator.stores import refusals_of_fluids
+from virtlab.simulator.stores import refusals_of_transfers
 from virtlab.units import show_count
 
 ARM = "simulator"
@@ -47,7 +47,7 @@ def refusals(plan: Plan, profile: Profile = IDEAL_PROFILE) -> list[Refusal]:
         refusals_of_services,
         refusals_of_clients,
         refusals_of_stores,
-        refusals_of_fluids,
+        refusals_of_transfers,
         refusals_of_buffers,
         refusals_of_processors,
         refusals_of_moves,

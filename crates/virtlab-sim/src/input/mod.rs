@@ -8,7 +8,7 @@ mod stores;
 pub use disks::{DiskUsage, GuestDisk, Thresholds};
 pub use migration::{Migration, Station};
 pub use pools::{Pool, Sharing, Slicing, Usage, Used};
-pub use stores::{Asker, Fluid, Store};
+pub use stores::{Asker, Fluid, Messages, Store};
 
 use crate::costs::Given;
 use core::net::IpAddr;

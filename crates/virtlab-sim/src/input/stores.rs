@@ -23,6 +23,9 @@ pub struct Store {
     /// How contents go in bulk; absent: packet by packet.
     #[serde(default)]
     pub fluid: Option<Fluid>,
+    /// How all goes as messages without packets; absent: it does not.
+    #[serde(default)]
+    pub messages: Option<Messages>,
 }
 
 /// The disk of a guest whose blocks are objects.
@@ -54,6 +57,27 @@ pub struct Fluid {
     pub lines: Vec<(String, String)>,
     /// By the peer that sends and the one that hears: places of lines.
     pub ways: Vec<Vec<Vec<usize>>>,
+}
+
+/// Which lines the messages of a store cross, all of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Those between two peers.
+    pub ways: Fluid,
+    /// By the peer that says something to all nodes: where it goes; empty where none does.
+    #[serde(default)]
+    pub floods: Vec<Branches>,
+}
+
+/// Where something goes that is for all.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Branches {
+    /// Places of lines, each with that of the branch before it.
+    pub branches: Vec<(usize, Option<usize>)>,
+    /// By node: the branch behind which it is; none: no line is between.
+    pub nodes: Vec<Option<usize>>,
 }
 
 impl Fluid {
@@ -90,7 +114,8 @@ impl Store {
         .chain(self.disks.iter().map(|disk| (&disk.end, Some(Asker::Disk(disk.guest)))))
     }
 
-    /// What it adds to the roles of the network: each peer by itself, then each pair of peers, the later one first.
+    /// What it adds to the roles of the network: each peer by itself, then each pair that has a connection, the later
+    /// one first.
     pub fn roles(&self, roles: &[Role]) -> Vec<Role> {
         let ends: Vec<&RoleEnd> = self.peers(roles).map(|(end, _)| end).collect();
         let role = |pair: [&RoleEnd; 2]| Role {
@@ -102,6 +127,9 @@ impl Store {
             most: None,
         };
         let alone = ends.iter().map(|end| role([end, end]));
+        if self.messages.is_some() {
+            return alone.collect();
+        }
         let pairs = (1..ends.len()).flat_map(|near| (0..near).map(move |far| (near, far)));
         alone.chain(pairs.map(|(near, far)| role([ends[near], ends[far]]))).collect()
     }

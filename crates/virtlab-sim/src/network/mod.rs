@@ -22,5 +22,5 @@ mod wire;
 
 pub use frames::Address;
 pub use sockets::{SOCKET_BYTES, STREAM_SOCKET_BYTES};
-pub use traffic::Landed;
+pub use traffic::{Landed, Twig};
 pub use whole::Network;

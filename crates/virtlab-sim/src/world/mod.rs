@@ -301,6 +301,7 @@ impl World {
                 }
                 Some(&Due::Copy) => self.go_on_moving(),
                 Some(&Due::Bulk) => self.go_on_sending(),
+                Some(&Due::Mail(place)) => store::carry(place, &mut self.network),
                 Some(&Due::LookAfter(place)) => self.network.look_after(place),
                 Some(&Due::Tick { role, side, generation }) => {
                     self.roles[role].workload.tick(side, generation, &mut self.network);

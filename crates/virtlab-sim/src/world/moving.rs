@@ -33,6 +33,8 @@ impl World {
             self.network.set_rate(line, rate_bit_per_s);
         }
         self.network.set_rate_of_bulk(link, rate_bit_per_s);
+        let now_ns = self.network.now_ns;
+        self.network.post().set_rate(now_ns, link, rate_bit_per_s);
         if self.under_way.moves.any() || self.network.transfers().any() {
             self.go_on_sending();
         }

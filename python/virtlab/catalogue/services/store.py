@@ -26,7 +26,7 @@ MULTICAST, RING, ELASTIC_HASH = "multicast", "ring", "elastic_hash"
 CLIENT, PROXY, PRIMARY = "client", "proxy", "primary"
 MEMORY, DISK = "memory", "disk"
 PROXIES = "proxies"
-TRANSFERS, PACKETS, FLUID = "transfers", "packets", "fluid"
+TRANSFERS, PACKETS, FLUID, MESSAGES = "transfers", "packets", "fluid", "messages"
 PARTITIONS_MAX = 1 << 24
 PEERS_MAX = 256  # any two of them may have a connection
 
@@ -198,8 +198,8 @@ STORE = ServiceKind(
         ),
         Parameter("silence", POSITIVE_DURATION, "silence_ns", "for which a node is silent that is lost; absent: four beats"),
         Parameter(
-            TRANSFERS, choice(PACKETS, FLUID), TRANSFERS,
-            "how the simulator plays copies that are made again, and objects of 1 MB and more; absent: packet by packet",
+            TRANSFERS, choice(PACKETS, FLUID, MESSAGES), TRANSFERS,
+            "how the simulator plays what is sent: by packets, much content as a fluid, or all as messages; absent: packets",
         ),
     ),
     operations={

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from virtlab.catalogue.services.store import FLUID, OF_PROCESSORS, STORE, TRANSFERS
+from virtlab.catalogue.services.store import OF_PROCESSORS, PACKETS, STORE, TRANSFERS
 from virtlab.errors import GuestError
 from virtlab.plan import Guest, Plan, Refusal, Role, Service
 from virtlab.planner.guests.clusters import towards
@@ -96,8 +96,8 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         if service.parameters.get(key) is not None:
             reason = "nodes and proxies take the time of the machine's processors, and no other"
             yield Refusal(f"{path}.{said}", reason, "remove it, or run with '--backend simulator'")
-    if service.parameters.get(TRANSFERS) == FLUID:
-        reason = "what nodes send are packets, which no fluid stands for"
+    if service.parameters.get(TRANSFERS, PACKETS) != PACKETS:
+        reason = "what nodes send are packets, which nothing else stands for"
         yield Refusal(
             f"{path}.{TRANSFERS}", reason, f"remove '{TRANSFERS}', or run with '--backend simulator'"
         )

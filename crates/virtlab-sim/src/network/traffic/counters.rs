@@ -9,6 +9,7 @@ impl Network {
     /// Counters of the requested groups.
     pub fn read(&mut self, groups: &[String], mark: &str, readings: &mut Readings) {
         self.wire.fabric.settle_counters(Nanos(self.now_ns));
+        self.count_post();
         let wanted = |group: &str| groups.iter().any(|each| each == group);
         if wanted("vnics") {
             for nic in self.edge.nics.iter().filter(|nic| !nic.is_shared()) {

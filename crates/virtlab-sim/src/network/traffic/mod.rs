@@ -16,6 +16,7 @@ mod landing;
 mod meetings;
 mod moves;
 mod opening;
+mod post;
 mod queueing;
 mod receiving;
 mod resolution;
@@ -25,3 +26,4 @@ mod sharing;
 mod trains;
 
 pub use landing::Landed;
+pub use post::Twig;

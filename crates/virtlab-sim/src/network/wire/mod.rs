@@ -6,6 +6,7 @@ pub mod ports;
 use crate::input::{Finding, Input, Way};
 use crate::network::edge::Edge;
 use crate::network::frames::Carried;
+use crate::post::Post;
 use crate::transfers::Transfers;
 use paths::Paths;
 use ports::Ports;
@@ -18,6 +19,8 @@ pub struct Wire {
     pub paths: Paths,
     /// What crosses links in bulk.
     pub transfers: Transfers,
+    /// What crosses them without packets.
+    pub post: Post,
     /// Departures that have become certain, while they are looked at.
     pub certain: Vec<Foretold>,
 }
@@ -33,6 +36,7 @@ impl Wire {
             fabric,
             paths: Paths::default(),
             transfers: Transfers::default(),
+            post: Post::default(),
             certain: Vec::new(),
         };
         for (bridge, vswitch) in input.vswitches.iter().enumerate() {

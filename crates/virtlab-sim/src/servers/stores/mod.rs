@@ -4,19 +4,23 @@
 //! what they say waits in an outbox for each two of them until it is carried. A node that has failed does and hears
 //! nothing, until it is healed.
 
+mod mail;
 mod peer;
 mod processor;
 mod store;
 
+pub use mail::{Call, Item, Letter, Mail, Pair, Transit};
 pub use peer::Machine;
 pub use processor::Processor;
-pub use store::{Store, Want};
+pub use store::{Store, Want, Ways};
 use virtlab_wire::Nanos;
 
 /// All of a world.
 #[derive(Default)]
 pub struct Stores {
-    all: Vec<Store>,
+    pub all: Vec<Store>,
+    /// What is under way without packets.
+    pub mail: Mail,
 }
 
 impl Stores {

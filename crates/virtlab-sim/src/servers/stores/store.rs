@@ -14,7 +14,7 @@ use virtlab_wire::Nanos;
 const OVERTAKEN: u64 = 1 << 16;
 
 /// What a peer wants of the world.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Want {
     /// That a role of the network hears of an answer: that of the Plan which asks, or of a disk its own.
     Role(usize),
@@ -22,6 +22,9 @@ pub enum Want {
     Line(usize),
     /// A question to all nodes: its number, and its bytes.
     All(u64, u64),
+    /// That something is said to another peer, or to all nodes, without packets.
+    Say(usize, Message),
+    Call(Message),
     /// Something of its disk, by that number.
     Disk(u64, Kind, u64),
 }
@@ -49,6 +52,21 @@ impl Thrown {
     }
 }
 
+/// Questions to all nodes, and answers to them: the first stay for all who hear them, the others are soon gone.
+#[derive(Default)]
+struct Datagrams {
+    asked: Thrown,
+    thrown: Thrown,
+}
+
+/// Where what peers say goes, without packets.
+#[derive(Debug, Default)]
+pub struct Ways {
+    /// By the peer that says something and the one that hears it; by the peer that says something to all.
+    pub between: Vec<Vec<usize>>,
+    pub floods: Vec<usize>,
+}
+
 /// A store.
 pub struct Store {
     pub(super) service: String,
@@ -60,11 +78,12 @@ pub struct Store {
     in_guests: Vec<Option<usize>>,
     /// By line: which end says what.
     outbox: Vec<VecDeque<(usize, Message)>>,
-    /// Questions to all nodes, and answers to them: the first stay for all who hear them, the others are soon gone.
-    asked: Thrown,
-    thrown: Thrown,
+    /// Questions to all nodes, and answers to them.
+    datagrams: Datagrams,
     folders: Vec<Folder>,
     loss: Option<Loss>,
+    /// Where all goes that peers say; none: in packets.
+    ways: Option<Ways>,
     /// Whether all that comes to a client over the network is foreseen, and no node is ever lost.
     foreseen: bool,
     /// Whether nodes tell each other that they are there, and make copies for one that does not.
@@ -88,10 +107,10 @@ impl Store {
             peers,
             in_guests,
             outbox,
-            asked: Thrown::default(),
-            thrown: Thrown::default(),
+            datagrams: Datagrams::default(),
             folders: Vec::new(),
             loss: None,
+            ways: None,
             foreseen: false,
             watches: false,
         }
@@ -122,11 +141,52 @@ impl Store {
         if !self.foreseen {
             return false;
         }
-        let Some(Some(Message::Found(attempt, found))) = self.thrown.at(number) else { return false };
+        let Some(Some(Message::Found(attempt, found))) = self.datagrams.thrown.at(number) else {
+            return false;
+        };
         match self.peers.get_mut(attempt.client.0 as usize) {
             Some(Peer { machine: Machine::Client(client), .. }) => client.foresees(*attempt, found),
             _ => false,
         }
+    }
+
+    /// A datagram is certain to come to a peer from another: it is heard now if nothing follows from it and it comes
+    /// soon, else given back.
+    pub fn hear_ahead(
+        &mut self,
+        peer: usize,
+        from: usize,
+        message: Message,
+        is_soon: bool,
+    ) -> Option<Message> {
+        match (&mut self.peers[peer].machine, message) {
+            (Machine::Client(client), Message::Found(attempt, found)) if self.foreseen => {
+                let found = client.hear_ahead(attempt, Number(from as u32), found, is_soon)?;
+                Some(Message::Found(attempt, found))
+            }
+            (_, message) => Some(message),
+        }
+    }
+
+    /// All that peers say goes without packets from now on. No two of them have a line.
+    pub fn go_by(&mut self, ways: Ways) {
+        self.ways = Some(ways);
+        self.outbox.clear();
+    }
+
+    /// Whether nothing that peers say goes in packets.
+    pub fn has_ways(&self) -> bool {
+        self.ways.is_some()
+    }
+
+    /// The way from a peer to another, if there is one without packets.
+    pub fn way(&self, from: usize, to: usize) -> Option<usize> {
+        self.ways.as_ref()?.between.get(from)?.get(to).copied()
+    }
+
+    /// Where what a peer says to all goes, if it goes without packets.
+    pub fn flood(&self, from: usize) -> Option<usize> {
+        self.ways.as_ref()?.floods.get(from).copied()
     }
 
     /// The roles of the network that a peer's lines are.
@@ -242,7 +302,7 @@ impl Store {
         own.planned_ns = None;
         own.processor.forget(now);
         for other in (0..self.peers.len()).filter(|other| *other != peer) {
-            self.outbox[line_of(peer, other)].clear();
+            self.outbox.get_mut(line_of(peer, other)).into_iter().for_each(VecDeque::clear);
         }
     }
 
@@ -305,17 +365,17 @@ impl Store {
 
     /// A message goes in a datagram: its number.
     pub fn throw(&mut self, message: Message) -> u64 {
-        self.thrown.put(message)
+        self.datagrams.thrown.put(message)
     }
 
     /// What came in a datagram to one peer.
     pub fn caught(&mut self, number: u64) -> Option<Message> {
-        self.thrown.at(number).and_then(Option::take)
+        self.datagrams.thrown.at(number).and_then(Option::take)
     }
 
     /// What came in a datagram to several.
     pub fn overheard(&mut self, number: u64) -> Option<Message> {
-        self.asked.at(number)?.clone()
+        self.datagrams.asked.at(number)?.clone()
     }
 
     /// What a peer wants next; what it says to itself it hears at once.
@@ -332,6 +392,9 @@ impl Store {
                     self.count(&message);
                     self.peers[peer].processor.says(now, message.bytes());
                     let to = to.0 as usize;
+                    if self.ways.is_some() {
+                        return Some(Want::Say(to, message));
+                    }
                     let line = line_of(peer, to);
                     self.outbox[line].push_back((usize::from(peer < to), message));
                     if self.outbox[line].len() == 1 {
@@ -342,11 +405,13 @@ impl Store {
                     self.count(&message);
                     let bytes = message.bytes();
                     self.peers[peer].processor.says(now, bytes);
-                    let own = matches!(self.peers[peer].machine, Machine::Node(_)).then(|| message.clone());
-                    let number = self.asked.put(message);
-                    if let Some(message) = own {
-                        self.peers[peer].machine.handle(now, Number(peer as u32), message);
+                    if matches!(self.peers[peer].machine, Machine::Node(_)) {
+                        self.peers[peer].machine.handle(now, Number(peer as u32), message.clone());
                     }
+                    if self.ways.is_some() {
+                        return Some(Want::Call(message));
+                    }
+                    let number = self.datagrams.asked.put(message);
                     return Some(Want::All(number, bytes));
                 }
                 Output::Disk { id, kind, bytes, .. } => return Some(Want::Disk(id, kind, bytes)),

@@ -6,21 +6,25 @@
 //! without one keeps objects in memory, in no time. What nodes and proxies hear waits for their processor, if the store
 //! says what it takes. No Plan names any of these roles.
 
+mod carrying;
 mod line;
+mod posting;
 mod settling;
 
+pub use carrying::carry;
 pub use settling::{keep, operate, settle};
 
 use crate::agenda::Due;
-use crate::input::{self, Act, Action, Asker, Finding, Fluid, Input, RoleEnd};
+use crate::input::{self, Act, Action, Asker, Finding, Fluid, Input, Messages, RoleEnd};
 use crate::ip::Message as Packet;
-use crate::network::Network;
+use crate::network::{Network, Twig};
 use crate::samples::Table;
-use crate::servers::stores::{Machine, Processor, Store};
+use crate::servers::stores::{Machine, Processor, Store, Ways};
 use crate::workloads::workload::{Counters, Workload};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use line::Line;
 use settling::hear;
+use virtlab_load::size::IpVersion;
 use virtlab_store::{Book, Client, Effort, Lookup, Node, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
 
@@ -64,7 +68,14 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
                 network.servers.disks.ask_store(*guest, (place, peer));
             }
         }
-        if policy.lookup == Lookup::Multicast {
+        if let Some(messages) = &given.messages {
+            let ways = by_messages(given, messages, &ends, network)?;
+            network.servers.stores.at(place).go_by(ways);
+            network.servers.stores.mail.connect(place, ends.len());
+            if !input.by_events {
+                network.servers.stores.at(place).foresee();
+            }
+        } else if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;
             if is_foreseen(input, given, &ends, network) {
                 network.servers.stores.at(place).foresee();
@@ -81,6 +92,9 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         }
         for peer in 0..ends.len() {
             parts.push(Box::new(Peer { store: place, peer }));
+        }
+        if given.messages.is_some() {
+            continue;
         }
         let roles = given.roles(asking);
         let lines = in_bulk(given, network)?;
@@ -137,6 +151,58 @@ fn in_bulk<'a>(
         place.ok_or_else(|| cannot(format!("there is no link '{link}'")))
     };
     Ok(Some((fluid, fluid.lines.iter().map(place).collect::<Result<_, _>>()?)))
+}
+
+/// Where all goes that peers of a store say, without packets.
+fn by_messages(
+    given: &input::Store,
+    messages: &Messages,
+    ends: &[(&RoleEnd, Option<Asker>)],
+    network: &mut Network,
+) -> Result<Ways, Finding> {
+    let cannot = |reason: String| {
+        let path = format!("services.{}.transfers", given.service);
+        Finding::new(path, reason, "write 'transfers: packets'")
+    };
+    if network.has_costs() {
+        let reason =
+            "a profile says what packets cost the hosts, and messages without packets have no such costs";
+        return Err(cannot(reason.to_owned()));
+    }
+    if let Some((_, (end, _))) = ends.iter().enumerate().find(|(_, (end, _))| network.is_licensed(end.vnic)) {
+        let guest = network.guest_with(end.vnic);
+        return Err(cannot(format!("guest {guest} has a licence, which drops packets")));
+    }
+    let mut lines = Vec::new();
+    for (link, direction) in &messages.ways.lines {
+        let place = network.post_line(link, direction);
+        lines.push(place.ok_or_else(|| cannot(format!("there is no link '{link}'")))?);
+    }
+    let ip_bytes = |end: &RoleEnd| match end.address {
+        Some(IpAddr::V6(_)) => IpVersion::V6.header_bytes(),
+        _ => IpVersion::V4.header_bytes(),
+    };
+    let mut ways = Ways::default();
+    for (from, (near, _)) in ends.iter().enumerate() {
+        let to_each = ends.iter().enumerate().map(|(to, (far, _))| {
+            let own = messages.ways.way(from, to).iter().map(|line| lines[*line]).collect();
+            network.post_way(own, [near.vnic, far.vnic], ip_bytes(near))
+        });
+        ways.between.push(to_each.collect());
+    }
+    for ((near, _), given) in ends.iter().zip(&messages.floods) {
+        let hear = |behind: Option<usize>| {
+            let nodes = given.nodes.iter().enumerate().filter(move |(_, branch)| **branch == behind);
+            nodes.map(|(node, _)| (node, ends[node].0.vnic)).filter(|(_, nic)| *nic != near.vnic).collect()
+        };
+        let twigs = given.branches.iter().enumerate().map(|(place, (line, before))| Twig {
+            line: lines[*line],
+            before: *before,
+            hear: hear(Some(place)),
+        });
+        ways.floods.push(network.post_flood(near.vnic, twigs.collect(), hear(None), ip_bytes(near)));
+    }
+    Ok(ways)
 }
 
 /// All nodes join a group, and all peers may ask it.

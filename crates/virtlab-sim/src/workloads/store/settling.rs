@@ -1,5 +1,6 @@
 //! What peers of a store want is done: said, asked of disks, and planned.
 
+use super::posting::{call, say};
 use crate::agenda::Due;
 use crate::input::Operation as Called;
 use crate::ip::Message as Packet;
@@ -18,6 +19,8 @@ pub fn settle(place: usize, peer: usize, network: &mut Network) {
                 let role = network.servers.stores.at(place).role_of_line(line);
                 network.agenda.plan(now.0, Due::Call(role));
             }
+            Want::Say(to, message) => say(place, peer, to, message, network),
+            Want::Call(message) => call(place, peer, message, network),
             Want::All(number, bytes) => ask_all(place, peer, number, bytes, network),
             Want::Disk(id, kind, bytes) => {
                 let servers = &mut network.servers;
@@ -91,7 +94,7 @@ pub fn operate(place: usize, operation: &Called, network: &mut Network) {
             (true, false) => store.fail(now, peer),
             (false, _) => store.heal(now, peer, disk),
         }
-        if operation.ends {
+        if operation.ends && !store.has_ways() {
             for role in store.lines_of(peer) {
                 network.forget_bulk(role);
             }

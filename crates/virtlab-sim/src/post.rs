@@ -1,0 +1,536 @@
+//! Messages that are sent whole, without packets: which lines each crosses, when it has crossed them, and what lines
+//! have carried.
+//!
+//! A line serves who comes first: it knows when it is free, and a message holds it for the octets that its frames would
+//! have there. It passes to the next line as soon as one frame of it has come through, and is whole behind a line when
+//! its last frame has. What is long goes in parts, between which those of others have their turn, as the windows of TCP
+//! have it: the next part comes to each line as the one before leaves it, so a message never waits for itself, and
+//! others in front of the slowest line of its way wait for one part of it.
+//!
+//! Lines are asked in the order in which messages come to them. Where a message waits in front of one for longer than
+//! `AHEAD_NS`, the next is asked no sooner than it comes there; within that time two may be served in the other order.
+
+use crate::transfers::Load;
+use virtlab_fabric::LineId;
+
+/// A message longer than that goes in parts.
+pub const PART_BYTES: u64 = 256 << 10;
+/// By so much a line may be asked before a message comes to it.
+pub const AHEAD_NS: u64 = 2_000;
+const SECOND_NS: u128 = 1_000_000_000;
+const BITS: u128 = 8;
+/// Times of octets are in 2^-32 ns.
+const FINE: u32 = 32;
+
+/// What a message crosses: a direction of a link, or a vNIC that lets less through.
+#[derive(Debug)]
+pub struct Line {
+    octet: u128,
+    free_ns: u64,
+    /// The burst of a bucket: so much passes it without delay.
+    burst_ns: u64,
+    /// To what is behind it.
+    delay_ns: u64,
+    /// What it was given until now, and for how long that holds it.
+    given: Load,
+    given_ns: u64,
+    /// What of that was told.
+    told: Load,
+    told_ns: u64,
+    /// Of a link.
+    pub of: Option<(LineId, String)>,
+    /// Queues that guests share in front of it.
+    pub gates: Vec<usize>,
+}
+
+impl Line {
+    /// A direction of a link.
+    pub fn of_link(id: LineId, link: &str, rate_bit_per_s: u64, delay_ns: u64, gates: Vec<usize>) -> Self {
+        let of = Some((id, link.to_owned()));
+        Self { delay_ns, of, gates, ..Self::of_vnic(rate_bit_per_s, 0) }
+    }
+
+    /// A vNIC, which lets so much through at once.
+    pub fn of_vnic(rate_bit_per_s: u64, burst_ns: u64) -> Self {
+        Self {
+            octet: octet(rate_bit_per_s),
+            free_ns: 0,
+            burst_ns,
+            delay_ns: 0,
+            given: Load::default(),
+            given_ns: 0,
+            told: Load::default(),
+            told_ns: 0,
+            of: None,
+            gates: Vec::new(),
+        }
+    }
+
+    fn holds_ns(&self, octets: u64) -> u64 {
+        ((u128::from(octets) * self.octet) >> FINE) as u64
+    }
+
+    /// A frame alone takes so long to be whole behind it.
+    fn frame_ns(&self, octets: u64) -> u64 {
+        if self.of.is_some() { self.holds_ns(octets) } else { 0 }
+    }
+
+    /// It is given something that comes at an instant; when it begins with that.
+    fn take(&mut self, head_ns: u64, load: Load) -> u64 {
+        let holds_ns = self.holds_ns(load.octets());
+        self.given.frames += load.frames;
+        self.given.bytes += load.bytes;
+        self.given_ns += holds_ns;
+        let start_ns = head_ns.max(self.free_ns);
+        self.free_ns = self.free_ns.max(start_ns.saturating_sub(self.burst_ns)) + holds_ns;
+        start_ns
+    }
+
+    /// What it has carried since it was asked last, and for how long. What has yet to leave it is not carried: of that
+    /// the time is known, and of frames the part that time has of all.
+    fn tell(&mut self, now_ns: u64) -> (Load, u64) {
+        let left_ns = self.free_ns.saturating_sub(now_ns).min(self.given_ns);
+        let carried_ns = self.given_ns - left_ns;
+        let part =
+            |of: u64| (u128::from(of) * u128::from(carried_ns) / u128::from(self.given_ns.max(1))) as u64;
+        let carried = if left_ns == 0 {
+            self.given
+        } else {
+            Load { frames: part(self.given.frames), bytes: part(self.given.bytes) }
+        };
+        let new = Load {
+            frames: carried.frames.saturating_sub(self.told.frames),
+            bytes: carried.bytes.saturating_sub(self.told.bytes),
+        };
+        let new_ns = carried_ns.saturating_sub(self.told_ns);
+        self.told.frames += new.frames;
+        self.told.bytes += new.bytes;
+        self.told_ns += new_ns;
+        (new, new_ns)
+    }
+}
+
+fn octet(rate_bit_per_s: u64) -> u128 {
+    ((BITS * SECOND_NS) << FINE) / u128::from(rate_bit_per_s.max(1))
+}
+
+/// What messages from one peer to another are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames {
+    /// Content of a full segment of TCP, and heads of its frame.
+    pub segment_bytes: u64,
+    pub segment_heads_bytes: u64,
+    /// Content of a full fragment of a datagram, heads of its frame, and heads of the datagram.
+    pub fragment_bytes: u64,
+    pub fragment_heads_bytes: u64,
+    pub datagram_heads_bytes: u64,
+}
+
+impl Frames {
+    /// So many octets of a connection.
+    pub fn stream(&self, bytes: u64) -> Load {
+        let frames = bytes.div_ceil(self.segment_bytes).max(1);
+        Load { frames, bytes: bytes + frames * self.segment_heads_bytes }
+    }
+
+    /// A datagram.
+    pub fn datagram(&self, bytes: u64) -> Load {
+        let bytes = bytes + self.datagram_heads_bytes;
+        let frames = bytes.div_ceil(self.fragment_bytes).max(1);
+        Load { frames, bytes: bytes + frames * self.fragment_heads_bytes }
+    }
+}
+
+/// From one vNIC to another.
+#[derive(Debug)]
+pub struct Way {
+    pub lines: Vec<usize>,
+    pub nics: [usize; 2],
+    pub frames: Frames,
+}
+
+/// A line that what one peer says to all crosses, and what is behind it.
+#[derive(Debug, Default)]
+pub struct Branch {
+    pub line: usize,
+    /// Branches, and who hears, with the vNIC.
+    pub next: Vec<usize>,
+    pub hear: Vec<(usize, usize)>,
+}
+
+/// Where what one peer says to all goes.
+#[derive(Debug)]
+pub struct Flood {
+    pub branches: Vec<Branch>,
+    /// Branches that begin at the peer.
+    pub roots: Vec<usize>,
+    /// Who hears without a line between.
+    pub beside: Vec<(usize, usize)>,
+    pub nic: usize,
+    pub frames: Frames,
+}
+
+/// What happens to what was said to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Arrival {
+    /// It comes to a branch.
+    Branch(usize),
+    /// A peer hears it, with that vNIC.
+    Peer(usize, usize),
+}
+
+/// How far a message is, or a part of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage {
+    load: Load,
+    frame_octets: u64,
+    /// Of the lines of its way, those that it was given to.
+    place: usize,
+    /// When it comes to the next, and when all of it is behind the one before.
+    head_ns: u64,
+    tail_ns: u64,
+    /// How long it takes to the next line where nothing waits.
+    idle_ns: u64,
+    /// When the next part may go.
+    clear_ns: u64,
+}
+
+impl Passage {
+    /// What is sent now.
+    pub fn of(load: Load, now_ns: u64) -> Self {
+        Self {
+            load,
+            frame_octets: load.octets().div_ceil(load.frames.max(1)),
+            place: 0,
+            head_ns: now_ns,
+            tail_ns: now_ns,
+            idle_ns: 0,
+            clear_ns: now_ns,
+        }
+    }
+
+    /// Whether no line was given it.
+    pub fn is_new(&self) -> bool {
+        self.place == 0
+    }
+
+    /// Whether all lines of its way were.
+    pub fn is_over(&self, way: &Way) -> bool {
+        self.place == way.lines.len()
+    }
+
+    /// Its frames.
+    pub fn load(&self) -> Load {
+        self.load
+    }
+
+    /// When the part behind it may go, once it is known when this one comes.
+    pub fn clear_ns(&self) -> u64 {
+        self.clear_ns
+    }
+}
+
+/// What is next for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It comes to its next line then.
+    Crosses(u64),
+    /// It is whole at its end then.
+    Comes(u64),
+}
+
+/// All lines of a world that messages cross.
+#[derive(Debug, Default)]
+pub struct Post {
+    pub lines: Vec<Line>,
+    ways: Vec<Way>,
+    floods: Vec<Flood>,
+    /// vNICs that are lines, each with its place.
+    vnics: Vec<(usize, usize)>,
+    waiting: Vec<(usize, u64)>,
+}
+
+impl Post {
+    /// The place of a direction of a link, if it is known.
+    pub fn line(&self, id: LineId) -> Option<usize> {
+        self.lines.iter().position(|line| line.of.as_ref().is_some_and(|(own, _)| *own == id))
+    }
+
+    /// The place of a vNIC that lets less through than what is behind it.
+    pub fn line_of_vnic(&mut self, nic: usize, rate_bit_per_s: u64, burst_ns: u64) -> usize {
+        if let Some((_, place)) = self.vnics.iter().find(|(own, _)| *own == nic) {
+            return *place;
+        }
+        let place = self.add_line(Line::of_vnic(rate_bit_per_s, burst_ns));
+        self.vnics.push((nic, place));
+        place
+    }
+
+    /// One more line; its place.
+    pub fn add_line(&mut self, line: Line) -> usize {
+        self.lines.push(line);
+        self.lines.len() - 1
+    }
+
+    /// One more way; its place.
+    pub fn add_way(&mut self, way: Way) -> usize {
+        self.ways.push(way);
+        self.ways.len() - 1
+    }
+
+    /// One more flood; its place.
+    pub fn add_flood(&mut self, flood: Flood) -> usize {
+        self.floods.push(flood);
+        self.floods.len() - 1
+    }
+
+    /// A way.
+    #[inline]
+    pub fn way(&self, place: usize) -> &Way {
+        &self.ways[place]
+    }
+
+    /// A flood.
+    pub fn flood(&self, place: usize) -> &Flood {
+        &self.floods[place]
+    }
+
+    /// Both directions of a link have another rate. When what they were given before comes stays as it was found; they
+    /// are free once they have carried the rest of it at the new rate.
+    pub fn set_rate(&mut self, now_ns: u64, link: &str, rate_bit_per_s: u64) {
+        let of_link = |line: &&mut Line| line.of.as_ref().is_some_and(|(_, own)| own == link);
+        for line in self.lines.iter_mut().filter(of_link) {
+            let (before, left_ns) = (line.octet, line.free_ns.saturating_sub(now_ns));
+            line.octet = octet(rate_bit_per_s);
+            let longer_ns = (u128::from(left_ns) * line.octet / before.max(1)) as u64;
+            line.free_ns = line.free_ns - left_ns + longer_ns;
+            line.given_ns = line.given_ns - left_ns.min(line.given_ns) + longer_ns;
+        }
+    }
+
+    /// A message continues over lines that it comes to by now, or soon.
+    #[inline]
+    pub fn go(&mut self, now_ns: u64, way: usize, passage: &mut Passage) -> Step {
+        let way = &self.ways[way];
+        while let Some(&place) = way.lines.get(passage.place) {
+            if passage.head_ns > now_ns + AHEAD_NS {
+                return Step::Crosses(passage.head_ns);
+            }
+            let line = &mut self.lines[place];
+            let start_ns = line.take(passage.head_ns, passage.load);
+            let frame_ns = line.frame_ns(passage.frame_octets);
+            passage.clear_ns = passage.clear_ns.max(line.free_ns.saturating_sub(passage.idle_ns));
+            passage.tail_ns = start_ns.max(line.free_ns).max(passage.tail_ns + frame_ns) + line.delay_ns;
+            passage.head_ns = start_ns + frame_ns + line.delay_ns;
+            passage.idle_ns += frame_ns + line.delay_ns;
+            passage.place += 1;
+        }
+        Step::Comes(passage.tail_ns)
+    }
+
+    /// What one peer says to all goes, from the beginning or from a branch, over lines that it comes to by now, or
+    /// soon. What comes of it is put behind what is there.
+    pub fn spread(
+        &mut self,
+        now_ns: u64,
+        flood: usize,
+        from: Option<usize>,
+        load: Load,
+        found: &mut Vec<(u64, Arrival)>,
+    ) {
+        let (Self { lines, floods, waiting, .. }, octets) = (self, load.octets());
+        let flood = &floods[flood];
+        match from {
+            Some(branch) => waiting.push((branch, now_ns)),
+            None => {
+                waiting.extend(flood.roots.iter().map(|root| (*root, now_ns)));
+                found.extend(flood.beside.iter().map(|(peer, nic)| (now_ns, Arrival::Peer(*peer, *nic))));
+            }
+        }
+        while let Some((place, head_ns)) = waiting.pop() {
+            if head_ns > now_ns + AHEAD_NS {
+                found.push((head_ns, Arrival::Branch(place)));
+                continue;
+            }
+            let branch = &flood.branches[place];
+            let line = &mut lines[branch.line];
+            let start_ns = line.take(head_ns, load);
+            // A question is a frame, or hardly more.
+            let behind_ns = start_ns + line.holds_ns(octets) + line.delay_ns;
+            found.extend(branch.hear.iter().map(|(peer, nic)| (behind_ns, Arrival::Peer(*peer, *nic))));
+            waiting.extend(branch.next.iter().map(|next| (*next, behind_ns)));
+        }
+    }
+
+    /// Of each line what it has carried since it was asked last, and for how long.
+    pub fn tell(&mut self, now_ns: u64) -> impl Iterator<Item = (&Line, Load, u64)> {
+        self.lines.iter_mut().map(move |line| {
+            let (load, busy_ns) = line.tell(now_ns);
+            (&*line, load, busy_ns)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use virtlab_fabric::Fabric;
+
+    const GIGABIT: u64 = 1_000_000_000;
+    const FRAMES: Frames = Frames {
+        segment_bytes: 1448,
+        segment_heads_bytes: 66,
+        fragment_bytes: 1480,
+        fragment_heads_bytes: 34,
+        datagram_heads_bytes: 8,
+    };
+
+    /// Lines of such rates, one behind the other, each with 1000 ns to what is behind it.
+    fn world(rates: &[u64]) -> Post {
+        let links: serde_json::Map<String, serde_json::Value> = (0..rates.len())
+            .map(|at| {
+                let ends = [format!("p{at}"), format!("s.{at}")];
+                (format!("l{at}"), serde_json::json!({"ends": ends, "rate_bit_per_s": rates[at]}))
+            })
+            .collect();
+        let ports: Vec<String> = (0..rates.len()).map(|at| format!("p{at}")).collect();
+        let layout = serde_json::json!({"ports": ports, "switches": {"s": {}}, "links": links});
+        let fabric: Fabric<()> = Fabric::new(&serde_json::from_value(layout).unwrap()).unwrap();
+        let mut post = Post::default();
+        for (at, rate) in rates.iter().enumerate() {
+            let link = format!("l{at}");
+            post.add_line(Line::of_link(fabric.line(&link, "ab").unwrap(), &link, *rate, 1000, Vec::new()));
+        }
+        post.add_way(Way { lines: (0..rates.len()).collect(), nics: [0, 1], frames: FRAMES });
+        post
+    }
+
+    fn sent(post: &mut Post, at_ns: u64, bytes: u64) -> u64 {
+        let mut passage = Passage::of(FRAMES.stream(bytes), at_ns);
+        let mut now_ns = at_ns;
+        loop {
+            match post.go(now_ns, 0, &mut passage) {
+                Step::Crosses(next_ns) => now_ns = next_ns,
+                Step::Comes(comes_ns) => return comes_ns,
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_crosses_each_line_whole_and_many_follow_each_other() {
+        let mut post = world(&[GIGABIT; 2]);
+        let full = 1538 * 8;
+        assert_eq!(sent(&mut post, 0, 1448), 2 * full + 2000);
+        // Ten frames are behind the first line after ten, and one of them has the second to cross.
+        assert_eq!(sent(&mut post, 1_000_000, 14_480), 1_000_000 + 11 * full + 2000);
+    }
+
+    #[test]
+    fn what_comes_first_is_served_first() {
+        let mut post = world(&[GIGABIT]);
+        let each = 10 * 1538 * 8;
+        let come: Vec<u64> = (0..3).map(|_| sent(&mut post, 0, 14_480)).collect();
+        assert_eq!(come, [each + 1000, 2 * each + 1000, 3 * each + 1000]);
+    }
+
+    #[test]
+    fn a_fast_line_behind_a_slow_one_is_free_for_others_meanwhile() {
+        let mut post = world(&[GIGABIT, 10 * GIGABIT]);
+        post.add_way(Way { lines: vec![1], nics: [2, 1], frames: FRAMES });
+        let full = 1538 * 8;
+        assert!(sent(&mut post, 0, 144_800).abs_diff(100 * full + full / 10 + 2000) < 10);
+        let mut other = Passage::of(FRAMES.stream(1448), 500_000);
+        assert_eq!(post.go(500_000, 1, &mut other), Step::Comes(500_000 + full / 10 + 1000));
+    }
+
+    #[test]
+    fn a_line_is_not_asked_before_a_message_that_waits_comes_to_it() {
+        let mut post = world(&[GIGABIT; 2]);
+        sent(&mut post, 0, 144_800);
+        let mut behind = Passage::of(FRAMES.stream(1448), 0);
+        let full = 1538 * 8;
+        assert_eq!(post.go(0, 0, &mut behind), Step::Crosses(101 * full + 1000));
+        assert_eq!(post.go(101 * full + 1000, 0, &mut behind), Step::Comes(102 * full + 2000));
+    }
+
+    #[test]
+    fn the_next_part_comes_to_the_slowest_line_as_the_one_before_leaves_it() {
+        let mut post = world(&[10 * GIGABIT, GIGABIT]);
+        let full = 1538 * 8;
+        let mut first = Passage::of(FRAMES.stream(144_800), 0);
+        assert!(matches!(post.go(0, 0, &mut first), Step::Comes(_)));
+        let mut next = Passage::of(FRAMES.stream(144_800), first.clear_ns());
+        let Step::Comes(comes_ns) = post.go(first.clear_ns(), 0, &mut next) else { panic!("{next:?}") };
+        assert!(comes_ns.abs_diff(200 * full + full / 10 + 2000) < 10, "{comes_ns}");
+    }
+
+    #[test]
+    fn what_waits_for_a_line_that_is_slowed_holds_it_for_longer() {
+        let mut post = world(&[GIGABIT]);
+        let (full, each) = (1538 * 8, 100 * 1538 * 8);
+        sent(&mut post, 0, 144_800);
+        post.set_rate(each / 2, "l0", GIGABIT / 10);
+        let free_ns = each / 2 + 10 * (each - each / 2);
+        assert!(sent(&mut post, each / 2, 1448).abs_diff(free_ns + 10 * full + 1000) < 10);
+        let told_ns: u64 = post.tell(u64::MAX).map(|(_, _, busy_ns)| busy_ns).sum();
+        assert!(told_ns.abs_diff(free_ns + 10 * full) < 10, "{told_ns}");
+    }
+
+    #[test]
+    fn all_hear_what_is_said_to_all_and_it_crosses_each_line_once() {
+        let mut post = world(&[GIGABIT; 4]);
+        let branch = |line, next, hear| Branch { line, next, hear };
+        let branches = vec![
+            branch(0, vec![1, 2], vec![]),
+            branch(1, vec![], vec![(1, 11)]),
+            branch(2, vec![], vec![(2, 12)]),
+        ];
+        post.add_flood(Flood { branches, roots: vec![0], beside: vec![(3, 13)], nic: 10, frames: FRAMES });
+        let load = FRAMES.datagram(64);
+        assert_eq!(load, Load { frames: 1, bytes: 106 });
+        let (frame, mut found) = (130 * 8, Vec::new());
+        post.spread(0, 0, None, load, &mut found);
+        found.sort_unstable();
+        let both = 2 * frame + 2000;
+        assert_eq!(
+            found,
+            [(0, Arrival::Peer(3, 13)), (both, Arrival::Peer(1, 11)), (both, Arrival::Peer(2, 12))]
+        );
+        let frames: Vec<u64> = post.tell(1_000_000).map(|(_, load, _)| load.frames).collect();
+        assert_eq!(frames, [1, 1, 1, 0]);
+        // What waits in front of the first line comes to the branches behind it later.
+        sent(&mut post, 2_000_000, 144_800);
+        found.clear();
+        post.spread(2_000_000, 0, None, load, &mut found);
+        assert!(
+            found.iter().any(|(at_ns, arrival)| *at_ns > 3_200_000 && *arrival == Arrival::Branch(1)),
+            "{found:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_told_of_a_line_is_all_that_it_was_given_and_never_more(
+            steps in prop::collection::vec((0u64..3_000_000, 1u64..200_000), 1..60),
+        ) {
+            let mut post = world(&[GIGABIT]);
+            let (mut now_ns, mut told, mut told_ns, mut given) = (0, Load::default(), 0, Load::default());
+            for (later_ns, bytes) in steps {
+                now_ns += later_ns;
+                sent(&mut post, now_ns, bytes);
+                let load = FRAMES.stream(bytes);
+                (given.frames, given.bytes) = (given.frames + load.frames, given.bytes + load.bytes);
+                for (_, load, busy_ns) in post.tell(now_ns) {
+                    (told.frames, told.bytes) = (told.frames + load.frames, told.bytes + load.bytes);
+                    told_ns += busy_ns;
+                }
+                prop_assert!(told.frames <= given.frames && told.bytes <= given.bytes && told_ns <= now_ns);
+            }
+            for (_, load, _) in post.tell(u64::MAX) {
+                (told.frames, told.bytes) = (told.frames + load.frames, told.bytes + load.bytes);
+            }
+            prop_assert_eq!(told, given);
+        }
+    }
+}

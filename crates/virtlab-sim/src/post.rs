@@ -378,6 +378,7 @@ mod tests {
     use virtlab_fabric::Fabric;
 
     const GIGABIT: u64 = 1_000_000_000;
+    const DELAY_NS: u64 = 100;
     const FRAMES: Frames = Frames {
         segment_bytes: 1448,
         segment_heads_bytes: 66,
@@ -386,7 +387,7 @@ mod tests {
         datagram_heads_bytes: 8,
     };
 
-    /// Lines of such rates, one behind the other, each with 1000 ns to what is behind it.
+    /// Lines of such rates, one behind the other, each with a delay to what is behind it.
     fn world(rates: &[u64]) -> Post {
         let links: serde_json::Map<String, serde_json::Value> = (0..rates.len())
             .map(|at| {
@@ -400,7 +401,13 @@ mod tests {
         let mut post = Post::default();
         for (at, rate) in rates.iter().enumerate() {
             let link = format!("l{at}");
-            post.add_line(Line::of_link(fabric.line(&link, "ab").unwrap(), &link, *rate, 1000, Vec::new()));
+            post.add_line(Line::of_link(
+                fabric.line(&link, "ab").unwrap(),
+                &link,
+                *rate,
+                DELAY_NS,
+                Vec::new(),
+            ));
         }
         post.add_way(Way { lines: (0..rates.len()).collect(), nics: [0, 1], frames: FRAMES });
         post
@@ -421,9 +428,9 @@ mod tests {
     fn a_frame_crosses_each_line_whole_and_many_follow_each_other() {
         let mut post = world(&[GIGABIT; 2]);
         let full = 1538 * 8;
-        assert_eq!(sent(&mut post, 0, 1448), 2 * full + 2000);
+        assert_eq!(sent(&mut post, 0, 1448), 2 * full + 2 * DELAY_NS);
         // Ten frames are behind the first line after ten, and one of them has the second to cross.
-        assert_eq!(sent(&mut post, 1_000_000, 14_480), 1_000_000 + 11 * full + 2000);
+        assert_eq!(sent(&mut post, 1_000_000, 14_480), 1_000_000 + 11 * full + 2 * DELAY_NS);
     }
 
     #[test]
@@ -431,7 +438,7 @@ mod tests {
         let mut post = world(&[GIGABIT]);
         let each = 10 * 1538 * 8;
         let come: Vec<u64> = (0..3).map(|_| sent(&mut post, 0, 14_480)).collect();
-        assert_eq!(come, [each + 1000, 2 * each + 1000, 3 * each + 1000]);
+        assert_eq!(come, [each + DELAY_NS, 2 * each + DELAY_NS, 3 * each + DELAY_NS]);
     }
 
     #[test]
@@ -439,9 +446,9 @@ mod tests {
         let mut post = world(&[GIGABIT, 10 * GIGABIT]);
         post.add_way(Way { lines: vec![1], nics: [2, 1], frames: FRAMES });
         let full = 1538 * 8;
-        assert!(sent(&mut post, 0, 144_800).abs_diff(100 * full + full / 10 + 2000) < 10);
+        assert!(sent(&mut post, 0, 144_800).abs_diff(100 * full + full / 10 + 2 * DELAY_NS) < 10);
         let mut other = Passage::of(FRAMES.stream(1448), 500_000);
-        assert_eq!(post.go(500_000, 1, &mut other), Step::Comes(500_000 + full / 10 + 1000));
+        assert_eq!(post.go(500_000, 1, &mut other), Step::Comes(500_000 + full / 10 + DELAY_NS));
     }
 
     #[test]
@@ -450,8 +457,8 @@ mod tests {
         sent(&mut post, 0, 144_800);
         let mut behind = Passage::of(FRAMES.stream(1448), 0);
         let full = 1538 * 8;
-        assert_eq!(post.go(0, 0, &mut behind), Step::Crosses(101 * full + 1000));
-        assert_eq!(post.go(101 * full + 1000, 0, &mut behind), Step::Comes(102 * full + 2000));
+        assert_eq!(post.go(0, 0, &mut behind), Step::Crosses(101 * full + DELAY_NS));
+        assert_eq!(post.go(101 * full + DELAY_NS, 0, &mut behind), Step::Comes(102 * full + 2 * DELAY_NS));
     }
 
     #[test]
@@ -462,7 +469,7 @@ mod tests {
         assert!(matches!(post.go(0, 0, &mut first), Step::Comes(_)));
         let mut next = Passage::of(FRAMES.stream(144_800), first.clear_ns());
         let Step::Comes(comes_ns) = post.go(first.clear_ns(), 0, &mut next) else { panic!("{next:?}") };
-        assert!(comes_ns.abs_diff(200 * full + full / 10 + 2000) < 10, "{comes_ns}");
+        assert!(comes_ns.abs_diff(200 * full + full / 10 + 2 * DELAY_NS) < 10, "{comes_ns}");
     }
 
     #[test]
@@ -472,7 +479,7 @@ mod tests {
         sent(&mut post, 0, 144_800);
         post.set_rate(each / 2, "l0", GIGABIT / 10);
         let free_ns = each / 2 + 10 * (each - each / 2);
-        assert!(sent(&mut post, each / 2, 1448).abs_diff(free_ns + 10 * full + 1000) < 10);
+        assert!(sent(&mut post, each / 2, 1448).abs_diff(free_ns + 10 * full + DELAY_NS) < 10);
         let told_ns: u64 = post.tell(u64::MAX).map(|(_, _, busy_ns)| busy_ns).sum();
         assert!(told_ns.abs_diff(free_ns + 10 * full) < 10, "{told_ns}");
     }
@@ -492,7 +499,7 @@ mod tests {
         let (frame, mut found) = (130 * 8, Vec::new());
         post.spread(0, 0, None, load, &mut found);
         found.sort_unstable();
-        let both = 2 * frame + 2000;
+        let both = 2 * frame + 2 * DELAY_NS;
         assert_eq!(
             found,
             [(0, Arrival::Peer(3, 13)), (both, Arrival::Peer(1, 11)), (both, Arrival::Peer(2, 12))]

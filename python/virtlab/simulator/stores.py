@@ -276,7 +276,9 @@ def _senders(plan: Plan) -> Iterator[tuple[str, set[str]]]:
                 yield f"services.{name}", {*guests_of(service), *asking}
 
 
-def _crossed_from(plan: Plan, guests: set[str], layer_two: LayerTwo, directions: Mapping[str, Line]) -> set[Line]:
+def _crossed_from(
+    plan: Plan, guests: set[str], layer_two: LayerTwo, directions: Mapping[str, Line]
+) -> set[Line]:
     """Lines that a frame from one of the guests may cross."""
     found = set[Line]()
     for guest in guests & plan.world.guests.keys():

@@ -35,7 +35,7 @@ pub struct Line {
     given: Load,
     given_ns: u64,
     /// What of that was told.
-    told: Load,
+    passed: Load,
     told_ns: u64,
     /// Of a link.
     pub of: Option<(LineId, String)>,
@@ -59,7 +59,7 @@ impl Line {
             delay_ns: 0,
             given: Load::default(),
             given_ns: 0,
-            told: Load::default(),
+            passed: Load::default(),
             told_ns: 0,
             of: None,
             gates: Vec::new(),
@@ -99,12 +99,12 @@ impl Line {
             Load { frames: part(self.given.frames), bytes: part(self.given.bytes) }
         };
         let new = Load {
-            frames: carried.frames.saturating_sub(self.told.frames),
-            bytes: carried.bytes.saturating_sub(self.told.bytes),
+            frames: carried.frames.saturating_sub(self.passed.frames),
+            bytes: carried.bytes.saturating_sub(self.passed.bytes),
         };
         let new_ns = carried_ns.saturating_sub(self.told_ns);
-        self.told.frames += new.frames;
-        self.told.bytes += new.bytes;
+        self.passed.frames += new.frames;
+        self.passed.bytes += new.bytes;
         self.told_ns += new_ns;
         (new, new_ns)
     }
@@ -165,7 +165,7 @@ pub struct Flood {
     /// Branches that begin at the peer.
     pub roots: Vec<usize>,
     /// Who hears without a line between.
-    pub beside: Vec<(usize, usize)>,
+    pub neighbours: Vec<(usize, usize)>,
     pub nic: usize,
     pub frames: Frames,
 }
@@ -243,7 +243,7 @@ pub enum Step {
 #[derive(Debug, Default)]
 pub struct Post {
     pub lines: Vec<Line>,
-    ways: Vec<Way>,
+    paths: Vec<Way>,
     floods: Vec<Flood>,
     /// vNICs that are lines, each with its place.
     vnics: Vec<(usize, usize)>,
@@ -274,8 +274,8 @@ impl Post {
 
     /// One more way; its place.
     pub fn add_way(&mut self, way: Way) -> usize {
-        self.ways.push(way);
-        self.ways.len() - 1
+        self.paths.push(way);
+        self.paths.len() - 1
     }
 
     /// One more flood; its place.
@@ -287,7 +287,7 @@ impl Post {
     /// A way.
     #[inline]
     pub fn way(&self, place: usize) -> &Way {
-        &self.ways[place]
+        &self.paths[place]
     }
 
     /// A flood.
@@ -311,7 +311,7 @@ impl Post {
     /// A message continues over lines that it comes to by now, or soon.
     #[inline]
     pub fn go(&mut self, now_ns: u64, way: usize, passage: &mut Passage) -> Step {
-        let way = &self.ways[way];
+        let way = &self.paths[way];
         while let Some(&place) = way.lines.get(passage.place) {
             if passage.head_ns > now_ns + AHEAD_NS {
                 return Step::Crosses(passage.head_ns);
@@ -336,7 +336,7 @@ impl Post {
         flood: usize,
         from: Option<usize>,
         load: Load,
-        found: &mut Vec<(u64, Arrival)>,
+        arrivals: &mut Vec<(u64, Arrival)>,
     ) {
         let (Self { lines, floods, waiting, .. }, octets) = (self, load.octets());
         let flood = &floods[flood];
@@ -344,12 +344,13 @@ impl Post {
             Some(branch) => waiting.push((branch, now_ns)),
             None => {
                 waiting.extend(flood.roots.iter().map(|root| (*root, now_ns)));
-                found.extend(flood.beside.iter().map(|(peer, nic)| (now_ns, Arrival::Peer(*peer, *nic))));
+                arrivals
+                    .extend(flood.neighbours.iter().map(|(peer, nic)| (now_ns, Arrival::Peer(*peer, *nic))));
             }
         }
         while let Some((place, head_ns)) = waiting.pop() {
             if head_ns > now_ns + AHEAD_NS {
-                found.push((head_ns, Arrival::Branch(place)));
+                arrivals.push((head_ns, Arrival::Branch(place)));
                 continue;
             }
             let branch = &flood.branches[place];
@@ -357,7 +358,7 @@ impl Post {
             let start_ns = line.take(head_ns, load);
             // A question is a frame, or hardly more.
             let behind_ns = start_ns + line.holds_ns(octets) + line.delay_ns;
-            found.extend(branch.hear.iter().map(|(peer, nic)| (behind_ns, Arrival::Peer(*peer, *nic))));
+            arrivals.extend(branch.hear.iter().map(|(peer, nic)| (behind_ns, Arrival::Peer(*peer, *nic))));
             waiting.extend(branch.next.iter().map(|next| (*next, behind_ns)));
         }
     }
@@ -493,7 +494,13 @@ mod tests {
             branch(1, vec![], vec![(1, 11)]),
             branch(2, vec![], vec![(2, 12)]),
         ];
-        post.add_flood(Flood { branches, roots: vec![0], beside: vec![(3, 13)], nic: 10, frames: FRAMES });
+        post.add_flood(Flood {
+            branches,
+            roots: vec![0],
+            neighbours: vec![(3, 13)],
+            nic: 10,
+            frames: FRAMES,
+        });
         let load = FRAMES.datagram(64);
         assert_eq!(load, Load { frames: 1, bytes: 106 });
         let (frame, mut found) = (130 * 8, Vec::new());

@@ -58,7 +58,7 @@ impl<P: Clone> Fabric<P> {
                 steps.push(bound::step(link.rate_bit_per_s, delay));
                 let mut queueing = queueing(queue);
                 if link.cuts {
-                    queueing = queueing.asked();
+                    queueing = queueing.by_frames();
                     queues.insert(at, queue.clone());
                 }
                 let asked = !matches!(queueing, Queueing::Fifo { .. });

@@ -36,7 +36,7 @@ impl<P: Clone> Fabric<P> {
     #[must_use]
     pub fn cut(&mut self, line: LineId, now: Nanos) -> bool {
         let Some(queue) = self.queues.get(&line.0) else { return false };
-        let fresh = queue.queueing().expect("the layout was checked").asked();
+        let fresh = queue.queueing().expect("the layout was checked").by_frames();
         self.lines[line.0].cut(now, fresh, &mut self.drops);
         while let Some(dropped) = self.drops.pop() {
             self.store.release(&dropped.packet);

@@ -55,7 +55,7 @@ pub enum Queueing {
 impl Queueing {
     /// The same, asked frame by frame.
     #[must_use]
-    pub fn asked(self) -> Self {
+    pub fn by_frames(self) -> Self {
         match self {
             Self::Fifo { limit_packets, limit_bytes } => {
                 Self::Discipline(Box::new(Fifo::new(limit_packets, limit_bytes)))

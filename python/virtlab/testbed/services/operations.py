@@ -76,22 +76,22 @@ class Doing:
 
     processes: Sequence[Process]  # any of which will do
     operation: Beside
-    _asked: tuple[Process, Command] | None = None
+    _begun: tuple[Process, Command] | None = None
 
     def step(self) -> bool:
         """Whether the command has come to its end. GuestError where it fails, or none of the processes runs."""
-        if self._asked is None:
+        if self._begun is None:
             running = next((each for each in self.processes if not each.down and each.ended is None), None)
             if running is None:
                 first = self.processes[0]
                 what = f"no server runs in {', '.join(each.guest for each in self.processes)}"
                 raise GuestError(first.where, what, "call 'heal' before")
             command = self.operation.command(running.name, running.service)
-            self._asked = running, running.ask(command)
-        process, asked = self._asked
-        if process.all_guests.control.ended(asked.channel) is None:
+            self._begun = running, running.ask(command)
+        process, begun = self._begun
+        if process.all_guests.control.ended(begun.channel) is None:
             return False
-        process.answer(asked, self.operation.does)
+        process.answer(begun, self.operation.does)
         return True
 
 

@@ -73,7 +73,7 @@ impl Network {
         &mut self,
         nic: usize,
         twigs: Vec<Twig>,
-        beside: Vec<(usize, usize)>,
+        neighbours: Vec<(usize, usize)>,
         ip_bytes: u32,
     ) -> usize {
         let frames = self.frames_of([nic; 2], ip_bytes);
@@ -87,7 +87,7 @@ impl Network {
             next: after(Some(place)).collect(),
             hear: twig.hear,
         });
-        self.wire.post.add_flood(Flood { branches: branches.collect(), roots, beside, nic, frames })
+        self.wire.post.add_flood(Flood { branches: branches.collect(), roots, neighbours, nic, frames })
     }
 
     fn frames_of(&self, nics: [usize; 2], ip_bytes: u32) -> Frames {

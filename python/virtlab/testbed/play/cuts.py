@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator
 
 from virtlab.agents.requests.leader import Apply
 from virtlab.agents.requests.switch import SetState
-from virtlab.catalogue.qdiscs.fifo import PFIFO
 from virtlab.errors import MachineError
 from virtlab.plan import Plan
 from virtlab.planner.topology.cuts import UP
 from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import SWITCH
 from virtlab.testbed.leader.control import Control
-from virtlab.testbed.queues.pacing import AT_RATE
-from virtlab.testbed.steps.operations import Discipline, QdiscAdd
+from virtlab.testbed.queues.pacing import AT_RATE, CLOSED
+from virtlab.testbed.steps.operations import QdiscAdd
 
 DEAD = "9:"  # handle of the queue that takes nothing
 
@@ -57,8 +56,7 @@ def in_front(lowered: Lowered, link: str) -> Iterator[QdiscAdd]:
 
 def dead(queue: QdiscAdd) -> QdiscAdd:
     """What is in the place of a queue while its link is cut."""
-    nothing = Discipline(PFIFO.name, {"limit_packets": 0})
-    return QdiscAdd(queue.namespace, queue.link, nothing, parent=queue.parent, handle=DEAD)
+    return QdiscAdd(queue.namespace, queue.link, CLOSED, parent=queue.parent, handle=DEAD)
 
 
 def _put(control: Control, queues: Iterable[QdiscAdd]) -> None:

@@ -15,6 +15,7 @@ from virtlab.testbed.steps.operations import ClassAdd, Discipline, LinkSet, Oper
 from virtlab.units.ethernet import AROUND_PACKET_BYTES, UNCOUNTED_BYTES, WIRE_LEAST_BYTES
 
 AT_RATE = "1:1"  # the class of HTB that holds a rate
+CLOSED = Discipline(PFIFO.name, {"limit_packets": 0})  # a queue that takes nothing
 WAITING = "10:"  # handle of what waits in front of a wire
 
 

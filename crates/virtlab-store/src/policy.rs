@@ -6,6 +6,8 @@
 use crate::nouns::Peer;
 use virtlab_wire::Nanos;
 
+const NS_PER_S: u128 = 1_000_000_000;
+
 /// How the nodes that hold a key are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -60,10 +62,19 @@ pub struct Scan {
 pub struct Form {
     /// Objects that are under way to a node at the same time; of `spread`, from a node.
     pub streams: u32,
-    /// No more than that, if given.
+    /// No more than that, if given: of a node that recovers, or of each that makes copies in `spread`.
     pub rate_byte_per_s: Option<u64>,
     /// In a ring: what each partition costs.
     pub scan: Option<Scan>,
+}
+
+impl Form {
+    /// How long the next copy waits for one of so many bytes.
+    pub(crate) fn pause(&self, bytes: u64) -> Nanos {
+        let rate = self.rate_byte_per_s.map(|rate| u128::from(rate.max(1)));
+        let ns = rate.map_or(0, |rate| (u128::from(bytes) * NS_PER_S).div_ceil(rate));
+        Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
 }
 
 /// A store.

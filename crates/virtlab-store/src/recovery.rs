@@ -79,8 +79,6 @@ struct Pull {
     tries: usize,
 }
 
-const NS_PER_S: u128 = 1_000_000_000;
-
 /// One recovery of one node.
 #[derive(Debug)]
 pub(crate) struct Recovery {
@@ -248,10 +246,7 @@ impl Recovery {
         while self.pulls.len() < self.policy.recovery.streams as usize && self.scanner.paced <= now {
             let Some(key) = self.ready.pop_front() else { return };
             let Some(wanted) = self.wanted.get(&key) else { continue };
-            if let Some(rate) = self.policy.recovery.rate_byte_per_s {
-                let ns = (u128::from(wanted.bytes) * NS_PER_S).div_ceil(u128::from(rate.max(1)));
-                self.scanner.paced = now + Nanos(u64::try_from(ns).unwrap_or(u64::MAX));
-            }
+            self.scanner.paced = now + self.policy.recovery.pause(wanted.bytes);
             self.pulls.push(Pull { key, until: now, tries: 0 });
             self.pull(now, self.pulls.len() - 1);
         }

@@ -46,6 +46,8 @@ pub(crate) struct Spread {
     at: BTreeMap<Copy, Peer>,
     sent: BTreeMap<u32, Sent>,
     number: u32,
+    /// When the pace allows the next copy.
+    paced: Nanos,
     progress: Progress,
     /// What the node has to read, then to send.
     outputs: VecDeque<(Peer, Message)>,
@@ -62,6 +64,7 @@ impl Spread {
             at: BTreeMap::new(),
             sent: BTreeMap::new(),
             number: 0,
+            paced: Nanos(0),
             progress: Progress { missing: 0, made: 0, bytes: 0 },
             outputs: VecDeque::new(),
         }
@@ -143,7 +146,7 @@ impl Spread {
     }
 
     pub(crate) fn go_on(&mut self, now: Nanos, shelf: &Shelf) {
-        while self.sent.len() < self.policy.recovery.streams as usize {
+        while self.may_send() && self.paced <= now {
             let Some(copy) = self.left.pop_front() else { return };
             let Some(object) = shelf.latest(copy.0).filter(|object| object.holders.contains(&copy.1)) else {
                 self.progress.missing -= 1;
@@ -158,8 +161,13 @@ impl Spread {
             let sent = Sent { copy, to, bytes: object.bytes, version: object.version, again };
             self.at.insert(copy, to);
             self.send(self.number, &sent, shelf);
+            self.paced = now + self.policy.recovery.pause(sent.bytes);
             self.sent.insert(self.number, sent);
         }
+    }
+
+    fn may_send(&self) -> bool {
+        self.sent.len() < self.policy.recovery.streams as usize
     }
 
     /// A node that is left and has no copy yet.
@@ -206,7 +214,8 @@ impl Spread {
     }
 
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        self.sent.values().map(|sent| sent.again).min()
+        let pace = (!self.left.is_empty() && self.may_send()).then_some(self.paced);
+        self.sent.values().map(|sent| sent.again).chain(pace).min()
     }
 
     /// It is `now`; while the node `recovers`, it may yet get what it does not hold any more.

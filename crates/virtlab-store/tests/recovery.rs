@@ -135,6 +135,24 @@ fn survivors_that_hear_nothing_of_a_node_make_its_copies_among_themselves() {
 }
 
 #[test]
+fn survivors_at_a_rate_take_as_long_as_the_one_with_most_copies_to_make() {
+    let lookup = Lookup::Ring { partitions: 1 << 12, zones: 6 };
+    let rate = Form { rate_byte_per_s: Some(1_000_000), ..streams(4) };
+    let mut world = filled(policy(24, 3, lookup, rate), Network::FAST, FAST_DISK, 2000, 100_000);
+    let survivors: Vec<Peer> = world.policy.peers().filter(|&one| one != LOST).collect();
+    let began = world.now;
+    world.cut.insert(LOST);
+    survivors.iter().for_each(|&one| world.spread(one, LOST));
+    let of_each = |world: &World| survivors.iter().map(|&one| world.node(one).progress()).collect::<Vec<_>>();
+    let most = of_each(&world).iter().map(|one| one.missing).max().unwrap();
+    while of_each(&world).iter().any(|one| one.made < one.missing) {
+        assert!(world.step(), "a recovery without an end");
+    }
+    // The last copy waits for all before it, each of a tenth of a second.
+    near(world.now.since(began).0 as f64 / S as f64, (most - 1) as f64 * 0.1, 0.02);
+}
+
+#[test]
 fn survivors_make_the_copies_of_two_nodes_and_take_over_what_a_third_had_begun() {
     let ring = Lookup::Ring { partitions: 1 << 10, zones: 7 };
     let policy = Policy { give_up: Nanos(S), ..policy(7, 3, ring, streams(1)) };
@@ -169,7 +187,7 @@ fn a_wiped_node_gets_its_copies_from_stand_ins_where_holders_lost_theirs() {
     let mut world = filled(policy, Network::FAST, FAST_DISK, 100, 1000);
     let lost = world.node(Peer(0)).objects().count();
     world.spread(Peer(1), Peer(0));
-    world.until(world.now + Nanos(S));
+    world.until(world.now + Nanos(60 * S));
     world.restart(Peer(0), Left::Nothing);
     world.until(world.now + policy.give_up + Nanos(S));
     let pulled = world.node(Peer(0)).objects().count();

@@ -177,7 +177,7 @@ STORE = ServiceKind(
         ),
         Parameter(
             "recovery_rate", BYTE_RATE, "recovery_byte_per_s",
-            "of a node that recovers, at most; absent: as fast as links and disks allow",
+            "of a node that recovers, or makes copies, at most; absent: as fast as links and disks allow",
         ),
         Parameter("scan", POSITIVE_DURATION, "scan_ns", "of a ring: cost of each partition before its objects are pulled"),
         Parameter("scans", COUNT, "scans", "partitions that are scanned at the same time; absent: one"),

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Of so many places this many may be taken.
-const MOST: [usize; 2] = [8, 7];
+const MOST: [usize; 2] = [4, 3];
 const FEWEST: usize = 16;
 
 /// A key. Pages are bits.
@@ -41,6 +41,8 @@ struct Shared {
     pages: u32,
     places: Vec<Place>,
     taken: usize,
+    /// The place that was found last: all nodes are asked about a key one soon after the other.
+    last: usize,
     /// Of keys of which not all have promised one version: the other versions, and by whom each was promised.
     apart: BTreeMap<Key, Vec<(Version, u64)>>,
 }
@@ -57,14 +59,31 @@ impl Shared {
         place
     }
 
-    fn find(&self, key: Key) -> Option<&Place> {
+    #[inline]
+    fn find(&mut self, key: Key) -> Option<&Place> {
         if self.places.is_empty() {
             return None;
         }
-        Some(&self.places[self.place(key)]).filter(|place| place.taken)
+        if !self.is_last(key) {
+            self.last = self.place(key);
+        }
+        Some(&self.places[self.last]).filter(|place| place.taken)
     }
 
+    /// Whether the place that was found last is that of a key.
+    fn is_last(&self, key: Key) -> bool {
+        self.places.get(self.last).is_some_and(|last| last.taken && last.key == key.0)
+    }
+
+    #[inline]
     fn enter(&mut self, key: Key) -> usize {
+        if !self.is_last(key) {
+            self.last = self.enter_anew(key);
+        }
+        self.last
+    }
+
+    fn enter_anew(&mut self, key: Key) -> usize {
         if (self.taken + 1) * MOST[0] > self.places.len() * MOST[1] {
             let many = (self.places.len() + self.places.len() / 2).max(FEWEST);
             let before = std::mem::replace(&mut self.places, vec![Place::default(); many]);
@@ -80,7 +99,7 @@ impl Shared {
         place
     }
 
-    fn promised(&self, key: Key, page: u64) -> Option<Version> {
+    fn promised(&mut self, key: Key, page: u64) -> Option<Version> {
         let place = self.find(key)?;
         if place.promised & page != 0 {
             return Some(place.version());
@@ -91,9 +110,14 @@ impl Shared {
     /// A page promises a version; whether it may keep an object of the key.
     fn promise(&mut self, key: Key, page: u64, version: Version) -> bool {
         let place = self.enter(key);
-        let own = self.places[place];
+        let own = &mut self.places[place];
         let kept = own.kept & page != 0;
         let (mine, others) = (own.promised & page != 0, own.promised & !page);
+        if !mine && others != 0 && self.apart.is_empty() && own.version() == version {
+            own.promised |= page;
+            return kept;
+        }
+        let own = self.places[place];
         let before = if mine { Some(own.version()) } else { self.promised_apart(key, page) };
         if before.is_some_and(|before| before >= version) {
             return kept;

@@ -9,7 +9,8 @@ use crate::listing::Listing;
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 use crate::nouns::{Key, Peer, Version};
 use crate::policy::{Policy, WrittenBy};
-use std::collections::{BTreeMap, VecDeque};
+use crate::table::Table;
+use std::collections::VecDeque;
 use virtlab_wire::Nanos;
 
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub struct Client {
     me: Peer,
     policy: Policy,
     coordinator: Coordinator,
-    running: BTreeMap<u64, Running>,
+    running: Table<u64, Running>,
     alarms: Alarms<u64>,
     /// The latest that it knows of any version.
     stamp: u64,
@@ -56,7 +57,7 @@ impl Client {
             me,
             policy,
             coordinator: Coordinator::new(policy),
-            running: BTreeMap::new(),
+            running: Table::default(),
             alarms: Alarms::default(),
             stamp: 0,
             attempts: 0,
@@ -72,8 +73,8 @@ impl Client {
     }
 
     fn attempt(&mut self, now: Nanos, operation: u64) {
-        let leader = self.running.get(&operation).and_then(|one| self.leader(one));
-        let Some(running) = self.running.get_mut(&operation) else { return };
+        let leader = self.running.get(operation).and_then(|one| self.leader(one));
+        let Some(running) = self.running.get_mut(operation) else { return };
         let attempt = Attempt { client: self.me, operation, number: running.number };
         self.stamp = now.0.max(self.stamp.saturating_add(1));
         let version = Version { stamp: self.stamp, writer: self.me, number: self.attempts };
@@ -92,14 +93,14 @@ impl Client {
     }
 
     fn note(&mut self, operation: u64) {
-        if let Some(one) = self.running.get_mut(&operation) {
+        if let Some(one) = self.running.get_mut(operation) {
             self.alarms.set(operation, &mut one.noted, one.again.min(one.end));
         }
     }
 
     /// An operation has ended.
     fn answer(&mut self, operation: u64, outcome: Outcome, listing: Option<Listing>) {
-        let Some(one) = self.running.remove(&operation) else { return };
+        let Some(one) = self.running.remove(operation) else { return };
         self.alarms.forget(operation, one.noted);
         self.outputs.push_back(Output::Answer { operation, outcome, retries: one.number - 1, listing });
     }
@@ -141,7 +142,7 @@ impl Client {
     }
 
     fn end(&mut self, now: Nanos, attempt: Attempt, outcome: Outcome, listing: Option<Listing>) {
-        let Some(running) = self.running.get_mut(&attempt.operation) else { return };
+        let Some(running) = self.running.get_mut(attempt.operation) else { return };
         match outcome {
             Outcome::Superseded(version) => {
                 self.stamp = self.stamp.max(version.stamp);
@@ -174,7 +175,7 @@ impl Client {
         self.coordinator.wake(now);
         self.ended(now);
         for operation in self.alarms.due(now) {
-            match self.running.get(&operation) {
+            match self.running.get(operation) {
                 Some(one) if one.end <= now => {
                     self.answer(operation, Outcome::Failed(Failure::TimedOut), None);
                 }

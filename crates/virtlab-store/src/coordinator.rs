@@ -24,8 +24,9 @@ use crate::alarms::Alarms;
 use crate::heard::Heard;
 use crate::listing::{Listing, Told};
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
-use crate::nouns::{Key, Object, Peer, Version};
+use crate::nouns::{Holders, Key, Object, Peer, Version};
 use crate::policy::{Lookup, Policy};
+use crate::table::Table;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_wire::Nanos;
 
@@ -109,13 +110,11 @@ impl Led {
 
     /// Nodes that may become holders of a new object, with their loads: those that have answered, and where they are
     /// too few, the others, which get it once they do.
-    fn candidates(&self, policy: &Policy) -> Vec<(u32, Peer)> {
-        let mut all: Vec<(u32, Peer)> = self.heard.iter().map(|(peer, found)| (found.load, *peer)).collect();
-        if all.len() < policy.copies as usize {
-            let silent = policy.peers().filter(|peer| self.heard.get(*peer).is_none());
-            all.extend(silent.map(|peer| (u32::MAX, peer)));
-        }
-        all
+    fn candidates(&self, policy: &Policy) -> impl Iterator<Item = (u32, Peer)> {
+        let too_few = self.heard.len() < policy.copies as usize;
+        let silent = policy.peers().filter(move |peer| too_few && self.heard.get(*peer).is_none());
+        let answered = self.heard.iter().map(|(peer, found)| (found.load, peer));
+        answered.chain(silent.map(|peer| (u32::MAX, peer)))
     }
 
     /// An answer is certain to come: whether nothing follows from it.
@@ -127,7 +126,7 @@ impl Led {
     }
 
     /// What this attempt writes.
-    fn object(&self, holders: Vec<Peer>) -> Object {
+    fn object(&self, holders: Holders) -> Object {
         let (bytes, content, deleted) = match self.task {
             Task::Write { bytes, content } => (bytes, content, false),
             _ => (0, 0, true),
@@ -153,7 +152,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Coordinator {
     policy: Policy,
-    led: BTreeMap<Attempt, Box<Led>>,
+    led: Table<Attempt, Box<Led>>,
     alarms: Alarms<Attempt>,
     outputs: VecDeque<Output>,
     ended: VecDeque<Ended>,
@@ -167,7 +166,7 @@ impl Coordinator {
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
-            led: BTreeMap::new(),
+            led: Table::default(),
             alarms: Alarms::default(),
             outputs: VecDeque::new(),
             ended: VecDeque::new(),
@@ -177,7 +176,7 @@ impl Coordinator {
 
     /// An attempt begins; one that is under way already is left alone.
     pub fn lead(&mut self, now: Nanos, attempt: Attempt, key: Key, task: Task, version: Version) {
-        if self.led.contains_key(&attempt) {
+        if self.led.has(attempt) {
             return;
         }
         let mut led = Led {
@@ -204,7 +203,7 @@ impl Coordinator {
                 self.ask_names(attempt, &led);
             }
             Some(places) => {
-                let object = led.object(places);
+                let object = led.object(places.into());
                 led.stage = Stage::Writing { object, kept: Vec::new(), late: false };
                 led.again = now + self.policy.patience();
                 self.put(attempt, &led);
@@ -296,7 +295,7 @@ impl Coordinator {
             if !self.hear(attempt, from, found) {
                 return;
             }
-            let Some(mut led) = self.led.remove(&attempt) else { return };
+            let Some(mut led) = self.led.remove(attempt) else { return };
             let outcome = self.found(now, attempt, &mut led, from);
             return self.end_or_go_on(attempt, led, outcome);
         }
@@ -307,7 +306,7 @@ impl Coordinator {
         else {
             return;
         };
-        let Some(mut led) = self.led.remove(&attempt) else { return };
+        let Some(mut led) = self.led.remove(attempt) else { return };
         let outcome = match message {
             // Of another key: as if nothing had been said.
             Message::Content(_, key, object) if key == led.key => {
@@ -331,13 +330,13 @@ impl Coordinator {
     /// An answer is certain to come, behind all that were foreseen before it. True where nothing follows from it: too
     /// few have come by then, and none of an object. For a driver that foresees all answers.
     pub fn foresees(&mut self, attempt: Attempt, found: &Found) -> bool {
-        self.led.get_mut(&attempt).is_some_and(|led| led.foresees(&self.policy, found))
+        self.led.get_mut(attempt).is_some_and(|led| led.foresees(&self.policy, found))
     }
 
     /// As [`Coordinator::foresees`]; where nothing follows from the answer and it comes soon, it is heard now, else it
     /// is given back.
     pub fn hear_ahead(&mut self, attempt: Attempt, from: Peer, found: Found, is_soon: bool) -> Option<Found> {
-        let Some(led) = self.led.get_mut(&attempt) else { return Some(found) };
+        let Some(led) = self.led.get_mut(attempt) else { return Some(found) };
         if led.foresees(&self.policy, &found) && is_soon {
             led.heard.insert(from, found);
             return None;
@@ -348,7 +347,7 @@ impl Coordinator {
     /// A node answers a question: whether anything follows from it. Of one that is heard while copies are being made, a
     /// holder gets its copy, unless it was heard before as what it is now, or has confirmed.
     fn hear(&mut self, attempt: Attempt, from: Peer, found: Found) -> bool {
-        let Some(led) = self.led.get_mut(&attempt) else { return false };
+        let Some(led) = self.led.get_mut(attempt) else { return false };
         let incarnation = found.incarnation;
         let anew = led.heard.insert(from, found).is_none_or(|before| before.incarnation != incarnation);
         match &led.stage {
@@ -406,7 +405,7 @@ impl Coordinator {
             .iter()
             .filter(|(peer, found)| holds(found) && !asked.contains(peer))
             .min_by_key(|(peer, found)| (found.load, led.key.mixed(u64::from(peer.0) + attempt.operation)))
-            .map(|(peer, _)| *peer);
+            .map(|(peer, _)| peer);
         if let Some(peer) = next {
             asked.push(peer);
             let version = object.version;
@@ -461,7 +460,7 @@ impl Coordinator {
     /// It is `now`: what waited too long is asked again, or has failed.
     pub fn wake(&mut self, now: Nanos) {
         for attempt in self.alarms.due(now) {
-            let Some(mut led) = self.led.remove(&attempt) else { continue };
+            let Some(mut led) = self.led.remove(attempt) else { continue };
             if led.end <= now {
                 self.end(attempt, led, Outcome::Failed(Failure::TimedOut));
                 continue;

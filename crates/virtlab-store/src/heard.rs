@@ -6,62 +6,82 @@ use crate::nouns::{Object, Peer};
 /// Answers to a question. They come one by one and are counted after each, so the counts are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// In the order of peers, each once.
-    all: Vec<(Peer, Found)>,
-    /// Those of the first peers that are there, each a bit: what comes before one is then counted, and not searched.
-    first: u64,
+    /// Of the first peers, each at its number; those that are there are bits. What else is here, was said to another
+    /// question.
+    first: Vec<Found>,
+    there: u64,
+    /// Of others, in their order, each once.
+    others: Vec<(Peer, Found)>,
     whole: usize,
     objects: usize,
 }
 
+const NONE: Found = Found { object: None, whole: false, load: 0, incarnation: 0 };
+
 impl Heard {
     /// None yet, of so many nodes.
     pub(crate) fn of(nodes: u32) -> Self {
-        Self { all: Vec::with_capacity(nodes as usize), ..Self::default() }
+        Self { first: vec![NONE; nodes.min(u64::BITS) as usize], ..Self::default() }
     }
 
     /// A node answers; what it answered before.
+    #[inline]
     pub(crate) fn insert(&mut self, peer: Peer, found: Found) -> Option<Found> {
         self.whole += usize::from(found.whole);
         self.objects += usize::from(found.object.is_some());
-        match self.place(peer) {
-            Ok(place) => {
-                let before = core::mem::replace(&mut self.all[place].1, found);
-                self.whole -= usize::from(before.whole);
-                self.objects -= usize::from(before.object.is_some());
-                Some(before)
-            }
-            Err(place) => {
-                self.first |= bit(peer);
-                self.all.insert(place, (peer, found));
-                None
-            }
-        }
+        let before = self.enter(peer, found)?;
+        self.whole -= usize::from(before.whole);
+        self.objects -= usize::from(before.object.is_some());
+        Some(before)
     }
 
-    fn place(&self, peer: Peer) -> Result<usize, usize> {
+    #[inline]
+    fn enter(&mut self, peer: Peer, found: Found) -> Option<Found> {
         let bit = bit(peer);
-        if bit > 0 {
-            let place = (self.first & (bit - 1)).count_ones() as usize;
-            return if self.first & bit > 0 { Ok(place) } else { Err(place) };
+        if bit == 0 {
+            return match self.others.binary_search_by_key(&peer, |(each, _)| *each) {
+                Ok(place) => Some(core::mem::replace(&mut self.others[place].1, found)),
+                Err(place) => {
+                    self.others.insert(place, (peer, found));
+                    None
+                }
+            };
         }
-        self.all.binary_search_by_key(&peer, |(each, _)| *each)
+        let place = peer.0 as usize;
+        if place >= self.first.len() {
+            self.first.resize(place + 1, NONE);
+        }
+        if self.there & bit > 0 {
+            return Some(core::mem::replace(&mut self.first[place], found));
+        }
+        self.there |= bit;
+        self.first[place] = found;
+        None
     }
 
     /// What a node answered last.
+    #[inline]
     pub(crate) fn get(&self, peer: Peer) -> Option<&Found> {
-        self.place(peer).ok().map(|place| &self.all[place].1)
+        let bit = bit(peer);
+        if bit == 0 {
+            let place = self.others.binary_search_by_key(&peer, |(each, _)| *each).ok()?;
+            return Some(&self.others[place].1);
+        }
+        (self.there & bit > 0).then(|| &self.first[peer.0 as usize])
     }
 
     /// Everyone who answered, and what.
-    pub(crate) fn iter(&self) -> core::slice::Iter<'_, (Peer, Found)> {
-        self.all.iter()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Peer, &Found)> {
+        let first = (0..).zip(&self.first).filter(|(peer, _)| self.there & bit(Peer(*peer)) > 0);
+        first
+            .map(|(peer, found)| (Peer(peer), found))
+            .chain(self.others.iter().map(|(peer, found)| (*peer, found)))
     }
 
     /// The objects that they hold.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
-        let all = if self.objects > 0 { &self.all[..] } else { &[] };
-        all.iter().filter_map(|(_, found)| found.object.as_ref())
+        let any = self.objects > 0;
+        any.then(|| self.iter()).into_iter().flatten().filter_map(|(_, found)| found.object.as_ref())
     }
 
     /// How many of them still have everything that they ever confirmed.
@@ -71,13 +91,13 @@ impl Heard {
 
     /// How many answered.
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.there.count_ones() as usize + self.others.len()
     }
 
     /// All answers are forgotten.
     pub(crate) fn clear(&mut self) {
-        (self.whole, self.objects, self.first) = (0, 0, 0);
-        self.all.clear();
+        (self.whole, self.objects, self.there) = (0, 0, 0);
+        self.others.clear();
     }
 }
 
@@ -105,7 +125,7 @@ mod tests {
                     bytes: 1,
                     content: stamp,
                     deleted: false,
-                    holders: vec![Peer(peer)],
+                    holders: vec![Peer(peer)].into(),
                 });
                 let found = Found { object, whole, load: 0, incarnation };
                 prop_assert_eq!(heard.insert(Peer(peer), found.clone()), map.insert(Peer(peer), found));
@@ -113,7 +133,7 @@ mod tests {
                 prop_assert_eq!(heard.whole(), map.values().filter(|found| found.whole).count());
                 let objects: Vec<&Object> = map.values().filter_map(|found| found.object.as_ref()).collect();
                 prop_assert_eq!(heard.objects().collect::<Vec<_>>(), objects);
-                prop_assert!(heard.iter().map(|(peer, found)| (peer, found)).eq(&map));
+                prop_assert!(heard.iter().eq(map.iter().map(|(peer, found)| (*peer, found))));
                 prop_assert!((0..70).all(|peer| heard.get(Peer(peer)) == map.get(&Peer(peer))));
             }
         }

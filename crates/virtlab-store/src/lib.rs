@@ -14,7 +14,7 @@
 //! listing    pages of names
 //! folder     what clients know of their objects             given         a store as a Plan says it
 //! mix        shares of operations                           audit         what nodes hold of a folder in the end
-//! volume     a disk whose blocks are objects
+//! volume     a disk whose blocks are objects              table         things by their names, in no order
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one,
 //! and none of these systems: names of objects, directories, permissions and content are its driver's.
@@ -51,6 +51,7 @@ mod proxy;
 mod recovery;
 mod shelf;
 mod spread;
+mod table;
 mod volume;
 
 pub use audit::{Audit, Held};
@@ -65,7 +66,7 @@ pub use loss::{Loss, Standing};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 pub use mix::Mix;
 pub use node::Node;
-pub use nouns::{Key, Object, Peer, Version};
+pub use nouns::{Holders, Key, Object, Peer, Version};
 pub use policy::{Ack, Form, Lookup, Nonsense, Policy, Scan, WrittenBy};
 pub use proxy::Proxy;
 pub use recovery::Progress;

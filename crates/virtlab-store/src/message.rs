@@ -2,6 +2,7 @@
 
 use crate::listing::{Listing, Told};
 use crate::nouns::{Key, Object, Peer, Version};
+use crate::table::{Name, SPREAD};
 use virtlab_disk::Kind;
 
 /// An attempt to do an operation: its client, the client's number of it, and which attempt.
@@ -31,6 +32,13 @@ impl Ord for Attempt {
 impl PartialOrd for Attempt {
     fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+impl Name for Attempt {
+    fn mixed(self) -> u64 {
+        let apart = u64::from(self.client.0).rotate_left(40) ^ u64::from(self.number).rotate_left(20);
+        (self.operation ^ apart).wrapping_mul(SPREAD)
     }
 }
 
@@ -92,6 +100,14 @@ pub struct Found {
     pub load: u32,
     /// How often it has restarted.
     pub incarnation: u32,
+}
+
+impl Found {
+    /// Length of the message that says it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        HEAD_BYTES + self.object.as_ref().map_or(0, |_| OBJECT_BYTES)
+    }
 }
 
 /// What one peer says to another.
@@ -176,13 +192,12 @@ impl Message {
     /// Length as it is sent, with a head of its own, without the heads of the network.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let about = |object: &Option<Object>| object.as_ref().map_or(0, |_| OBJECT_BYTES);
         let whole = |object: &Object| OBJECT_BYTES + object.bytes;
         HEAD_BYTES
             + match self {
                 Self::Lead(_, _, Task::Write { bytes, .. }, _) => *bytes,
                 Self::Led(_, _, Outcome::Done { bytes, .. }) => *bytes,
-                Self::Found(_, found) => about(&found.object),
+                Self::Found(_, found) => return found.bytes(),
                 Self::Content(_, _, Some(object)) | Self::Pulled(_, _, Some(object)) => whole(object),
                 Self::Put { object, .. } => whole(object),
                 Self::Listed { objects, .. } => OBJECT_BYTES * objects.len() as u64,

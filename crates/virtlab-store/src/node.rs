@@ -14,7 +14,8 @@ use crate::proxy::Proxy;
 use crate::recovery::{Progress, Recovery};
 use crate::shelf::{Left, Shelf};
 use crate::spread::Spread;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::table::{Name, SPREAD, Table};
+use std::collections::VecDeque;
 use virtlab_disk::{Kind, whole_sectors};
 use virtlab_wire::Nanos;
 
@@ -22,6 +23,12 @@ use virtlab_wire::Nanos;
 const PAGE: usize = 512;
 /// Beside an object's content, on the disk: what it is.
 const RECORD_BYTES: u64 = 512;
+
+impl Name for (Key, Version) {
+    fn mixed(self) -> u64 {
+        (self.0.0 ^ self.1.stamp.rotate_left(32) ^ self.1.number).wrapping_mul(SPREAD)
+    }
+}
 
 /// Who waits for a copy to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -40,21 +47,60 @@ enum Work {
     Read(Peer, Message),
 }
 
+/// What the disk does, by numbers that follow each other: a disk does nearly first what came first.
+#[derive(Debug, Default)]
+struct Works {
+    /// The number of the first.
+    first: u64,
+    all: VecDeque<Option<Work>>,
+    many: usize,
+}
+
+impl Works {
+    fn place(&self, id: u64) -> Option<usize> {
+        usize::try_from(id.checked_sub(self.first)?).ok()
+    }
+
+    fn get(&self, id: u64) -> Option<&Work> {
+        self.all.get(self.place(id)?)?.as_ref()
+    }
+
+    /// One more, whose number is the next.
+    fn push(&mut self, id: u64, work: Work) {
+        if self.all.is_empty() {
+            self.first = id;
+        }
+        self.all.push_back(Some(work));
+        self.many += 1;
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Work> {
+        let place = self.place(id)?;
+        let work = self.all.get_mut(place)?.take()?;
+        self.many -= 1;
+        while self.all.front().is_some_and(Option::is_none) {
+            self.all.pop_front();
+            self.first += 1;
+        }
+        Some(work)
+    }
+}
+
 /// The disk's work, and what waits for room in the cache.
 #[derive(Debug, Default)]
 struct Bench {
     number: u64,
-    works: BTreeMap<u64, Work>,
+    works: Works,
     waiting: VecDeque<(Key, Object, Waits)>,
     /// What of these is written, or will be.
-    coming: BTreeSet<(Key, Version)>,
+    coming: Table<(Key, Version), ()>,
     dirty_bytes: u64,
 }
 
 impl Bench {
     /// Whether a version of a key is on its way to the disk already: who puts it again is told when it is there.
     fn has(&self, key: Key, version: Version) -> bool {
-        self.coming.contains(&(key, version))
+        self.coming.has((key, version))
     }
 }
 
@@ -175,7 +221,7 @@ impl Node {
     /// The object that a request of the disk is to write.
     #[must_use]
     pub fn to_be_written(&self, id: u64) -> Option<&Object> {
-        match self.bench.works.get(&id) {
+        match self.bench.works.get(id) {
             Some(Work::Write(_, object, _)) => Some(object),
             _ => None,
         }
@@ -302,25 +348,38 @@ impl Node {
         }
     }
 
+    /// Whether nothing follows from a question but the answer: it does not watch who is there.
+    #[must_use]
+    pub const fn only_answers(&self) -> bool {
+        self.detector.is_none()
+    }
+
     fn find(&mut self, from: Peer, attempt: Attempt, key: Key, all: bool, version: Option<Version>) {
+        if let Some(found) = self.found(key, all, version) {
+            self.send(from, Message::Found(attempt, found));
+        }
+    }
+
+    /// What it answers to a question, if it answers; for a driver that brings the answer itself, where it
+    /// [only answers](Node::only_answers).
+    pub fn found(&mut self, key: Key, all: bool, version: Option<Version>) -> Option<Found> {
         let object = match version {
             // A node that does not answer promises nothing.
             Some(version) if all => self.shelf.promise(key, version).cloned(),
             _ => self.shelf.latest(key).cloned(),
         };
         if object.is_none() && !all {
-            return;
+            return None;
         }
         if let Some(version) = version.filter(|_| !all) {
             self.shelf.promise(key, version);
         }
-        let found = Found {
+        Some(Found {
             object,
             whole: self.condition.whole,
-            load: u32::try_from(self.bench.works.len()).unwrap_or(u32::MAX),
+            load: u32::try_from(self.bench.works.many).unwrap_or(u32::MAX),
             incarnation: self.condition.incarnation,
-        };
-        self.send(from, Message::Found(attempt, found));
+        })
     }
 
     /// An object's content comes from the cache, or from the disk; then the message goes.
@@ -337,11 +396,11 @@ impl Node {
 
     fn work(&mut self, kind: Kind, bytes: u64, (key, version): (Key, Version), work: Work) {
         if let Work::Write(key, object, _) = &work {
-            self.bench.coming.insert((*key, object.version));
+            self.bench.coming.insert((*key, object.version), ());
         }
         self.bench.number += 1;
         let id = self.bench.number;
-        self.bench.works.insert(id, work);
+        self.bench.works.push(id, work);
         self.outputs.push_back(Output::Disk { id, kind, bytes, key, version });
     }
 
@@ -395,7 +454,7 @@ impl Node {
                 let fits =
                     self.bench.dirty_bytes == 0 || self.bench.dirty_bytes + object.bytes <= cache_bytes;
                 if !fits || !self.bench.waiting.is_empty() {
-                    self.bench.coming.insert((key, object.version));
+                    self.bench.coming.insert((key, object.version), ());
                     self.bench.waiting.push_back((key, object, waits));
                     return;
                 }
@@ -461,7 +520,7 @@ impl Node {
 
     /// A request of the disk is done.
     pub fn complete(&mut self, now: Nanos, id: u64) {
-        match self.bench.works.remove(&id) {
+        match self.bench.works.remove(id) {
             Some(Work::Read(to, message)) => self.has_read(to, message),
             Some(Work::Write(key, object, waits)) => {
                 self.work(Kind::Flush, 0, (key, object.version), Work::Flush(key, object, waits));
@@ -486,12 +545,12 @@ impl Node {
     }
 
     fn flushed(&mut self, now: Nanos, key: Key, object: Object, waits: Option<Waits>) {
-        self.bench.coming.remove(&(key, object.version));
+        self.bench.coming.remove((key, object.version));
         let Some(waits) = waits else {
             self.bench.dirty_bytes = self.bench.dirty_bytes.saturating_sub(object.bytes);
             self.shelf.flushed(key, object);
             for (key, object, waits) in std::mem::take(&mut self.bench.waiting) {
-                self.bench.coming.remove(&(key, object.version));
+                self.bench.coming.remove((key, object.version));
                 self.take(now, key, object, waits);
             }
             return;

@@ -36,6 +36,51 @@ pub struct Version {
     pub number: u64,
 }
 
+/// Nodes that ought to hold an object, in the order of their placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holders(Few);
+
+/// So many peers need no memory of their own. Behind the last is nothing.
+const FEW: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Few {
+    Here(u8, [Peer; FEW]),
+    Apart(Box<[Peer]>),
+}
+
+impl core::ops::Deref for Holders {
+    type Target = [Peer];
+
+    #[inline]
+    fn deref(&self) -> &[Peer] {
+        match &self.0 {
+            Few::Here(many, peers) => &peers[..usize::from(*many)],
+            Few::Apart(peers) => peers,
+        }
+    }
+}
+
+impl FromIterator<Peer> for Holders {
+    fn from_iter<T: IntoIterator<Item = Peer>>(peers: T) -> Self {
+        let (mut few, mut many, mut peers) = ([Peer(0); FEW], 0, peers.into_iter());
+        for peer in peers.by_ref() {
+            if many == FEW {
+                return Self(Few::Apart(few.into_iter().chain([peer]).chain(peers).collect()));
+            }
+            few[many] = peer;
+            many += 1;
+        }
+        Self(Few::Here(many as u8, few))
+    }
+}
+
+impl From<Vec<Peer>> for Holders {
+    fn from(peers: Vec<Peer>) -> Self {
+        peers.into_iter().collect()
+    }
+}
+
 /// One copy of an object, without its bytes: a machine moves lengths, its driver moves content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
@@ -48,5 +93,5 @@ pub struct Object {
     /// Whether this version says that the object is deleted.
     pub deleted: bool,
     /// The nodes that ought to hold it, in the order of their placement.
-    pub holders: Vec<Peer>,
+    pub holders: Holders,
 }

@@ -10,7 +10,7 @@
 //! Who leads an attempt follows from its number, so that a proxy or a primary that does not answer is left out by the
 //! next one. Of as many attempts as there are pairs of both, each has another pair.
 
-use crate::nouns::{Key, Peer};
+use crate::nouns::{Holders, Key, Peer};
 use crate::policy::{Lookup, Policy};
 
 impl Policy {
@@ -94,10 +94,13 @@ impl Policy {
 
     /// Of nodes with their loads, those that take a new object; among equal loads the key decides.
     #[must_use]
-    pub fn least_loaded(&self, key: Key, answered: Vec<(u32, Peer)>) -> Vec<Peer> {
+    pub fn least_loaded(&self, key: Key, answered: impl IntoIterator<Item = (u32, Peer)>) -> Holders {
         let most = self.copies as usize;
         let mut least: Vec<((u32, u64), Peer)> = Vec::with_capacity(most + 1);
         for (load, peer) in answered {
+            if least.len() == most && least.last().is_some_and(|((worst, _), _)| load > *worst) {
+                continue;
+            }
             let rank = (load, key.mixed(u64::from(peer.0) + 1));
             let place = least.partition_point(|(before, _)| *before <= rank);
             if place < most {

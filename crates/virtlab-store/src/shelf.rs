@@ -20,10 +20,61 @@ pub enum Left {
     Nothing,
 }
 
+/// What the disk has of a key.
+#[derive(Debug, Default)]
+enum Flushed {
+    #[default]
+    Nothing,
+    /// The latest object.
+    Latest,
+    /// Another one.
+    Other(Box<Object>),
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     latest: Option<Object>,
-    flushed: Option<Object>,
+    flushed: Flushed,
+}
+
+impl Kept {
+    fn flushed(&self) -> Option<&Object> {
+        match &self.flushed {
+            Flushed::Nothing => None,
+            Flushed::Latest => self.latest.as_ref(),
+            Flushed::Other(object) => Some(object),
+        }
+    }
+
+    fn put(&mut self, object: Object) {
+        if self.flushed().is_some_and(|flushed| *flushed == object) {
+            self.flushed = Flushed::Latest;
+        } else if matches!(self.flushed, Flushed::Latest) {
+            self.flushed =
+                self.latest.take().map_or(Flushed::Nothing, |before| Flushed::Other(Box::new(before)));
+        }
+        self.latest = Some(object);
+    }
+
+    fn flush(&mut self, object: Object) {
+        if self.flushed().is_some_and(|before| before.version >= object.version) {
+            return;
+        }
+        let is_latest = self.latest.as_ref() == Some(&object);
+        self.flushed = if is_latest { Flushed::Latest } else { Flushed::Other(Box::new(object)) };
+    }
+
+    /// Nothing but what is flushed is left.
+    fn crash(&mut self) {
+        match std::mem::take(&mut self.flushed) {
+            Flushed::Nothing => self.latest = None,
+            Flushed::Latest => {}
+            Flushed::Other(object) => self.latest = Some(*object),
+        }
+        if self.latest.is_some() {
+            self.flushed = Flushed::Latest;
+        }
+    }
 }
 
 /// The objects of a node.
@@ -44,7 +95,7 @@ impl Shelf {
 
     /// Whether the disk has the latest object of a key.
     pub(crate) fn is_flushed(&self, key: Key) -> bool {
-        self.kept.get(&key).is_none_or(|kept| kept.latest == kept.flushed)
+        self.kept.get(&key).is_none_or(|kept| kept.latest.as_ref() == kept.flushed())
     }
 
     /// Nothing earlier is taken any more; the latest object.
@@ -73,24 +124,19 @@ impl Shelf {
 
     pub(crate) fn put(&mut self, key: Key, object: Object) {
         self.page.keep(key);
-        self.kept.entry(key).or_default().latest = Some(object);
+        self.kept.entry(key).or_default().put(object);
     }
 
     /// The disk has this object of a key, and so has no earlier one.
     pub(crate) fn flushed(&mut self, key: Key, object: Object) {
-        let flushed = &mut self.kept.entry(key).or_default().flushed;
-        if flushed.as_ref().is_none_or(|before| before.version < object.version) {
-            *flushed = Some(object);
-        }
+        self.kept.entry(key).or_default().flush(object);
     }
 
     pub(crate) fn crash(&mut self, left: Left) {
         match left {
             Left::All => return,
             Left::Flushed => {
-                for kept in self.kept.values_mut() {
-                    kept.latest = kept.flushed.clone();
-                }
+                self.kept.values_mut().for_each(Kept::crash);
             }
             Left::Nothing => self.kept.clear(),
         }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use virtlab_store::{
-    Attempt, Failure, Found, Key, Listing, Message, Name, Object, Outcome, Peer, Task, Told, Version,
+    Attempt, Failure, Found, Holders, Key, Listing, Message, Name, Object, Outcome, Peer, Task, Told, Version,
 };
 
 /// Of each message.
@@ -322,7 +322,7 @@ impl Reader<'_> {
         self.octets = &self.octets[RECORD_BYTES..];
         let (version, bytes, content) = (record.version()?, record.word()?, record.word()?);
         let (deleted, holders) = (record.truth()?, record.byte()?);
-        let holders = (0..holders).map(|_| record.peer()).collect::<Option<Vec<Peer>>>()?;
+        let holders = (0..holders).map(|_| record.peer()).collect::<Option<Holders>>()?;
         Some(Object { version, bytes, content, deleted, holders })
     }
 }

@@ -428,7 +428,7 @@ mod tests {
     }
 
     fn object(number: u64) -> Object {
-        Object { version: version(number), bytes: 10, content: 7, deleted: false, holders: vec![NODE] }
+        Object { version: version(number), bytes: 10, content: 7, deleted: false, holders: vec![NODE].into() }
     }
 
     fn content_of(key: u64) -> Content {

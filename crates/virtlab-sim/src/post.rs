@@ -70,20 +70,16 @@ impl Line {
         ((u128::from(octets) * self.octet) >> FINE) as u64
     }
 
-    /// A frame alone takes so long to be whole behind it.
-    fn frame_ns(&self, octets: u64) -> u64 {
-        if self.of.is_some() { self.holds_ns(octets) } else { 0 }
-    }
-
-    /// It is given something that comes at an instant; when it begins with that.
-    fn take(&mut self, head_ns: u64, load: Load) -> u64 {
-        let holds_ns = self.holds_ns(load.octets());
+    /// It is given something that comes at an instant; when it begins with that, and for how long that holds it.
+    #[inline]
+    fn take(&mut self, head_ns: u64, load: Load, octets: u64) -> (u64, u64) {
+        let holds_ns = self.holds_ns(octets);
         self.given.frames += load.frames;
         self.given.bytes += load.bytes;
         self.given_ns += holds_ns;
         let start_ns = head_ns.max(self.free_ns);
         self.free_ns = self.free_ns.max(start_ns.saturating_sub(self.burst_ns)) + holds_ns;
-        start_ns
+        (start_ns, holds_ns)
     }
 
     /// What it has carried since it was asked last, and for how long. What has yet to leave it is not carried: of that
@@ -129,16 +125,22 @@ pub struct Frames {
 impl Frames {
     /// So many octets of a connection.
     pub fn stream(&self, bytes: u64) -> Load {
-        let frames = bytes.div_ceil(self.segment_bytes).max(1);
+        let frames = pieces(bytes, self.segment_bytes);
         Load { frames, bytes: bytes + frames * self.segment_heads_bytes }
     }
 
     /// A datagram.
     pub fn datagram(&self, bytes: u64) -> Load {
         let bytes = bytes + self.datagram_heads_bytes;
-        let frames = bytes.div_ceil(self.fragment_bytes).max(1);
+        let frames = pieces(bytes, self.fragment_bytes);
         Load { frames, bytes: bytes + frames * self.fragment_heads_bytes }
     }
+}
+
+/// So many pieces of a length are octets, at least one. Most messages are one, which takes no division.
+#[inline]
+fn pieces(bytes: u64, of_bytes: u64) -> u64 {
+    if bytes <= of_bytes { 1 } else { bytes.div_ceil(of_bytes) }
 }
 
 /// From one vNIC to another.
@@ -179,6 +181,17 @@ pub enum Arrival {
     Peer(usize, usize),
 }
 
+/// The last first, and of what happens at one instant peers before branches: so the next is at the end.
+pub fn put_in_order(arrivals: &mut [(u64, Arrival)]) {
+    arrivals.sort_unstable_by_key(|(at_ns, arrival)| {
+        let rank = match *arrival {
+            Arrival::Branch(branch) => branch as u64,
+            Arrival::Peer(peer, nic) => 1 << 63 | (peer as u64) << 32 | nic as u64,
+        };
+        core::cmp::Reverse(u128::from(*at_ns) << 64 | u128::from(rank))
+    });
+}
+
 /// How far a message is, or a part of one.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
@@ -200,7 +213,11 @@ impl Passage {
     pub fn of(load: Load, now_ns: u64) -> Self {
         Self {
             load,
-            frame_octets: load.octets().div_ceil(load.frames.max(1)),
+            frame_octets: if load.frames == 1 {
+                load.octets()
+            } else {
+                load.octets().div_ceil(load.frames.max(1))
+            },
             place: 0,
             head_ns: now_ns,
             tail_ns: now_ns,
@@ -311,21 +328,32 @@ impl Post {
     /// A message continues over lines that it comes to by now, or soon.
     #[inline]
     pub fn go(&mut self, now_ns: u64, way: usize, passage: &mut Passage) -> Step {
-        let way = &self.paths[way];
-        while let Some(&place) = way.lines.get(passage.place) {
-            if passage.head_ns > now_ns + AHEAD_NS {
-                return Step::Crosses(passage.head_ns);
+        let Self { lines, paths, .. } = self;
+        let left = paths[way].lines.get(passage.place..).unwrap_or_default();
+        let (load, octets) = (passage.load, passage.load.octets());
+        let Passage { mut head_ns, mut tail_ns, mut idle_ns, mut clear_ns, .. } = *passage;
+        let mut passed = 0;
+        for &place in left {
+            if head_ns > now_ns + AHEAD_NS {
+                break;
             }
-            let line = &mut self.lines[place];
-            let start_ns = line.take(passage.head_ns, passage.load);
-            let frame_ns = line.frame_ns(passage.frame_octets);
-            passage.clear_ns = passage.clear_ns.max(line.free_ns.saturating_sub(passage.idle_ns));
-            passage.tail_ns = start_ns.max(line.free_ns).max(passage.tail_ns + frame_ns) + line.delay_ns;
-            passage.head_ns = start_ns + frame_ns + line.delay_ns;
-            passage.idle_ns += frame_ns + line.delay_ns;
-            passage.place += 1;
+            let line = &mut lines[place];
+            let (start_ns, holds_ns) = line.take(head_ns, load, octets);
+            // A frame alone takes so long to be whole behind it; behind a vNIC it is so at once.
+            let frame_ns = match &line.of {
+                Some(_) if load.frames == 1 => holds_ns,
+                Some(_) => line.holds_ns(passage.frame_octets),
+                None => 0,
+            };
+            clear_ns = clear_ns.max(line.free_ns.saturating_sub(idle_ns));
+            tail_ns = start_ns.max(line.free_ns).max(tail_ns + frame_ns) + line.delay_ns;
+            head_ns = start_ns + frame_ns + line.delay_ns;
+            idle_ns += frame_ns + line.delay_ns;
+            passed += 1;
         }
-        Step::Comes(passage.tail_ns)
+        let is_over = passed == left.len();
+        *passage = Passage { place: passage.place + passed, head_ns, tail_ns, idle_ns, clear_ns, ..*passage };
+        if is_over { Step::Comes(tail_ns) } else { Step::Crosses(head_ns) }
     }
 
     /// What one peer says to all goes, from the beginning or from a branch, over lines that it comes to by now, or
@@ -355,9 +383,9 @@ impl Post {
             }
             let branch = &flood.branches[place];
             let line = &mut lines[branch.line];
-            let start_ns = line.take(head_ns, load);
+            let (start_ns, holds_ns) = line.take(head_ns, load, octets);
             // A question is a frame, or hardly more.
-            let behind_ns = start_ns + line.holds_ns(octets) + line.delay_ns;
+            let behind_ns = start_ns + holds_ns + line.delay_ns;
             arrivals.extend(branch.hear.iter().map(|(peer, nic)| (behind_ns, Arrival::Peer(*peer, *nic))));
             waiting.extend(branch.next.iter().map(|next| (*next, behind_ns)));
         }

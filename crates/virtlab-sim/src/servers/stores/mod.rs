@@ -12,7 +12,7 @@ mod store;
 pub use mail::{Call, Item, Letter, Mail, Pair, Transit};
 pub use peer::Machine;
 pub use processor::Processor;
-pub use store::{Store, Want, Ways};
+pub use store::{Reply, Store, Want, Ways};
 use virtlab_wire::Nanos;
 
 /// All of a world.

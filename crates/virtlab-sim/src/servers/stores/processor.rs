@@ -22,6 +22,11 @@ impl Processor {
         Self { effort, ..Self::default() }
     }
 
+    /// Whether nothing takes it any time.
+    pub fn is_free(&self) -> bool {
+        self.effort.is_none()
+    }
+
     /// Something comes; it is given back where it takes no time.
     pub fn takes(&mut self, now: Nanos, from: usize, message: Message) -> Option<Message> {
         if self.effort.is_none() {

@@ -5,8 +5,8 @@ use crate::input::Asker;
 use std::collections::VecDeque;
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
-    Audit, Folder, Held, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number, Policy, Progress,
-    Standing, Task, To,
+    Attempt, Audit, Folder, Found, Held, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number,
+    Policy, Progress, Standing, Task, To,
 };
 use virtlab_wire::Nanos;
 
@@ -27,6 +27,12 @@ pub enum Want {
     Call(Message),
     /// Something of its disk, by that number.
     Disk(u64, Kind, u64),
+}
+
+/// What follows from a question to all nodes at one of them.
+pub enum Reply {
+    None,
+    Says(Attempt, Found),
 }
 
 /// Datagrams under way, the first of them by its number.
@@ -159,13 +165,47 @@ impl Store {
         message: Message,
         is_soon: bool,
     ) -> Option<Message> {
-        match (&mut self.peers[peer].machine, message) {
-            (Machine::Client(client), Message::Found(attempt, found)) if self.foreseen => {
-                let found = client.hear_ahead(attempt, Number(from as u32), found, is_soon)?;
-                Some(Message::Found(attempt, found))
-            }
-            (_, message) => Some(message),
+        match message {
+            Message::Found(attempt, found) => self.hear_answer_ahead(peer, from, (attempt, found), is_soon),
+            message => Some(message),
         }
+    }
+
+    /// The same of an answer to a question.
+    #[inline]
+    pub fn hear_answer_ahead(
+        &mut self,
+        peer: usize,
+        from: usize,
+        (attempt, found): (Attempt, Found),
+        is_soon: bool,
+    ) -> Option<Message> {
+        let found = match &mut self.peers[peer].machine {
+            Machine::Client(client) if self.foreseen => {
+                client.hear_ahead(attempt, Number(from as u32), found, is_soon)?
+            }
+            _ => found,
+        };
+        Some(Message::Found(attempt, found))
+    }
+
+    /// A node hears a question to all, from which nothing follows but its answer; `None`: that is not so, and it hears
+    /// the question as anything else.
+    #[inline]
+    pub fn ask(&mut self, peer: usize, question: &Message) -> Option<Reply> {
+        let Message::Find { attempt, key, all, version } = *question else { return None };
+        let own = &mut self.peers[peer];
+        let Machine::Node(node) = &mut own.machine else { return None };
+        if own.down || !own.processor.is_free() || !node.only_answers() || self.loss.is_some() {
+            return None;
+        }
+        let Some(found) = node.found(key, all, version) else { return Some(Reply::None) };
+        let bytes = found.bytes();
+        if let Some(client) = self.peers.get_mut(attempt.client.0 as usize) {
+            client.said.all.add(bytes);
+            client.said.lookup.add(bytes);
+        }
+        Some(Reply::Says(attempt, found))
     }
 
     /// All that peers say goes without packets from now on. No two of them have a line.

@@ -1,11 +1,11 @@
 //! What peers of a store have said without packets continues over its lines, and comes.
 
-use super::posting::{EARLY_NS, begin, go, is_certain, part, plan};
+use super::posting::{EARLY_NS, answer, begin, go, is_certain, part, plan};
 use super::settling::{hear, settle};
 use crate::agenda::Due;
 use crate::network::Network;
-use crate::post::{Arrival, PART_BYTES};
-use crate::servers::stores::{Item, Letter, Pair, Stores, Transit};
+use crate::post::{Arrival, PART_BYTES, put_in_order};
+use crate::servers::stores::{Item, Letter, Pair, Reply, Stores, Transit};
 use virtlab_wire::Nanos;
 
 /// Something that is under way continues, or has come.
@@ -75,7 +75,9 @@ fn go_behind(Transit { pair, connection, way, .. }: Transit, network: &mut Netwo
 
 /// Lets happen what has by now to something that was said to all.
 fn carry_call(place: usize, network: &mut Network) {
-    while let Some(Item::Call(call)) = network.servers.stores.mail.at(place) {
+    loop {
+        let Stores { mail, all } = &mut network.servers.stores;
+        let Some(Item::Call(call)) = mail.at(place) else { return };
         match call.arrivals.last() {
             Some(&(at_ns, _)) if at_ns > network.now_ns => {
                 network.agenda.plan(at_ns, Due::Mail(place));
@@ -83,17 +85,32 @@ fn carry_call(place: usize, network: &mut Network) {
             }
             Some(&(_, Arrival::Peer(peer, nic))) => {
                 call.arrivals.pop();
-                let (store, from, load, message) = (call.store, call.from, call.load, call.message.clone());
+                let (store, from, load) = (call.store, call.from, call.load);
+                let reply = all[store].ask(peer, &call.message);
+                let message = if reply.is_none() { Some(call.message.clone()) } else { None };
                 network.count_heard(nic, load);
-                network.servers.stores.at(store).hear(Nanos(network.now_ns), peer, from, message);
-                settle(store, peer, network);
+                if let Some(message) = message {
+                    network.servers.stores.at(store).hear(Nanos(network.now_ns), peer, from, message);
+                    settle(store, peer, network);
+                } else if let Some(Reply::Says(attempt, found)) = reply {
+                    answer(store, peer, from, (attempt, found), network);
+                }
             }
-            Some(&(_, Arrival::Branch(branch))) => {
-                call.arrivals.pop();
+            Some(&(_, Arrival::Branch(_))) => {
                 let (flood, load, now_ns) = (call.flood, call.load, network.now_ns);
                 let mut arrivals = std::mem::take(&mut call.arrivals);
-                network.post().spread(now_ns, flood, Some(branch), load, &mut arrivals);
-                arrivals.sort_unstable_by(|one, other| other.cmp(one));
+                // Branches come before peers; they are the last there, the first of them at the end.
+                let is_due =
+                    |(at_ns, next): &(u64, Arrival)| *at_ns <= now_ns && matches!(next, Arrival::Branch(_));
+                let end = arrivals.len();
+                let begin = end - arrivals.iter().rev().take_while(|next| is_due(next)).count();
+                for place in (begin..end).rev() {
+                    if let (_, Arrival::Branch(branch)) = arrivals[place] {
+                        network.post().spread(now_ns, flood, Some(branch), load, &mut arrivals);
+                    }
+                }
+                arrivals.drain(begin..end);
+                put_in_order(&mut arrivals);
                 if let Some(Item::Call(call)) = network.servers.stores.mail.at(place) {
                     call.arrivals = arrivals;
                 }

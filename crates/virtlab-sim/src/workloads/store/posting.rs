@@ -6,9 +6,9 @@
 
 use crate::agenda::Due;
 use crate::network::Network;
-use crate::post::{PART_BYTES, Passage, Step};
+use crate::post::{PART_BYTES, Passage, Step, put_in_order};
 use crate::servers::stores::{Call, Item, Letter, Pair, Transit};
-use virtlab_store::Message;
+use virtlab_store::{Attempt, Found, Message};
 
 /// An answer is heard before it comes by so much at most.
 pub const EARLY_NS: u64 = 1_000_000;
@@ -32,6 +32,26 @@ pub fn say(store: usize, from: usize, to: usize, message: Message, network: &mut
         stream.waiting.push_back(message);
     } else {
         begin(pair, connection, way, message, network);
+    }
+}
+
+/// A node answers a question to all.
+pub fn answer(store: usize, from: usize, to: usize, said: (Attempt, Found), network: &mut Network) {
+    let pair = Pair { store, from, to };
+    let own = network.servers.stores.at(store);
+    let (Some(connection), Some(way)) = (own.connection([from, to]), own.way(from, to)) else { return };
+    let load = network.post().way(way).frames.datagram(said.1.bytes());
+    let passage = Passage::of(load, network.now_ns);
+    let mut transit = Transit { pair, connection, way, passage, left_bytes: None, comes: false };
+    let at_ns = go(&mut transit, network);
+    let message = if transit.comes {
+        let is_soon = at_ns <= network.now_ns + EARLY_NS;
+        network.servers.stores.at(store).hear_answer_ahead(to, from, said, is_soon)
+    } else {
+        Some(Message::Found(said.0, said.1))
+    };
+    if let Some(message) = message {
+        plan(Item::Letter(Letter { transit, message }), at_ns, network);
     }
 }
 
@@ -102,7 +122,7 @@ pub fn call(store: usize, from: usize, message: Message, network: &mut Network) 
     let mut arrivals = network.servers.stores.mail.list();
     let now_ns = network.now_ns;
     network.post().spread(now_ns, flood, None, load, &mut arrivals);
-    arrivals.sort_unstable_by(|one, other| other.cmp(one));
+    put_in_order(&mut arrivals);
     let first_ns = arrivals.last().map(|(at_ns, _)| *at_ns);
     if let Some(at_ns) = first_ns {
         plan(Item::Call(Call { store, from, flood, message, load, arrivals }), at_ns, network);

@@ -328,32 +328,26 @@ impl Post {
     /// A message continues over lines that it comes to by now, or soon.
     #[inline]
     pub fn go(&mut self, now_ns: u64, way: usize, passage: &mut Passage) -> Step {
-        let Self { lines, paths, .. } = self;
-        let left = paths[way].lines.get(passage.place..).unwrap_or_default();
-        let (load, octets) = (passage.load, passage.load.octets());
-        let Passage { mut head_ns, mut tail_ns, mut idle_ns, mut clear_ns, .. } = *passage;
-        let mut passed = 0;
-        for &place in left {
-            if head_ns > now_ns + AHEAD_NS {
-                break;
+        let (way, octets) = (&self.paths[way], passage.load.octets());
+        while let Some(&place) = way.lines.get(passage.place) {
+            if passage.head_ns > now_ns + AHEAD_NS {
+                return Step::Crosses(passage.head_ns);
             }
-            let line = &mut lines[place];
-            let (start_ns, holds_ns) = line.take(head_ns, load, octets);
+            let line = &mut self.lines[place];
+            let (start_ns, holds_ns) = line.take(passage.head_ns, passage.load, octets);
             // A frame alone takes so long to be whole behind it; behind a vNIC it is so at once.
             let frame_ns = match &line.of {
-                Some(_) if load.frames == 1 => holds_ns,
+                Some(_) if passage.load.frames == 1 => holds_ns,
                 Some(_) => line.holds_ns(passage.frame_octets),
                 None => 0,
             };
-            clear_ns = clear_ns.max(line.free_ns.saturating_sub(idle_ns));
-            tail_ns = start_ns.max(line.free_ns).max(tail_ns + frame_ns) + line.delay_ns;
-            head_ns = start_ns + frame_ns + line.delay_ns;
-            idle_ns += frame_ns + line.delay_ns;
-            passed += 1;
+            passage.clear_ns = passage.clear_ns.max(line.free_ns.saturating_sub(passage.idle_ns));
+            passage.tail_ns = start_ns.max(line.free_ns).max(passage.tail_ns + frame_ns) + line.delay_ns;
+            passage.head_ns = start_ns + frame_ns + line.delay_ns;
+            passage.idle_ns += frame_ns + line.delay_ns;
+            passage.place += 1;
         }
-        let is_over = passed == left.len();
-        *passage = Passage { place: passage.place + passed, head_ns, tail_ns, idle_ns, clear_ns, ..*passage };
-        if is_over { Step::Comes(tail_ns) } else { Step::Crosses(head_ns) }
+        Step::Comes(passage.tail_ns)
     }
 
     /// What one peer says to all goes, from the beginning or from a branch, over lines that it comes to by now, or

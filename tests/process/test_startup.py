@@ -101,7 +101,7 @@ def test_check_imports_the_declarations_of_what_its_file_names_alone() -> None:
         "found = {name.removeprefix(begin) for name in sys.modules if name.startswith(begin)}\n"
         "print(sorted(name for name in found if name.startswith(('workloads.', 'qdiscs.', 'services.'))))"
     )
-    # What may end at a service of another role is known by the two workloads that ask services.
-    asking = ["workloads.http_get", "workloads.request_response"]
+    # How a service is asked is read from the parameters of one workload.
+    asking = ["workloads.request_response"]
     of_the_file = ["workloads.burst_load", "workloads.rtt", "workloads.udp_stream"]
     assert ran(code).splitlines()[-1] == str(sorted(["qdiscs.fifo", *asking, *of_the_file]))

@@ -155,7 +155,8 @@ def test_a_machine_moves_back_by_being_shut_down_to_the_processors_of_its_host()
         # It has a machine at one host alone now, on a processor that the world has, but its host has not.
         os.sched_setaffinity(back, given[1])
         (wrong,) = session._guests.confinement.look(session.leader.control)  # type: ignore[union-attr]
-        assert f"may run on processors {given[1][0]}, not only on {given[0][0]}, where it is at h1" in wrong
+        told = f"may run on processors {given[1][0]}, not only on {given[0][0]}, where it is at h1"
+        assert told in str(wrong)
     at = {event.what: event.t_ns for event in sink.events}
     assert {"go1.off", "go1.on"} <= at.keys()
     assert len(of_migration(sink, "pause")) == 2

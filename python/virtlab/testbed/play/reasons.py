@@ -16,10 +16,10 @@ from virtlab.errors import VirtlabError
 class Reason:
     """Why a trial failed, or is tainted. `where`: a path of the Plan, or who is meant; "" where the text says it.
 
-    >>> print(Reason("soft switch", "it stood still", "starved"))
-    soft switch: starved: it stood still
-    >>> print(Reason("", "xentop ended with code 1"))
-    xentop ended with code 1
+    >>> str(Reason("soft switch", "it stood still", "starved"))
+    'soft switch: starved: it stood still'
+    >>> str(Reason("", "xentop ended with code 1"))
+    'xentop ended with code 1'
     """
 
     where: str
@@ -30,8 +30,8 @@ class Reason:
     def of(cls, error: VirtlabError) -> Reason:
         """An error as a reason, with its cure.
 
-        >>> print(Reason.of(VirtlabError("guests.a", "its machine ended", "see its console")))
-        guests.a: its machine ended; see its console
+        >>> str(Reason.of(VirtlabError("guests.a", "its machine ended", "see its console")))
+        'guests.a: its machine ended; see its console'
         """
         return cls(error.where, f"{error.what}; {error.cure}" if error.cure else error.what)
 

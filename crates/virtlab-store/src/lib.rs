@@ -2,19 +2,15 @@
 //! requests and answers out. It knows content by length and by a number that stands for it.
 //!
 //! ```text
-//! client     operations: who leads an attempt, which version it writes, when it is tried again
-//! proxy      leads attempts of clients                      coordinator   lookup, copies, quorum, content
-//! node       cache, disk, answers                           shelf         what a node holds and has promised
-//!                                                           book          what nodes have promised
-//! recovery   lists, pulls, scan of partitions, pace         spread        copies that survivors make among themselves
-//! detector   who has been silent for too long               closed_form   how long recoveries take, computed
-//! policy     what a store is                                placement     ring, elastic hash, least loaded
-//! message    what machines say and want                     nouns         peers, keys, versions, objects
-//! alarms     what is due next                               heard         what nodes answered to a question
-//! listing    pages of names
-//! folder     what clients know of their objects             given         a store as a Plan says it
-//! mix        shares of operations                           audit         what nodes hold of a folder in the end
-//! volume     a disk whose blocks are objects              table         things by their names, in no order
+//! message    what machines say and want: nouns (peers, keys, versions, objects), listing (pages of names)
+//! policy     what a store is: given (as a Plan says it), placement (ring, elastic hash, least loaded)
+//! client     operations, and their tries: coordinator (lookup, copies, quorum, content), heard (answers to a question),
+//!            proxy (leads attempts of clients), volume (a disk whose blocks are objects)
+//! node       cache, disk, answers: shelf (what a node holds), book (what nodes have promised), detector (who is silent)
+//! recovery   lists, pulls, scan of partitions, pace: spread (copies that survivors make among themselves), loss (how far
+//!            a recovery is), closed_form (how long recoveries take, computed)
+//! folder     what clients know of their objects: mix (shares of operations), audit (what nodes hold in the end)
+//! alarms     what is due next                               table         things by their names, in no order
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one,
 //! and none of these systems: names of objects, directories, permissions and content are its driver's.
@@ -30,45 +26,29 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod alarms;
-mod audit;
-mod book;
 mod client;
-pub mod closed_form;
-mod coordinator;
-mod detector;
 mod folder;
-mod given;
-mod heard;
-mod listing;
-mod loss;
 mod message;
-mod mix;
 mod node;
-mod nouns;
-mod placement;
 mod policy;
-mod proxy;
 mod recovery;
-mod shelf;
-mod spread;
 mod table;
-mod volume;
 
-pub use audit::{Audit, Held};
-pub use book::{Book, Page};
 pub use client::Client;
-pub use coordinator::Coordinator;
-pub use detector::Detector;
+pub use client::coordinator::Coordinator;
+pub use client::proxy::Proxy;
+pub use client::volume::{Operation, Volume};
+pub use folder::audit::{Audit, Held};
+pub use folder::mix::Mix;
 pub use folder::{Deed, Folder, Found as Ending, Pick};
-pub use given::{Effort, Given};
-pub use listing::{Listing, MOST as LISTED_MOST, Name, Told};
-pub use loss::{Loss, Standing};
+pub use message::listing::{Listing, MOST as LISTED_MOST, Name, Told};
+pub use message::nouns::{Holders, Key, Object, Peer, Version};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
-pub use mix::Mix;
 pub use node::Node;
-pub use nouns::{Holders, Key, Object, Peer, Version};
+pub use node::book::{Book, Page};
+pub use node::detector::Detector;
+pub use node::shelf::Left;
+pub use policy::given::{Effort, Given};
 pub use policy::{Ack, Form, Lookup, Nonsense, Policy, Scan, WrittenBy};
-pub use proxy::Proxy;
-pub use recovery::Progress;
-pub use shelf::Left;
-pub use volume::{Operation, Volume};
+pub use recovery::loss::{Loss, Standing};
+pub use recovery::{Progress, closed_form};

@@ -1,7 +1,7 @@
 //! What nodes answer to a question: who they are, in their order, and what each said last.
 
 use crate::message::Found;
-use crate::nouns::{Object, Peer};
+use crate::message::nouns::{Object, Peer};
 
 /// Answers to a question. They come one by one and are counted after each, so the counts are kept.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ fn bit(peer: Peer) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nouns::Version;
+    use crate::message::nouns::Version;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

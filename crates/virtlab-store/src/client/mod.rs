@@ -3,11 +3,16 @@
 //! Each attempt has a version of its own, later than any that it knows. So what an attempt that was given
 //! up still writes, at whatever time, loses against the attempt that took its place and against all later writes.
 
+pub(crate) mod coordinator;
+pub(crate) mod heard;
+pub(crate) mod proxy;
+pub(crate) mod volume;
+
 use crate::alarms::Alarms;
-use crate::coordinator::{Coordinator, Ended};
-use crate::listing::Listing;
+use crate::client::coordinator::{Coordinator, Ended};
+use crate::message::listing::Listing;
+use crate::message::nouns::{Key, Peer, Version};
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
-use crate::nouns::{Key, Peer, Version};
 use crate::policy::{Policy, WrittenBy};
 use crate::table::Table;
 use std::collections::VecDeque;

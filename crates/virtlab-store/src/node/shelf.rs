@@ -4,9 +4,9 @@
 //! folder's mark is gone; one that confirms from memory is not whole after any crash. Until it has what the others know
 //! of, its answers tell what it holds and are no part of a quorum.
 
-use crate::book::Page;
-use crate::listing::{MOST as LISTED_MOST, Name};
-use crate::nouns::{Key, Object, Peer, Version};
+use crate::message::listing::{MOST as LISTED_MOST, Name};
+use crate::message::nouns::{Key, Object, Peer, Version};
+use crate::node::book::Page;
 use std::collections::BTreeMap;
 
 /// What of a node is left when it restarts.

@@ -1,7 +1,7 @@
 //! What a store holds at the end of what its clients know to be there.
 
 use crate::folder::Folder;
-use crate::nouns::{Key, Peer};
+use crate::message::nouns::{Key, Peer};
 use std::collections::BTreeMap;
 
 /// What nodes hold: by key, each with what stands for the content of its copy.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::folder::Deed;
     use crate::message::Outcome;
-    use crate::nouns::Version;
+    use crate::message::nouns::Version;
 
     #[test]
     fn a_placement_is_that_of_keys_nodes_and_contents_in_any_order_of_copies() {

@@ -10,11 +10,11 @@
 //! Such a copy is a stand-in: it is there to be pulled from, and is no part of a quorum, since the node
 //! that it stands for may come back with everything it had.
 
+use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Attempt, Message};
-use crate::nouns::{Key, Object, Peer, Version};
+use crate::node::shelf::Shelf;
 use crate::policy::Policy;
 use crate::recovery::Progress;
-use crate::shelf::Shelf;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use virtlab_wire::Nanos;
 

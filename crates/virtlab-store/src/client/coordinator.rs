@@ -21,10 +21,10 @@
 //! would have refused it for anything later (`Policy::in_order`): a node that lost what it had would take anything.
 
 use crate::alarms::Alarms;
-use crate::heard::Heard;
-use crate::listing::{Listing, Told};
+use crate::client::heard::Heard;
+use crate::message::listing::{Listing, Told};
+use crate::message::nouns::{Holders, Key, Object, Peer, Version};
 use crate::message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
-use crate::nouns::{Holders, Key, Object, Peer, Version};
 use crate::policy::{Lookup, Policy};
 use crate::table::Table;
 use std::collections::{BTreeMap, VecDeque};

@@ -8,7 +8,7 @@
 //! It is an open hash, and nothing depends on the order of its places. Keys are hashes that clients make; one that made
 //! them collide would slow its own store down, and nothing else.
 
-use crate::nouns::{Key, Peer, Version};
+use crate::message::nouns::{Key, Peer, Version};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

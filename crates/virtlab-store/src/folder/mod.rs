@@ -5,9 +5,12 @@
 //! that read it. So of each object it is known which content a read must give. Where a write or a deletion was not
 //! answered, it may have happened: the object is in doubt, and is not touched again.
 
-use crate::listing::Listing;
+pub(crate) mod audit;
+pub(crate) mod mix;
+
+use crate::message::listing::Listing;
+use crate::message::nouns::Key;
 use crate::message::{Outcome, Task};
-use crate::nouns::Key;
 use std::collections::BTreeSet;
 
 /// What a client does with an object.
@@ -310,7 +313,7 @@ impl Folder {
 mod tests {
     use super::*;
     use crate::message::Failure;
-    use crate::nouns::Version;
+    use crate::message::nouns::Version;
 
     fn done(content: u64, bytes: u64) -> Outcome {
         Outcome::Done { version: Version::default(), bytes, content }

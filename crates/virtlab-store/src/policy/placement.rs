@@ -10,7 +10,7 @@
 //! Who leads an attempt follows from its number, so that a proxy or a primary that does not answer is left out by the
 //! next one. Of as many attempts as there are pairs of both, each has another pair.
 
-use crate::nouns::{Holders, Key, Peer};
+use crate::message::nouns::{Holders, Key, Peer};
 use crate::policy::{Lookup, Policy};
 
 impl Policy {

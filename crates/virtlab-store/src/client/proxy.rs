@@ -4,9 +4,9 @@
 //! them meanwhile: which primary it is follows from the attempt, and whom to tell, too. What is lost on its way is
 //! tried again by the client, by way of another proxy and another primary.
 
-use crate::coordinator::{Coordinator, Ended};
+use crate::client::coordinator::{Coordinator, Ended};
+use crate::message::nouns::Peer;
 use crate::message::{Attempt, Message, Output, Task, To};
-use crate::nouns::Peer;
 use crate::policy::{Policy, WrittenBy};
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_wire::Nanos;

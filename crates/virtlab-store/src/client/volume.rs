@@ -14,8 +14,8 @@
 //! An operation that the store has given up is begun again, as often as it takes: the disk's request waits. A block
 //! that the store has no more, or only as it was before, is counted as lost.
 
+use crate::message::nouns::Key;
 use crate::message::{Outcome, Task};
-use crate::nouns::Key;
 use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request};
 
@@ -237,7 +237,7 @@ impl Volume {
 mod tests {
     use super::*;
     use crate::message::Failure;
-    use crate::nouns::Version;
+    use crate::message::nouns::Version;
 
     const BLOCK: u64 = 65_536;
 

@@ -5,7 +5,7 @@
 //! many whole nodes have answered as know every confirmed write (`Policy::roll_call`), the latest version of each name
 //! counts. A node that has more names than it tells says nothing of those behind its last, so the page ends there.
 
-use crate::nouns::{Key, Peer, Version};
+use crate::message::nouns::{Key, Peer, Version};
 use std::collections::BTreeMap;
 
 /// Names on a page, at most: as many as S3 gives.

@@ -3,7 +3,10 @@
 //! The combinations are meant to be compared with each other, so each choice is a field of its own. Named systems of
 //! the literature are points among them and no more than that.
 
-use crate::nouns::Peer;
+pub(crate) mod given;
+pub(crate) mod placement;
+
+use crate::message::nouns::Peer;
 use virtlab_wire::Nanos;
 
 const NS_PER_S: u128 = 1_000_000_000;

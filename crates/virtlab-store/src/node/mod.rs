@@ -4,16 +4,20 @@
 //! before: a crash takes nothing that was confirmed or read. Where it confirms from memory, the cache has a size; what
 //! does not fit waits until the disk has taken something.
 
-use crate::book::Page;
-use crate::detector::Detector;
-use crate::listing::Told;
+pub(crate) mod book;
+pub(crate) mod detector;
+pub(crate) mod shelf;
+
+use crate::client::proxy::Proxy;
+use crate::message::listing::Told;
+use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Attempt, Found, Message, Output, To};
-use crate::nouns::{Key, Object, Peer, Version};
+use crate::node::book::Page;
+use crate::node::detector::Detector;
+use crate::node::shelf::{Left, Shelf};
 use crate::policy::{Ack, Policy};
-use crate::proxy::Proxy;
+use crate::recovery::spread::Spread;
 use crate::recovery::{Progress, Recovery};
-use crate::shelf::{Left, Shelf};
-use crate::spread::Spread;
 use crate::table::{Name, SPREAD, Table};
 use std::collections::VecDeque;
 use virtlab_disk::{Kind, whole_sectors};

@@ -14,8 +14,12 @@
 //! so what was answered stands at the others; and no copy of an attempt that failed is taken for one of an attempt that
 //! was answered.
 
+pub mod closed_form;
+pub(crate) mod loss;
+pub(crate) mod spread;
+
+use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Message, Output, To};
-use crate::nouns::{Key, Object, Peer, Version};
 use crate::policy::{Lookup, Policy};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use virtlab_wire::Nanos;

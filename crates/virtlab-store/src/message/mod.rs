@@ -1,7 +1,10 @@
 //! What machines say to each other, and what they want from their driver.
 
-use crate::listing::{Listing, Told};
-use crate::nouns::{Key, Object, Peer, Version};
+pub(crate) mod listing;
+pub(crate) mod nouns;
+
+use crate::message::listing::{Listing, Told};
+use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::table::{Name, SPREAD};
 use virtlab_disk::Kind;
 

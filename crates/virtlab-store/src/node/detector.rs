@@ -3,7 +3,7 @@
 //! speaks. Nothing that must be right depends on it: it only says when a recovery begins, and what a wrong suspicion
 //! costs is copies made too early.
 
-use crate::nouns::Peer;
+use crate::message::nouns::Peer;
 use std::collections::BTreeMap;
 use virtlab_wire::Nanos;
 

@@ -238,10 +238,12 @@ def everyone() -> set[int]:
 
 
 def surroundings() -> tuple[set[str], list[str]]:
-    """Interfaces of this namespace, and mounts."""
+    """Interfaces of this namespace, and mounts: but for those that other tests, which run meanwhile, have in their
+    own folders.
+    """
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return {path.name for path in Path("/sys/class/net").iterdir()}, sorted(
-        line.split(" - ")[0].split(" ", 3)[3] for line in mounts
+        line.split(" - ")[0].split(" ", 3)[3] for line in mounts if "/pytest-of-" not in line
     )
 
 

@@ -107,6 +107,11 @@ class Probe:
                     return event
             self._keep(self._message(timeout_s))
 
+    def wait_log(self, part: str, timeout_s: float = 60.0) -> None:
+        """Waits until it has told of what has that part; a role's last words may come after its reply."""
+        while not any(part in line["text"] for line in self.logs):
+            self._keep(self._message(timeout_s))
+
     def collect(self, role: str) -> Samples:
         """All samples of a role."""
         self.blocks.clear()

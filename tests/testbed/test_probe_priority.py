@@ -77,7 +77,7 @@ def test_a_stream_that_never_sleeps_goes_back_to_the_fair_scheduler(
     for end in (receiver, sender):
         end.ask("start", role="s")
     sender.wait_event("finished", "s")
-    assert any("no real-time priority any more" in line["text"] for line in sender.logs)
+    sender.wait_log("no real-time priority any more")
     until_none_is_above(sender)
     for end in (sender, receiver):
         end.ask("disarm", role="s")
@@ -117,7 +117,7 @@ def test_a_server_that_computes_before_its_start_goes_back_too(
     assert above(server.process.pid) == {"governor"}
     server.ask("disarm", role="s")
     until_none_is_above(server)
-    assert any("no real-time priority any more" in line["text"] for line in server.logs)
+    server.wait_log("no real-time priority any more")
 
 
 @pytest.mark.parametrize("priority", [0, 99, 2**31 - 1])
@@ -129,5 +129,5 @@ def test_a_priority_above_which_no_governor_fits_is_given_to_nobody(
     own = {key: value for key, value in PACED.items() if key != "workload"}
     server.ask("arm", side="server", parameters={**own, "protocol": "udp"}, fifo_priority=priority, **role)
     assert above(server.process.pid) == set()
-    assert any(f"{priority} is no real-time priority of traffic" in line["text"] for line in server.logs)
+    server.wait_log(f"{priority} is no real-time priority of traffic")
     server.ask("disarm", role="s")

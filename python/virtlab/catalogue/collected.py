@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Sampler = Literal[
-    "agent", "hypervisor"
-]  # the leader on the machine that is described; what runs a guest, beside it
+# The leader on the machine that is described, or what runs a guest, beside it.
+Sampler = Literal["agent", "hypervisor"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,11 @@ const ABSENT: u32 = u32::MAX;
 const DOUBTED: u32 = u32::MAX - 1;
 const WRITTEN: u32 = u32::MAX;
 
+/// Among so many, the one that is chosen by a number.
+fn place(chosen: u64, many: usize) -> usize {
+    (chosen % (many as u64).max(1)) as usize
+}
+
 /// Objects under one name.
 #[derive(Debug)]
 pub struct Folder {
@@ -157,6 +162,12 @@ impl Folder {
             let Entry { content, bytes, .. } = self.objects[object as usize];
             Present { key: self.key(object), content, bytes }
         })
+    }
+
+    /// How many objects are there, as far as is known.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.there.len() as u64
     }
 
     /// A read of each object that is there, while nothing else is done with any.
@@ -211,6 +222,16 @@ impl Folder {
         Some(Pick { deed, key, task, object, content, bytes, changes })
     }
 
+    /// Has the processor get from memory what picks by these numbers look at: all at once, where each pick alone would
+    /// wait for it.
+    pub fn fetch(&self, chosen: impl Iterator<Item = u64>) {
+        let many = self.there.len();
+        let users = |chosen: u64| self.objects[self.there[place(chosen, many)] as usize].users;
+        if many > 0 {
+            std::hint::black_box(chosen.map(users).fold(0, u32::wrapping_add));
+        }
+    }
+
     /// `None`: there are as many as numbers.
     fn create(&mut self, bytes: u64) -> Option<u32> {
         let object = u32::try_from(self.objects.len()).ok().filter(|object| *object < DOUBTED)?;
@@ -219,10 +240,8 @@ impl Folder {
     }
 
     fn free(&self, deed: Deed, chosen: u64) -> Option<u32> {
-        let many = self.there.len();
-        let first = usize::try_from(chosen % (many as u64).max(1)).unwrap_or(0);
         let most = if deed.keeps() { WRITTEN } else { 1 };
-        let (before, after) = self.there.split_at(first.min(many));
+        let (before, after) = self.there.split_at(place(chosen, self.there.len()));
         after.iter().chain(before).copied().find(|object| self.objects[*object as usize].users < most)
     }
 
@@ -286,6 +305,12 @@ impl Folder {
                 }
             }
         }
+    }
+
+    /// An object is free again with which nothing was done. Of a new one its key is not used again.
+    pub fn release(&mut self, pick: &Pick) {
+        let own = self.own(pick.object);
+        own.users = if pick.deed.keeps() { own.users - 1 } else { 0 };
     }
 
     fn appear(&mut self, object: u32) {

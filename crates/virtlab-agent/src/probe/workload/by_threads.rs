@@ -18,6 +18,10 @@ use virtlab_wire::Nanos;
 
 /// Of a thread that does operations; what it keeps is elsewhere.
 const STACK_BYTES: usize = 256 << 10;
+/// Of operations in turns, so many are taken at once at most, and no more than are done in this time: others can do
+/// nothing with the objects that they need.
+const ROUND_MOST: usize = 16;
+const ROUND: Nanos = Nanos(100_000);
 
 /// Classes of failures, of drivers that tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,69 +148,210 @@ impl<'a> Playing<'a> {
         (lock(&self.turns), lock(self.folder))
     }
 
-    /// Operations, until there is nothing more to do. Both locks are taken once for each, after the one before.
+    /// Whether no further operation begins.
+    fn is_over(&self) -> bool {
+        self.run.stopped() || self.over.get().is_some()
+    }
+
+    /// Operations, until there is nothing more to do.
     fn play(&self, thread: u32, driver: &mut impl Driver) {
+        let is_open = lock(&self.turns).is_open();
+        if is_open { self.play_at_rate(thread, driver) } else { self.play_in_turns(thread, driver) }
+    }
+
+    /// Those that are due at a rate. Both locks are taken once for each, after the one before.
+    fn play_at_rate(&self, thread: u32, driver: &mut impl Driver) {
         let pacer = Pacer::new(Pacing::Sleep);
         let (mut turns, mut folder) = self.hold();
-        let is_open = turns.is_open();
         let mut now = clock::raw();
-        while !self.run.stopped() && self.over.get().is_none() {
-            let mut intended = now;
-            if is_open {
-                intended = turns.due();
-                if turns.is_enough(now.max(intended)) {
-                    return;
-                }
-                turns.take_due();
-                drop((turns, folder));
-                if !pacer.wait_until(intended, &self.run.stop) {
-                    return;
-                }
-                (turns, folder) = self.hold();
-                // For one that a thread has waited for it is not too late, however late the thread woke.
-                now = if now <= intended { intended } else { clock::raw() };
-            }
-            let Some((_, pick)) = turns.begin(&mut folder, intended, now) else {
-                if is_open {
-                    continue;
-                }
+        while !self.is_over() {
+            let intended = turns.due();
+            if turns.is_enough(now.max(intended)) {
                 return;
-            };
+            }
+            turns.take_due();
             drop((turns, folder));
-            let performed = driver.perform(&pick);
+            if !pacer.wait_until(intended, &self.run.stop) {
+                return;
+            }
             (turns, folder) = self.hold();
-            match performed {
-                Ok(Performed { ending, why, failure, sent, finished, first }) => {
-                    let is_wrong = |page: Listing| ending == Ending::Done && !folder.is_page(&pick, &page);
-                    let ending = if driver.page().is_some_and(is_wrong) { Ending::Wrong } else { ending };
-                    folder.close(&pick, ending);
-                    turns.count(Operation {
-                        deed: pick.deed,
-                        ending,
-                        intended: if is_open { intended } else { sent },
-                        sent,
-                        first,
-                        finished,
-                        object_bytes: pick.bytes(),
-                        retries: 0,
-                        thread: Some(thread),
-                    });
-                    now = finished;
-                    if let Some(failure) = failure {
-                        self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
-                    }
-                    if ending == Ending::Failed && self.told.set(()).is_ok() {
-                        let (role, deed) = (&self.run.role, pick.deed);
-                        self.run.warn(&format!(
-                            "role '{role}': the first operation that failed ({deed:?}): {why}"
-                        ));
-                    }
-                }
-                Err(error) => {
-                    folder.close(&pick, Ending::Failed);
-                    let _ = self.over.set(format!("{error:#}"));
-                }
+            // For one that a thread has waited for it is not too late, however late the thread woke.
+            now = if now <= intended { intended } else { clock::raw() };
+            let Some((_, pick)) = turns.begin(&mut folder, intended, now) else { continue };
+            drop((turns, folder));
+            let performed = self.perform(thread, driver, &pick);
+            (turns, folder) = self.hold();
+            folder.close(&pick, performed.map_or(Ending::Failed, |operation| operation.ending));
+            if let Some(operation) = performed {
+                now = operation.finished;
+                turns.count(Operation { intended, ..operation });
             }
         }
+    }
+
+    /// Each after the one before. A thread takes several at once where they are short: so threads seldom meet at the
+    /// locks, and what the locks guard seldom moves from one processor to another.
+    fn play_in_turns(&self, thread: u32, driver: &mut impl Driver) {
+        let mut taken: Vec<Pick> = Vec::with_capacity(ROUND_MOST);
+        let mut ended: Vec<Option<Operation>> = Vec::with_capacity(ROUND_MOST);
+        let (mut most, mut now) = (1, clock::raw());
+        loop {
+            let (mut turns, mut folder) = self.hold();
+            for (pick, performed) in taken.drain(..ended.len()).zip(ended.drain(..)) {
+                folder.close(&pick, performed.map_or(Ending::Failed, |operation| operation.ending));
+                performed.inspect(|operation| turns.count(*operation));
+            }
+            taken.drain(..).for_each(|pick| turns.give_back(&mut folder, &pick));
+            if self.is_over() {
+                return;
+            }
+            turns.take(&mut folder, now, most, &mut taken);
+            let end = turns.end();
+            drop((turns, folder));
+            if taken.is_empty() {
+                return;
+            }
+            let begun = now;
+            for pick in &taken {
+                if self.is_over() || end.is_some_and(|end| end <= now) {
+                    break;
+                }
+                let performed = self.perform(thread, driver, pick);
+                now = performed.map_or(now, |operation| operation.finished);
+                ended.push(performed);
+            }
+            let each_ns = now.since(begun).0 / ended.len().max(1) as u64;
+            most = (ROUND.0 / each_ns.max(1)).clamp(1, ROUND_MOST as u64) as usize;
+        }
+    }
+
+    /// Does one, which is intended as it begins; `None`: no further one makes sense.
+    fn perform(&self, thread: u32, driver: &mut impl Driver, pick: &Pick) -> Option<Operation> {
+        let Performed { ending, why, failure, sent, finished, first } = match driver.perform(pick) {
+            Ok(performed) => performed,
+            Err(error) => {
+                let _ = self.over.set(format!("{error:#}"));
+                return None;
+            }
+        };
+        let is_wrong = |page: Listing| ending == Ending::Done && !lock(self.folder).is_page(pick, &page);
+        let ending = if driver.page().is_some_and(is_wrong) { Ending::Wrong } else { ending };
+        if let Some(failure) = failure {
+            self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        if ending == Ending::Failed && self.told.set(()).is_ok() {
+            let (role, deed) = (&self.run.role, pick.deed);
+            self.run.warn(&format!("role '{role}': the first operation that failed ({deed:?}): {why}"));
+        }
+        Some(Operation {
+            deed: pick.deed,
+            ending,
+            intended: sent,
+            sent,
+            first,
+            finished,
+            object_bytes: pick.bytes(),
+            retries: 0,
+            thread: Some(thread),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::spool::Budget;
+    use crate::probe::workload::operations;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs::OpenOptions;
+    use std::sync::Arc;
+    use virtlab_load::schedule::Arrivals;
+    use virtlab_store::{Deed, Key};
+    use virtlab_system::transport::Writer;
+
+    /// Does everything at once, and has no room for more than so many operations.
+    struct Told<'a> {
+        all: &'a Mutex<Vec<(Deed, Key)>>,
+        most: usize,
+    }
+
+    impl Driver for Told<'_> {
+        const CLASSES: bool = false;
+
+        fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
+            let mut all = lock(self.all);
+            anyhow::ensure!(all.len() < self.most, "no room");
+            all.push((pick.deed, pick.key));
+            let sent = clock::raw();
+            let why = String::new();
+            Ok(Performed {
+                ending: Ending::Done,
+                why,
+                failure: None,
+                sent,
+                finished: clock::raw(),
+                first: None,
+            })
+        }
+    }
+
+    /// A role of four threads; what it did, in order.
+    fn played(
+        folder: &Arc<Mutex<Folder>>,
+        shares: &[(&str, f64)],
+        count: u64,
+        most: usize,
+    ) -> (Report, Vec<(Deed, Key)>) {
+        let shares: BTreeMap<String, f64> =
+            shares.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        let choice = Choice { mix: operations::mix(&shares).unwrap(), folder: folder.clone(), seed: count };
+        let asks = Asks {
+            sizes: &[],
+            object_bytes: 10,
+            duration_ns: None,
+            count: Some(count),
+            threads: 4,
+            rate_per_s: None,
+            arrivals: Arrivals::default(),
+            error_budget_ratio: None,
+        };
+        let nobody = OpenOptions::new().write(true).open("/dev/null").unwrap();
+        let run = Run::new("role", Writer::new(nobody.into()), Budget::new(1 << 24));
+        run.start(clock::raw());
+        let all = Mutex::default();
+        let report = play(&run, &choice, asks, 4, &|| Told { all: &all, most });
+        (report, all.into_inner().unwrap())
+    }
+
+    #[test]
+    fn threads_that_take_several_operations_do_each_once() {
+        let folder = Arc::new(Mutex::new(Folder::new("a", 1)));
+        for (name, deed) in [("create", Deed::Create), ("delete", Deed::Delete)] {
+            let (report, all) = played(&folder, &[(name, 1.0)], 5_000, usize::MAX);
+            assert!(report.complete, "{:?}", report.failure);
+            assert_eq!(report.counters["done_operations"], 5_000);
+            assert!(all.iter().all(|(each, _)| *each == deed));
+            let keys: BTreeSet<Key> = all.iter().map(|(_, key)| *key).collect();
+            assert_eq!((all.len(), keys.len()), (5_000, 5_000), "{name}");
+        }
+        let folder = lock(&folder);
+        assert_eq!((folder.count(), folder.in_doubt()), (0, 0));
+    }
+
+    #[test]
+    fn operations_that_were_taken_and_not_begun_leave_their_objects_free() {
+        let folder = Arc::new(Mutex::new(Folder::new("a", 1)));
+        played(&folder, &[("create", 1.0)], 3_000, usize::MAX);
+        let shares = [("read", 0.5), ("overwrite", 0.2), ("create", 0.2), ("delete", 0.1)];
+        let (report, all) = played(&folder, &shares, 100_000, 2_000);
+        assert_eq!(report.failure.as_deref(), Some("no room"));
+        assert_eq!((report.counters["done_operations"], all.len()), (2_000, 2_000));
+        let mut folder = lock(&folder);
+        let all = |deed| all.iter().filter(|(each, _)| *each == deed).count() as u64;
+        let there = 3_000 + all(Deed::Create) - all(Deed::Delete);
+        let lost = there - folder.count();
+        assert!(lost <= folder.in_doubt() && folder.in_doubt() <= 4, "one of each thread had no room");
+        let free = (0..).take_while(|_| folder.pick(Deed::Delete, 0, 0).is_some()).count() as u64;
+        assert_eq!(free, there - lost);
     }
 }

@@ -6,6 +6,8 @@ use virtlab_store::Key;
 
 const WORDS: usize = 512;
 const WORD: usize = size_of::<u64>();
+/// Words that are compared one by one: what describes the content, and so many that those behind are aligned.
+const HEAD_WORDS: usize = 4;
 
 /// Words without a pattern, made once: those of splitmix64 (S. Vigna).
 const TABLE: [u64; WORDS] = {
@@ -33,6 +35,14 @@ impl Form {
     fn of_block(&self, number: usize) -> u64 {
         Key(self.seed).mixed(number as u64)
     }
+
+    /// Of the block of that number, which is mixed with `own`.
+    fn word(&self, number: usize, own: u64, place: usize) -> u64 {
+        match self.head.get(place) {
+            Some(word) if number == 0 => *word,
+            _ => TABLE[place % WORDS] ^ own,
+        }
+    }
 }
 
 /// The content of that number of an object.
@@ -48,41 +58,81 @@ pub fn fill(key: Key, content: u64, made: &mut [u8]) {
     for (number, block) in made.chunks_mut(WORDS * WORD).enumerate() {
         let own = form.of_block(number);
         let (whole, rest) = block.as_chunks_mut::<WORD>();
-        for (octets, word) in whole.iter_mut().zip(&TABLE) {
-            *octets = (word ^ own).to_le_bytes();
-        }
-        // A whole block has no rest, and no word after its last.
-        let last = TABLE[whole.len() % WORDS] ^ own;
+        wide::mix(whole, &TABLE, own);
+        let last = form.word(number, own, whole.len());
         rest.copy_from_slice(&last.to_le_bytes()[..rest.len()]);
     }
-    for (octets, word) in made.chunks_mut(WORD).zip(form.head) {
-        octets.copy_from_slice(&word.to_le_bytes()[..octets.len()]);
+    for (octets, word) in made.as_chunks_mut::<WORD>().0.iter_mut().zip(form.head) {
+        *octets = word.to_le_bytes();
     }
 }
 
 /// Whether these octets are the content of that number of an object.
 pub fn is_content(key: Key, content: u64, octets: &[u8]) -> bool {
     let form = Form::of(key, content, octets.len());
-    let mut head = octets.chunks(WORD).zip(form.head);
-    if !head.all(|(octets, word)| *octets == word.to_le_bytes()[..octets.len()]) {
-        return false;
-    }
-    let mut first = form.head.len();
-    for (number, block) in octets.chunks(WORDS * WORD).enumerate() {
+    octets.chunks(WORDS * WORD).enumerate().all(|(number, block)| {
         let own = form.of_block(number);
         let (whole, rest) = block.as_chunks::<WORD>();
-        let (mut differs, from) = (0, first.min(whole.len()));
-        // In one pass without a branch, and over slices: so the processor does several words at a time.
-        for (octets, word) in whole[from..].iter().zip(&TABLE[from..]) {
-            differs |= u64::from_le_bytes(*octets) ^ word ^ own;
+        let first = if number == 0 { HEAD_WORDS.min(whole.len()) } else { 0 };
+        let mut head = whole[..first].iter().enumerate();
+        let last = form.word(number, own, whole.len()).to_le_bytes();
+        head.all(|(place, octets)| u64::from_le_bytes(*octets) == form.word(number, own, place))
+            && wide::difference(&whole[first..], &TABLE[first..], own) == 0
+            && (rest.is_empty() || *rest == last[..rest.len()])
+    })
+}
+
+/// Several words at a time, over slices and without a branch, by the widest registers of this processor.
+mod wide {
+    use super::WORD;
+
+    #[inline(always)]
+    fn mixed(words: &mut [[u8; WORD]], table: &[u64], own: u64) {
+        for (octets, word) in words.iter_mut().zip(table) {
+            *octets = (word ^ own).to_le_bytes();
         }
-        let last = (TABLE[whole.len() % WORDS] ^ own).to_le_bytes();
-        if differs != 0 || (whole.len() >= first && *rest != last[..rest.len()]) {
-            return false;
-        }
-        first = 0;
     }
-    true
+
+    #[inline(always)]
+    fn differing(words: &[[u8; WORD]], table: &[u64], own: u64) -> u64 {
+        let differs = |octets: &[u8; WORD], word: &u64| u64::from_le_bytes(*octets) ^ word ^ own;
+        words.iter().zip(table).fold(0, |all, (octets, word)| all | differs(octets, word))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    mod avx2 {
+        use super::WORD;
+
+        #[target_feature(enable = "avx2")]
+        pub fn mixed(words: &mut [[u8; WORD]], table: &[u64], own: u64) {
+            super::mixed(words, table, own);
+        }
+
+        #[target_feature(enable = "avx2")]
+        pub fn differing(words: &[[u8; WORD]], table: &[u64], own: u64) -> u64 {
+            super::differing(words, table, own)
+        }
+    }
+
+    /// Makes words of those of the table.
+    pub fn mix(words: &mut [[u8; WORD]], table: &[u64], own: u64) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: this processor has AVX2.
+            return unsafe { avx2::mixed(words, table, own) };
+        }
+        mixed(words, table, own);
+    }
+
+    /// Bits in which words differ from those that are made so; 0: in none.
+    pub fn difference(words: &[[u8; WORD]], table: &[u64], own: u64) -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: this processor has AVX2.
+            return unsafe { avx2::differing(words, table, own) };
+        }
+        differing(words, table, own)
+    }
 }
 
 #[cfg(test)]

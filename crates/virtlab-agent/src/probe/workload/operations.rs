@@ -72,6 +72,13 @@ pub struct Operation {
     pub thread: Option<u32>,
 }
 
+/// An operation that is drawn, and by which number its object is chosen.
+struct Draw {
+    deed: Deed,
+    chosen: u64,
+    bytes: u64,
+}
+
 /// Operations of a role while it plays.
 pub struct Turns<'a> {
     choice: &'a Choice,
@@ -83,6 +90,8 @@ pub struct Turns<'a> {
     end: Option<Nanos>,
     ended: Ended,
     rows: Spool<OperationRow>,
+    /// Empty, but while several are taken at once.
+    drawn: Vec<Draw>,
 }
 
 impl<'a> Turns<'a> {
@@ -99,6 +108,7 @@ impl<'a> Turns<'a> {
             end: asks.duration_ns.map(|duration| start + Nanos(duration)),
             ended: Ended::default(),
             rows: Spool::new(&run.budget),
+            drawn: Vec::new(),
         }
     }
 
@@ -124,20 +134,58 @@ impl<'a> Turns<'a> {
             || (!self.is_open() && self.ended.idle >= self.asks.threads)
     }
 
+    fn draw(&mut self) -> Draw {
+        let bytes = self.sizes.next(self.asks.object_bytes);
+        let deed = self.choice.mix.draw(self.draws.uniform());
+        Draw { deed, chosen: self.draws.below(u64::MAX), bytes }
+    }
+
     /// What to do next; of the last draw, where no object was free for any.
     fn pick(&mut self, folder: &mut Folder) -> Result<Pick, Deed> {
-        let bytes = self.sizes.next(self.asks.object_bytes);
-        let mut last = Deed::Create;
-        for _ in 0..DRAWS {
-            let deed = self.choice.mix.draw(self.draws.uniform());
-            let chosen = self.draws.below(u64::MAX);
+        let Draw { mut deed, mut chosen, bytes } = self.draw();
+        for draws in 1.. {
             if let Some(pick) = folder.pick(deed, chosen, bytes) {
                 return Ok(pick);
             }
-            last = deed;
             self.ended.without_object += 1;
+            if draws == DRAWS {
+                break;
+            }
+            deed = self.choice.mix.draw(self.draws.uniform());
+            chosen = self.draws.below(u64::MAX);
         }
-        Err(last)
+        Err(deed)
+    }
+
+    /// What a thread of those that ask in turns does next: up to so many operations, but few of those that are left,
+    /// and with few of the objects, so that there are some for each thread. None: there is nothing more for it to do.
+    pub fn take(&mut self, folder: &mut Folder, now: Nanos, most: usize, taken: &mut Vec<Pick>) {
+        let Some((_, first)) = self.begin(folder, now, now) else { return };
+        taken.push(first);
+        let left = self.asks.count.map_or(u64::MAX, |count| count - self.ended.begun);
+        let fair = left.min(folder.count()) / (4 * u64::from(self.asks.threads));
+        let mut drawn = std::mem::take(&mut self.drawn);
+        drawn.extend((1..fair.min(most as u64)).map(|_| self.draw()));
+        folder.fetch(drawn.iter().filter(|draw| draw.deed != Deed::Create).map(|draw| draw.chosen));
+        for draw in drawn.drain(..) {
+            match folder.pick(draw.deed, draw.chosen, draw.bytes) {
+                Some(pick) => taken.push(pick),
+                None => self.ended.without_object += 1,
+            }
+        }
+        self.ended.begun += taken.len() as u64 - 1;
+        self.drawn = drawn;
+    }
+
+    /// One of them is not begun.
+    pub fn give_back(&mut self, folder: &mut Folder, pick: &Pick) {
+        folder.release(pick);
+        self.ended.begun -= 1;
+    }
+
+    /// When no further operation begins, if that is an instant.
+    pub fn end(&self) -> Option<Nanos> {
+        self.end
     }
 
     /// An operation that is due begins now on an object of the role's folder, with its number; `None`: it is too late,

@@ -154,6 +154,26 @@ def test_s3_answers_rightly_and_keeps_what_was_written() -> None:
 
 @on_demand
 @of_swift
+@pytest.mark.parametrize("service", [SWIFT % "", S3], ids=["swift", "s3"])
+def test_pages_of_names_and_opened_objects_are_right_once_all_is_written(service: str) -> None:
+    """While objects are written, a listing may lag behind them; a second after that it has all."""
+    roles = (
+        f"  fill: {{{OBJECTS}, operations: create, count: 1200, threads: 8, size: 1 kB}}\n"
+        f"  load: {{{OBJECTS}, operations: {{list: 1, open: 1, stat: 1}}, count: 200, threads: 4}}"
+    )
+    then = """
+  - {id: fill, do: run, role: fill}
+  - {id: rest, do: wait, for: 1 s, after: fill.finished}
+  - {id: load, do: run, role: load, after: rest.done}"""
+    outcome, sink = played(planned(service, roles, then))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    did = ended(sink, "load")
+    assert {deed for deed, _ in did} == {"list", "open", "stat"}
+    assert done(did) == 200, did
+
+
+@on_demand
+@of_swift
 def test_nothing_is_done_in_a_bucket_that_was_taken_away_and_each_failure_says_so() -> None:
     """The bucket is there when its role is prepared, and goes before it begins."""
     plan = planned(S3, roles_of(OBJECTS))

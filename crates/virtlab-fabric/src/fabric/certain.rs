@@ -107,16 +107,25 @@ impl<P: Clone> Fabric<P> {
 
     /// Counts what has come to lines by `now`; before [`Fabric::lines`] is read, of a fabric that foretells.
     pub fn settle_counters(&mut self, now: Nanos) {
+        self.settle_counters_but(now, &[]);
+    }
+
+    /// The same, where what was handed over early at some ports ([`Fabric::arrive_early`]) comes at `now`, but after
+    /// the reader.
+    pub fn settle_counters_but(&mut self, now: Nanos, later: &[PortId]) {
         self.clock.present = self.clock.present.max(now);
-        for line in &mut self.lines {
-            line.settle_booked(now);
+        let later: Vec<usize> = later.iter().map(|port| self.graph.port_lines[port.0]).collect();
+        for (number, line) in self.lines.iter_mut().enumerate() {
+            line.settle_booked(if later.contains(&number) { before(now) } else { now });
         }
     }
 
+    /// Counts what has come to a line, if that is much. Whether what was handed over early for this very instant has
+    /// come, only its owner knows.
     #[inline]
     pub(super) fn count_crowd(&mut self, line: usize) {
         if self.lines[line].booked() >= CROWD {
-            self.lines[line].settle_booked(self.clock.present);
+            self.lines[line].settle_booked(before(self.clock.present));
         }
     }
 
@@ -138,4 +147,9 @@ impl<P: Clone> Fabric<P> {
         let table = &self.switches[switch].table;
         next != NONE && table.fixed(source).is_some() && table.fixed(destination) == Some(next)
     }
+}
+
+/// The instant before another.
+fn before(at: Nanos) -> Nanos {
+    Nanos(at.0.saturating_sub(1))
 }

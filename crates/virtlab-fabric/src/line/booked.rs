@@ -99,10 +99,12 @@ impl Booked {
         }
     }
 
+    /// What waits of the frames that are counted, which are those that have come.
     pub(crate) fn backlog(&self, now: Nanos) -> Backlog {
-        let held = self.entries.iter().filter(|booking| booking.entry.refused.is_none());
+        let counted = self.entries.iter().take(self.counted);
+        let held = counted.filter(|booking| booking.entry.refused.is_none());
         held.fold(Backlog::default(), |sum, booking| {
-            let waiting = u64::from(booking.come().by(now) - booking.start().by(now));
+            let waiting = u64::from(booking.count - booking.start().by(now));
             Backlog {
                 packets: sum.packets + waiting,
                 bytes: sum.bytes + waiting * u64::from(booking.entry.bytes),

@@ -90,9 +90,9 @@ impl Queue {
         self.frames.len()
     }
 
-    /// Frames in it by now.
-    pub fn waiting(&self, now_ns: u64) -> u32 {
-        let early = self.early.iter().filter(|early| early.came_ns <= now_ns).count();
+    /// Frames in it, of which those that are in the fabric already came by an instant.
+    pub fn waiting(&self, came_by_ns: u64) -> u32 {
+        let early = self.early.iter().filter(|early| early.came_ns <= came_by_ns).count();
         self.waiting + early as u32
     }
 

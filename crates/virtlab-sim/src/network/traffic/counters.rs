@@ -2,13 +2,18 @@
 
 use crate::network::edge::vnics::{Nic, Traffic};
 use crate::network::whole::Network;
+use crate::network::wire::ports::Stage;
 use crate::samples::readings::{ENDED, Readings};
+use virtlab_fabric::PortId;
 use virtlab_wire::Nanos;
 
 impl Network {
     /// Counters of the requested groups.
     pub fn read(&mut self, groups: &[String], mark: &str, readings: &mut Readings) {
-        self.wire.fabric.settle_counters(Nanos(self.now_ns));
+        let later = self.later_now();
+        let at_wires = later.iter().filter(|(_, stage)| *stage == Stage::Wire);
+        let at_wires: Vec<PortId> = at_wires.map(|(at, _)| *at).collect();
+        self.wire.fabric.settle_counters_but(Nanos(self.now_ns), &at_wires);
         self.count_post();
         let wanted = |group: &str| groups.iter().any(|each| each == group);
         if wanted("vnics") {
@@ -53,7 +58,10 @@ impl Network {
                 let waiting = u64::from(nic.queue.waiting(self.now_ns));
                 readings.note(self.now_ns, mark, &nic.given.name, &[("backlog_packets", waiting)]);
             }
-            for Nic { given, traffic, queue, .. } in self.edge.nics.iter().filter(|nic| nic.is_shared()) {
+            for Nic { given, traffic, queue, port, .. } in self.edge.nics.iter().filter(|nic| nic.is_shared())
+            {
+                let comes_later = port.is_some_and(|at| later.contains(&(at, Stage::Shared)));
+                let waiting = queue.waiting(self.now_ns - u64::from(comes_later));
                 readings.note(
                     self.now_ns,
                     mark,
@@ -62,7 +70,7 @@ impl Network {
                         ("packets", traffic.sent_packets),
                         ("bytes", traffic.sent_bytes),
                         ("drops", traffic.refused),
-                        ("backlog_packets", u64::from(queue.waiting(self.now_ns))),
+                        ("backlog_packets", u64::from(waiting)),
                     ],
                 );
             }

@@ -13,10 +13,12 @@
 
 use crate::ip::{Cargo, HOPS, Message, Packet};
 use crate::network::edge::queue::Early;
+use crate::network::edge::vnics::Nic;
 use crate::network::frames::Carried;
 use crate::network::whole::Network;
 use crate::network::wire::paths::{Road, Way};
-use virtlab_fabric::{Frame, Mac};
+use crate::network::wire::ports::Stage;
+use virtlab_fabric::{Frame, Mac, PortId};
 use virtlab_wire::Nanos;
 use virtlab_wire::ethernet::HEADER_BYTES;
 
@@ -157,6 +159,18 @@ impl Network {
         {
             self.let_early_go(place);
         }
+    }
+
+    /// What lies before frames that are in the fabric already and come there at this very instant, but after the event
+    /// that happens now: of each its port, and whether that is the queue that guests share or the wire.
+    pub(super) fn later_now(&self) -> Vec<(PortId, Stage)> {
+        let leaves = |(place, nic): (usize, &Nic)| {
+            let early = nic.queue.first_early().filter(|early| early.at_ns <= self.now_ns)?;
+            let at = nic.port.or_else(|| self.edge.bridges.only_way_out(nic.bridge?, place))?;
+            let waits_behind = !nic.is_shared() && early.through.is_none() && self.edge.shared(at).is_some();
+            Some((at, if waits_behind { Stage::Shared } else { Stage::Wire }))
+        };
+        self.edge.nics.iter().enumerate().filter_map(leaves).collect()
     }
 
     /// The first of them leaves a queue.

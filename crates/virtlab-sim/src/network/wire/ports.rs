@@ -34,7 +34,7 @@ pub struct Landing {
 }
 
 /// What is next for frames in a queue on their way to a port.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The queue that guests share in front of it.
     Shared,

@@ -175,6 +175,62 @@ def test_survivors_make_the_copies_of_silent_nodes_and_both_arms_count_as_many()
     assert found["recovery_bytes"] == found["recovery_missing"] * 10_000
 
 
+def test_what_is_written_while_a_node_is_silent_gets_its_copies_and_both_arms_count_as_many() -> None:
+    """One of five nodes fails and stays away. Its copies are made at a rate at which they take longer than 40 objects
+    more, which are created meanwhile. Once all have their copies, objects are overwritten.
+    """
+    more = FEW.replace("fill:", "more:").replace("count: 60", "count: 40")
+    later = FEW.replace("fill:", "later:").replace("create", "overwrite")
+    steps = call("lose", "fail_node", "n1", "fill.finished + 400 ms") + whole("whole", "more.finished")
+    plan = planned(
+        5,
+        f"copies: 3, timeout: 1 s, {RING}, ack: disk, beat: 100 ms, silence: 500 ms, recovery_rate: 50 kB/s",
+        f"{FEW}\n{more}\n{later}",
+        disk=DISK,
+        timeline=f"""
+  - {{id: fill, do: run, role: fill}}
+  - {{id: more, do: run, role: more, after: lose.done + 600 ms}}{steps}
+  - {{id: later, do: run, role: later, after: whole.done}}
+  - {{id: settle, do: wait, for: 4 s, after: later.finished}}""",
+    )
+    found = alike(plan)
+    assert (found["objects"], found["object_copies"]) == (100, 300)
+    assert found["recovery_bytes"] == found["recovery_missing"] * 10_000
+    assert 45 < found["recovery_missing"] < 75, "three fifths of 100, where 36 were lost"
+
+
+@pytest.mark.parametrize(("store", "nodes"), [(MULTICAST, 5), (HASH, 6)])
+def test_what_was_overwritten_while_a_node_was_silent_has_its_copies_before_and_after_its_return(
+    store: str, nodes: int
+) -> None:
+    """One operation at a time, and nearly all objects are overwritten, of which two thirds have a copy at the silent node:
+    by multicast any holder that answers late, on a busy machine, gets no copy.
+    """
+    fill = FEW.replace("threads: 8", "threads: 1")
+    later = fill.replace("fill:", "later:").replace("create, count: 60", "overwrite, count: 200")
+    for back in ("", call("heal", "heal", "n1", "later.finished")):
+        steps = call("lose", "fail_node", "n1", "fill.finished + 400 ms") + whole("whole", "lose.done") + back
+        plan = planned(
+            nodes,
+            f"copies: 3, timeout: 1 s, {store}, ack: disk, beat: 100 ms, silence: 500 ms",
+            f"{fill}\n{later}",
+            disk=DISK,
+            timeline=f"""
+  - {{id: fill, do: run, role: fill}}{steps}
+  - {{id: later, do: run, role: later, after: whole.done}}
+  - {{id: settle, do: wait, for: 2500 ms, after: later.finished}}""",
+        )
+        for outcome, sink in (played(plan), simulated(plan)):
+            assert outcome.status in {"ok", "tainted"}, outcome.reasons
+            assert set(ended(sink, "later")) == {("overwrite", "done")}
+            own = counted(sink, "later")
+            gone, stale, missing, doubtful = held(own)
+            assert (gone, stale, doubtful) == (0, 0, 0)
+            assert missing < (25 if store == MULTICAST else 1), "40 by multicast, if nobody made them"
+            assert own["recovery_made"] == own["recovery_missing"]
+            assert own["object_copies"] > (180 if back else 155), "what came back is beside what was made"
+
+
 def test_nodes_are_lost_one_after_another_and_both_arms_add_up_what_came_back() -> None:
     """One is wiped, then another twice; the first fails and is healed, and has all."""
     steps = call("one", "wipe_node", "n1", "fill.finished + 300 ms") + whole("first", "one.done")

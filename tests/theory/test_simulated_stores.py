@@ -554,6 +554,32 @@ def test_survivors_that_watch_each_other_make_the_copies_of_a_silent_node() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lookup", ["multicast", "ring"])
+def test_what_is_written_while_a_node_is_silent_gets_its_copies_where_survivors_watch_each_other(
+    lookup: str,
+) -> None:
+    quorum = {"copies": 3, "write_quorum": 2, "read_quorum": 2, **LOOKUPS[lookup]}
+    watch = {"beat_ns": 20 * MS, "silence_ns": 100 * MS}
+    operations = {"read": 20.0, "overwrite": 4.0, "create": 1.0}
+    found = []
+    for store in (quorum, quorum | watch):
+        values = lost("fail_node", store, operations=operations)
+        outcome, kept = simulated(values, 1)
+        assert outcome.status == "ok", outcome.reasons
+        own = {
+            key: value for (entity, key), value in counters(kept, "stop").items() if entity == "next/server"
+        }
+        assert (own["lost_objects"], own["stale_objects"]) == (0, 0)
+        found.append(own)
+    alone, watched = found
+    assert alone["missing_copies"] > 50, "nobody makes them"
+    assert watched["missing_copies"] == 0
+    assert watched["object_copies"] == 3 * watched["objects"]
+    assert watched["recovery_made"] == watched["recovery_missing"] > 50
+    assert "recovery_whole_ns" in watched
+
+
+@pytest.mark.slow
 def test_each_stream_and_each_partition_of_a_recovery_costs_its_time() -> None:
     def whole(**store: Any) -> int:
         values = lost(

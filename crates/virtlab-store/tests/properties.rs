@@ -11,6 +11,8 @@ use world::{FAST_DISK, MS, Network, S, Seen, World};
 
 const CLIENTS: u32 = 3;
 const KEYS: u64 = 4;
+const BEAT: Nanos = Nanos(20 * MS);
+const SILENCE: Nanos = Nanos(80 * MS);
 
 fn policy(lookup: Lookup, nodes: u32, copies: u32, write_quorum: u32) -> Policy {
     Policy {
@@ -45,6 +47,15 @@ fn policies() -> impl Strategy<Value = Policy> {
     (shapes, written, ack, 2u32..=3).prop_map(|((lookup, nodes), (written_by, proxies), ack, quorum)| {
         Policy { written_by, proxies, ack, ..policy(lookup, nodes, 3, quorum) }
     })
+}
+
+/// Stores with more nodes than copies, in which two copies are enough.
+fn roomy() -> impl Strategy<Value = Policy> {
+    let wide = |policy: Policy| match policy.lookup {
+        Lookup::Multicast => Policy { nodes: 5, write_quorum: 2, read_quorum: 2, ..policy },
+        _ => Policy { nodes: 6, write_quorum: 2, read_quorum: 2, ..policy },
+    };
+    policies().prop_map(wide)
 }
 
 fn networks() -> impl Strategy<Value = Network> {
@@ -175,9 +186,13 @@ fn befall(world: &mut World, random: &mut Stream) {
     }
 }
 
-/// A store under load and under faults, healed at the end, then audited: every key is read.
-fn play(policy: Policy, network: Network, seed: u64, operations: u64) -> World {
+/// A store under load and under faults, healed at the end, then audited: every key is read. `watch`: its nodes make
+/// copies for those that are silent.
+fn play(policy: Policy, network: Network, seed: u64, operations: u64, watch: bool) -> World {
     let mut world = World::new(policy, CLIENTS, network, FAST_DISK, seed);
+    if watch {
+        world.watch(BEAT, SILENCE);
+    }
     world.skew(Nanos(seed % 300 * MS));
     let mut random = Stream::new(seed, "faults");
     for number in 0..operations {
@@ -200,6 +215,150 @@ fn play(policy: Policy, network: Network, seed: u64, operations: u64) -> World {
     world
 }
 
+/// What was answered is right, and every key is read and every name found in the end.
+fn audit(world: &World) -> Result<(), TestCaseError> {
+    prop_assert!(world.policy.is_strict());
+    judge(&world.seen).map_err(TestCaseError::fail)?;
+    prop_assert_eq!(wounded(world), 0, "every node has healed");
+    let asked = world.seen.len() - KEYS as usize - 1;
+    let page = world.pages.get(&asked).expect("all nodes are there");
+    prop_assert_eq!(misnamed(&world.seen[..asked], page, world.now), None);
+    let audit = &world.seen[asked..];
+    prop_assert!(audit.iter().all(|one| !matches!(one.ended, Some((_, Outcome::Failed(_))) | None)));
+    Ok(())
+}
+
+/// Nodes with that content of a key.
+fn holding(world: &World, key: Key, content: u64) -> Vec<Peer> {
+    let holds = |one: &Peer| {
+        let mut objects = world.node(*one).objects();
+        objects.any(|(known, object)| known == key && !object.deleted && object.content == content)
+    };
+    world.policy.peers().filter(holds).collect()
+}
+
+/// Of the nodes that are left: copies that they had to make for silent ones, and those that they have made.
+fn spread(world: &World) -> (u64, u64) {
+    let left = world.policy.peers().filter(|one| !world.cut.contains(one));
+    let progress = left.map(|one| world.node(one).progress());
+    progress.fold((0, 0), |(missing, made), one| (missing + one.missing, made + one.made))
+}
+
+/// Writes all keys, each with a content of its own from one on.
+fn write_all(world: &mut World, keys: u64, first: u64) -> Result<(), TestCaseError> {
+    for key in 0..keys {
+        let outcome = world.act(0, Key(key), Task::Write { bytes: 100, content: first + key });
+        prop_assert!(matches!(outcome, Outcome::Done { .. }), "{outcome:?}");
+    }
+    world.until(world.now + Nanos(2 * S));
+    Ok(())
+}
+
+/// What of a key is the latest that any node holds.
+fn latest(world: &World, key: Key) -> u64 {
+    let all =
+        world.policy.peers().flat_map(|one| world.node(one).objects().filter(|(known, _)| *known == key));
+    all.max_by_key(|(_, object)| object.version).map_or(0, |(_, object)| object.content)
+}
+
+/// Writes each key three times, while copies of what was written before are under way: they are of the last.
+fn overwrite_under_way(world: &mut World, keys: u64, random: &mut Stream) -> Result<(), TestCaseError> {
+    for key in 0..keys {
+        for round in 2..5 {
+            world.request(0, Key(key), Task::Write { bytes: 100, content: 1000 * round + key });
+            world.until(world.now + Nanos(random.below(MS)));
+        }
+    }
+    world.until(world.now + Nanos(2 * S));
+    for key in (0..keys).map(Key) {
+        let holding = holding(world, key, latest(world, key));
+        prop_assert_eq!(holding.len(), world.policy.copies as usize, "{:?} of {:?}", holding, key);
+    }
+    let (missing, made) = spread(world);
+    prop_assert_eq!(missing, made);
+    Ok(())
+}
+
+/// While a node is silent, clients write and delete in a bad network, in which another one is silent at times. Then all
+/// is written once more, in a good one: each object has all of its copies, though the node is still away, and each copy
+/// for it was counted once. In the end the node is back, by `left` with what it had; how many copies were made for it
+/// in place of others.
+fn write_while_silent(policy: Policy, network: Network, seed: u64, left: Left) -> Result<u64, TestCaseError> {
+    const MANY: u64 = 16;
+    let mut random = Stream::new(seed, "silent");
+    let mut world = World::new(policy, CLIENTS, Network::FAST, FAST_DISK, seed);
+    world.watch(BEAT, SILENCE);
+    write_all(&mut world, MANY, 1)?;
+    let [away, other] = [0, 1].map(|_| Peer(random.below(u64::from(policy.nodes)) as u32));
+    world.cut.insert(away);
+    world.until(world.now + Nanos(random.below(S)));
+    world.network = network;
+    for number in 0..30 {
+        let key = Key(random.below(MANY));
+        world.request(random.below(u64::from(CLIENTS)) as u32, key, task(&mut random, 100 + number));
+        world.until(world.now + Nanos(random.below(40 * MS)));
+        match random.below(8) {
+            0 => drop(world.cut.insert(other)),
+            1..4 => world.cut.retain(|one| *one == away),
+            _ => {}
+        }
+    }
+    world.network = Network::FAST;
+    world.cut.retain(|one| *one == away);
+    world.until(world.now + Nanos(2 * S));
+    judge(&world.seen).map_err(TestCaseError::fail)?;
+    let (missing, made) = spread(&world);
+    prop_assert_eq!(missing, made, "what was written meanwhile has its copies");
+    write_all(&mut world, MANY, 1000)?;
+    let mut without = 0;
+    for key in 0..MANY {
+        let holding = holding(&world, Key(key), 1000 + key);
+        prop_assert_eq!(holding.len(), policy.copies as usize, "{:?} of {}", holding, key);
+        let mut objects = world.node(holding[0]).objects();
+        let object = objects.find(|(known, _)| *known == Key(key)).map(|(_, object)| object.holders.clone());
+        without += u64::from(object.is_some_and(|holders| holders.contains(&away)));
+    }
+    prop_assert_eq!(spread(&world), (missing + without, made + without));
+    overwrite_under_way(&mut world, MANY, &mut random)?;
+    // It comes back, and asks for what it has missed.
+    world.cut.clear();
+    match left {
+        Left::All => world.heal(away),
+        left => world.restart(away, left),
+    }
+    world.until(world.now + Nanos(3 * S));
+    for key in 0..MANY {
+        let latest = latest(&world, Key(key));
+        let holding = holding(&world, Key(key), latest);
+        prop_assert!(holding.len() >= policy.copies as usize, "{:?} of {}", holding, key);
+        let read = world.act(1, Key(key), Task::Read);
+        prop_assert!(matches!(read, Outcome::Done { content, .. } if content == latest), "{:?}", read);
+    }
+    judge(&world.seen).map_err(TestCaseError::fail)?;
+    prop_assert!(policy.peers().all(|one| world.node(one).is_whole() && !world.node(one).is_spreading()));
+    prop_assert!(policy.peers().all(|one| world.node(one).suspected().count() == 0));
+    Ok(without)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_answered_write_is_lost_and_no_read_is_stale_while_nodes_make_copies_for_silent_ones(
+        policy in policies(), network in networks(), seed in any::<u64>(),
+    ) {
+        audit(&play(policy, network, seed, 60, true))?;
+    }
+
+    #[test]
+    fn what_is_written_while_a_node_is_silent_has_all_of_its_copies(
+        policy in roomy(), network in networks(), seed in any::<u64>(),
+        left in prop_oneof![Just(Left::All), Just(Left::Flushed), Just(Left::Nothing)],
+    ) {
+        write_while_silent(policy, network, seed, left)?;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
@@ -207,15 +366,7 @@ proptest! {
     fn no_answered_write_is_lost_and_no_read_is_stale_while_fewer_nodes_are_wounded_than_confirm(
         policy in policies(), network in networks(), seed in any::<u64>(),
     ) {
-        let world = play(policy, network, seed, 60);
-        prop_assert!(policy.is_strict());
-        judge(&world.seen).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(wounded(&world), 0, "every node has healed");
-        let asked = world.seen.len() - KEYS as usize - 1;
-        let page = world.pages.get(&asked).expect("all nodes are there");
-        prop_assert_eq!(misnamed(&world.seen[..asked], page, world.now), None);
-        let audit = &world.seen[asked..];
-        prop_assert!(audit.iter().all(|one| !matches!(one.ended, Some((_, Outcome::Failed(_))) | None)));
+        audit(&play(policy, network, seed, 60, false))?;
     }
 
     #[test]
@@ -271,7 +422,7 @@ proptest! {
 
     #[test]
     fn the_same_seed_plays_the_same(policy in policies(), network in networks(), seed in any::<u64>()) {
-        let [one, other] = [(); 2].map(|()| play(policy, network, seed, 10));
+        let [one, other] = [(); 2].map(|()| play(policy, network, seed, 10, false));
         prop_assert_eq!(format!("{:?}", one.seen), format!("{:?}", other.seen));
         prop_assert_eq!(one.counts.events, other.counts.events);
     }
@@ -282,9 +433,27 @@ fn under_faults_most_operations_still_succeed() {
     let network = Network { loss: 0.02, ..Network::FAST };
     let (mut done, mut all) = (0, 0);
     for seed in 0..40 {
-        let world = play(policy(Lookup::Multicast, 5, 3, 2), network, seed, 60);
+        let world = play(policy(Lookup::Multicast, 5, 3, 2), network, seed, 60, false);
         done += judge(&world.seen).expect("right");
         all += world.seen.len();
     }
     assert!(done * 2 > all, "{done} of {all}");
+}
+
+#[test]
+fn copies_of_what_is_written_while_a_node_is_silent_are_reached() {
+    let network = Network { loss: 0.05, ..Network::FAST };
+    for (lookup, nodes) in
+        [(Lookup::Multicast, 5), (Lookup::Ring { partitions: 64, zones: 3 }, 6), (Lookup::ElasticHash, 6)]
+    {
+        let made: u64 = (0..10)
+            .map(|seed| {
+                write_while_silent(policy(lookup, nodes, 3, 2), network, seed, Left::All).expect("right")
+            })
+            .sum();
+        assert!(made > 20, "{lookup:?}: {made}");
+    }
+    let played = (0..20).map(|seed| play(policy(Lookup::Multicast, 5, 3, 2), network, seed, 60, true));
+    let stand_ins: u64 = played.map(|world| world.counts.stand_ins).sum();
+    assert!(stand_ins > 100, "{stand_ins}");
 }

@@ -153,6 +153,77 @@ fn survivors_at_a_rate_take_as_long_as_the_one_with_most_copies_to_make() {
 }
 
 #[test]
+fn what_is_written_while_a_node_is_silent_gets_its_copies_at_the_same_rate() {
+    const OBJECTS: u64 = 200;
+    let ring = Lookup::Ring { partitions: 1 << 10, zones: 7 };
+    let form = Form { rate_byte_per_s: Some(1_000_000), ..streams(4) };
+    let policy = Policy { write_quorum: 2, read_quorum: 2, give_up: Nanos(S), ..policy(7, 3, ring, form) };
+    let mut world = filled(policy, Network::FAST, FAST_DISK, 0, 0);
+    world.watch(Nanos(10 * MS), Nanos(50 * MS));
+    world.cut.insert(LOST);
+    world.until(world.now + Nanos(100 * MS));
+    let of_lost =
+        (0..OBJECTS).filter(|&key| policy.places(Key(key)).expect("a ring").contains(&LOST)).count() as u64;
+    let survivors: Vec<Peer> = policy.peers().filter(|&one| one != LOST).collect();
+    let of_each = |world: &World| survivors.iter().map(|&one| world.node(one).progress()).collect::<Vec<_>>();
+    for round in 1..=2 {
+        let (began, before) = (world.now, of_each(&world));
+        for key in 0..OBJECTS {
+            let written = world.act(0, Key(key), Task::Write { bytes: 100_000, content: round * 1000 + key });
+            assert!(matches!(written, Outcome::Done { .. }), "two of three are enough");
+        }
+        world.until(world.now + Nanos(MS));
+        let all = of_each(&world);
+        assert_eq!(all.iter().map(|one| one.missing).sum::<u64>(), round * of_lost);
+        assert!(survivors.iter().any(|&one| world.node(one).is_spreading()), "it takes its time");
+        while of_each(&world).iter().any(|one| one.made < one.missing) {
+            assert!(world.step(), "copies without an end");
+        }
+        let most = all.iter().zip(&before).map(|(after, before)| after.missing - before.missing).max();
+        near(world.now.since(began).0 as f64 / S as f64, (most.unwrap() - 1) as f64 * 0.1, 0.05);
+        // The second time, who has the first version gets the second.
+        let held: Vec<_> = survivors.iter().flat_map(|&one| world.node(one).objects()).collect();
+        assert!(held.iter().all(|(key, object)| object.content == round * 1000 + key.0));
+        assert_eq!(held.len() as u64, 3 * OBJECTS);
+    }
+    assert!(survivors.iter().all(|&one| !world.node(one).is_spreading()));
+    assert_eq!(of_each(&world).iter().map(|one| one.bytes).sum::<u64>(), 2 * of_lost * 100_000);
+}
+
+#[test]
+fn versions_that_come_while_a_copy_waits_are_one_copy_and_none_where_no_node_is_left() {
+    for (nodes, made) in [(4, 3), (3, 0)] {
+        let form = Form { rate_byte_per_s: Some(1000), ..streams(1) };
+        let policy = policy(nodes, 3, Lookup::Ring { partitions: 64, zones: nodes }, form);
+        let policy = Policy { write_quorum: 2, read_quorum: 2, give_up: Nanos(S), ..policy };
+        let mut world = filled(policy, Network::FAST, FAST_DISK, 0, 0);
+        let lost = policy.places(Key(1)).expect("a ring")[1];
+        world.watch(Nanos(10 * MS), Nanos(50 * MS));
+        world.cut.insert(lost);
+        world.until(world.now + Nanos(100 * MS));
+        for content in 1..=5 {
+            world.act(0, Key(1), Task::Write { bytes: 1000, content });
+        }
+        world.until(world.now + Nanos(10 * S));
+        let left = || policy.peers().filter(|&one| one != lost);
+        let held = left().filter(|&one| world.node(one).objects().any(|(_, object)| object.content == 5));
+        assert_eq!(held.count(), 3.min(nodes as usize - 1));
+        let all: u64 = left().map(|one| world.node(one).progress().made).sum();
+        assert!(all <= made && (made == 0 || all > 0), "{all}: the first, and the last of those that waited");
+        assert_eq!(left().any(|one| world.node(one).is_spreading()), made == 0);
+        // It was silent and has lost nothing: it asks for what it has missed, and nobody makes more.
+        world.cut.clear();
+        world.heal(lost);
+        world.until(world.now + Nanos(3 * S));
+        assert!(world.node(lost).objects().any(|(_, object)| object.content == 5));
+        for one in policy.peers() {
+            let progress = world.node(one).progress();
+            assert_eq!((progress.missing, world.node(one).is_spreading()), (progress.made, false));
+        }
+    }
+}
+
+#[test]
 fn survivors_make_the_copies_of_two_nodes_and_take_over_what_a_third_had_begun() {
     let ring = Lookup::Ring { partitions: 1 << 10, zones: 7 };
     let policy = Policy { give_up: Nanos(S), ..policy(7, 3, ring, streams(1)) };

@@ -474,6 +474,15 @@ impl Node {
         self.confirm(now, key, &object, waits);
         let bytes = whole_sectors(object.bytes + RECORD_BYTES);
         self.work(Kind::Write, bytes, (key, object.version), Work::Write(key, object, None));
+        self.copy(now, key);
+    }
+
+    /// It keeps an object that it had not: nodes without a copy get those of holders that are silent.
+    fn copy(&mut self, now: Nanos, key: Key) {
+        if self.spread.is_needed() {
+            self.spread.keeps(now, key, &self.shelf);
+            self.send_copies();
+        }
     }
 
     fn confirm(&mut self, now: Nanos, key: Key, object: &Object, waits: Waits) {
@@ -566,6 +575,7 @@ impl Node {
         self.shelf.put(key, object.clone());
         self.shelf.flushed(key, object.clone());
         self.confirm(now, key, &object, waits);
+        self.copy(now, key);
     }
 
     /// When it must be woken, at the latest.

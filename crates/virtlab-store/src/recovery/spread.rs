@@ -4,6 +4,10 @@
 //! to a node that has none, one for each holder that is gone, in so many streams at once. Every survivor sends and
 //! receives, so B lost bytes need about B / (survivors * R) where each link carries R in both directions at once.
 //!
+//! What is written while a node is lost lacks its copy in the same way, and gets it as soon as the one that is
+//! responsible keeps it, behind what waits already. Where a copy was made of an earlier version, the node that has it
+//! gets the later one. Several versions that come while one copy waits or is on its way are one copy, of the latest.
+//!
 //! Where another node is lost meanwhile, the next holder becomes responsible, and copies that were at that node, or on
 //! their way to it, are made elsewhere. A copy for which no node is left waits until one is back.
 //!
@@ -33,6 +37,13 @@ struct Sent {
     again: Nanos,
 }
 
+/// Where a copy is, or will be, and of which version it is.
+#[derive(Debug)]
+struct Place {
+    at: Peer,
+    version: Version,
+}
+
 /// What one survivor does about lost nodes.
 #[derive(Debug)]
 pub(crate) struct Spread {
@@ -40,10 +51,12 @@ pub(crate) struct Spread {
     policy: Policy,
     lost: BTreeSet<Peer>,
     left: VecDeque<Copy>,
+    /// The same, to be found.
+    queued: BTreeSet<Copy>,
     /// For which no node is left.
     stuck: BTreeSet<Copy>,
-    /// Of each copy that is made, or on its way: at which node.
-    at: BTreeMap<Copy, Peer>,
+    /// Of each copy that was made, or is on its way.
+    places: BTreeMap<Copy, Place>,
     sent: BTreeMap<u32, Sent>,
     number: u32,
     /// When the pace allows the next copy.
@@ -60,8 +73,9 @@ impl Spread {
             policy,
             lost: BTreeSet::new(),
             left: VecDeque::new(),
+            queued: BTreeSet::new(),
             stuck: BTreeSet::new(),
-            at: BTreeMap::new(),
+            places: BTreeMap::new(),
             sent: BTreeMap::new(),
             number: 0,
             paced: Nanos(0),
@@ -94,34 +108,67 @@ impl Spread {
             self.sent.iter().filter(|(_, sent)| sent.to == peer).map(|(&number, _)| number).collect();
         for number in under_way {
             let Some(sent) = self.sent.remove(&number) else { continue };
-            self.at.remove(&sent.copy);
-            self.left.push_back(sent.copy);
+            self.places.remove(&sent.copy);
+            self.queue(sent.copy);
         }
         // What was made there is gone with it.
-        let there: Vec<Copy> = self.at.iter().filter(|(_, at)| **at == peer).map(|(&copy, _)| copy).collect();
+        let there: Vec<Copy> =
+            self.places.iter().filter(|(_, place)| place.at == peer).map(|(&copy, _)| copy).collect();
         for copy in there {
-            self.at.remove(&copy);
+            self.places.remove(&copy);
             self.wants(copy);
         }
-        let waiting: BTreeSet<Copy> = self.left.iter().chain(&self.stuck).copied().collect();
-        let mut wanted = Vec::new();
-        for (key, object) in shelf.objects().filter(|(_, object)| self.is_responsible(object)) {
-            let gone = object.holders.iter().filter(|one| self.lost.contains(one));
-            wanted.extend(gone.map(|&holder| (key, holder)).filter(|copy| self.is_new(copy, &waiting)));
-        }
+        let lacking = |(key, object)| self.lacking(key, object);
+        let wanted: Vec<Copy> = shelf.objects().flat_map(lacking).collect();
         for copy in wanted {
             self.wants(copy);
         }
         self.go_on(now, shelf);
     }
 
-    fn is_new(&self, copy: &Copy, waiting: &BTreeSet<Copy>) -> bool {
-        !self.at.contains_key(copy) && !waiting.contains(copy)
+    /// The node has an object of a key that it had not, or a later one.
+    pub(crate) fn keeps(&mut self, now: Nanos, key: Key, shelf: &Shelf) {
+        let Some(object) = shelf.latest(key) else { return };
+        let wanted: Vec<Copy> = self.lacking(key, object).collect();
+        for &copy in &wanted {
+            self.wants(copy);
+        }
+        if !wanted.is_empty() {
+            self.go_on(now, shelf);
+        }
     }
 
+    /// Copies that an object lacks since holders are gone, if this node is responsible for it.
+    fn lacking<'a>(&'a self, key: Key, object: &'a Object) -> impl Iterator<Item = Copy> + 'a {
+        let gone = object.holders.iter().filter(|one| self.lost.contains(one) && self.is_responsible(object));
+        gone.map(move |&holder| (key, holder)).filter(|copy| self.is_missing(copy, object.version))
+    }
+
+    /// Whether a copy is neither there nor to come.
+    fn is_missing(&self, copy: &Copy, version: Version) -> bool {
+        let waits = self.queued.contains(copy) || self.stuck.contains(copy);
+        !waits
+            && self.places.get(copy).is_none_or(|place| {
+                // Once that is answered, it is looked at again.
+                let is_under_way = || self.sent.values().any(|sent| sent.copy == *copy);
+                place.version < version && !is_under_way()
+            })
+    }
+
+    /// A copy is missing.
     fn wants(&mut self, copy: Copy) {
-        self.left.push_back(copy);
-        self.progress.missing += 1;
+        if !self.stuck.contains(&copy) && self.queue(copy) {
+            self.progress.missing += 1;
+        }
+    }
+
+    /// A copy is to be sent, behind all others; whether it was not yet.
+    fn queue(&mut self, copy: Copy) -> bool {
+        let is_new = self.queued.insert(copy);
+        if is_new {
+            self.left.push_back(copy);
+        }
+        is_new
     }
 
     fn is_responsible(&self, object: &Object) -> bool {
@@ -136,30 +183,35 @@ impl Spread {
         }
         let before = self.left.len() + self.stuck.len() + self.sent.len();
         self.left.retain(|(_, holder)| *holder != peer);
+        self.queued.retain(|(_, holder)| *holder != peer);
         self.stuck.retain(|(_, holder)| *holder != peer);
         self.sent.retain(|_, sent| sent.copy.1 != peer);
-        self.at.retain(|(_, holder), _| *holder != peer);
+        self.places.retain(|(_, holder), _| *holder != peer);
         let after = self.left.len() + self.stuck.len() + self.sent.len();
         self.progress.missing -= (before - after) as u64;
-        self.left.extend(std::mem::take(&mut self.stuck));
+        for copy in std::mem::take(&mut self.stuck) {
+            self.queue(copy);
+        }
         self.go_on(now, shelf);
     }
 
     pub(crate) fn go_on(&mut self, now: Nanos, shelf: &Shelf) {
         while self.may_send() && self.paced <= now {
             let Some(copy) = self.left.pop_front() else { return };
+            self.queued.remove(&copy);
             let Some(object) = shelf.latest(copy.0).filter(|object| object.holders.contains(&copy.1)) else {
                 self.progress.missing -= 1;
+                self.places.remove(&copy);
                 continue;
             };
-            let Some(to) = self.target(copy.0, object) else {
+            let Some(to) = self.target(copy, object) else {
                 self.stuck.insert(copy);
                 continue;
             };
             self.number += 1;
             let again = now + self.policy.give_up;
             let sent = Sent { copy, to, bytes: object.bytes, version: object.version, again };
-            self.at.insert(copy, to);
+            self.places.insert(copy, Place { at: to, version: object.version });
             self.send(self.number, &sent, shelf);
             self.paced = now + self.policy.recovery.pause(sent.bytes);
             self.sent.insert(self.number, sent);
@@ -170,14 +222,18 @@ impl Spread {
         self.sent.len() < self.policy.recovery.streams as usize
     }
 
-    /// A node that is left and has no copy yet.
-    fn target(&self, key: Key, object: &Object) -> Option<Peer> {
+    /// A node that is left and has no copy yet, or only an earlier version of this one.
+    fn target(&self, copy: Copy, object: &Object) -> Option<Peer> {
+        let (key, lost) = copy;
         let salt = u32::try_from(key.mixed(5) % u64::from(self.policy.nodes)).unwrap_or(0);
+        let others = object.holders.iter().filter(|&&holder| holder != lost);
         let others: Vec<Peer> =
-            object.holders.iter().filter_map(|&holder| self.at.get(&(key, holder)).copied()).collect();
-        (0..self.policy.nodes)
-            .map(|step| Peer((salt + step) % self.policy.nodes))
-            .find(|one| !object.holders.contains(one) && !others.contains(one) && !self.lost.contains(one))
+            others.filter_map(|&holder| Some(self.places.get(&(key, holder))?.at)).collect();
+        let may =
+            |one: &Peer| !object.holders.contains(one) && !others.contains(one) && !self.lost.contains(one);
+        let before = self.places.get(&copy).map(|place| place.at);
+        let all = (0..self.policy.nodes).map(|step| Peer((salt + step) % self.policy.nodes));
+        before.into_iter().chain(all).find(may)
     }
 
     fn send(&mut self, number: u32, sent: &Sent, shelf: &Shelf) {
@@ -188,7 +244,7 @@ impl Spread {
     }
 
     /// Another node has this version, or refuses it for a later one, which is under way or has come: then that is
-    /// missing no more.
+    /// missing no more. Where this node has a later one than it sent, the copy has yet to be of that.
     pub(crate) fn answered(
         &mut self,
         now: Nanos,
@@ -196,20 +252,26 @@ impl Spread {
         (version, kept): (Version, bool),
         shelf: &Shelf,
     ) {
-        if attempt.operation != OPERATION {
+        if attempt.operation != OPERATION
+            || self.sent.get(&attempt.number).is_none_or(|sent| version < sent.version)
+        {
             return;
         }
-        let Some(sent) = self.sent.get(&attempt.number).filter(|sent| version >= sent.version) else {
-            return;
-        };
-        if kept {
+        let Some(sent) = self.sent.remove(&attempt.number) else { return };
+        let made = if kept { version } else { sent.version };
+        let latest = shelf.latest(sent.copy.0);
+        if latest.is_some_and(|object| object.version > made) {
+            self.queue(sent.copy);
+        } else if kept {
             self.progress.made += 1;
-            self.progress.bytes += sent.bytes;
+            self.progress.bytes += latest.map_or(sent.bytes, |object| object.bytes);
         } else {
             self.progress.missing -= 1;
-            self.at.remove(&sent.copy);
+            self.places.remove(&sent.copy);
         }
-        self.sent.remove(&attempt.number);
+        if let Some(place) = self.places.get_mut(&sent.copy) {
+            place.version = made;
+        }
         self.go_on(now, shelf);
     }
 
@@ -225,7 +287,7 @@ impl Spread {
         for number in due {
             let Some(mut sent) = self.sent.remove(&number) else { continue };
             if !recovers && shelf.latest(sent.copy.0).is_none() {
-                self.at.remove(&sent.copy);
+                self.places.remove(&sent.copy);
                 self.progress.missing -= 1;
                 continue;
             }

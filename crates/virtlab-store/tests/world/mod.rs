@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use virtlab_disk::{Disk, Kind, Model, Request};
 use virtlab_load::random::Stream;
 use virtlab_store::{
-    Client, Key, Left, Listing, Message, Node, Outcome, Output, Peer, Policy, Proxy, Task, To,
+    Attempt, Client, Key, Left, Listing, Message, Node, Outcome, Output, Peer, Policy, Proxy, Task, To,
 };
 use virtlab_wire::Nanos;
 
@@ -96,6 +96,8 @@ pub struct Counts {
     pub bytes: u64,
     pub flushes: u64,
     pub events: u64,
+    /// Copies that nodes sent for others that are silent.
+    pub stand_ins: u64,
 }
 
 #[derive(Default)]
@@ -339,6 +341,9 @@ impl World {
     fn carry(&mut self, peer: Peer, output: Output) {
         match output {
             Output::Send(To::Peer(to), message) => {
+                let for_another = |attempt: &Attempt| attempt.client == peer && attempt.operation == u64::MAX;
+                let is_stand_in = matches!(&message, Message::Put { attempt, .. } if for_another(attempt));
+                self.counts.stand_ins += u64::from(is_stand_in);
                 let left = self.leave(peer, to, &message);
                 self.deliver(peer, to, message, left);
             }

@@ -205,7 +205,8 @@ impl Serving {
 
     fn serve(mut self) -> anyhow::Result<()> {
         loop {
-            let until = self.next_event();
+            let told = self.teller.as_ref().and_then(Teller::next_event);
+            let until = self.next_event().into_iter().chain(told).min();
             let fd = self.shelf.fd();
             let others: Vec<_> = fd.into_iter().collect();
             self.lines.wait(until, &others)?;
@@ -225,7 +226,7 @@ impl Serving {
     /// Tells how far it is with copies.
     fn observe(&mut self) {
         if let (Machine::Node(node), Some(teller)) = (&self.machine, &mut self.teller) {
-            teller.look(node);
+            teller.look(clock::raw(), node);
         }
     }
 

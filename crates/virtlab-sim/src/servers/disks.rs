@@ -58,6 +58,8 @@ struct Own {
     buffering: BTreeSet<usize>,
     /// For when the next look at it is planned.
     planned_ns: Option<u64>,
+    /// The instant at which it is asked what is done, until nothing else is.
+    asked_ns: Option<u64>,
 }
 
 /// What is sampled as often as each other, and the samples.
@@ -92,6 +94,7 @@ impl Disks {
                 pages: given.buffers.map(|buffers| PageCache::new(buffers, given.model.size_bytes)),
                 buffering: BTreeSet::new(),
                 planned_ns: None,
+                asked_ns: None,
             })
         };
         let series = |given: &DiskUsage| Series {
@@ -219,13 +222,19 @@ impl Disks {
         let own = self.of[guest].as_mut()?;
         own.planned_ns = own.planned_ns.filter(|planned_ns| *planned_ns > now_ns);
         own.take_to_disk(now_ns);
-        own.next_done(now_ns)
+        let done = own.next_done(now_ns);
+        own.asked_ns = done.map(|_| now_ns);
+        done
     }
 
     /// When to look at the disk of a guest, where no look is planned before.
     pub fn plan(&mut self, guest: usize, now_ns: u64) -> Option<u64> {
         let own = self.of[guest].as_mut()?;
         let at_ns = own.next_ns(now_ns)?;
+        // What is done at the instant at which all of that is asked for, comes out of that.
+        if own.is_of_model() && own.asked_ns == Some(at_ns) {
+            return None;
+        }
         if own.planned_ns.is_some_and(|planned_ns| planned_ns <= at_ns) {
             return None;
         }

@@ -22,10 +22,13 @@ const BITS: u128 = 8;
 /// Times of octets are in 2^-32 ns.
 const FINE: u32 = 32;
 
-/// What a message crosses: a direction of a link, or a vNIC that lets less through.
+/// What a message crosses: a direction of a link, or a vNIC that lets less through. What every message touches comes
+/// first: it lies in one line of the processor's cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Line {
-    octet: u128,
+    /// In 2^-32 ns. Of a line below 2 bit/s it is as much as a number can be.
+    octet: u64,
     free_ns: u64,
     /// The burst of a bucket: so much passes it without delay.
     burst_ns: u64,
@@ -34,6 +37,8 @@ pub struct Line {
     /// What it was given until now, and for how long that holds it.
     given: Load,
     given_ns: u64,
+    /// Whether a frame takes its time to be whole behind it; behind a vNIC it is so at once.
+    stores: bool,
     /// What of that was told.
     passed: Load,
     told_ns: u64,
@@ -47,7 +52,7 @@ impl Line {
     /// A direction of a link.
     pub fn of_link(id: LineId, link: &str, rate_bit_per_s: u64, delay_ns: u64, gates: Vec<usize>) -> Self {
         let of = Some((id, link.to_owned()));
-        Self { delay_ns, of, gates, ..Self::of_vnic(rate_bit_per_s, 0) }
+        Self { delay_ns, stores: true, of, gates, ..Self::of_vnic(rate_bit_per_s, 0) }
     }
 
     /// A vNIC, which lets so much through at once.
@@ -59,6 +64,7 @@ impl Line {
             delay_ns: 0,
             given: Load::default(),
             given_ns: 0,
+            stores: false,
             passed: Load::default(),
             told_ns: 0,
             of: None,
@@ -66,8 +72,9 @@ impl Line {
         }
     }
 
+    #[inline]
     fn holds_ns(&self, octets: u64) -> u64 {
-        ((u128::from(octets) * self.octet) >> FINE) as u64
+        ((u128::from(octets) * u128::from(self.octet)) >> FINE) as u64
     }
 
     /// It is given something that comes at an instant; when it begins with that, and for how long that holds it.
@@ -106,8 +113,8 @@ impl Line {
     }
 }
 
-fn octet(rate_bit_per_s: u64) -> u128 {
-    ((BITS * SECOND_NS) << FINE) / u128::from(rate_bit_per_s.max(1))
+fn octet(rate_bit_per_s: u64) -> u64 {
+    u64::try_from(((BITS * SECOND_NS) << FINE) / u128::from(rate_bit_per_s.max(1))).unwrap_or(u64::MAX)
 }
 
 /// What messages from one peer to another are made of.
@@ -319,7 +326,7 @@ impl Post {
         for line in self.lines.iter_mut().filter(of_link) {
             let (before, left_ns) = (line.octet, line.free_ns.saturating_sub(now_ns));
             line.octet = octet(rate_bit_per_s);
-            let longer_ns = (u128::from(left_ns) * line.octet / before.max(1)) as u64;
+            let longer_ns = (u128::from(left_ns) * u128::from(line.octet) / u128::from(before.max(1))) as u64;
             line.free_ns = line.free_ns - left_ns + longer_ns;
             line.given_ns = line.given_ns - left_ns.min(line.given_ns) + longer_ns;
         }
@@ -335,11 +342,11 @@ impl Post {
             }
             let line = &mut self.lines[place];
             let (start_ns, holds_ns) = line.take(passage.head_ns, passage.load, octets);
-            // A frame alone takes so long to be whole behind it; behind a vNIC it is so at once.
-            let frame_ns = match &line.of {
-                Some(_) if passage.load.frames == 1 => holds_ns,
-                Some(_) => line.holds_ns(passage.frame_octets),
-                None => 0,
+            // A frame alone takes so long to be whole behind it.
+            let frame_ns = match line.stores {
+                true if passage.load.frames == 1 => holds_ns,
+                true => line.holds_ns(passage.frame_octets),
+                false => 0,
             };
             passage.clear_ns = passage.clear_ns.max(line.free_ns.saturating_sub(passage.idle_ns));
             passage.tail_ns = start_ns.max(line.free_ns).max(passage.tail_ns + frame_ns) + line.delay_ns;

@@ -179,24 +179,55 @@ pub struct Flood {
     pub frames: Frames,
 }
 
-/// What happens to what was said to all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Arrival {
-    /// It comes to a branch.
+/// To whom comes what was said to all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// To a branch.
     Branch(usize),
-    /// A peer hears it, with that vNIC.
+    /// To a peer, with that vNIC.
     Peer(usize, usize),
 }
 
-/// The last first, and of what happens at one instant peers before branches: so the next is at the end.
-pub fn put_in_order(arrivals: &mut [(u64, Arrival)]) {
-    arrivals.sort_unstable_by_key(|(at_ns, arrival)| {
-        let rank = match *arrival {
-            Arrival::Branch(branch) => branch as u64,
-            Arrival::Peer(peer, nic) => 1 << 63 | (peer as u64) << 32 | nic as u64,
+/// That it comes there, and when: one number, since all that is said to all is put in order. Earlier is less, and at one
+/// instant branches are less than peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival(u128);
+
+impl Arrival {
+    const OF_PEERS: u64 = 1 << 63;
+    const PEER_AT: u32 = 32;
+
+    /// At an instant.
+    #[inline]
+    pub fn new(at_ns: u64, whom: Whom) -> Self {
+        let rank = match whom {
+            Whom::Branch(branch) => branch as u64,
+            Whom::Peer(peer, nic) => Self::OF_PEERS | (peer as u64) << Self::PEER_AT | nic as u64,
         };
-        core::cmp::Reverse(u128::from(*at_ns) << 64 | u128::from(rank))
-    });
+        Self(u128::from(at_ns) << u64::BITS | u128::from(rank))
+    }
+
+    /// When.
+    #[inline]
+    pub fn at_ns(self) -> u64 {
+        (self.0 >> u64::BITS) as u64
+    }
+
+    /// To whom.
+    #[inline]
+    pub fn whom(self) -> Whom {
+        let rank = self.0 as u64;
+        if rank & Self::OF_PEERS == 0 {
+            return Whom::Branch(rank as usize);
+        }
+        let [peer, nic] = [(rank & !Self::OF_PEERS) >> Self::PEER_AT, rank & u64::from(u32::MAX)];
+        Whom::Peer(peer as usize, nic as usize)
+    }
+}
+
+/// The last first: so the next is at the end.
+pub fn put_in_order(arrivals: &mut [Arrival]) {
+    arrivals.sort_unstable_by(|one, other| other.cmp(one));
 }
 
 /// How far a message is, or a part of one.
@@ -365,7 +396,7 @@ impl Post {
         flood: usize,
         from: Option<usize>,
         load: Load,
-        arrivals: &mut Vec<(u64, Arrival)>,
+        arrivals: &mut Vec<Arrival>,
     ) {
         let (Self { lines, floods, waiting, .. }, octets) = (self, load.octets());
         let flood = &floods[flood];
@@ -373,13 +404,13 @@ impl Post {
             Some(branch) => waiting.push((branch, now_ns)),
             None => {
                 waiting.extend(flood.roots.iter().map(|root| (*root, now_ns)));
-                arrivals
-                    .extend(flood.neighbours.iter().map(|(peer, nic)| (now_ns, Arrival::Peer(*peer, *nic))));
+                let hear = |(peer, nic): &(usize, usize)| Arrival::new(now_ns, Whom::Peer(*peer, *nic));
+                arrivals.extend(flood.neighbours.iter().map(hear));
             }
         }
         while let Some((place, head_ns)) = waiting.pop() {
             if head_ns > now_ns + AHEAD_NS {
-                arrivals.push((head_ns, Arrival::Branch(place)));
+                arrivals.push(Arrival::new(head_ns, Whom::Branch(place)));
                 continue;
             }
             let branch = &flood.branches[place];
@@ -387,7 +418,8 @@ impl Post {
             let (start_ns, holds_ns) = line.take(head_ns, load, octets);
             // A question is a frame, or hardly more.
             let behind_ns = start_ns + holds_ns + line.delay_ns;
-            arrivals.extend(branch.hear.iter().map(|(peer, nic)| (behind_ns, Arrival::Peer(*peer, *nic))));
+            let hear = |(peer, nic): &(usize, usize)| Arrival::new(behind_ns, Whom::Peer(*peer, *nic));
+            arrivals.extend(branch.hear.iter().map(hear));
             waiting.extend(branch.next.iter().map(|next| (*next, behind_ns)));
         }
     }
@@ -536,10 +568,8 @@ mod tests {
         post.spread(0, 0, None, load, &mut found);
         found.sort_unstable();
         let both = 2 * frame + 2 * DELAY_NS;
-        assert_eq!(
-            found,
-            [(0, Arrival::Peer(3, 13)), (both, Arrival::Peer(1, 11)), (both, Arrival::Peer(2, 12))]
-        );
+        let hear = [(0, 3, 13), (both, 1, 11), (both, 2, 12)];
+        assert_eq!(found, hear.map(|(at_ns, peer, nic)| Arrival::new(at_ns, Whom::Peer(peer, nic))));
         let frames: Vec<u64> = post.tell(1_000_000).map(|(_, load, _)| load.frames).collect();
         assert_eq!(frames, [1, 1, 1, 0]);
         // What waits in front of the first line comes to the branches behind it later.
@@ -547,7 +577,7 @@ mod tests {
         found.clear();
         post.spread(2_000_000, 0, None, load, &mut found);
         assert!(
-            found.iter().any(|(at_ns, arrival)| *at_ns > 3_200_000 && *arrival == Arrival::Branch(1)),
+            found.iter().any(|next| next.at_ns() > 3_200_000 && next.whom() == Whom::Branch(1)),
             "{found:?}"
         );
     }

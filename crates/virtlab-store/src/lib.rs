@@ -45,7 +45,7 @@ pub use message::listing::{Listing, MOST as LISTED_MOST, Name, Told};
 pub use message::nouns::{Holders, Key, Object, Peer, Version};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};
 pub use node::Node;
-pub use node::book::{Book, Page};
+pub use node::book::{Book, Open, Page};
 pub use node::detector::Detector;
 pub use node::shelf::Left;
 pub use policy::given::{Effort, Given};

@@ -190,6 +190,21 @@ impl Book {
     }
 }
 
+impl Book {
+    /// It is read and written by one, page after page.
+    #[must_use]
+    pub fn open(&self) -> Open<'_> {
+        Open { book: &self.0, shared: lock(&self.0) }
+    }
+}
+
+/// A book that is open: for a driver that asks many nodes at once. What a node has in another one, it finds there.
+#[derive(Debug)]
+pub struct Open<'a> {
+    book: &'a Arc<Mutex<Shared>>,
+    shared: MutexGuard<'a, Shared>,
+}
+
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -209,9 +224,32 @@ impl Default for Page {
 }
 
 impl Page {
+    /// Its book.
+    pub(crate) fn open(&self) -> Open<'_> {
+        Open { book: &self.shared, shared: lock(&self.shared) }
+    }
+
     /// Nothing earlier than a version is taken any more; whether an object of the key may be kept.
     pub(crate) fn promise(&self, key: Key, version: Version) -> bool {
         lock(&self.shared).promise(key, self.bit, version)
+    }
+
+    /// As [`Page::promise`], in a book that is open, if it is that of the page.
+    #[inline]
+    pub(crate) fn promise_in(&self, open: &mut Open<'_>, key: Key, version: Version) -> bool {
+        if Arc::ptr_eq(open.book, &self.shared) {
+            return open.shared.promise(key, self.bit, version);
+        }
+        self.promise(key, version)
+    }
+
+    /// As [`Page::may_keep`], in a book that is open, if it is that of the page.
+    #[inline]
+    pub(crate) fn may_keep_in(&self, open: &mut Open<'_>, key: Key) -> bool {
+        if Arc::ptr_eq(open.book, &self.shared) {
+            return open.shared.find(key).is_some_and(|place| place.kept & self.bit != 0);
+        }
+        self.may_keep(key)
     }
 
     /// What was promised.

@@ -12,7 +12,7 @@ use crate::client::proxy::Proxy;
 use crate::message::listing::Told;
 use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Attempt, Found, Message, Output, To};
-use crate::node::book::Page;
+use crate::node::book::{Open, Page};
 use crate::node::detector::Detector;
 use crate::node::shelf::{Left, Shelf};
 use crate::policy::{Ack, Policy};
@@ -352,31 +352,28 @@ impl Node {
         }
     }
 
-    /// Whether nothing follows from a question but the answer: it does not watch who is there.
-    #[must_use]
-    pub const fn only_answers(&self) -> bool {
-        self.detector.is_none()
-    }
-
     fn find(&mut self, from: Peer, attempt: Attempt, key: Key, all: bool, version: Option<Version>) {
-        if let Some(found) = self.found(key, all, version) {
+        let found = self.found(&mut self.shelf.book(), key, all, version);
+        if let Some(found) = found {
             self.send(from, Message::Found(attempt, found));
         }
     }
 
-    /// What it answers to a question, if it answers; for a driver that brings the answer itself, where it
-    /// [only answers](Node::only_answers).
-    pub fn found(&mut self, key: Key, all: bool, version: Option<Version>) -> Option<Found> {
+    /// What it answers to a question, if it answers; for a driver that brings the answer itself. Nothing else follows
+    /// from a question, at a node that does not [watch](Node::watch). `book`: open, that in which it writes or another.
+    #[inline]
+    #[must_use]
+    pub fn found(&self, book: &mut Open<'_>, key: Key, all: bool, version: Option<Version>) -> Option<Found> {
         let object = match version {
             // A node that does not answer promises nothing.
-            Some(version) if all => self.shelf.promise(key, version).cloned(),
-            _ => self.shelf.latest(key).cloned(),
+            Some(version) if all => self.shelf.promise(book, key, version).cloned(),
+            _ => self.shelf.latest_by(book, key).cloned(),
         };
         if object.is_none() && !all {
             return None;
         }
         if let Some(version) = version.filter(|_| !all) {
-            self.shelf.promise(key, version);
+            self.shelf.promise(book, key, version);
         }
         Some(Found {
             object,

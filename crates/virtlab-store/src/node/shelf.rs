@@ -6,7 +6,7 @@
 
 use crate::message::listing::{MOST as LISTED_MOST, Name};
 use crate::message::nouns::{Key, Object, Peer, Version};
-use crate::node::book::Page;
+use crate::node::book::{Open, Page};
 use std::collections::BTreeMap;
 
 /// What of a node is left when it restarts.
@@ -87,10 +87,7 @@ pub(crate) struct Shelf {
 
 impl Shelf {
     pub(crate) fn latest(&self, key: Key) -> Option<&Object> {
-        if !self.page.may_keep(key) {
-            return None;
-        }
-        self.kept.get(&key).and_then(|kept| kept.latest.as_ref())
+        if self.page.may_keep(key) { self.there(key) } else { None }
     }
 
     /// Whether the disk has the latest object of a key.
@@ -99,10 +96,23 @@ impl Shelf {
     }
 
     /// Nothing earlier is taken any more; the latest object.
-    pub(crate) fn promise(&mut self, key: Key, version: Version) -> Option<&Object> {
-        if !self.page.promise(key, version) {
-            return None;
-        }
+    #[inline]
+    pub(crate) fn promise(&self, book: &mut Open<'_>, key: Key, version: Version) -> Option<&Object> {
+        if self.page.promise_in(book, key, version) { self.there(key) } else { None }
+    }
+
+    /// As [`Shelf::latest`], by a book that is open.
+    #[inline]
+    pub(crate) fn latest_by(&self, book: &mut Open<'_>, key: Key) -> Option<&Object> {
+        if self.page.may_keep_in(book, key) { self.there(key) } else { None }
+    }
+
+    /// The book that its page is of, open.
+    pub(crate) fn book(&self) -> Open<'_> {
+        self.page.open()
+    }
+
+    fn there(&self, key: Key) -> Option<&Object> {
         self.kept.get(&key).and_then(|kept| kept.latest.as_ref())
     }
 

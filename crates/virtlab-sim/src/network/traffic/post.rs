@@ -1,7 +1,7 @@
 //! Messages without packets beside the fabric: over which lines they go, and what lines and vNICs have counted of them.
 
 use crate::network::whole::Network;
-use crate::post::{Branch, Flood, Frames, Line, Post, Way};
+use crate::post::{Branch, Flood, Frames, Line, Passage, Post, Step, Way};
 use crate::transfers::Load;
 use virtlab_tcp::full_bytes;
 use virtlab_wire::Nanos;
@@ -100,6 +100,23 @@ impl Network {
             fragment_heads_bytes: (HEADER_BYTES + ip_bytes).into(),
             datagram_heads_bytes: UDP_HEADER_BYTES,
         }
+    }
+
+    /// A datagram leaves its vNIC, and crosses lines as far as it comes to them by now, or soon: see [`Post::go`].
+    #[inline]
+    pub fn post_datagram(&mut self, way: usize, bytes: u64) -> (Passage, Step) {
+        let Self { wire, edge, now_ns, .. } = self;
+        let Way { nics: [from, to], frames, .. } = *wire.post.way(way);
+        let load = frames.datagram(bytes);
+        let mut passage = Passage::of(load, *now_ns);
+        edge.nics[from].traffic.sent_packets += load.frames;
+        edge.nics[from].traffic.sent_bytes += load.bytes;
+        let step = wire.post.go(*now_ns, way, &mut passage);
+        if matches!(step, Step::Comes(_)) {
+            edge.nics[to].traffic.received_packets += load.frames;
+            edge.nics[to].traffic.received_bytes += load.bytes;
+        }
+        (passage, step)
     }
 
     /// A message, or a part of one, leaves its vNIC.

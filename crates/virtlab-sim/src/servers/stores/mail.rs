@@ -3,7 +3,7 @@
 use crate::post::{Arrival, Passage};
 use crate::transfers::Load;
 use std::collections::VecDeque;
-use virtlab_store::Message;
+use virtlab_store::{Found, Message};
 
 /// From whom to whom: of the world's stores, and of its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,13 @@ pub struct Call {
     pub message: Message,
     pub load: Load,
     /// What happens to it, the first last.
-    pub arrivals: Vec<(u64, Arrival)>,
+    pub arrivals: Vec<Arrival>,
+}
+
+/// What a node answers to a question to all.
+pub struct Reply {
+    pub peer: usize,
+    pub found: Found,
 }
 
 /// One of them.
@@ -69,7 +75,9 @@ pub struct Mail {
     /// By store, peer that speaks and peer that hears.
     streams: Vec<Vec<Vec<Stream>>>,
     /// Lists that nothing is in, to be used again.
-    lists: Vec<Vec<(u64, Arrival)>>,
+    lists: Vec<Vec<Arrival>>,
+    /// What nodes answer at one instant to a question to all.
+    pub replies: Vec<Reply>,
 }
 
 impl Mail {
@@ -100,12 +108,12 @@ impl Mail {
     }
 
     /// An empty list.
-    pub fn list(&mut self) -> Vec<(u64, Arrival)> {
+    pub fn list(&mut self) -> Vec<Arrival> {
         self.lists.pop().unwrap_or_default()
     }
 
     /// A list that is empty again.
-    pub fn give_list(&mut self, list: Vec<(u64, Arrival)>) {
+    pub fn give_list(&mut self, list: Vec<Arrival>) {
         self.lists.push(list);
     }
 

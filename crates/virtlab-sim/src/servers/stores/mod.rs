@@ -9,10 +9,10 @@ mod peer;
 mod processor;
 mod store;
 
-pub use mail::{Call, Item, Letter, Mail, Pair, Transit};
+pub use mail::{Call, Item, Letter, Mail, Pair, Reply, Transit};
 pub use peer::Machine;
 pub use processor::Processor;
-pub use store::{Reply, Store, Want, Ways};
+pub use store::{Store, Want, Ways};
 use virtlab_wire::Nanos;
 
 /// All of a world.

@@ -79,8 +79,12 @@ pub struct Said {
 
 impl Said {
     pub fn add(&mut self, bytes: u64) {
-        self.messages += 1;
-        self.bytes += bytes;
+        self.add_all(Self { messages: 1, bytes });
+    }
+
+    pub fn add_all(&mut self, said: Self) {
+        self.messages += said.messages;
+        self.bytes += said.bytes;
     }
 }
 

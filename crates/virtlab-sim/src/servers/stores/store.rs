@@ -1,12 +1,13 @@
 //! One store: what its peers say and want.
 
-use super::peer::{Answer, Machine, Peer, SaidFor};
+use super::mail::Reply;
+use super::peer::{Answer, Machine, Peer, Said, SaidFor};
 use crate::input::Asker;
 use std::collections::VecDeque;
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
-    Attempt, Audit, Folder, Found, Held, Key, Left, Lookup, Loss, Message, Node, Output, Peer as Number,
-    Policy, Progress, Standing, Task, To,
+    Attempt, Audit, Book, Folder, Found, Held, Key, Left, Lookup, Loss, Message, Node, Output,
+    Peer as Number, Policy, Progress, Standing, Task, To,
 };
 use virtlab_wire::Nanos;
 
@@ -27,12 +28,6 @@ pub enum Want {
     Call(Message),
     /// Something of its disk, by that number.
     Disk(u64, Kind, u64),
-}
-
-/// What follows from a question to all nodes at one of them.
-pub enum Reply {
-    None,
-    Says(Attempt, Found),
 }
 
 /// Datagrams under way, the first of them by its number.
@@ -92,13 +87,17 @@ pub struct Store {
     ways: Option<Ways>,
     /// Whether all that comes to a client over the network is foreseen, and no node is ever lost.
     foreseen: bool,
+    /// Whether hearing takes no node any time.
+    hears_at_once: bool,
+    /// In which its nodes write what they promise; a node of a later book is asked by itself.
+    book: Book,
     /// Whether nodes tell each other that they are there, and make copies for one that does not.
     pub watches: bool,
 }
 
 impl Store {
     /// The one of a service, of such peers, which are roles of the network from the first on.
-    pub fn new(service: &str, first: usize, policy: Policy, peers: Vec<Peer>) -> Self {
+    pub fn new(service: &str, first: usize, policy: Policy, peers: Vec<Peer>, book: Book) -> Self {
         let lines = peers.len() * (peers.len() - 1) / 2;
         let outbox = vec![VecDeque::new(); lines];
         let guests = peers.iter().map(|peer| peer.guest + 1).max().unwrap_or(0);
@@ -106,7 +105,11 @@ impl Store {
         for (place, peer) in peers.iter().enumerate().filter(|(_, peer)| peer.asker.is_none()) {
             in_guests[peer.guest].get_or_insert(place);
         }
+        let hears_at_once =
+            |peer: &Peer| !matches!(peer.machine, Machine::Node(_)) || peer.processor.is_free();
         Self {
+            hears_at_once: peers.iter().all(hears_at_once),
+            book,
             service: service.to_owned(),
             first,
             policy,
@@ -189,23 +192,32 @@ impl Store {
         Some(Message::Found(attempt, found))
     }
 
-    /// A node hears a question to all, from which nothing follows but its answer; `None`: that is not so, and it hears
-    /// the question as anything else.
-    #[inline]
-    pub fn ask(&mut self, peer: usize, question: &Message) -> Option<Reply> {
+    /// Nodes hear a question to all at one instant, and nothing follows but their answers: these, and to which attempt.
+    /// `None`: that is not so, and each hears the question as anything else.
+    pub fn ask(
+        &mut self,
+        nodes: impl Iterator<Item = usize>,
+        question: &Message,
+        replies: &mut Vec<Reply>,
+    ) -> Option<Attempt> {
         let Message::Find { attempt, key, all, version } = *question else { return None };
-        let own = &mut self.peers[peer];
-        let Machine::Node(node) = &mut own.machine else { return None };
-        if own.down || !own.processor.is_free() || !node.only_answers() || self.loss.is_some() {
+        // While none was lost, all are there; nodes that watch note who asks.
+        if !self.hears_at_once || self.watches || self.loss.is_some() {
             return None;
         }
-        let Some(found) = node.found(key, all, version) else { return Some(Reply::None) };
-        let bytes = found.bytes();
-        if let Some(client) = self.peers.get_mut(attempt.client.0 as usize) {
-            client.said.all.add(bytes);
-            client.said.lookup.add(bytes);
+        let (mut book, mut said) = (self.book.open(), Said::default());
+        for peer in nodes {
+            let Machine::Node(node) = &mut self.peers[peer].machine else { continue };
+            if let Some(found) = node.found(&mut book, key, all, version) {
+                said.add(found.bytes());
+                replies.push(Reply { peer, found });
+            }
         }
-        Some(Reply::Says(attempt, found))
+        if let Some(client) = self.peers.get_mut(attempt.client.0 as usize) {
+            client.said.all.add_all(said);
+            client.said.lookup.add_all(said);
+        }
+        Some(attempt)
     }
 
     /// All that peers say goes without packets from now on. No two of them have a line.

@@ -1,12 +1,11 @@
 //! What peers of a store have said without packets continues over its lines, and comes.
 
 use super::posting::{EARLY_NS, answer, begin, go, is_certain, part, plan};
-use super::settling::{hear, settle};
+use super::settling::hear;
 use crate::agenda::Due;
 use crate::network::Network;
-use crate::post::{Arrival, PART_BYTES, put_in_order};
-use crate::servers::stores::{Item, Letter, Pair, Reply, Stores, Transit};
-use virtlab_wire::Nanos;
+use crate::post::{Arrival, PART_BYTES, Whom, put_in_order};
+use crate::servers::stores::{Item, Letter, Pair, Stores, Transit};
 
 /// Something that is under way continues, or has come.
 pub fn carry(place: usize, network: &mut Network) {
@@ -75,37 +74,25 @@ fn go_behind(Transit { pair, connection, way, .. }: Transit, network: &mut Netwo
 
 /// Lets happen what has by now to something that was said to all.
 fn carry_call(place: usize, network: &mut Network) {
+    let now_ns = network.now_ns;
     loop {
-        let Stores { mail, all } = &mut network.servers.stores;
-        let Some(Item::Call(call)) = mail.at(place) else { return };
-        match call.arrivals.last() {
-            Some(&(at_ns, _)) if at_ns > network.now_ns => {
+        let Some(Item::Call(call)) = network.servers.stores.mail.at(place) else { return };
+        match call.arrivals.last().map(|next| (next.at_ns(), next.whom())) {
+            Some((at_ns, _)) if at_ns > now_ns => {
                 network.agenda.plan(at_ns, Due::Mail(place));
                 return;
             }
-            Some(&(_, Arrival::Peer(peer, nic))) => {
-                call.arrivals.pop();
-                let (store, from, load) = (call.store, call.from, call.load);
-                let reply = all[store].ask(peer, &call.message);
-                let message = if reply.is_none() { Some(call.message.clone()) } else { None };
-                network.count_heard(nic, load);
-                if let Some(message) = message {
-                    network.servers.stores.at(store).hear(Nanos(network.now_ns), peer, from, message);
-                    settle(store, peer, network);
-                } else if let Some(Reply::Says(attempt, found)) = reply {
-                    answer(store, peer, from, (attempt, found), network);
-                }
-            }
-            Some(&(_, Arrival::Branch(_))) => {
-                let (flood, load, now_ns) = (call.flood, call.load, network.now_ns);
+            Some((_, Whom::Peer(..))) => ask(place, network),
+            Some((_, Whom::Branch(_))) => {
+                let (flood, load) = (call.flood, call.load);
                 let mut arrivals = std::mem::take(&mut call.arrivals);
                 // Branches come before peers; they are the last there, the first of them at the end.
-                let is_due =
-                    |(at_ns, next): &(u64, Arrival)| *at_ns <= now_ns && matches!(next, Arrival::Branch(_));
                 let end = arrivals.len();
-                let begin = end - arrivals.iter().rev().take_while(|next| is_due(next)).count();
+                let is_due =
+                    |next: &&Arrival| next.at_ns() <= now_ns && matches!(next.whom(), Whom::Branch(_));
+                let begin = end - arrivals.iter().rev().take_while(is_due).count();
                 for place in (begin..end).rev() {
-                    if let (_, Arrival::Branch(branch)) = arrivals[place] {
+                    if let Whom::Branch(branch) = arrivals[place].whom() {
                         network.post().spread(now_ns, flood, Some(branch), load, &mut arrivals);
                     }
                 }
@@ -122,5 +109,39 @@ fn carry_call(place: usize, network: &mut Network) {
                 return;
             }
         }
+    }
+}
+
+/// Peers hear what was said to all and has come to them by now: it has come to no branch at the same time.
+fn ask(place: usize, network: &mut Network) {
+    let now_ns = network.now_ns;
+    let Stores { mail, all } = &mut network.servers.stores;
+    let (mut replies, mut arrivals) = (std::mem::take(&mut mail.replies), Vec::new());
+    let Some(Item::Call(call)) = mail.at(place) else { return };
+    let (store, from, load) = (call.store, call.from, call.load);
+    std::mem::swap(&mut arrivals, &mut call.arrivals);
+    let hears = |next: &Arrival| match next.whom() {
+        Whom::Peer(peer, nic) if next.at_ns() <= now_ns => Some((peer, nic)),
+        _ => None,
+    };
+    let due = || arrivals.iter().rev().map_while(hears);
+    let asked = all[store].ask(due().map(|(peer, _)| peer), &call.message, &mut replies);
+    let message = if asked.is_none() { Some(call.message.clone()) } else { None };
+    let mut many = 0;
+    for (peer, nic) in due() {
+        many += 1;
+        network.count_heard(nic, load);
+        if let Some(message) = &message {
+            hear(store, peer, from, message.clone(), network);
+        }
+    }
+    if let Some(attempt) = asked {
+        replies.drain(..).for_each(|reply| answer(store, from, attempt, reply, network));
+    }
+    arrivals.truncate(arrivals.len() - many);
+    let mail = &mut network.servers.stores.mail;
+    mail.replies = replies;
+    if let Some(Item::Call(call)) = mail.at(place) {
+        call.arrivals = arrivals;
     }
 }

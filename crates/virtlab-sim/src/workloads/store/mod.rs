@@ -37,6 +37,7 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
         let first = beside + parts.len();
         let ends: Vec<_> = given.peers(asking).collect();
         let mut book = Book::default();
+        let first_book = book.clone();
         let peers = ends.iter().enumerate().map(|(place, (end, asker))| {
             let number = Number(place as u32);
             let machine = match asker {
@@ -61,7 +62,7 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             peer.processor = Processor::of(effort);
             peer
         });
-        let store = Store::new(&given.service, first, policy, peers.collect());
+        let store = Store::new(&given.service, first, policy, peers.collect(), first_book);
         let place = network.servers.stores.add(store);
         for (peer, (_, asker)) in ends.iter().enumerate() {
             if let Some(Asker::Disk(guest)) = asker {

@@ -7,8 +7,8 @@
 use crate::agenda::Due;
 use crate::network::Network;
 use crate::post::{PART_BYTES, Passage, Step, put_in_order};
-use crate::servers::stores::{Call, Item, Letter, Pair, Transit};
-use virtlab_store::{Attempt, Found, Message};
+use crate::servers::stores::{Call, Item, Letter, Pair, Reply, Transit};
+use virtlab_store::{Attempt, Message};
 
 /// An answer is heard before it comes by so much at most.
 pub const EARLY_NS: u64 = 1_000_000;
@@ -36,23 +36,31 @@ pub fn say(store: usize, from: usize, to: usize, message: Message, network: &mut
 }
 
 /// A node answers a question to all.
-pub fn answer(store: usize, from: usize, to: usize, said: (Attempt, Found), network: &mut Network) {
-    let pair = Pair { store, from, to };
+#[inline]
+pub fn answer(
+    store: usize,
+    to: usize,
+    attempt: Attempt,
+    Reply { peer: from, found }: Reply,
+    network: &mut Network,
+) {
+    let Some(way) = network.servers.stores.at(store).way(from, to) else { return };
+    let (passage, step) = network.post_datagram(way, found.bytes());
     let own = network.servers.stores.at(store);
-    let (Some(connection), Some(way)) = (own.connection([from, to]), own.way(from, to)) else { return };
-    let load = network.post().way(way).frames.datagram(said.1.bytes());
-    let passage = Passage::of(load, network.now_ns);
-    let mut transit = Transit { pair, connection, way, passage, left_bytes: None, comes: false };
-    let at_ns = go(&mut transit, network);
-    let message = if transit.comes {
-        let is_soon = at_ns <= network.now_ns + EARLY_NS;
-        network.servers.stores.at(store).hear_answer_ahead(to, from, said, is_soon)
-    } else {
-        Some(Message::Found(said.0, said.1))
+    let (comes, at_ns, message) = match step {
+        Step::Crosses(at_ns) => (false, at_ns, Message::Found(attempt, found)),
+        Step::Comes(at_ns) => {
+            let is_soon = at_ns <= network.now_ns + EARLY_NS;
+            match own.hear_answer_ahead(to, from, (attempt, found), is_soon) {
+                Some(message) => (true, at_ns, message),
+                None => return,
+            }
+        }
     };
-    if let Some(message) = message {
-        plan(Item::Letter(Letter { transit, message }), at_ns, network);
-    }
+    let Some(connection) = own.connection([from, to]) else { return };
+    let pair = Pair { store, from, to };
+    let transit = Transit { pair, connection, way, passage, left_bytes: None, comes };
+    plan(Item::Letter(Letter { transit, message }), at_ns, network);
 }
 
 /// Something happens then to what is under way.
@@ -123,8 +131,7 @@ pub fn call(store: usize, from: usize, message: Message, network: &mut Network) 
     let now_ns = network.now_ns;
     network.post().spread(now_ns, flood, None, load, &mut arrivals);
     put_in_order(&mut arrivals);
-    let first_ns = arrivals.last().map(|(at_ns, _)| *at_ns);
-    if let Some(at_ns) = first_ns {
+    if let Some(at_ns) = arrivals.last().map(|first| first.at_ns()) {
         plan(Item::Call(Call { store, from, flood, message, load, arrivals }), at_ns, network);
     }
 }

@@ -252,9 +252,11 @@ impl Page {
         self.may_keep(key)
     }
 
-    /// What was promised.
-    pub(crate) fn promised(&self, key: Key) -> Option<Version> {
-        lock(&self.shared).promised(key, self.bit)
+    /// Whether an object of a key may be kept, and what was promised of it.
+    pub(crate) fn look(&self, key: Key) -> (bool, Option<Version>) {
+        let mut shared = lock(&self.shared);
+        let may_keep = shared.find(key).is_some_and(|place| place.kept & self.bit != 0);
+        (may_keep, shared.promised(key, self.bit))
     }
 
     /// An object of a key is kept.
@@ -320,8 +322,10 @@ mod tests {
                 }
                 for (own, (promised, kept)) in pages.iter().zip(&plain) {
                     for key in (0..20).map(named) {
-                        prop_assert_eq!(own.promised(key), promised.get(&key).copied());
-                        prop_assert_eq!(own.may_keep(key), kept.contains(&key));
+                        let look = (kept.contains(&key), promised.get(&key).copied());
+                        prop_assert_eq!(own.look(key), look);
+                        prop_assert_eq!(own.may_keep(key), look.0);
+                        prop_assert_eq!(own.may_keep_in(&mut book.open(), key), look.0);
                     }
                 }
             }

@@ -123,8 +123,9 @@ impl Shelf {
 
     /// The later version for which one is refused, if there is such.
     pub(crate) fn against(&self, key: Key, version: Version) -> Option<Version> {
-        let latest = self.latest(key).map(|object| object.version);
-        latest.max(self.page.promised(key)).filter(|&other| other > version)
+        let (may_keep, promised) = self.page.look(key);
+        let latest = if may_keep { self.there(key) } else { None };
+        latest.map(|object| object.version).max(promised).filter(|&other| other > version)
     }
 
     /// Nothing is kept of a key; what was promised of it stays.

@@ -96,16 +96,22 @@ impl Policy {
     #[must_use]
     pub fn least_loaded(&self, key: Key, answered: impl IntoIterator<Item = (u32, Peer)>) -> Holders {
         let most = self.copies as usize;
-        let mut least: Vec<((u32, u64), Peer)> = Vec::with_capacity(most + 1);
+        let mut least: Vec<(u128, Peer)> = Vec::with_capacity(most + 1);
+        // What is not below it is none of the least.
+        let mut bound = u128::MAX;
         for (load, peer) in answered {
-            if least.len() == most && least.last().is_some_and(|((worst, _), _)| load > *worst) {
+            if u128::from(load) > bound >> u64::BITS {
                 continue;
             }
-            let rank = (load, key.mixed(u64::from(peer.0) + 1));
-            let place = least.partition_point(|(before, _)| *before <= rank);
-            if place < most {
-                least.insert(place, (rank, peer));
-                least.truncate(most);
+            let rank = u128::from(load) << u64::BITS | u128::from(key.mixed(u64::from(peer.0) + 1));
+            if rank >= bound {
+                continue;
+            }
+            let place = least.iter().rposition(|(before, _)| *before <= rank).map_or(0, |before| before + 1);
+            least.insert(place, (rank, peer));
+            least.truncate(most);
+            if let Some((worst, _)) = least.get(most - 1) {
+                bound = *worst;
             }
         }
         least.into_iter().map(|(_, peer)| peer).collect()

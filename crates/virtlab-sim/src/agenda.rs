@@ -115,6 +115,18 @@ impl Tournament {
         self.0 = nodes;
     }
 
+    /// A leaf that held nothing has a key: nothing changes from where another one beats it.
+    #[inline]
+    fn enter(&mut self, leaf: usize, key: Key) {
+        let nodes = &mut self.0[..];
+        let mut node = nodes.len() / 2 + leaf;
+        nodes[node] = key;
+        while node > 1 && key < nodes[node >> 1] {
+            node >>= 1;
+            nodes[node] = key;
+        }
+    }
+
     #[inline]
     fn replay(&mut self, leaf: usize, key: Key) {
         let nodes = &mut self.0[..];
@@ -185,14 +197,18 @@ impl Agenda {
         if at_ns == self.now_ns {
             return self.soon.push_back((number, due));
         }
-        let place = match self.open.take().or_else(|| self.vacant.pop()) {
+        if let Some(place) = self.open.take() {
+            self.places[place] = (due, self.now_ns);
+            return self.others.replay(place, key(at_ns, number, place));
+        }
+        let place = match self.vacant.pop() {
             Some(place) => {
                 self.places[place] = (due, self.now_ns);
                 place
             }
             None => self.grow(due),
         };
-        self.others.replay(place, key(at_ns, number, place));
+        self.others.enter(place, key(at_ns, number, place));
     }
 
     /// The number of an event that is planned now, to be used later: by it events of one instant have their order.

@@ -3,7 +3,7 @@
 use super::page_cache::{PageCache, Purpose};
 use crate::input::{DiskUsage, Guest, Input};
 use crate::samples::Table;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use virtlab_disk::{Disk, Model, Refused, Request, Tally, Usage};
 use virtlab_store::{Operation, Outcome, Volume};
 use virtlab_wire::Nanos;
@@ -45,13 +45,54 @@ struct OnStore {
     came: BTreeMap<u64, (Nanos, Request)>,
 }
 
+/// Who waits for which request. Their numbers follow each other, and a disk does nearly first what came first.
+#[derive(Debug, Default)]
+struct Askers {
+    /// The number of the first.
+    first: u64,
+    all: VecDeque<Option<Asker>>,
+}
+
+impl Askers {
+    /// The number of the next request.
+    fn next(&self) -> u64 {
+        self.first + self.all.len() as u64
+    }
+
+    /// Somebody, or nobody, waits for that one.
+    fn push(&mut self, asker: Option<Asker>) {
+        self.all.push_back(asker);
+        self.close_up();
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Asker> {
+        let place = usize::try_from(id.checked_sub(self.first)?).ok()?;
+        let asker = self.all.get_mut(place)?.take();
+        self.close_up();
+        asker
+    }
+
+    fn retain(&mut self, keeps: impl Fn(&Asker) -> bool) {
+        for asker in &mut self.all {
+            asker.take_if(|asker| !keeps(asker));
+        }
+        self.close_up();
+    }
+
+    fn close_up(&mut self) {
+        while self.all.front().is_some_and(Option::is_none) {
+            self.all.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
 /// A disk, and who waits for what.
 #[derive(Debug)]
 struct Own {
     name: Option<String>,
     medium: Medium,
-    askers: BTreeMap<u64, Asker>,
-    requests: u64,
+    askers: Askers,
     /// What its guest's kernel holds; absent: nothing is buffered.
     pages: Option<PageCache<Ticket>>,
     /// Servers that write what it holds.
@@ -89,8 +130,7 @@ impl Disks {
             guest.disk.as_ref().map(|given| Own {
                 name: given.name.clone(),
                 medium: Medium::Model(Box::new(Disk::new(given.model))),
-                askers: BTreeMap::new(),
-                requests: 0,
+                askers: Askers::default(),
                 pages: given.buffers.map(|buffers| PageCache::new(buffers, given.model.size_bytes)),
                 buffering: BTreeSet::new(),
                 planned_ns: None,
@@ -186,7 +226,7 @@ impl Disks {
     /// A server waits for nothing any more.
     pub fn forget(&mut self, guest: usize, server: usize) {
         let Some(own) = &mut self.of[guest] else { return };
-        own.askers.retain(|_, asker| !matches!(asker, Asker::Server((own, _)) if *own == server));
+        own.askers.retain(|asker| !matches!(asker, Asker::Server((own, _)) if *own == server));
         if let Some(pages) = &mut own.pages {
             pages.forget(|(asker, _)| *asker == server);
         }
@@ -349,10 +389,8 @@ impl Own {
     }
 
     fn submit(&mut self, now_ns: u64, asker: Asker, request: Request) {
-        self.requests += 1;
-        if self.medium.submit(Nanos(now_ns), self.requests, request).is_ok() {
-            self.askers.insert(self.requests, asker);
-        }
+        let taken = self.medium.submit(Nanos(now_ns), self.askers.next(), request).is_ok();
+        self.askers.push(taken.then_some(asker));
     }
 
     fn next_done(&mut self, now_ns: u64) -> Option<Stored> {
@@ -361,7 +399,7 @@ impl Own {
                 return Some(Stored::Server(ticket));
             }
             let id = self.medium.complete(Nanos(now_ns))?;
-            match self.askers.remove(&id) {
+            match self.askers.remove(id) {
                 Some(Asker::Server(ticket)) => return Some(Stored::Server(ticket)),
                 Some(Asker::Role(ticket)) => return Some(Stored::Role(ticket)),
                 Some(Asker::Kernel(purpose)) => {

@@ -388,6 +388,29 @@ impl Post {
         Step::Comes(passage.tail_ns)
     }
 
+    /// As [`Post::go`], from the beginning, of what nothing waits behind. Most of that is a frame.
+    #[inline]
+    pub fn go_alone(&mut self, now_ns: u64, way: usize, load: Load) -> (Passage, Step) {
+        let mut passage = Passage::of(load, now_ns);
+        if load.frames > 1 {
+            let step = self.go(now_ns, way, &mut passage);
+            return (passage, step);
+        }
+        let (octets, mut head_ns, mut tail_ns) = (load.octets(), now_ns, now_ns);
+        for (gone, place) in self.paths[way].lines.iter().enumerate() {
+            if head_ns > now_ns + AHEAD_NS {
+                (passage.place, passage.head_ns, passage.tail_ns) = (gone, head_ns, tail_ns);
+                return (passage, Step::Crosses(head_ns));
+            }
+            let line = &mut self.lines[*place];
+            let (start_ns, holds_ns) = line.take(head_ns, load, octets);
+            let frame_ns = if line.stores { holds_ns } else { 0 };
+            tail_ns = start_ns.max(line.free_ns).max(tail_ns + frame_ns) + line.delay_ns;
+            head_ns = start_ns + frame_ns + line.delay_ns;
+        }
+        (passage, Step::Comes(tail_ns))
+    }
+
     /// What one peer says to all goes, from the beginning or from a branch, over lines that it comes to by now, or
     /// soon. What comes of it is put behind what is there.
     pub fn spread(
@@ -406,6 +429,7 @@ impl Post {
                 waiting.extend(flood.roots.iter().map(|root| (*root, now_ns)));
                 let hear = |(peer, nic): &(usize, usize)| Arrival::new(now_ns, Whom::Peer(*peer, *nic));
                 arrivals.extend(flood.neighbours.iter().map(hear));
+                arrivals.reserve(flood.branches.len());
             }
         }
         while let Some((place, head_ns)) = waiting.pop() {
@@ -418,9 +442,12 @@ impl Post {
             let (start_ns, holds_ns) = line.take(head_ns, load, octets);
             // A question is a frame, or hardly more.
             let behind_ns = start_ns + holds_ns + line.delay_ns;
-            let hear = |(peer, nic): &(usize, usize)| Arrival::new(behind_ns, Whom::Peer(*peer, *nic));
-            arrivals.extend(branch.hear.iter().map(hear));
-            waiting.extend(branch.next.iter().map(|next| (*next, behind_ns)));
+            for &(peer, nic) in &branch.hear {
+                arrivals.push(Arrival::new(behind_ns, Whom::Peer(peer, nic)));
+            }
+            for next in &branch.next {
+                waiting.push((*next, behind_ns));
+            }
         }
     }
 
@@ -583,6 +610,39 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_nothing_waits_behind_goes_as_all_else_does(
+            rates in prop::collection::vec(1u64..40, 1..4),
+            bursts in prop::bool::ANY,
+            steps in prop::collection::vec((0u64..30_000, 1u64..4000), 1..60),
+        ) {
+            let rates: Vec<u64> = rates.iter().map(|rate| rate * GIGABIT / 4).collect();
+            let worlds = || {
+                let mut post = world(&rates);
+                let lines = (0..rates.len()).collect::<Vec<_>>();
+                let nic = if bursts { vec![post.line_of_vnic(0, GIGABIT / 8, 20_000)] } else { Vec::new() };
+                let way = post.add_way(Way { lines: [nic, lines].concat(), nics: [0, 1], frames: FRAMES });
+                (post, way)
+            };
+            let ((mut post, way), (mut other, _)) = (worlds(), worlds());
+            let mut now_ns = 0;
+            for (later_ns, bytes) in steps {
+                now_ns += later_ns;
+                let load = FRAMES.datagram(bytes);
+                let mut passage = Passage::of(load, now_ns);
+                let step = post.go(now_ns, way, &mut passage);
+                let (mut alone, other_step) = other.go_alone(now_ns, way, load);
+                prop_assert_eq!(other_step, step);
+                if let Step::Crosses(at_ns) = step {
+                    let steps = (post.go(at_ns, way, &mut passage), other.go(at_ns, way, &mut alone));
+                    prop_assert_eq!(steps.0, steps.1);
+                }
+            }
+            prop_assert!(post.lines.iter().zip(&other.lines).all(|(one, other)| {
+                (one.free_ns, one.given, one.given_ns) == (other.free_ns, other.given, other.given_ns)
+            }));
+        }
+
         #[test]
         fn what_is_told_of_a_line_is_all_that_it_was_given_and_never_more(
             steps in prop::collection::vec((0u64..3_000_000, 1u64..200_000), 1..60),

@@ -59,6 +59,8 @@ struct Led {
     /// object.
     coming: usize,
     tells: bool,
+    /// Whether a confirmation is on its way here that ends it.
+    decided: bool,
     /// Whether nodes without the key must answer.
     all: bool,
     again: Nanos,
@@ -187,6 +189,7 @@ impl Coordinator {
             heard: Heard::default(),
             coming: 0,
             tells: false,
+            decided: false,
             all: matches!(task, Task::Write { .. } | Task::Delete),
             again: now + self.policy.question,
             end: now + self.policy.give_up,
@@ -344,6 +347,42 @@ impl Coordinator {
         Some(found)
     }
 
+    /// A confirmation is certain to come at an instant, behind all that were foreseen before it. True where nothing
+    /// follows from it by then, because it is not the last that is needed, or not needed any more; it is heard now
+    /// then. For a driver that foresees all of them, and loses none.
+    pub fn hear_kept_ahead(
+        &mut self,
+        at: Nanos,
+        attempt: Attempt,
+        from: Peer,
+        version: Version,
+        whole: bool,
+    ) -> bool {
+        let Some(led) = self.led.get_mut(attempt) else { return true };
+        if led.again.min(led.end) <= at {
+            return false;
+        }
+        if led.decided {
+            return true;
+        }
+        let asked = self.policy.lookup != Lookup::Multicast || led.heard.get(from).is_some();
+        let Stage::Writing { object, kept, .. } = &mut led.stage else { return false };
+        if version == object.version && asked && object.holders.contains(&from) && !has(kept, from) {
+            kept.push((from, whole));
+            led.decided = is_enough(&self.policy, kept);
+            if led.decided {
+                kept.pop();
+            }
+        }
+        !led.decided
+    }
+
+    /// Whether nothing follows from a confirmation, whenever it comes: its attempt has ended.
+    #[must_use]
+    pub fn has_ended(&self, attempt: Attempt) -> bool {
+        !self.led.has(attempt)
+    }
+
     /// A node answers a question: whether anything follows from it. Of one that is heard while copies are being made, a
     /// holder gets its copy, unless it was heard before as what it is now, or has confirmed.
     fn hear(&mut self, attempt: Attempt, from: Peer, found: Found) -> bool {
@@ -446,9 +485,7 @@ impl Coordinator {
         if version == object.version && asked && object.holders.contains(&from) && !has(kept, from) {
             kept.push((from, whole));
         }
-        let whole = kept.iter().filter(|(_, whole)| *whole).count();
-        let enough = kept.len() >= self.policy.write_quorum as usize && whole >= self.policy.in_order();
-        enough.then(|| done(object, 0))
+        is_enough(&self.policy, kept).then(|| done(object, 0))
     }
 
     /// When it must be woken, at the latest.
@@ -524,6 +561,12 @@ impl Coordinator {
     pub fn ended(&mut self) -> Option<Ended> {
         self.ended.pop_front()
     }
+}
+
+/// Whether a write is done with these confirmations.
+fn is_enough(policy: &Policy, kept: &[(Peer, bool)]) -> bool {
+    let whole = kept.iter().filter(|(_, whole)| *whole).count();
+    kept.len() >= policy.write_quorum as usize && whole >= policy.in_order()
 }
 
 fn has(kept: &[(Peer, bool)], peer: Peer) -> bool {

@@ -127,6 +127,24 @@ impl Client {
         self.coordinator.hear_ahead(attempt, from, found, is_soon)
     }
 
+    /// See [`Coordinator::hear_kept_ahead`].
+    pub fn hear_kept_ahead(
+        &mut self,
+        at: Nanos,
+        attempt: Attempt,
+        from: Peer,
+        version: Version,
+        whole: bool,
+    ) -> bool {
+        self.coordinator.hear_kept_ahead(at, attempt, from, version, whole)
+    }
+
+    /// See [`Coordinator::has_ended`].
+    #[must_use]
+    pub fn has_ended(&self, attempt: Attempt) -> bool {
+        self.coordinator.has_ended(attempt)
+    }
+
     /// A message comes.
     pub fn handle(&mut self, now: Nanos, from: Peer, message: Message) {
         match message {

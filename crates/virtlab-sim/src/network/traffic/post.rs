@@ -102,16 +102,15 @@ impl Network {
         }
     }
 
-    /// A datagram leaves its vNIC, and crosses lines as far as it comes to them by now, or soon: see [`Post::go`].
+    /// A datagram leaves its vNIC, and crosses lines as far as it comes to them by now, or soon: see [`Post::go_alone`].
     #[inline]
     pub fn post_datagram(&mut self, way: usize, bytes: u64) -> (Passage, Step) {
         let Self { wire, edge, now_ns, .. } = self;
         let Way { nics: [from, to], frames, .. } = *wire.post.way(way);
         let load = frames.datagram(bytes);
-        let mut passage = Passage::of(load, *now_ns);
         edge.nics[from].traffic.sent_packets += load.frames;
         edge.nics[from].traffic.sent_bytes += load.bytes;
-        let step = wire.post.go(*now_ns, way, &mut passage);
+        let (passage, step) = wire.post.go_alone(*now_ns, way, load);
         if matches!(step, Step::Comes(_)) {
             edge.nics[to].traffic.received_packets += load.frames;
             edge.nics[to].traffic.received_bytes += load.bytes;

@@ -85,8 +85,11 @@ pub struct Store {
     loss: Option<Loss>,
     /// Where all goes that peers say; none: in packets.
     ways: Option<Ways>,
-    /// Whether all that comes to a client over the network is foreseen, and no node is ever lost.
+    /// Whether all that comes to a client over the network is foreseen, and no node is ever lost; of one whose peers
+    /// say nothing in packets, a node may be.
     foreseen: bool,
+    /// Whether no node is ever lost, though.
+    pub stays_whole: bool,
     /// Whether hearing takes no node any time.
     hears_at_once: bool,
     /// In which its nodes write what they promise; a node of a later book is asked by itself.
@@ -121,6 +124,7 @@ impl Store {
             loss: None,
             ways: None,
             foreseen: false,
+            stays_whole: false,
             watches: false,
         }
     }
@@ -171,6 +175,21 @@ impl Store {
         match message {
             Message::Found(attempt, found) => self.hear_answer_ahead(peer, from, (attempt, found), is_soon),
             message => Some(message),
+        }
+    }
+
+    /// A confirmation of a copy is certain to come to a peer unless a node is lost, at an instant: true where nothing
+    /// follows from it, and it needs not be brought.
+    pub fn hear_kept_ahead(&mut self, at: Nanos, peer: usize, from: usize, message: &Message) -> bool {
+        match (message, &mut self.peers[peer].machine) {
+            (Message::Kept { attempt, version, whole }, Machine::Client(client)) if self.foreseen => {
+                if self.stays_whole {
+                    client.hear_kept_ahead(at, *attempt, Number(from as u32), *version, *whole)
+                } else {
+                    client.has_ended(*attempt)
+                }
+            }
+            _ => false,
         }
     }
 

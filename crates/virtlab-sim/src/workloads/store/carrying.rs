@@ -6,6 +6,7 @@ use crate::agenda::Due;
 use crate::network::Network;
 use crate::post::{Arrival, PART_BYTES, Whom, put_in_order};
 use crate::servers::stores::{Item, Letter, Pair, Stores, Transit};
+use virtlab_wire::Nanos;
 
 /// Something that is under way continues, or has come.
 pub fn carry(place: usize, network: &mut Network) {
@@ -42,6 +43,16 @@ fn carry_letter(place: usize, mut transit: Transit, network: &mut Network) {
     let at_ns = go(&mut transit, network);
     let is_soon = at_ns <= network.now_ns + EARLY_NS;
     let Stores { mail, all } = &mut network.servers.stores;
+    if transit.comes
+        && let Some(Item::Letter(letter)) = mail.at(place)
+        && all[store].hear_kept_ahead(Nanos(at_ns), to, from, &letter.message)
+    {
+        mail.take(place);
+        if last {
+            go_behind(transit, network);
+        }
+        return;
+    }
     if is_certain(&transit)
         && let Some(Item::Letter(letter)) = mail.take(place)
     {

@@ -75,6 +75,7 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             network.servers.stores.mail.connect(place, ends.len());
             if !input.by_events {
                 network.servers.stores.at(place).foresee();
+                network.servers.stores.at(place).stays_whole = !is_called(input, given);
             }
         } else if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;
@@ -124,13 +125,18 @@ fn is_foreseen(
     let nodes = &ends[..given.nodes.len()];
     let clients = || ends.iter().filter(|(_, asker)| asker.is_some());
     let apart = |client: &RoleEnd| nodes.iter().all(|(node, _)| network.is_apart(client.vnic, node.vnic));
-    let of_it = |action: &Action| action.operation.as_ref().is_some_and(|one| one.service == given.service);
     // The rates of lines change beside a fluid.
     input.stores.iter().all(|store| store.fluid.is_none())
         && !input.by_events
         && input.bridging.is_empty()
         && clients().all(|(client, _)| apart(client))
-        && !input.timeline.iter().any(|action| action.act == Act::Call && of_it(action))
+        && !is_called(input, given)
+}
+
+/// Whether the timeline has something done to its nodes.
+fn is_called(input: &Input, given: &input::Store) -> bool {
+    let of_it = |action: &Action| action.operation.as_ref().is_some_and(|one| one.service == given.service);
+    input.timeline.iter().any(|action| action.act == Act::Call && of_it(action))
 }
 
 /// The lines that contents of a store cross in bulk, by their places there; `None`: they go packet by packet.

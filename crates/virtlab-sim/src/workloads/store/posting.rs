@@ -9,6 +9,7 @@ use crate::network::Network;
 use crate::post::{PART_BYTES, Passage, Step, put_in_order};
 use crate::servers::stores::{Call, Item, Letter, Pair, Reply, Transit};
 use virtlab_store::{Attempt, Message};
+use virtlab_wire::Nanos;
 
 /// An answer is heard before it comes by so much at most.
 pub const EARLY_NS: u64 = 1_000_000;
@@ -87,8 +88,12 @@ pub fn part(way: usize, left_bytes: u64, network: &mut Network) -> (Passage, u64
 
 fn send(mut transit: Transit, message: Message, network: &mut Network) {
     let at_ns = go(&mut transit, network);
+    let Pair { store, from, to } = transit.pair;
+    if transit.comes && network.servers.stores.at(store).hear_kept_ahead(Nanos(at_ns), to, from, &message) {
+        return;
+    }
     let message = if is_certain(&transit) {
-        let (Pair { store, from, to }, is_soon) = (transit.pair, at_ns <= network.now_ns + EARLY_NS);
+        let is_soon = at_ns <= network.now_ns + EARLY_NS;
         network.servers.stores.at(store).hear_ahead(to, from, message, is_soon)
     } else {
         Some(message)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.contract.test_backend_contract import Kept, Watcher
 from tests.theory.simulated import Values, parsed
 from tests.theory.test_simulated_fluid_stores import (
     LOOKUPS,
@@ -27,6 +28,7 @@ from tests.theory.test_simulated_fluid_stores import (
 )
 
 from virtlab.catalogue.workloads.objects import ENDINGS
+from virtlab.plan import Trial
 from virtlab.simulator import Simulator
 
 MESSAGES = "transfers: messages"
@@ -150,3 +152,14 @@ def test_messages_are_refused_beside_what_they_do_not_wait_for(change: Any, said
     change(values)
     found = [one for one in Simulator().check(parsed(values)) if one.path == "services.depot.transfers"]
     assert [said in one.reason for one in found] == [True]
+
+
+@pytest.mark.parametrize(("limit", "told"), [(60, True), (10_000, False)])
+def test_a_run_tells_where_packets_would_have_been_lost(limit: int, told: bool) -> None:
+    load = "threads: 32, count: 300"
+    values = values_of(f"copies: 3, {MEMORY}, {MESSAGES}", count=40, load=load, more="", limit=limit)
+    kept = Kept()
+    with Simulator().open(parsed(values), Watcher()) as session:
+        assert session.run(Trial("t0", 1), kept).status == "ok"
+    texts = [str(event.details["text"]) for event in kept.events if event.what == "log.info"]
+    assert any("links.c-s1.ba" in text and "packets would have been lost" in text for text in texts) is told

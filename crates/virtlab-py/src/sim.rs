@@ -47,7 +47,7 @@ impl Simulation {
         self.world().as_ref().map(|world| world.delay_ns(ratio)).ok_or_else(gone)
     }
 
-    /// A dict: `reasons`, `marks`, `windows`, `censored`, `happened`, `events`, and `tables` of
+    /// A dict: `reasons`, `marks`, `windows`, `censored`, `happened`, `over_limits`, `events`, and `tables` of
     /// `(stream, schema, columns)`. Takes the world with it.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let world = self.world().take().ok_or_else(gone)?;
@@ -77,6 +77,7 @@ impl Simulation {
         all.set_item("windows", outcome.windows)?;
         all.set_item("censored", outcome.censored)?;
         all.set_item("happened", outcome.happened)?;
+        all.set_item("over_limits", outcome.over_limits)?;
         all.set_item("events", outcome.events)?;
         all.set_item("tables", tables)?;
         Ok(all)

@@ -2,7 +2,7 @@
 //! `cargo run --profile shipped -p virtlab-sim --example world -- FILE [TRIES]`.
 //!
 //! What came of it is told as one number, without how many events there were: two forms of the simulator that give
-//! equal results may have others.
+//! equal results may have others. `OUTCOME=PATH` has all of it written there, to see where two differ.
 
 use virtlab_sim::{Input, World};
 
@@ -30,6 +30,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let cpu_s = (cpu_ns() - begun_ns) as f64 / 1e9;
         let mut found = world.outcome();
         let events = std::mem::take(&mut found.events);
+        if let Ok(path) = std::env::var("OUTCOME") {
+            std::fs::write(path, format!("{found:#?}"))?;
+        }
         let digest = format!("{:016x}", digest(&format!("{found:?}")));
         println!("{}", serde_json::json!({"cpu_s": cpu_s, "events": events, "digest": digest}));
     }

@@ -98,7 +98,18 @@ class SimulatorSession:
     def _keep(self, outcome: Mapping[str, Any], sink: Sink, plan: Plan) -> Outcome:
         assumptions = [f"roles.{role}: {what}" for role, what in assumed(self.plan, self.profile).items()]
         changing_nothing = sentences(without_effect(self.plan, self.profile))
-        for text in (*unsampled(self.plan), *self._programs.missing(), *changing_nothing, *assumptions):
+        full = [
+            f"links.{line}: {frames} frames of messages came when more waited than the queue takes; packets would have "
+            "been lost there, and 'transfers: packets' says what that does"
+            for line, frames in outcome["over_limits"]
+        ]
+        for text in (
+            *full,
+            *unsampled(self.plan),
+            *self._programs.missing(),
+            *changing_nothing,
+            *assumptions,
+        ):
             sink.event(Event(0, "log.info", {"text": text}))
         resets = {f"{action.id}.started": action for action in plan.timeline if restarts_guest(action.do)}
         told = switch_overs(plan, outcome["happened"])

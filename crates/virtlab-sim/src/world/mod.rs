@@ -64,6 +64,9 @@ pub struct Outcome {
     pub happened: Vec<Happened>,
     /// Samples of roles that are kept, then counters.
     pub tables: Vec<Table>,
+    /// Directions of links before which more messages waited than their queue holds, each with the frames of those that
+    /// came then: packets would have been lost there.
+    pub over_limits: Vec<(String, u64)>,
     /// Events played.
     pub events: u64,
 }
@@ -736,6 +739,7 @@ impl World {
         tables.extend(self.network.servers.disks.samples());
         tables.extend(self.under_way.moves.table());
         tables.extend(self.readings.table());
+        let over_limits = self.network.over_limits();
         let windows = self.timeline.windows();
         let mut reasons = self.reasons;
         reasons.append(&mut self.timeline.failures);
@@ -754,6 +758,7 @@ impl World {
             censored: self.timeline.censored,
             happened: self.happened,
             tables,
+            over_limits,
             events: self.events,
         }
     }

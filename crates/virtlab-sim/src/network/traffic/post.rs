@@ -144,6 +144,21 @@ impl Network {
         traffic.received_bytes += load.bytes;
     }
 
+    /// Directions of links before which more messages have waited than their queue holds, and frames of those that came
+    /// then.
+    pub fn over_limits(&self) -> Vec<(String, u64)> {
+        let frames = |id| {
+            let of_it = |line: &&Line| line.of.as_ref().is_some_and(|(own, _)| *own == id);
+            self.wire.post.lines.iter().filter(of_it).map(|line| line.over_limit).sum::<u64>()
+        };
+        let lines = self.wire.fabric.lines(Nanos(self.now_ns));
+        let named = lines.filter_map(|line| {
+            let id = self.wire.fabric.line(line.link, line.direction)?;
+            Some((format!("{}.{}", line.link, line.direction), frames(id)))
+        });
+        named.filter(|(_, frames)| *frames > 0).collect()
+    }
+
     /// Adds what messages have brought to what links count. Before these are read.
     pub(super) fn count_post(&mut self) {
         let now_ns = self.now_ns;

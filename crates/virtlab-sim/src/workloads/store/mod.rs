@@ -28,6 +28,11 @@ use virtlab_load::size::IpVersion;
 use virtlab_store::{Book, Client, Effort, Lookup, Node, Peer as Number, Proxy};
 use virtlab_wire::Nanos;
 
+/// Of a full frame of Ethernet, with preamble and gap.
+const FULL_OCTETS: u64 = 1538;
+/// What a queue holds of which no limit is given.
+const FIFO_PACKETS: u64 = 100;
+
 /// Makes the stores of a world, whose roles beside those of the Plan begin at that place; the roles, in order.
 pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<Box<dyn Workload>>, Finding> {
     let asking = &input.roles[..beside - input.passive.len()];
@@ -70,7 +75,7 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             }
         }
         if let Some(messages) = &given.messages {
-            let ways = by_messages(given, messages, &ends, network)?;
+            let ways = by_messages(input, (given, messages), &ends, network)?;
             network.servers.stores.at(place).go_by(ways);
             network.servers.stores.mail.connect(place, ends.len());
             if !input.by_events {
@@ -162,8 +167,8 @@ fn in_bulk<'a>(
 
 /// Where all goes that peers of a store say, without packets.
 fn by_messages(
-    given: &input::Store,
-    messages: &Messages,
+    input: &Input,
+    (given, messages): (&input::Store, &Messages),
     ends: &[(&RoleEnd, Option<Asker>)],
     network: &mut Network,
 ) -> Result<Ways, Finding> {
@@ -183,7 +188,11 @@ fn by_messages(
     let mut lines = Vec::new();
     for (link, direction) in &messages.ways.lines {
         let place = network.post_line(link, direction);
-        lines.push(place.ok_or_else(|| cannot(format!("there is no link '{link}'")))?);
+        let place = place.ok_or_else(|| cannot(format!("there is no link '{link}'")))?;
+        if let Some(octets) = most_waiting(input, link, direction) {
+            network.post().lines[place].bound(octets);
+        }
+        lines.push(place);
     }
     let ip_bytes = |end: &RoleEnd| match end.address {
         Some(IpAddr::V6(_)) => IpVersion::V6.header_bytes(),
@@ -210,6 +219,14 @@ fn by_messages(
         ways.floods.push(network.post_flood(near.vnic, twigs.collect(), hear(None), ip_bytes(near)));
     }
     Ok(ways)
+}
+
+/// Octets that wait at most in front of a direction of a link, if all frames there are full.
+fn most_waiting(input: &Input, link: &str, direction: &str) -> Option<u64> {
+    let queues = &input.fabric.links.get(link)?.queue;
+    let own = if direction == "ab" { &queues.ab } else { &queues.ba };
+    let packets = own.limit_packets.map(|packets| packets.saturating_mul(FULL_OCTETS));
+    packets.into_iter().chain(own.limit_bytes).min().or(Some(FIFO_PACKETS * FULL_OCTETS))
 }
 
 /// All nodes join a group, and all peers may ask it.

@@ -203,8 +203,8 @@ def test_what_is_written_while_a_node_is_silent_gets_its_copies_and_both_arms_co
 def test_what_was_overwritten_while_a_node_was_silent_has_its_copies_before_and_after_its_return(
     store: str, nodes: int
 ) -> None:
-    """One operation at a time, and nearly all objects are overwritten, of which two thirds have a copy at the silent node:
-    by multicast any holder that answers late, on a busy machine, gets no copy.
+    """One operation at a time, and nearly all objects are overwritten, of which two thirds have a copy at the silent
+    node: by multicast any holder that answers late, on a busy machine, gets no copy.
     """
     fill = FEW.replace("threads: 8", "threads: 1")
     later = fill.replace("fill:", "later:").replace("create, count: 60", "overwrite, count: 200")

@@ -22,6 +22,15 @@ const BITS: u128 = 8;
 /// Times of octets are in 2^-32 ns.
 const FINE: u32 = 32;
 
+/// What the queue in front of a line holds, and how long that takes: where more waits, packets would be lost.
+#[derive(Debug)]
+pub struct Limit {
+    octets: Option<u64>,
+    ns: u64,
+    /// Frames of messages that came when more waited.
+    pub over: u64,
+}
+
 /// What a message crosses: a direction of a link, or a vNIC that lets less through. What every message touches comes
 /// first: it lies in one line of the processor's cache.
 #[derive(Debug)]
@@ -39,11 +48,7 @@ pub struct Line {
     given_ns: u64,
     /// Whether a frame takes its time to be whole behind it; behind a vNIC it is so at once.
     stores: bool,
-    /// What its queue holds, and how long that takes: where more waits, packets would be lost.
-    limit_octets: Option<u64>,
-    limit_ns: u64,
-    /// Frames of messages that came when more waited.
-    pub over_limit: u64,
+    pub limit: Limit,
     /// What of that was told.
     passed: Load,
     told_ns: u64,
@@ -70,9 +75,7 @@ impl Line {
             given: Load::default(),
             given_ns: 0,
             stores: false,
-            limit_octets: None,
-            limit_ns: u64::MAX,
-            over_limit: 0,
+            limit: Limit { octets: None, ns: u64::MAX, over: 0 },
             passed: Load::default(),
             told_ns: 0,
             of: None,
@@ -82,15 +85,15 @@ impl Line {
 
     /// In front of it is a queue that holds so many octets.
     pub fn bound(&mut self, octets: u64) {
-        self.limit_octets = Some(octets);
-        self.limit_ns = self.holds_ns(octets);
+        self.limit.octets = Some(octets);
+        self.limit.ns = self.holds_ns(octets);
     }
 
     /// Something has waited for it for so long. What waits at its sender is in sockets, which are not meant here.
     #[inline]
     fn note_wait(&mut self, waits_ns: u64, load: Load) {
-        if waits_ns > self.limit_ns {
-            self.over_limit += load.frames;
+        if waits_ns > self.limit.ns {
+            self.limit.over += load.frames;
         }
     }
 
@@ -210,7 +213,7 @@ pub enum Whom {
     Peer(usize, usize),
 }
 
-/// That it comes there, and when: one number, since all that is said to all is put in order. Earlier is less, and at one
+/// That it comes there, and when: one number, since all of that is put in order. Earlier is less, and at one
 /// instant branches are less than peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival(u128);
@@ -379,7 +382,7 @@ impl Post {
         for line in self.lines.iter_mut().filter(of_link) {
             let (before, left_ns) = (line.octet, line.free_ns.saturating_sub(now_ns));
             line.octet = octet(rate_bit_per_s);
-            line.limit_octets.into_iter().for_each(|octets| line.bound(octets));
+            line.limit.octets.into_iter().for_each(|octets| line.bound(octets));
             let longer_ns = (u128::from(left_ns) * u128::from(line.octet) / u128::from(before.max(1))) as u64;
             line.free_ns = line.free_ns - left_ns + longer_ns;
             line.given_ns = line.given_ns - left_ns.min(line.given_ns) + longer_ns;
@@ -604,7 +607,7 @@ mod tests {
             }
         }
         // They come to the second line in a tenth of the time that it takes for them: 90, 180 and 270 frames wait.
-        assert_eq!([post.lines[0].over_limit, post.lines[1].over_limit], [0, 200]);
+        assert_eq!([post.lines[0].limit.over, post.lines[1].limit.over], [0, 200]);
     }
 
     #[test]
@@ -686,8 +689,8 @@ mod tests {
             }
             for (one, other) in post.lines.iter().zip(&other.lines) {
                 prop_assert_eq!(
-                    (one.free_ns, one.given, one.given_ns, one.over_limit),
-                    (other.free_ns, other.given, other.given_ns, other.over_limit)
+                    (one.free_ns, one.given, one.given_ns, one.limit.over),
+                    (other.free_ns, other.given, other.given_ns, other.limit.over)
                 );
             }
         }

@@ -1,8 +1,8 @@
 //! Instants to come, in their order: what is due next is known without a look at all that wait.
 //!
 //! Things wait for one of a few spans from now, so mostly an instant is later than all that were noted for its span
-//! before. They stand in rows, each in the order of instants: a new one goes behind the row that ends latest before it.
-//! What is over leaves a gap; at the beginning of a row there is none.
+//! before. They are in rows, each in the order of instants: a new one goes behind the row that ends latest before it.
+//! What is over leaves a gap, and no row begins with a gap.
 
 use std::collections::VecDeque;
 use virtlab_wire::Nanos;

@@ -59,7 +59,7 @@ impl Askers {
         self.first + self.all.len() as u64
     }
 
-    /// Somebody, or nobody, waits for that one.
+    /// One more request, and who waits for it; `None`: it was refused.
     fn push(&mut self, asker: Option<Asker>) {
         self.all.push_back(asker);
         self.close_up();
@@ -271,7 +271,7 @@ impl Disks {
     pub fn plan(&mut self, guest: usize, now_ns: u64) -> Option<u64> {
         let own = self.of[guest].as_mut()?;
         let at_ns = own.next_ns(now_ns)?;
-        // What is done at the instant at which all of that is asked for, comes out of that.
+        // All that is done at this instant is being taken.
         if own.is_of_model() && own.asked_ns == Some(at_ns) {
             return None;
         }

@@ -97,7 +97,7 @@ impl Policy {
     pub fn least_loaded(&self, key: Key, answered: impl IntoIterator<Item = (u32, Peer)>) -> Holders {
         let most = self.copies as usize;
         let mut least: Vec<(u128, Peer)> = Vec::with_capacity(most + 1);
-        // What is not below it is none of the least.
+        // Only what is below it can be one of the least.
         let mut bound = u128::MAX;
         for (load, peer) in answered {
             if u128::from(load) > bound >> u64::BITS {

@@ -102,7 +102,7 @@ impl Network {
         }
     }
 
-    /// A datagram leaves its vNIC, and crosses lines as far as it comes to them by now, or soon: see [`Post::go_alone`].
+    /// A datagram leaves its vNIC, and crosses lines as far as it comes to them by now, or soon.
     #[inline]
     pub fn post_datagram(&mut self, way: usize, bytes: u64) -> (Passage, Step) {
         let Self { wire, edge, now_ns, .. } = self;
@@ -149,7 +149,7 @@ impl Network {
     pub fn over_limits(&self) -> Vec<(String, u64)> {
         let frames = |id| {
             let of_it = |line: &&Line| line.of.as_ref().is_some_and(|(own, _)| *own == id);
-            self.wire.post.lines.iter().filter(of_it).map(|line| line.over_limit).sum::<u64>()
+            self.wire.post.lines.iter().filter(of_it).map(|line| line.limit.over).sum::<u64>()
         };
         let lines = self.wire.fabric.lines(Nanos(self.now_ns));
         let named = lines.filter_map(|line| {

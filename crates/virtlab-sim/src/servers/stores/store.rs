@@ -68,6 +68,19 @@ pub struct Ways {
     pub floods: Vec<usize>,
 }
 
+/// How its peers hear.
+struct Hearing {
+    /// Whether all that comes to a client over the network is foreseen, and no node is ever lost; of one whose peers
+    /// say nothing in packets, a node may be.
+    foreseen: bool,
+    /// Whether no node is ever lost, though.
+    stays_whole: bool,
+    /// Whether hearing takes no node any time.
+    at_once: bool,
+    /// In which its nodes write what they promise; a node of a later book is asked by itself.
+    book: Book,
+}
+
 /// A store.
 pub struct Store {
     pub(super) service: String,
@@ -85,15 +98,7 @@ pub struct Store {
     loss: Option<Loss>,
     /// Where all goes that peers say; none: in packets.
     ways: Option<Ways>,
-    /// Whether all that comes to a client over the network is foreseen, and no node is ever lost; of one whose peers
-    /// say nothing in packets, a node may be.
-    foreseen: bool,
-    /// Whether no node is ever lost, though.
-    pub stays_whole: bool,
-    /// Whether hearing takes no node any time.
-    hears_at_once: bool,
-    /// In which its nodes write what they promise; a node of a later book is asked by itself.
-    book: Book,
+    hearing: Hearing,
     /// Whether nodes tell each other that they are there, and make copies for one that does not.
     pub watches: bool,
 }
@@ -111,8 +116,12 @@ impl Store {
         let hears_at_once =
             |peer: &Peer| !matches!(peer.machine, Machine::Node(_)) || peer.processor.is_free();
         Self {
-            hears_at_once: peers.iter().all(hears_at_once),
-            book,
+            hearing: Hearing {
+                foreseen: false,
+                stays_whole: false,
+                at_once: peers.iter().all(hears_at_once),
+                book,
+            },
             service: service.to_owned(),
             first,
             policy,
@@ -123,8 +132,6 @@ impl Store {
             folders: Vec::new(),
             loss: None,
             ways: None,
-            foreseen: false,
-            stays_whole: false,
             watches: false,
         }
     }
@@ -146,12 +153,17 @@ impl Store {
 
     /// All that comes to a client is foreseen from now on, and no node will be lost.
     pub fn foresee(&mut self) {
-        self.foreseen = true;
+        self.hearing.foreseen = true;
+    }
+
+    /// No node is lost from now on.
+    pub fn stay_whole(&mut self) {
+        self.hearing.stays_whole = true;
     }
 
     /// Of a datagram that is certain to come: whether nothing follows from it.
     pub fn is_quiet(&mut self, number: u64) -> bool {
-        if !self.foreseen {
+        if !self.hearing.foreseen {
             return false;
         }
         let Some(Some(Message::Found(attempt, found))) = self.datagrams.thrown.at(number) else {
@@ -182,8 +194,8 @@ impl Store {
     /// follows from it, and it needs not be brought.
     pub fn hear_kept_ahead(&mut self, at: Nanos, peer: usize, from: usize, message: &Message) -> bool {
         match (message, &mut self.peers[peer].machine) {
-            (Message::Kept { attempt, version, whole }, Machine::Client(client)) if self.foreseen => {
-                if self.stays_whole {
+            (Message::Kept { attempt, version, whole }, Machine::Client(client)) if self.hearing.foreseen => {
+                if self.hearing.stays_whole {
                     client.hear_kept_ahead(at, *attempt, Number(from as u32), *version, *whole)
                 } else {
                     client.has_ended(*attempt)
@@ -203,7 +215,7 @@ impl Store {
         is_soon: bool,
     ) -> Option<Message> {
         let found = match &mut self.peers[peer].machine {
-            Machine::Client(client) if self.foreseen => {
+            Machine::Client(client) if self.hearing.foreseen => {
                 client.hear_ahead(attempt, Number(from as u32), found, is_soon)?
             }
             _ => found,
@@ -221,10 +233,10 @@ impl Store {
     ) -> Option<Attempt> {
         let Message::Find { attempt, key, all, version } = *question else { return None };
         // While none was lost, all are there; nodes that watch note who asks.
-        if !self.hears_at_once || self.watches || self.loss.is_some() {
+        if !self.hearing.at_once || self.watches || self.loss.is_some() {
             return None;
         }
-        let (mut book, mut said) = (self.book.open(), Said::default());
+        let (mut book, mut said) = (self.hearing.book.open(), Said::default());
         for peer in nodes {
             let Machine::Node(node) = &mut self.peers[peer].machine else { continue };
             if let Some(found) = node.found(&mut book, key, all, version) {

@@ -80,7 +80,9 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             network.servers.stores.mail.connect(place, ends.len());
             if !input.by_events {
                 network.servers.stores.at(place).foresee();
-                network.servers.stores.at(place).stays_whole = !is_called(input, given);
+                if !is_called(input, given) {
+                    network.servers.stores.at(place).stay_whole();
+                }
             }
         } else if policy.lookup == Lookup::Multicast {
             gather(given, &ends, place, network)?;

@@ -143,8 +143,8 @@ fn played(mut input: Value, by_events: bool) -> (String, u64) {
     (format!("{outcome:?}"), events)
 }
 
-/// As many events, and looks beside them: a socket that waits for room has its vNIC and the queue behind it looked at, and
-/// a look that comes before others of its instant is put off and counts twice.
+/// As many events, and looks beside them: a socket that waits for room has its vNIC and the queue behind it looked at,
+/// and a look that comes before others of its instant is put off and counts twice.
 fn with_looks(events: u64) -> u64 {
     events + events / 20
 }
@@ -164,8 +164,8 @@ fn net(least: usize, most: usize) -> impl Strategy<Value = Net> {
     )
 }
 
-/// Bytes behind 28 of payload: any, or such that frames of a queue at 10 Mbit/s, which lets 10 of 1538 octets go at once,
-/// leave at even instants, and at the end of a run of 10 ms.
+/// Bytes behind 28 of payload: any, or such that frames of a queue at 10 Mbit/s, which lets 10 of 1538 octets go at
+/// once, leave at even instants, and at the end of a run of 10 ms.
 fn bytes() -> impl Strategy<Value = u64> {
     let ends = |octets: &u64| (12_304 + 10_000) * 10 % (8 * octets) == 0;
     let even: Vec<u64> = (95u64..1600).filter(|octets| octets % 20 == 0).collect();
@@ -218,8 +218,8 @@ fn a_frame_that_would_leave_its_host_after_the_last_reader_is_not_on_the_wire() 
     }
 }
 
-/// A frame leaves its vNIC at 20 Mbit/s as the run ends, for a queue in which others wait: 1380 octets and 26 times 1500
-/// are 10 ms and a burst of 6.152 ms.
+/// A frame leaves its vNIC at 20 Mbit/s as the run ends, for a queue in which others wait: 1380 octets and 26 times
+/// 1500 are 10 ms and a burst of 6.152 ms.
 #[test]
 fn a_frame_that_would_leave_its_vnic_after_the_last_reader_does_not_wait_behind_it() {
     let pushback = Some(20_000_000);

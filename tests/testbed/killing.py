@@ -238,12 +238,13 @@ def everyone() -> set[int]:
 
 
 def surroundings() -> tuple[set[str], list[str]]:
-    """Interfaces of this namespace, and mounts: but for those that other tests, which run meanwhile, have in their
-    own folders.
+    """Interfaces of this namespace, and mounts: but for those that tests of other workers, which run meanwhile, have in
+    their own folders.
     """
+    own = f"/popen-{os.environ.get('PYTEST_XDIST_WORKER')}/"
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return {path.name for path in Path("/sys/class/net").iterdir()}, sorted(
-        line.split(" - ")[0].split(" ", 3)[3] for line in mounts if "/pytest-of-" not in line
+        line.split(" - ")[0].split(" ", 3)[3] for line in mounts if "/popen-gw" not in line or own in line
     )
 
 

@@ -146,7 +146,7 @@ fn judge(seen: &[Seen]) -> Result<usize, String> {
 /// tried again finds nothing if it had happened, so one that did is as if it had failed.
 fn misnamed(seen: &[Seen], page: &Listing, now: Nanos) -> Option<Key> {
     let failed = |one: &&Seen| !matches!(one.ended, Some((_, Outcome::Done { .. })));
-    let is_write = |one: &&Seen| matches!(one.task, Task::Write { .. } | Task::Delete);
+    let is_write = |one: &&Seen| one.task.is_write();
     (0..KEYS).map(Key).find(|key| {
         let doubted = seen.iter().filter(|one| one.key == *key).filter(is_write).any(|one| failed(&one));
         let there = answered(seen, *key, now).is_some_and(|(_, content)| content.is_some());

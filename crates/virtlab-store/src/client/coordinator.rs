@@ -69,10 +69,6 @@ struct Led {
 }
 
 impl Led {
-    const fn is_write(&self) -> bool {
-        matches!(self.task, Task::Write { .. } | Task::Delete)
-    }
-
     fn latest(&self) -> Option<&Object> {
         self.heard.objects().max_by_key(|object| object.version)
     }
@@ -190,7 +186,7 @@ impl Coordinator {
             coming: 0,
             tells: false,
             decided: false,
-            all: matches!(task, Task::Write { .. } | Task::Delete),
+            all: task.is_write(),
             again: now + self.policy.question,
             end: now + self.policy.give_up,
             noted: None,
@@ -200,7 +196,7 @@ impl Coordinator {
             let new = || if led.all { Heard::of(self.policy.nodes) } else { Heard::default() };
             led.heard = self.spare.pop().unwrap_or_else(new);
         }
-        match self.policy.places(key).filter(|_| led.is_write()) {
+        match self.policy.places(key).filter(|_| led.task.is_write()) {
             _ if matches!(task, Task::List) => {
                 led.stage = Stage::Listing(BTreeMap::new());
                 self.ask_names(attempt, &led);
@@ -241,7 +237,7 @@ impl Coordinator {
     }
 
     fn ask(&mut self, attempt: Attempt, led: &Led) {
-        let version = led.is_write().then_some(led.version);
+        let version = led.task.is_write().then_some(led.version);
         let find = Message::Find { attempt, key: led.key, all: led.all, version };
         match self.policy.places(led.key) {
             None => self.outputs.push_back(Output::Send(To::Nodes, find)),

@@ -30,10 +30,6 @@ struct Running {
 }
 
 impl Running {
-    const fn is_write(&self) -> bool {
-        matches!(self.task, Task::Write { .. } | Task::Delete)
-    }
-
     /// Whether no attempt has begun after this one, whose number may be any: a peer said it.
     const fn is_last(&self, attempt: Attempt) -> bool {
         attempt.number == self.number.wrapping_sub(1)
@@ -113,7 +109,7 @@ impl Client {
     /// Who leads the next attempt, if not the client.
     fn leader(&self, running: &Running) -> Option<Peer> {
         let primary = || self.policy.primary_of(running.key, running.number);
-        let leads = self.policy.written_by == WrittenBy::Primary && running.is_write();
+        let leads = self.policy.written_by == WrittenBy::Primary && running.task.is_write();
         self.policy.proxy_of(self.me, running.number).or_else(|| leads.then(primary))
     }
 
@@ -181,7 +177,7 @@ impl Client {
                 }
             }
             // What an earlier attempt wrote may yet be replaced by the last one, so that alone says that it is done.
-            _ if running.is_write() && !running.is_last(attempt) => {}
+            _ if running.task.is_write() && !running.is_last(attempt) => {}
             outcome => self.answer(attempt.operation, outcome, listing),
         }
         self.note(attempt.operation);

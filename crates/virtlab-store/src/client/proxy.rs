@@ -57,7 +57,7 @@ impl Proxy {
     }
 
     const fn passes_on(&self, from: Peer, task: Task) -> bool {
-        self.passes() && self.policy.is_client(from) && matches!(task, Task::Write { .. } | Task::Delete)
+        self.passes() && self.policy.is_client(from) && task.is_write()
     }
 
     /// When it must be woken, at the latest.

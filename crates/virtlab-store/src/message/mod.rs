@@ -65,6 +65,14 @@ pub enum Task {
     List,
 }
 
+impl Task {
+    /// Whether it changes what is there.
+    #[must_use]
+    pub const fn is_write(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Delete)
+    }
+}
+
 /// Why an operation has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {

@@ -336,3 +336,76 @@ fn clients_read_and_write_while_a_node_recovers() {
     }
     assert!(world.node(LOST).is_recovering());
 }
+
+/// A store by multicast in which two of three copies are enough.
+fn roomy() -> Policy {
+    let policy = policy(6, 3, Lookup::Multicast, streams(4));
+    Policy { write_quorum: 2, read_quorum: 2, question: Nanos(20 * MS), give_up: Nanos(400 * MS), ..policy }
+}
+
+fn holders(world: &World, key: Key, content: u64) -> Vec<Peer> {
+    let holds =
+        |peer: &Peer| world.node(*peer).objects().any(|(at, one)| at == key && one.content == content);
+    world.policy.peers().filter(holds).collect()
+}
+
+#[test]
+fn a_copy_that_a_failed_write_left_does_not_come_back_once_it_was_replaced_elsewhere() {
+    let write = |content| Task::Write { bytes: 1000, content };
+    let slow = Model { latency_ns: 5 * MS, ..FAST_DISK };
+    let mut others = 0;
+    for key in (0..20).map(Key) {
+        let chosen = {
+            let mut world = World::new(roomy(), 1, Network::FAST, FAST_DISK, 1);
+            world.act(0, key, write(1));
+            world.until(world.now + Nanos(S));
+            holders(&world, key, 1)
+        };
+        let [left, wiped, last] = chosen[..] else { panic!("three copies") };
+        let mut world = World::new(roomy(), 2, Network::FAST, slow, 1);
+        let number = world.request(0, key, write(1));
+        // All nodes have answered, and copies are on their way, of which one comes.
+        world.until(Nanos(120_000));
+        world.cut.extend([wiped, last]);
+        while world.seen[number].ended.is_none() {
+            assert!(world.step());
+        }
+        assert!(matches!(world.seen[number].ended, Some((_, Outcome::Failed(_)))));
+        assert_eq!(holders(&world, key, 1), [left]);
+        world.cut = [left].into();
+        // Nodes have more or less to do, so another choice is made.
+        for other in (100..130).map(Key) {
+            world.request(1, other, write(3));
+        }
+        world.until(world.now + Nanos(MS));
+        assert!(matches!(world.act(0, key, write(2)), Outcome::Done { .. }));
+        world.until(world.now + Nanos(S));
+        world.cut.clear();
+        others += u32::from(!holders(&world, key, 2).contains(&wiped));
+        world.restart(wiped, Left::Nothing);
+        world.until(world.now + Nanos(2 * S));
+        assert!(world.node(wiped).is_whole());
+        world.network.jitter = Nanos(MS);
+        for _ in 0..50 {
+            let read = world.act(0, key, Task::Read);
+            assert!(matches!(read, Outcome::Done { content: 2, .. }), "{key:?}: {read:?}");
+        }
+    }
+    assert!(others >= 5, "{others}: the wiped node was a holder of both nearly always");
+}
+
+#[test]
+fn a_node_by_multicast_asks_for_many_doubtful_objects_in_several_questions() {
+    for (loss, jitter) in [(0.0, 0), (0.2, 5 * MS)] {
+        let policy = Policy { give_up: Nanos(10 * S), ..policy(4, 2, Lookup::Multicast, streams(16)) };
+        let mut world = filled(policy, Network::FAST, FAST_DISK, 4_000, 100);
+        // The last of four is heard when enough is known.
+        let lost = Peer(1);
+        let before = world.node(lost).objects().count();
+        assert!(before > 1_500);
+        world.network = Network { loss, jitter: Nanos(jitter), ..Network::FAST };
+        let (_, bytes) = recovered(&mut world, lost);
+        assert_eq!(bytes, 100 * before as u64);
+        assert_eq!(world.node(lost).objects().count(), before);
+    }
+}

@@ -180,6 +180,24 @@ pub enum Message {
         /// See [`Found::whole`].
         whole: bool,
     },
+    /// Which of these have you in a later version?
+    Compare {
+        /// Of the round.
+        round: u64,
+        /// One at least, in the order of keys.
+        names: Vec<listing::Name>,
+    },
+    /// These, without content, of the names up to that one; whether the node is whole.
+    Compared {
+        /// Of the round.
+        round: u64,
+        /// The last of the names.
+        last: Key,
+        /// With what it has.
+        later: Vec<(Key, Object)>,
+        /// See [`Found::whole`].
+        whole: bool,
+    },
     /// Send this object, to be kept, in the round of that number.
     Pull(u64, Key, Version),
     /// Here it is; `None`: no such version.
@@ -211,7 +229,10 @@ impl Message {
                 Self::Found(_, found) => return found.bytes(),
                 Self::Content(_, _, Some(object)) | Self::Pulled(_, _, Some(object)) => whole(object),
                 Self::Put { object, .. } => whole(object),
-                Self::Listed { objects, .. } => OBJECT_BYTES * objects.len() as u64,
+                Self::Listed { objects, .. } | Self::Compared { later: objects, .. } => {
+                    OBJECT_BYTES * objects.len() as u64
+                }
+                Self::Compare { names, .. } => NAME_BYTES * names.len() as u64,
                 Self::Told(_, told) => NAME_BYTES * told.names.len() as u64,
                 Self::Page(_, listing) => KEY_BYTES * listing.names.len() as u64,
                 _ => 0,

@@ -9,7 +9,7 @@ pub(crate) mod detector;
 pub(crate) mod shelf;
 
 use crate::client::proxy::Proxy;
-use crate::message::listing::Told;
+use crate::message::listing::{Name as Named, Told};
 use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Attempt, Found, Message, Output, To};
 use crate::node::book::{Open, Page};
@@ -341,6 +341,10 @@ impl Node {
             Message::Listed { round, objects, more, whole } => {
                 self.listed(now, from, round, (objects, more, whole));
             }
+            Message::Compare { round, names } => self.compare(from, round, &names),
+            Message::Compared { round, last, later, whole } => {
+                self.compared(now, from, round, (last, later, whole));
+            }
             Message::Pulled(round, key, object) => self.pulled(now, from, round, (key, object)),
             Message::Kept { attempt, version, .. } | Message::Refused(attempt, version) => {
                 let kept = matches!(message, Message::Kept { .. });
@@ -509,6 +513,25 @@ impl Node {
         let shelf = &self.shelf;
         if let Some(recovery) = self.recovery.as_mut().filter(|one| one.round() == round) {
             recovery.listed(now, from, list, |key| shelf.latest(key).map(|object| object.version));
+        }
+        self.recovered();
+    }
+
+    /// Which of these it has in a later version.
+    fn compare(&mut self, from: Peer, round: u64, names: &[Named]) {
+        let Some(last) = names.last().map(|name| name.key) else { return };
+        let later = names.iter().filter_map(|name| {
+            let latest = self.shelf.latest(name.key).filter(|object| object.version > name.version)?;
+            Some((name.key, latest.clone()))
+        });
+        let later = later.collect();
+        self.send(from, Message::Compared { round, last, later, whole: self.condition.whole });
+    }
+
+    fn compared(&mut self, now: Nanos, from: Peer, round: u64, told: (Key, Vec<(Key, Object)>, bool)) {
+        let shelf = &self.shelf;
+        if let Some(recovery) = self.recovery.as_mut().filter(|one| one.round() == round) {
+            recovery.compared(now, from, told, |key| shelf.latest(key).map(|object| object.version));
         }
         self.recovered();
     }

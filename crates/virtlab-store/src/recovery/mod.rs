@@ -12,15 +12,19 @@
 //!
 //! Lists begin one `give_up` after the node restarted. By then every attempt that the node confirmed before has ended,
 //! so what was answered stands at the others; and no copy of an attempt that failed is taken for one of an attempt that
-//! was answered.
+//! was answered. By multicast an object that few of its holders list may have been replaced elsewhere, so all others
+//! are asked once more (`doubts`).
 
 pub mod closed_form;
+mod doubts;
 pub(crate) mod loss;
 pub(crate) mod spread;
 
+use crate::message::listing::Name;
 use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Message, Output, To};
 use crate::policy::{Lookup, Policy};
+use crate::recovery::doubts::Doubts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use virtlab_wire::Nanos;
 
@@ -68,6 +72,8 @@ struct Wanted {
     version: Version,
     bytes: u64,
     sources: Vec<Peer>,
+    /// Of these, holders of the object; others keep it in place of one.
+    holders: u32,
 }
 
 #[derive(Debug)]
@@ -90,7 +96,9 @@ pub(crate) struct Recovery {
     policy: Policy,
     round: u64,
     lists: BTreeMap<Peer, Listing>,
-    /// When lists that have not come are requested again; not once all needed have come.
+    /// Once all lists that are needed have come.
+    doubts: Option<Doubts>,
+    /// When answers that have not come are requested again; not once all needed have come.
     asks: Option<Nanos>,
     wanted: BTreeMap<Key, Wanted>,
     ready: VecDeque<Key>,
@@ -120,6 +128,7 @@ impl Recovery {
             policy,
             round,
             lists,
+            doubts: None,
             asks: Some(begins),
             wanted: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -156,6 +165,13 @@ impl Recovery {
     }
 
     fn ask(&mut self, now: Nanos) {
+        self.asks = Some(now + self.policy.question);
+        if let Some(doubts) = &self.doubts {
+            for (peer, question) in doubts.questions() {
+                self.send(peer, question);
+            }
+            return;
+        }
         let asked: Vec<(Peer, Option<Key>)> = self
             .lists
             .iter()
@@ -168,7 +184,6 @@ impl Recovery {
         for (peer, behind) in asked {
             self.send(peer, Message::List(self.round, behind));
         }
-        self.asks = Some(now + self.policy.question);
     }
 
     /// A page of a list; `has`: what the node has of a key by now.
@@ -184,7 +199,8 @@ impl Recovery {
             Some(Listing::Complete { whole: false }) => None,
             _ => return,
         };
-        if self.asks.is_none() || objects.first().is_some_and(|(key, _)| Some(*key) <= behind) {
+        let is_over = self.asks.is_none() || self.doubts.is_some();
+        if is_over || objects.first().is_some_and(|(key, _)| Some(*key) <= behind) {
             return;
         }
         let last = objects.last().map_or(behind, |(key, _)| Some(*key));
@@ -198,28 +214,86 @@ impl Recovery {
         }
         self.lists.insert(from, Listing::Complete { whole });
         let complete = self.lists.values().filter(|one| matches!(one, Listing::Complete { whole: true }));
-        if complete.count() >= self.policy.roll_call().min(self.lists.len()) {
-            self.asks = None;
-            self.progress.missing += self.wanted.len() as u64;
-            self.plan();
-            self.go_on(now);
+        if complete.count() >= self.answers() {
+            let names = self.doubtful();
+            if names.is_empty() {
+                return self.known(now);
+            }
+            self.doubts = Some(Doubts::new(self.round, names, self.lists.keys().copied()));
+            self.ask(now);
         }
+    }
+
+    /// How many whole nodes must answer a question.
+    fn answers(&self) -> usize {
+        self.policy.roll_call().min(self.lists.len())
+    }
+
+    /// What may have been replaced elsewhere, as far as lists tell: see `doubts`.
+    fn doubtful(&self) -> Vec<Name> {
+        if self.policy.lookup != Lookup::Multicast {
+            return Vec::new();
+        }
+        let few = self.wanted.iter().filter(|(_, wanted)| wanted.holders < self.policy.write_quorum);
+        few.map(|(&key, wanted)| Name { key, version: wanted.version, deleted: false }).collect()
+    }
+
+    /// A node answers which of the doubtful objects, up to a key, it has in a later version; `has`: what the node that
+    /// recovers has of a key by now.
+    pub(crate) fn compared(
+        &mut self,
+        now: Nanos,
+        from: Peer,
+        (last, later, whole): (Key, Vec<(Key, Object)>, bool),
+        has: impl Fn(Key) -> Option<Version>,
+    ) {
+        if self.asks.is_none() || !self.lists.contains_key(&from) {
+            return;
+        }
+        let Some(mut doubts) = self.doubts.take() else { return };
+        for (key, object) in later {
+            if object.holders.contains(&self.me) {
+                self.wants(from, key, &object, has(key));
+            } else {
+                doubts.is_elsewhere(key, &object);
+            }
+        }
+        if let Some(next) = doubts.answered(from, last, whole) {
+            self.send(from, next);
+        }
+        if doubts.heard() < self.answers() {
+            self.doubts = Some(doubts);
+            return;
+        }
+        for (key, version) in doubts.replaced() {
+            if self.wanted.get(&key).is_some_and(|wanted| wanted.version < version) {
+                self.wanted.remove(&key);
+            }
+        }
+        self.known(now);
+    }
+
+    /// It is known what the node lacks.
+    fn known(&mut self, now: Nanos) {
+        self.asks = None;
+        self.progress.missing += self.wanted.len() as u64;
+        self.plan();
+        self.go_on(now);
     }
 
     fn wants(&mut self, from: Peer, key: Key, object: &Object, has: Option<Version>) {
         if has.is_some_and(|has| has >= object.version) {
             return;
         }
-        let wanted = self.wanted.entry(key).or_insert_with(|| Wanted {
-            version: object.version,
-            bytes: object.bytes,
-            sources: Vec::new(),
-        });
-        if wanted.version < object.version {
-            *wanted = Wanted { version: object.version, bytes: object.bytes, sources: Vec::new() };
+        let Object { version, bytes, .. } = *object;
+        let none = || Wanted { version, bytes, sources: Vec::new(), holders: 0 };
+        let wanted = self.wanted.entry(key).or_insert_with(none);
+        if wanted.version < version {
+            *wanted = none();
         }
-        if wanted.version == object.version && !wanted.sources.contains(&from) {
+        if wanted.version == version && !wanted.sources.contains(&from) {
             wanted.sources.push(from);
+            wanted.holders += u32::from(object.holders.contains(&from));
         }
     }
 

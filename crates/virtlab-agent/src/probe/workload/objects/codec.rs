@@ -1,5 +1,5 @@
 //! Messages of a store as octets: a head of 64, what the head says follows, and content. Lengths are those of
-//! `Message::bytes`, except of lists; no client's operation sends those. Numbers are little-endian.
+//! `Message::bytes`, except of lists of objects; no client's operation sends those. Numbers are little-endian.
 //!
 //! What comes from a peer is hostile: whatever is no message, or has another length than its head says, ends its
 //! connection.
@@ -123,6 +123,31 @@ impl Head {
         record(object, &mut octets);
         octets
     }
+
+    /// The whole head, and objects with their keys behind it.
+    fn with_list(self, objects: &[(Key, Object)]) -> Vec<u8> {
+        let mut octets = self.before((objects.len() * LISTED_BYTES) as u64);
+        for (key, object) in objects {
+            octets.extend(key.0.to_le_bytes());
+            record(object, &mut octets);
+        }
+        octets
+    }
+
+    /// The whole head, and names behind it.
+    fn with_names(self, names: &[Name]) -> Vec<u8> {
+        let mut octets = self.before((names.len() * NAME_BYTES) as u64);
+        for Name { key, version, deleted } in names {
+            let end = octets.len() + NAME_BYTES;
+            octets.extend(key.0.to_le_bytes());
+            octets.extend(version.stamp.to_le_bytes());
+            octets.push(small(version.writer));
+            octets.extend(version.number.to_le_bytes());
+            octets.push(u8::from(*deleted));
+            octets.resize(end, 0);
+        }
+        octets
+    }
 }
 
 /// # Errors
@@ -207,13 +232,7 @@ pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
             head.word(behind.map_or(0, |key| key.0)).before(0)
         }
         Message::Listed { round, objects, more, whole } => {
-            let head = head(11).word(*round).byte(*more).byte(*whole);
-            let mut octets = head.before((objects.len() * LISTED_BYTES) as u64);
-            for (key, object) in objects {
-                octets.extend(key.0.to_le_bytes());
-                record(object, &mut octets);
-            }
-            octets
+            head(11).word(*round).byte(*more).byte(*whole).with_list(objects)
         }
         Message::Pull(round, key, version) => head(12).word(*round).word(key.0).version(*version).before(0),
         Message::Pulled(round, key, object) => head(13).word(*round).word(key.0).with(object.as_ref(), true),
@@ -221,17 +240,11 @@ pub fn encode(from: Peer, message: &Message) -> Vec<u8> {
         Message::Names(attempt, first) => head(15).attempt(*attempt).word(first.0).before(0),
         Message::Told(attempt, Told { names, more, whole }) => {
             let head = head(16).attempt(*attempt).byte(*more).byte(*whole);
-            let mut octets = head.before((names.len() * NAME_BYTES) as u64);
-            for Name { key, version, deleted } in names {
-                let end = octets.len() + NAME_BYTES;
-                octets.extend(key.0.to_le_bytes());
-                octets.extend(version.stamp.to_le_bytes());
-                octets.push(small(version.writer));
-                octets.extend(version.number.to_le_bytes());
-                octets.push(u8::from(*deleted));
-                octets.resize(end, 0);
-            }
-            octets
+            head.with_names(names)
+        }
+        Message::Compare { round, names } => head(18).word(*round).with_names(names),
+        Message::Compared { round, last, later, whole } => {
+            head(19).word(*round).word(last.0).byte(*whole).with_list(later)
         }
         Message::Page(attempt, Listing { names, until }) => {
             let head = head(17).attempt(*attempt).word(until.0);
@@ -332,6 +345,20 @@ pub fn read_record(octets: &[u8]) -> Option<Object> {
     Reader { octets }.object()
 }
 
+/// Objects with their keys, of all the octets.
+fn read_list(octets: &[u8]) -> Option<Vec<(Key, Object)>> {
+    let mut list = Reader { octets };
+    let all = (0..octets.len() / LISTED_BYTES).map(|_| Some((list.key()?, list.object()?)));
+    if octets.len().is_multiple_of(LISTED_BYTES) { all.collect() } else { None }
+}
+
+/// Names, of all the octets.
+fn read_names(octets: &[u8]) -> Option<Vec<Name>> {
+    let mut list = Reader { octets };
+    let all = (0..octets.len() / NAME_BYTES).map(|_| list.name());
+    if octets.len().is_multiple_of(NAME_BYTES) { all.collect() } else { None }
+}
+
 /// Of how many octets a record is.
 pub const fn record_bytes() -> usize {
     RECORD_BYTES
@@ -422,13 +449,7 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
         }
         11 => {
             let (round, more, whole) = (own.word()?, own.truth()?, own.truth()?);
-            let mut listed = Reader { octets: &rest };
-            if !length.is_multiple_of(LISTED_BYTES) {
-                return None;
-            }
-            let objects = (0..length / LISTED_BYTES).map(|_| Some((listed.key()?, listed.object()?)));
-            let objects = objects.collect::<Option<Vec<_>>>()?;
-            Message::Listed { round, objects, more, whole }
+            Message::Listed { round, objects: read_list(&rest)?, more, whole }
         }
         12 => Message::Pull(own.word()?, own.key()?, own.version()?),
         13 => {
@@ -439,17 +460,18 @@ pub fn decode(head: &[u8; HEAD_BYTES], rest: Vec<u8>) -> Option<(Peer, Word)> {
         15 => Message::Names(own.attempt()?, own.key()?),
         16 => {
             let (attempt, more, whole) = (own.attempt()?, own.truth()?, own.truth()?);
-            let mut told = Reader { octets: &rest };
-            let names = (0..length / NAME_BYTES).map(|_| told.name()).collect::<Option<Vec<_>>>()?;
-            length
-                .is_multiple_of(NAME_BYTES)
-                .then_some(Message::Told(attempt, Told { names, more, whole }))?
+            Message::Told(attempt, Told { names: read_names(&rest)?, more, whole })
         }
         17 => {
             let (attempt, until) = (own.attempt()?, own.key()?);
             let mut page = Reader { octets: &rest };
             let names = (0..length / KEY_BYTES).map(|_| page.key()).collect::<Option<Vec<_>>>()?;
             length.is_multiple_of(KEY_BYTES).then_some(Message::Page(attempt, Listing { names, until }))?
+        }
+        18 => Message::Compare { round: own.word()?, names: read_names(&rest)? },
+        19 => {
+            let (round, last, whole) = (own.word()?, own.key()?, own.truth()?);
+            Message::Compared { round, last, later: read_list(&rest)?, whole }
         }
         _ => return None,
     };
@@ -505,6 +527,8 @@ mod tests {
                 more: true,
                 whole: true,
             },
+            Message::Compare { round: 4, names: vec![name(2), name(5)] },
+            Message::Compared { round: 4, last: key, later: vec![(key, object(3))], whole: false },
             Message::Pull(4, key, seen),
             Message::Pulled(4, key, Some(object(5))),
             Message::Beat,
@@ -522,7 +546,7 @@ mod tests {
             let head: [u8; HEAD_BYTES] = octets[..HEAD_BYTES].try_into().unwrap();
             let whole = HEAD_BYTES + follows(&head).unwrap();
             octets.extend(std::iter::repeat_n(0x5a, whole - octets.len()));
-            if !matches!(message, Message::Listed { .. }) {
+            if !matches!(message, Message::Listed { .. } | Message::Compared { .. }) {
                 assert_eq!(whole as u64, message.bytes(), "{message:?}");
             }
             let (from, word) = decode(&head, octets[HEAD_BYTES..].to_vec()).unwrap();

@@ -1,0 +1,95 @@
+//! Whether what a node is about to pull was replaced elsewhere.
+//!
+//! By multicast a write that failed may have left its copy at fewer than `write_quorum` of the holders that it chose.
+//! The next write of the key may choose others, if it did not hear of that copy, and be answered. Then the first copy
+//! must not spread: as soon as `write_quorum` nodes agree on its holders, readers take them for those of the key. So a
+//! node that would be one of these asks all others for later versions first, and pulls nothing that was replaced. As
+//! many whole nodes must answer as know every confirmed write (`Policy::roll_call`).
+//!
+//! Where as many holders as that list an object already, nothing new follows from one more copy, and nobody is asked.
+//! So few objects are asked for, unless a write needs all of its copies.
+
+use crate::message::Message;
+use crate::message::listing::Name;
+use crate::message::nouns::{Key, Object, Peer, Version};
+use std::collections::BTreeMap;
+
+/// How many names a question has, at most.
+const PAGE: usize = 512;
+
+/// How far a node has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answered {
+    /// The names before that place.
+    Until(usize),
+    /// All of them, as a node that was whole or not.
+    All { whole: bool },
+}
+
+/// Objects that few of their holders have listed.
+#[derive(Debug)]
+pub(super) struct Doubts {
+    round: u64,
+    /// In the order of keys; one at least.
+    names: Vec<Name>,
+    nodes: BTreeMap<Peer, Answered>,
+    /// The latest version that is somewhere else.
+    elsewhere: BTreeMap<Key, Version>,
+}
+
+impl Doubts {
+    /// About which these nodes are to be asked.
+    pub(super) fn new(round: u64, names: Vec<Name>, nodes: impl Iterator<Item = Peer>) -> Self {
+        let nodes = nodes.map(|peer| (peer, Answered::Until(0))).collect();
+        Self { round, names, nodes, elsewhere: BTreeMap::new() }
+    }
+
+    fn question(&self, from: usize) -> Message {
+        let names = self.names[from..].iter().take(PAGE).copied().collect();
+        Message::Compare { round: self.round, names }
+    }
+
+    /// To those who have not answered everything, and to those who were not whole, from the beginning.
+    pub(super) fn questions(&self) -> Vec<(Peer, Message)> {
+        let open = self.nodes.iter().filter_map(|(&peer, answered)| match answered {
+            Answered::Until(place) => Some((peer, *place)),
+            Answered::All { whole: true } => None,
+            Answered::All { whole: false } => Some((peer, 0)),
+        });
+        open.map(|(peer, place)| (peer, self.question(place))).collect()
+    }
+
+    /// A node has answered the question that ends with a key; the next one to it. What it holds is told before, by
+    /// [`Doubts::is_elsewhere`].
+    pub(super) fn answered(&mut self, from: Peer, last: Key, whole: bool) -> Option<Message> {
+        let place = match self.nodes.get(&from)? {
+            Answered::Until(place) => *place,
+            Answered::All { whole: false } => 0,
+            Answered::All { whole: true } => return None,
+        };
+        let next = (place + PAGE).min(self.names.len());
+        if self.names[next - 1].key != last {
+            return None;
+        }
+        let more = next < self.names.len();
+        let now = if more { Answered::Until(next) } else { Answered::All { whole } };
+        self.nodes.insert(from, now);
+        more.then(|| self.question(next))
+    }
+
+    /// A later version of a key is at nodes of which this one is none.
+    pub(super) fn is_elsewhere(&mut self, key: Key, object: &Object) {
+        let latest = self.elsewhere.entry(key).or_insert(object.version);
+        *latest = object.version.max(*latest);
+    }
+
+    /// How many whole nodes have answered everything.
+    pub(super) fn heard(&self) -> usize {
+        self.nodes.values().filter(|one| matches!(one, Answered::All { whole: true })).count()
+    }
+
+    /// Of each key that has a later version elsewhere, which.
+    pub(super) fn replaced(self) -> BTreeMap<Key, Version> {
+        self.elsewhere
+    }
+}

@@ -292,7 +292,8 @@ impl World {
                     self.network.plan_next_landing(port);
                     self.land(port);
                 }
-                Some(&Due::Release(nic)) => self.network.release(nic),
+                // What is put off comes again, and is counted then.
+                Some(&Due::Release(nic)) => self.events -= u64::from(!self.network.release(nic)),
                 Some(&Due::Speak(place)) => self.network.speak(place),
                 Some(&Due::Work(pool)) => self.work(pool),
                 Some(&Due::Sample(group)) => self.sample(group),

@@ -46,8 +46,9 @@ pub struct Queue {
     most_waiting: u32,
     /// Starts of the frames in it that have an event in any case.
     stops: VecDeque<u64>,
-    /// The next event.
+    /// The next event, and the one behind it that was planned before it.
     planned_ns: u64,
+    planned_behind_ns: u64,
     /// As what the start of its first frame would have been planned, had it an event: when that became the first.
     first: Planned,
     /// Sockets that wait for room.
@@ -66,6 +67,7 @@ impl Default for Queue {
             most_waiting: u32::MAX,
             stops: VecDeque::new(),
             planned_ns: NEVER_NS,
+            planned_behind_ns: NEVER_NS,
             first: (0, 0),
             blocked: 0,
             sending: (u64::MAX, 0),
@@ -238,8 +240,8 @@ impl Queue {
     /// What starts by now has left.
     #[inline]
     pub fn pass_stops(&mut self, now_ns: u64) {
-        if self.planned_ns <= now_ns {
-            self.planned_ns = NEVER_NS;
+        while self.planned_ns <= now_ns {
+            self.planned_ns = core::mem::replace(&mut self.planned_behind_ns, NEVER_NS);
         }
         while self.stops.front().is_some_and(|at| *at <= now_ns) {
             self.stops.pop_front();
@@ -256,7 +258,7 @@ impl Queue {
         if next >= self.planned_ns {
             return None;
         }
-        self.planned_ns = next;
+        self.planned_behind_ns = core::mem::replace(&mut self.planned_ns, next);
         Some(next)
     }
 

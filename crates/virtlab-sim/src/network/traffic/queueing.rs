@@ -9,13 +9,13 @@ use crate::network::whole::Network;
 use crate::network::wire::ports::Stage;
 
 impl Network {
-    /// A vNIC's frames that may go by now.
-    pub fn release(&mut self, nic: usize) {
+    /// A vNIC's frames that may go by now; false where others of this instant come first, and this is put off.
+    pub fn release(&mut self, nic: usize) -> bool {
         self.catch_up(nic);
         if self.edge.nics[nic].queue.first_ns() == Some(self.now_ns) {
             let planned = self.edge.nics[nic].queue.first_planned();
             if self.agenda.defers(Due::Release(nic), planned) {
-                return;
+                return false;
             }
             self.catch_up(nic);
         }
@@ -29,6 +29,7 @@ impl Network {
         }
         self.edge.nics[nic].queue.pass_stops(self.now_ns);
         self.arm(nic);
+        true
     }
 
     /// The first frame of a vNIC's queue leaves it, at `at_ns`.

@@ -97,8 +97,10 @@ pub struct Present {
     pub bytes: u64,
 }
 
-/// What is known of an object. One is drawn at random for most deeds, so each is small: a cache holds more of them.
+/// What is known of an object. One is drawn at random for most deeds, so each is small, and none lies in two lines of a
+/// cache.
 #[derive(Debug)]
+#[repr(align(32))]
 struct Entry {
     content: u64,
     bytes: u64,
@@ -222,14 +224,16 @@ impl Folder {
         Some(Pick { deed, key, task, object, content, bytes, changes })
     }
 
-    /// Has the processor get from memory what picks by these numbers look at: all at once, where each pick alone would
-    /// wait for it.
-    pub fn fetch(&self, chosen: impl Iterator<Item = u64>) {
-        let many = self.there.len();
-        let users = |chosen: u64| self.objects[self.there[place(chosen, many)] as usize].users;
-        if many > 0 {
-            std::hint::black_box(chosen.map(users).fold(0, u32::wrapping_add));
-        }
+    /// Has the processor get from memory what picks of these deeds by these numbers look at: all at once, where each
+    /// alone would wait for it. Of a deletion that is the last object, too, which takes the place of the one that goes.
+    pub fn fetch(&self, deeds: impl Iterator<Item = (Deed, u64)>) {
+        let (many, mut last) = (self.there.len(), self.there.iter().rev());
+        let users = |object: &u32| self.objects[*object as usize].users;
+        let seen = deeds.filter(|(deed, _)| many > 0 && *deed != Deed::Create).map(|(deed, chosen)| {
+            let moved = if deed == Deed::Delete { last.next().map_or(0, users) } else { 0 };
+            users(&self.there[place(chosen, many)]).wrapping_add(moved)
+        });
+        std::hint::black_box(seen.fold(0, u32::wrapping_add));
     }
 
     /// `None`: there are as many as numbers.

@@ -166,7 +166,7 @@ impl<'a> Turns<'a> {
         let fair = left.min(folder.count()) / (4 * u64::from(self.asks.threads));
         let mut drawn = std::mem::take(&mut self.drawn);
         drawn.extend((1..fair.min(most as u64)).map(|_| self.draw()));
-        folder.fetch(drawn.iter().filter(|draw| draw.deed != Deed::Create).map(|draw| draw.chosen));
+        folder.fetch(drawn.iter().map(|draw| (draw.deed, draw.chosen)));
         for draw in drawn.drain(..) {
             match folder.pick(draw.deed, draw.chosen, draw.bytes) {
                 Some(pick) => taken.push(pick),

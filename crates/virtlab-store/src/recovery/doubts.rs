@@ -20,9 +20,9 @@ const PAGE: usize = 512;
 /// How far a node has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answered {
-    /// The names before that place.
-    Until(usize),
-    /// All of them, as a node that was whole or not.
+    /// The names before that place, and whether it was whole each time.
+    Until(usize, bool),
+    /// All of them.
     All { whole: bool },
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Doubts {
 impl Doubts {
     /// About which these nodes are to be asked.
     pub(super) fn new(round: u64, names: Vec<Name>, nodes: impl Iterator<Item = Peer>) -> Self {
-        let nodes = nodes.map(|peer| (peer, Answered::Until(0))).collect();
+        let nodes = nodes.map(|peer| (peer, Answered::Until(0, true))).collect();
         Self { round, names, nodes, elsewhere: BTreeMap::new() }
     }
 
@@ -52,7 +52,7 @@ impl Doubts {
     /// To those who have not answered everything, and to those who were not whole, from the beginning.
     pub(super) fn questions(&self) -> Vec<(Peer, Message)> {
         let open = self.nodes.iter().filter_map(|(&peer, answered)| match answered {
-            Answered::Until(place) => Some((peer, *place)),
+            Answered::Until(place, _) => Some((peer, *place)),
             Answered::All { whole: true } => None,
             Answered::All { whole: false } => Some((peer, 0)),
         });
@@ -62,17 +62,18 @@ impl Doubts {
     /// A node has answered the question that ends with a key; the next one to it. What it holds is told before, by
     /// [`Doubts::is_elsewhere`].
     pub(super) fn answered(&mut self, from: Peer, last: Key, whole: bool) -> Option<Message> {
-        let place = match self.nodes.get(&from)? {
-            Answered::Until(place) => *place,
-            Answered::All { whole: false } => 0,
+        let (place, before) = match self.nodes.get(&from)? {
+            Answered::Until(place, whole) => (*place, *whole),
+            Answered::All { whole: false } => (0, true),
             Answered::All { whole: true } => return None,
         };
+        let whole = before && whole;
         let next = (place + PAGE).min(self.names.len());
         if self.names[next - 1].key != last {
             return None;
         }
         let more = next < self.names.len();
-        let now = if more { Answered::Until(next) } else { Answered::All { whole } };
+        let now = if more { Answered::Until(next, whole) } else { Answered::All { whole } };
         self.nodes.insert(from, now);
         more.then(|| self.question(next))
     }

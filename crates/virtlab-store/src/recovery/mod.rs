@@ -78,7 +78,9 @@ struct Wanted {
 
 #[derive(Debug)]
 enum Listing {
-    Behind(Option<Key>),
+    /// What is behind a key is to come, and whether the node was whole at each page before.
+    Behind(Option<Key>, bool),
+    /// Whether it was whole at each page.
     Complete { whole: bool },
 }
 
@@ -121,7 +123,7 @@ impl Recovery {
     pub(crate) fn new(me: Peer, policy: Policy, round: u64, begins: Nanos) -> Self {
         let mut lists = BTreeMap::new();
         for peer in policy.peers().filter(|&one| one != me) {
-            lists.insert(peer, Listing::Behind(None));
+            lists.insert(peer, Listing::Behind(None, true));
         }
         Self {
             me,
@@ -176,7 +178,7 @@ impl Recovery {
             .lists
             .iter()
             .filter_map(|(&peer, listing)| match listing {
-                Listing::Behind(key) => Some((peer, *key)),
+                Listing::Behind(key, _) => Some((peer, *key)),
                 Listing::Complete { whole: true } => None,
                 Listing::Complete { whole: false } => Some((peer, None)),
             })
@@ -194,11 +196,12 @@ impl Recovery {
         (objects, more, whole): (Vec<(Key, Object)>, bool, bool),
         has: impl Fn(Key) -> Option<Version>,
     ) {
-        let behind = match self.lists.get(&from) {
-            Some(Listing::Behind(key)) => *key,
-            Some(Listing::Complete { whole: false }) => None,
+        let (behind, before) = match self.lists.get(&from) {
+            Some(Listing::Behind(key, whole)) => (*key, *whole),
+            Some(Listing::Complete { whole: false }) => (None, true),
             _ => return,
         };
+        let whole = before && whole;
         let is_over = self.asks.is_none() || self.doubts.is_some();
         if is_over || objects.first().is_some_and(|(key, _)| Some(*key) <= behind) {
             return;
@@ -208,7 +211,7 @@ impl Recovery {
             self.wants(from, key, &object, has(key));
         }
         if more {
-            self.lists.insert(from, Listing::Behind(last));
+            self.lists.insert(from, Listing::Behind(last, whole));
             self.send(from, Message::List(self.round, last));
             return;
         }

@@ -3,11 +3,11 @@
 //! By multicast a write that failed may have left its copy at fewer than `write_quorum` of the holders that it chose.
 //! The next write of the key may choose others, if it did not hear of that copy, and be answered. Then the first copy
 //! must not spread: as soon as `write_quorum` nodes agree on its holders, readers take them for those of the key. So a
-//! node that would be one of these asks all others for later versions first, and pulls nothing that was replaced. As
+//! node that would be one of these asks all others for later versions first, and does not pull what was replaced. As
 //! many whole nodes must answer as know every confirmed write (`Policy::roll_call`).
 //!
-//! Where as many holders as that list an object already, nothing new follows from one more copy, and nobody is asked.
-//! So few objects are asked for, unless a write needs all of its copies.
+//! Where as many holders as that list an object already, one more copy changes no answer, and the node does not ask.
+//! So it asks for few objects, unless a write needs all of its copies.
 
 use crate::message::Message;
 use crate::message::listing::Name;
@@ -78,7 +78,7 @@ impl Doubts {
         more.then(|| self.question(next))
     }
 
-    /// A later version of a key is at nodes of which this one is none.
+    /// Another node has a later version of a key, and the one that recovers is no holder of it.
     pub(super) fn is_elsewhere(&mut self, key: Key, object: &Object) {
         let latest = self.elsewhere.entry(key).or_insert(object.version);
         *latest = object.version.max(*latest);

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.specifiers import SpecifierSet
 from tools.advisories import advisories, affected, locked, main, normal
 from tools.bounds import direct, lowest
 
@@ -84,6 +85,21 @@ def stated(name: str, version: str) -> str | None:
     told = [str(meta.get("License-Expression") or ""), str(meta.get("License") or "")[:200]]
     told += [each for each in meta.get_all("Classifier") or [] if each.startswith("License")]
     return "; ".join(each for each in told if each)
+
+
+def test_every_locked_package_installs_on_the_oldest_python_that_the_project_takes() -> None:
+    """As far as packages that are installed tell. Debian 12 has Python 3.11.2."""
+    oldest = PROJECT["project"]["requires-python"].removeprefix(">=") + ".0"
+    wrong = []
+    for name, version in {pin for file in LOCKS for pin in pins(file).items()}:
+        try:
+            meta = importlib.metadata.metadata(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        takes = meta.get("Requires-Python") or ""
+        if meta["Version"] == version and not SpecifierSet(takes).contains(oldest):
+            wrong.append(f"{name} {version} needs Python {takes}")
+    assert wrong == []
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ mod world;
 use std::collections::BTreeSet;
 use virtlab_disk::Model;
 use virtlab_store::{
-    Ack, Attempt, Client, Detector, Form, Found, Key, Left, Lookup, Message, Nonsense, Object, Outcome,
+    Ack, Attempt, Client, Detector, Form, Found, Key, Left, Lookup, Message, Node, Nonsense, Object, Outcome,
     Output, Peer, Policy, Task, To, Version, WrittenBy,
 };
 use virtlab_wire::Nanos;
@@ -469,4 +469,54 @@ fn content_of_another_key_does_not_end_a_read() {
     client.handle(now, second[0], Message::Content(attempt, Key(1), Some(object)));
     let outcome = Outcome::Done { version, bytes: 5, content: 8 };
     assert_eq!(client.output(), Some(Output::Answer { operation: 0, outcome, retries: 0, listing: None }));
+}
+
+/// What a node says and what it wants of its disk.
+fn outputs(node: &mut Node) -> (Vec<Message>, Vec<u64>) {
+    let (mut said, mut disk) = (Vec::new(), Vec::new());
+    while let Some(output) = node.output() {
+        match output {
+            Output::Send(_, message) => said.push(message),
+            Output::Disk { id, .. } => disk.push(id),
+            Output::Answer { .. } => panic!("{output:?}"),
+        }
+    }
+    (said, disk)
+}
+
+#[test]
+fn what_is_on_the_disk_when_a_later_version_was_promised_is_kept_and_not_confirmed() {
+    for (other, kept) in [(vec![Peer(0), Peer(1), Peer(2)], 2), (vec![Peer(0), Peer(1), Peer(4)], 1)] {
+        let mut node = Node::new(Peer(0), policy(5, 3, Lookup::Multicast));
+        let client = Peer(5);
+        let version = |stamp| Version { stamp, writer: client, number: 0 };
+        let attempt = |operation| Attempt { client, operation, number: 0 };
+        let key = Key(1);
+        let put = |node: &mut Node, stamp: u64, holders: &[Peer]| {
+            let holders = holders.to_vec().into();
+            let object =
+                Object { version: version(stamp), bytes: 100, content: stamp, deleted: false, holders };
+            let put = Message::Put { attempt: attempt(stamp), key, object, incarnation: Some(0) };
+            node.handle(Nanos(stamp), client, put);
+            // The disk has written it, and has to flush it.
+            let (said, write) = outputs(node);
+            assert!(said.is_empty());
+            node.complete(Nanos(stamp), write[0]);
+            outputs(node).1[0]
+        };
+        let flush = put(&mut node, 1, &[Peer(0), Peer(1), Peer(2)]);
+        node.complete(Nanos(1), flush);
+        assert!(matches!(outputs(&mut node).0[..], [Message::Kept { .. }]));
+        let flush = put(&mut node, 2, &other);
+        let find = Message::Find { attempt: attempt(3), key, all: true, version: Some(version(3)) };
+        node.handle(Nanos(3), client, find);
+        let (said, _) = outputs(&mut node);
+        assert!(
+            matches!(&said[..], [Message::Found(_, found)] if found.object.as_ref().unwrap().content == 1)
+        );
+        node.complete(Nanos(3), flush);
+        assert_eq!(outputs(&mut node).0, [Message::Refused(attempt(2), version(3))]);
+        let held: Vec<u64> = node.objects().map(|(_, object)| object.content).collect();
+        assert_eq!((held, node.is_whole()), (vec![kept], true));
+    }
 }

@@ -588,14 +588,21 @@ impl Node {
             }
             return;
         };
-        if let Some(other) = self.against(key, object.version, waits) {
-            self.refuse(now, key, waits, other);
-            return;
+        let refused = self.against(key, object.version, waits);
+        let replaces = |held: &Object| held.version < object.version && held.holders == object.holders;
+        // What comes too late is on the disk in place of what was kept, and is kept without being confirmed: else
+        // nothing would be. With other holders it must not be, since it would speak for them.
+        if refused.is_none() || self.shelf.latest(key).is_some_and(replaces) {
+            self.shelf.put(key, object.clone());
+            self.shelf.flushed(key, object.clone());
         }
-        self.shelf.put(key, object.clone());
-        self.shelf.flushed(key, object.clone());
-        self.confirm(now, key, &object, waits);
-        self.copy(now, key);
+        match refused {
+            Some(other) => self.refuse(now, key, waits, other),
+            None => {
+                self.confirm(now, key, &object, waits);
+                self.copy(now, key);
+            }
+        }
     }
 
     /// When it must be woken, at the latest.

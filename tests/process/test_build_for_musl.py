@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,7 @@ def sources(tmp_path: Path) -> Path:
     environment = {**os.environ, "CARGO_NET_OFFLINE": "true"}
     subprocess.run([maturin, "sdist", "-o", tmp_path], cwd=ROOT, env=environment, check=True)
     (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as source:
-        source.extractall(tmp_path / "sources", filter="data")
+    shutil.unpack_archive(archive, tmp_path / "sources")
     return next((tmp_path / "sources").iterdir())
 
 

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -43,8 +42,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "CARGO_NET_OFFLINE": "true"}
     subprocess.run([maturin, "sdist", "-o", folder], cwd=ROOT, env=environment, check=True)
     (archive,) = folder.glob("*.tar.gz")
-    with tarfile.open(archive) as source:
-        source.extractall(folder, filter="data")
+    shutil.unpack_archive(archive, folder)
     unpacked = next(path for path in folder.iterdir() if path.is_dir())
     (unpacked / "python").rename(folder / "python")
     assert not (folder / "python" / "virtlab" / "_bin").exists()

@@ -527,27 +527,53 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    #[test]
-    fn what_a_refused_write_has_replaced_on_the_disk_is_not_held_any_more() {
-        let folder = folder("replaced");
-        let (_client, at) = peer();
+    /// A node that confirms from the disk, and promised a third version of a key while it wrote the second, which is
+    /// for these holders.
+    fn overtaken(folder: &Path, at: SocketAddr, holders: &[Peer]) -> Serving {
         let disk = Policy { ack: virtlab_store::Ack::Disk, ..policy() };
         let machine = Machine::Node(Box::new(Node::new(NODE, disk)));
-        let mut node = serving(machine, Some(&folder), vec![at; 3]);
+        let mut node = serving(machine, Some(folder), vec![at; 3]);
         node.hear(CLIENT, put(1, 1, 1)).unwrap();
         work(&mut node, 2);
-        node.hear(CLIENT, put(2, 1, 2)).unwrap();
+        let object = Object { holders: holders.to_vec().into(), ..object(2) };
+        let late = Message::Put { attempt: attempt(2), key: Key(1), object, incarnation: None };
+        node.hear(CLIENT, Word::Said(late, Some(content_of(1)))).unwrap();
         let (key, all, version) = (Key(1), true, Some(version(3)));
         let find = Message::Find { attempt: attempt(3), key, all, version };
         node.hear(CLIENT, Word::Said(find, None)).unwrap();
         work(&mut node, 2);
-        assert_eq!(held(&node), [(1, 1, false)], "the second version is refused, and in the file");
-        let fetch = Message::Fetch(attempt(4), key, super::tests::version(1));
+        node
+    }
+
+    /// The first version is fetched; whether the node is still whole.
+    fn fetched(node: &mut Serving) -> bool {
+        let fetch = Message::Fetch(attempt(4), Key(1), version(1));
         node.hear(CLIENT, Word::Said(fetch, None)).unwrap();
-        work(&mut node, 1);
-        assert_eq!(held(&node), [], "it says so no more");
+        work(node, 1);
         let Machine::Node(kept) = &node.machine else { unreachable!("a node was made") };
-        assert!(!kept.is_whole() && kept.is_recovering());
+        kept.is_whole() && !kept.is_recovering()
+    }
+
+    #[test]
+    fn what_a_refused_write_has_left_in_the_file_is_held() {
+        let folder = folder("overtaken");
+        let (_client, at) = peer();
+        let mut node = overtaken(&folder, at, &[NODE]);
+        assert_eq!(held(&node), [(1, 2, true)], "the second version is refused, and in the file");
+        assert!(fetched(&mut node));
+        assert_eq!(held(&node), [(1, 2, true)]);
+        drop(node);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_refused_write_of_other_holders_has_replaced_on_the_disk_is_not_held_any_more() {
+        let folder = folder("replaced");
+        let (_client, at) = peer();
+        let mut node = overtaken(&folder, at, &[NODE, Peer(1)]);
+        assert_eq!(held(&node), [(1, 1, false)], "the second version is refused, and in the file");
+        assert!(!fetched(&mut node), "it says so");
+        assert_eq!(held(&node), []);
         drop(node);
         std::fs::remove_dir_all(&folder).unwrap();
     }

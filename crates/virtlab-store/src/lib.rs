@@ -7,8 +7,9 @@
 //! client     operations, and their tries: coordinator (lookup, copies, quorum, content), heard (answers to a question),
 //!            proxy (leads attempts of clients), volume (a disk whose blocks are objects)
 //! node       cache, disk, answers: shelf (what a node holds), book (what nodes have promised), detector (who is silent)
-//! recovery   lists, pulls, scan of partitions, pace: doubts (what was replaced elsewhere), spread (copies that survivors
-//!            make among themselves), loss (how far a recovery is), closed_form (how long recoveries take, computed)
+//! recovery   lists, pulls, scan of partitions, pace: pages (how far a node has answered), doubts (what was replaced
+//!            elsewhere), spread (copies that survivors make among themselves), loss (how far a recovery is), closed_form
+//!            (how long recoveries take, computed)
 //! folder     what clients know of their objects: mix (shares of operations), audit (what nodes hold in the end)
 //! alarms     what is due next                               table         things by their names, in no order
 //! ```

@@ -12,19 +12,11 @@
 use crate::message::Message;
 use crate::message::listing::Name;
 use crate::message::nouns::{Key, Object, Peer, Version};
+use crate::recovery::pages::Pages;
 use std::collections::BTreeMap;
 
 /// How many names a question has, at most.
 const PAGE: usize = 512;
-
-/// How far a node has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answered {
-    /// The names before that place, and whether it was whole each time.
-    Until(usize, bool),
-    /// All of them.
-    All { whole: bool },
-}
 
 /// Objects that few of their holders have listed.
 #[derive(Debug)]
@@ -32,7 +24,8 @@ pub(super) struct Doubts {
     round: u64,
     /// In the order of keys; one at least.
     names: Vec<Name>,
-    nodes: BTreeMap<Peer, Answered>,
+    /// By place in the names.
+    nodes: BTreeMap<Peer, Pages<usize>>,
     /// The latest version that is somewhere else.
     elsewhere: BTreeMap<Key, Version>,
 }
@@ -40,7 +33,7 @@ pub(super) struct Doubts {
 impl Doubts {
     /// About which these nodes are to be asked.
     pub(super) fn new(round: u64, names: Vec<Name>, nodes: impl Iterator<Item = Peer>) -> Self {
-        let nodes = nodes.map(|peer| (peer, Answered::Until(0, true))).collect();
+        let nodes = nodes.map(|peer| (peer, Pages::none())).collect();
         Self { round, names, nodes, elsewhere: BTreeMap::new() }
     }
 
@@ -51,31 +44,21 @@ impl Doubts {
 
     /// To those who have not answered everything, and to those who were not whole, from the beginning.
     pub(super) fn questions(&self) -> Vec<(Peer, Message)> {
-        let open = self.nodes.iter().filter_map(|(&peer, answered)| match answered {
-            Answered::Until(place, _) => Some((peer, *place)),
-            Answered::All { whole: true } => None,
-            Answered::All { whole: false } => Some((peer, 0)),
-        });
+        let open = self.nodes.iter().filter_map(|(&peer, pages)| Some((peer, pages.next()?)));
         open.map(|(peer, place)| (peer, self.question(place))).collect()
     }
 
     /// A node has answered the question that ends with a key; the next one to it. What it holds is told before, by
     /// [`Doubts::is_elsewhere`].
     pub(super) fn answered(&mut self, from: Peer, last: Key, whole: bool) -> Option<Message> {
-        let (place, before) = match self.nodes.get(&from)? {
-            Answered::Until(place, whole) => (*place, *whole),
-            Answered::All { whole: false } => (0, true),
-            Answered::All { whole: true } => return None,
-        };
-        let whole = before && whole;
-        let next = (place + PAGE).min(self.names.len());
-        if self.names[next - 1].key != last {
+        let pages = self.nodes.get_mut(&from)?;
+        let end = (pages.next()? + PAGE).min(self.names.len());
+        if self.names[end - 1].key != last {
             return None;
         }
-        let more = next < self.names.len();
-        let now = if more { Answered::Until(next, whole) } else { Answered::All { whole } };
-        self.nodes.insert(from, now);
-        more.then(|| self.question(next))
+        let next = (end < self.names.len()).then_some(end);
+        pages.turn(whole, next);
+        next.map(|place| self.question(place))
     }
 
     /// Another node has a later version of a key, and the one that recovers is no holder of it.
@@ -86,7 +69,7 @@ impl Doubts {
 
     /// How many whole nodes have answered everything.
     pub(super) fn heard(&self) -> usize {
-        self.nodes.values().filter(|one| matches!(one, Answered::All { whole: true })).count()
+        self.nodes.values().filter(|pages| pages.is_whole()).count()
     }
 
     /// Of each key that has a later version elsewhere, which.

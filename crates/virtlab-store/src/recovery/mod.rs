@@ -18,6 +18,7 @@
 pub mod closed_form;
 mod doubts;
 pub(crate) mod loss;
+mod pages;
 pub(crate) mod spread;
 
 use crate::message::listing::Name;
@@ -25,6 +26,7 @@ use crate::message::nouns::{Key, Object, Peer, Version};
 use crate::message::{Message, Output, To};
 use crate::policy::{Lookup, Policy};
 use crate::recovery::doubts::Doubts;
+use crate::recovery::pages::Pages;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use virtlab_wire::Nanos;
 
@@ -77,14 +79,6 @@ struct Wanted {
 }
 
 #[derive(Debug)]
-enum Listing {
-    /// What is behind a key is to come, and whether the node was whole at each page before.
-    Behind(Option<Key>, bool),
-    /// Whether it was whole at each page.
-    Complete { whole: bool },
-}
-
-#[derive(Debug)]
 struct Pull {
     key: Key,
     until: Nanos,
@@ -97,7 +91,8 @@ pub(crate) struct Recovery {
     me: Peer,
     policy: Policy,
     round: u64,
-    lists: BTreeMap<Peer, Listing>,
+    /// By the key behind which the next page begins.
+    lists: BTreeMap<Peer, Pages<Option<Key>>>,
     /// Once all lists that are needed have come.
     doubts: Option<Doubts>,
     /// When answers that have not come are requested again; not once all needed have come.
@@ -123,7 +118,7 @@ impl Recovery {
     pub(crate) fn new(me: Peer, policy: Policy, round: u64, begins: Nanos) -> Self {
         let mut lists = BTreeMap::new();
         for peer in policy.peers().filter(|&one| one != me) {
-            lists.insert(peer, Listing::Behind(None, true));
+            lists.insert(peer, Pages::none());
         }
         Self {
             me,
@@ -174,15 +169,8 @@ impl Recovery {
             }
             return;
         }
-        let asked: Vec<(Peer, Option<Key>)> = self
-            .lists
-            .iter()
-            .filter_map(|(&peer, listing)| match listing {
-                Listing::Behind(key, _) => Some((peer, *key)),
-                Listing::Complete { whole: true } => None,
-                Listing::Complete { whole: false } => Some((peer, None)),
-            })
-            .collect();
+        let open = self.lists.iter().filter_map(|(&peer, pages)| Some((peer, pages.next()?)));
+        let asked: Vec<(Peer, Option<Key>)> = open.collect();
         for (peer, behind) in asked {
             self.send(peer, Message::List(self.round, behind));
         }
@@ -196,12 +184,7 @@ impl Recovery {
         (objects, more, whole): (Vec<(Key, Object)>, bool, bool),
         has: impl Fn(Key) -> Option<Version>,
     ) {
-        let (behind, before) = match self.lists.get(&from) {
-            Some(Listing::Behind(key, whole)) => (*key, *whole),
-            Some(Listing::Complete { whole: false }) => (None, true),
-            _ => return,
-        };
-        let whole = before && whole;
+        let Some(behind) = self.lists.get(&from).and_then(Pages::next) else { return };
         let is_over = self.asks.is_none() || self.doubts.is_some();
         if is_over || objects.first().is_some_and(|(key, _)| Some(*key) <= behind) {
             return;
@@ -210,14 +193,14 @@ impl Recovery {
         for (key, object) in objects {
             self.wants(from, key, &object, has(key));
         }
+        if let Some(pages) = self.lists.get_mut(&from) {
+            pages.turn(whole, more.then_some(last));
+        }
         if more {
-            self.lists.insert(from, Listing::Behind(last, whole));
             self.send(from, Message::List(self.round, last));
             return;
         }
-        self.lists.insert(from, Listing::Complete { whole });
-        let complete = self.lists.values().filter(|one| matches!(one, Listing::Complete { whole: true }));
-        if complete.count() >= self.answers() {
+        if self.lists.values().filter(|pages| pages.is_whole()).count() >= self.answers() {
             let names = self.doubtful();
             if names.is_empty() {
                 return self.known(now);

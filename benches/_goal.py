@@ -1,7 +1,8 @@
 """Whether a figure meets its goal.
 
 A goal is about the figure's value, in its unit, or (`ratio ...`) about its ratio to the peer: `<= 0.3`, `98 .. 100.2`
-(both ends belong to it), `ratio >= 3`; ` or ` stands between two of which one is enough.
+(both ends belong to it), `ratio >= 3`; ` or ` stands between two of which one is enough. `ratio_high ...` is about the
+upper end of that ratio's interval: where two do the same, a goal for the ratio itself would be met by chance.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _PART = re.compile(
-    rf"(?P<of>ratio )?(?:(?P<sign><=|>=|<|>) (?P<bound>{_NUMBER})|(?P<low>{_NUMBER}) \.\. (?P<high>{_NUMBER}))"
+    rf"(?P<of>ratio|ratio_high)? ?(?:(?P<sign><=|>=|<|>) (?P<bound>{_NUMBER})|(?P<low>{_NUMBER}) \.\. (?P<high>{_NUMBER}))"
 )
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
@@ -25,6 +26,8 @@ def met(figure: Mapping[str, Any]) -> dict[str, bool | None]:
 
     >>> met({"value": 0.2, "goal": "<= 0.3"}), met({"value": 9, "ratio": 2.0, "goal": "ratio >= 3"})
     ({'met': True}, {'met': False})
+    >>> met({"value": 7, "ratio": 0.98, "ratio_high": 1.02, "goal": "ratio_high >= 1"})
+    {'met': True}
     >>> met({"value": 120, "ratio": 1.2, "goal": "<= 100 or ratio <= 1.5"}), met({"value": 7})
     ({'met': True}, {})
     """
@@ -41,7 +44,7 @@ def _judge(part: str, figure: Mapping[str, Any], goal: str) -> bool | None:
     said = _PART.fullmatch(part)
     if said is None:
         raise ValueError(f"{figure.get('name')}: no goal can be read in '{goal}'; write e.g. '<= 0.3'")
-    value = figure.get("ratio" if said["of"] else "value")
+    value = figure.get(said["of"] or "value")
     if value is None:
         return None
     if said["sign"]:

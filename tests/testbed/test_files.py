@@ -58,6 +58,29 @@ def test_a_role_fills_a_disk_and_another_works_on_its_files() -> None:
     assert "memory_bytes" not in own, "the disk of a namespace is in memory alone"
 
 
+def test_a_sequential_order_is_that_of_creation_and_each_thread_begins_with_a_share() -> None:
+    fill = FILL.replace("threads: 4", "size: [1 kB, 2 kB, 3 kB, 4 kB, 5 kB, 6 kB]")
+    load = (
+        "  load: {workload: files, from: h1.g1, folder: same, order: sequential, operations: OPERATION,"
+        " count: COUNT, threads: THREADS}"
+    )
+
+    def rows(operation: str, count: int, threads: int) -> tuple[list[int], list[int], list[int]]:
+        role = load.replace("OPERATION", operation).replace("COUNT", str(count))
+        role = role.replace("THREADS", str(threads))
+        outcome, sink = played(planned(f"{fill}\n{role}"))
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        assert counted(sink, "load")["done_operations"] == count
+        made, took = (sink.columns(name, "operation/1") for name in ("fill", "load"))
+        return list(made["object_bytes"]), list(took["object_bytes"]), list(took["thread"])
+
+    made, read, _ = rows("read", 90, 1)
+    assert read == [*made, *made[:30]], "after the last comes the first"
+    made, deleted, by = rows("delete", 60, 4)
+    assert sorted(deleted) == sorted(made), "each thread continues where others have left something"
+    assert all(deleted[by.index(thread)] == made[15 * thread] for thread in sorted(set(by)))
+
+
 def test_operations_at_a_rate_are_due_whatever_has_ended() -> None:
     load = (
         "  load: {workload: files, from: h1.g1, folder: same, threads: 2, rate: 500 request/s, duration: 400 ms,"

@@ -220,14 +220,20 @@ def test_one_trace_places_the_same_copies_by_multicast_where_all_nodes_are_heard
 
 
 @pytest.mark.parametrize(
-    ("store", "proxies"), [(RING, 0), (f"{HASH}, written_by: primary", 2), (MULTICAST, 0)]
+    ("store", "proxies", "order"),
+    [
+        (RING, 0, "random"),
+        (RING, 0, "sequential"),
+        (f"{HASH}, written_by: primary", 2, "random"),
+        (MULTICAST, 0, "random"),
+    ],
 )
-def test_one_trace_lets_both_arms_decide_the_same(store: str, proxies: int) -> None:
+def test_one_trace_lets_both_arms_decide_the_same(store: str, proxies: int, order: str) -> None:
     """One thread fixes the order: each operation, size and outcome is the same, and in the end each copy of each write
     lies on the same node, where that follows from the name. By multicast it follows from what nodes had to do, and from
     who was heard first.
     """
-    plan = traced(store, proxies)
+    plan = traced(store, proxies, f"count: 300, order: {order}")
     (outcome, real), (_, model) = played(plan), simulated(plan)
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     ours = real.columns("trace", "operation/1")

@@ -41,7 +41,7 @@ pub use client::proxy::Proxy;
 pub use client::volume::{Operation, Volume};
 pub use folder::audit::{Audit, Held};
 pub use folder::mix::Mix;
-pub use folder::{Deed, Folder, Found as Ending, Pick};
+pub use folder::{Deed, Folder, Found as Ending, Order, Pick};
 pub use message::listing::{Listing, MOST as LISTED_MOST, Name, Told};
 pub use message::nouns::{Holders, Key, Object, Peer, Version};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};

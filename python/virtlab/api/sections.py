@@ -933,6 +933,7 @@ ObjectsRole = TypedDict(
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",
         "error_budget": "str",
         "folder": "str",
+        "order": "Literal[\"random\", \"sequential\"] | str",
     },
     total=False,
 )
@@ -957,6 +958,7 @@ FilesRole = TypedDict(
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",
         "error_budget": "str",
         "folder": "str",
+        "order": "Literal[\"random\", \"sequential\"] | str",
         "sync": "Literal[\"none\", \"fsync\"] | str",
         "direct": "bool | str",
         "cache": "Literal[\"keep\", \"drop\"] | str",

@@ -1,6 +1,6 @@
 //! `files`: operations on files of a directory, by threads in turns or at a rate.
 
-use super::objects::Asks;
+use super::objects::{Asks, Order};
 use super::{OutOfRange, Role, positive};
 use crate::schedule::Arrivals;
 use serde::Deserialize;
@@ -40,6 +40,9 @@ pub struct Files {
     pub arrivals: Arrivals,
     /// Name of the files; absent: the role's.
     pub folder: Option<String>,
+    /// In which its operations take them.
+    #[serde(default)]
+    pub order: Order,
     /// Share of operations that may be not done; absent: any.
     pub error_budget_ratio: Option<f64>,
     /// When what is written is done.
@@ -124,6 +127,7 @@ impl Files {
             threads: self.threads,
             rate_per_s: self.rate_per_s,
             arrivals: self.arrivals,
+            order: self.order,
             error_budget_ratio: self.error_budget_ratio,
         }
     }

@@ -9,6 +9,18 @@ use std::collections::BTreeMap;
 /// As a Plan calls it.
 pub const NAME: &str = "objects";
 
+/// In which order operations take the objects that are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Each takes any of them, with equal chance.
+    #[default]
+    Random,
+    /// Each takes the next in the order of their creation, and after the last the first; each thread begins with a
+    /// share of its own.
+    Sequential,
+}
+
 /// What a role says.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +48,9 @@ pub struct Objects {
     pub arrivals: Arrivals,
     /// Name of the objects; absent: the role's.
     pub folder: Option<String>,
+    /// In which its operations take them.
+    #[serde(default)]
+    pub order: Order,
     /// Share of operations that may be not done; absent: any.
     pub error_budget_ratio: Option<f64>,
 }
@@ -57,6 +72,8 @@ pub struct Asks<'a> {
     pub rate_per_s: Option<u64>,
     /// Of a rate.
     pub arrivals: Arrivals,
+    /// In which they take the objects that are there.
+    pub order: Order,
     /// Share of operations that may be not done; absent: any.
     pub error_budget_ratio: Option<f64>,
 }
@@ -91,6 +108,7 @@ impl Objects {
             threads: self.threads,
             rate_per_s: self.rate_per_s,
             arrivals: self.arrivals,
+            order: self.order,
             error_budget_ratio: self.error_budget_ratio,
         }
     }

@@ -13,10 +13,10 @@ use crate::samples::{OperationRow, Table};
 use crate::workloads::store::settle;
 use crate::workloads::workload::{Counters, Kind, Workload, finding, parse};
 use std::collections::BTreeMap;
-use virtlab_load::parameters::objects::{NAME, Objects as Parameters, Sizes};
+use virtlab_load::parameters::objects::{NAME, Objects as Parameters, Order as Asked, Sizes};
 use virtlab_load::random::Stream;
 use virtlab_load::schedule::Schedule;
-use virtlab_store::{Deed, Ending as Found, Mix, Pick};
+use virtlab_store::{Deed, Ending as Found, Mix, Order, Pick};
 use virtlab_wire::Nanos;
 
 /// How a role of it is made.
@@ -50,9 +50,10 @@ pub struct Objects {
     mix: Mix,
     sizes: Sizes,
     draws: Stream,
+    /// Where each thread continues, if the order is sequential.
+    order: Order,
     schedule: Schedule,
     start_ns: u64,
-    begun: u64,
     open: BTreeMap<u64, Open>,
     ended: Ended,
 }
@@ -60,6 +61,7 @@ pub struct Objects {
 /// What came of a role so far.
 #[derive(Default)]
 struct Ended {
+    begun: u64,
     rows: Vec<OperationRow>,
     without_object: u64,
     retries: u64,
@@ -88,29 +90,34 @@ impl Objects {
             folder,
             sizes: Sizes::new(&own.object_sizes, seed),
             draws: Stream::new(seed, "operations"),
+            order: Order::new(own.threads),
             schedule: Schedule::PerSecond { rate_pps }.with(own.arrivals, seed),
             own,
             mix,
             start_ns: 0,
-            begun: 0,
             open: BTreeMap::new(),
             ended: Ended::default(),
         })
     }
 
     fn is_enough(&self) -> bool {
-        self.ended.over || self.own.count.is_some_and(|count| self.begun >= count)
+        self.ended.over || self.own.count.is_some_and(|count| self.ended.begun >= count)
     }
 
     /// What to do next; of the last draw, where no object was free for any.
-    fn pick(&mut self, network: &mut Network) -> Result<Pick, Deed> {
+    fn pick(&mut self, thread: i32, network: &mut Network) -> Result<Pick, Deed> {
         let (store, folder) = (self.client.0, self.folder);
         let bytes = self.sizes.next(self.own.object_bytes);
         let mut last = Deed::Create;
         for _ in 0..DRAWS {
             let deed = self.mix.draw(self.draws.uniform());
             let chosen = self.draws.below(u64::MAX);
-            if let Some(pick) = network.servers.stores.at(store).folder(folder).pick(deed, chosen, bytes) {
+            let objects = network.servers.stores.at(store).folder(folder);
+            let found = match self.own.order {
+                Asked::Random => objects.pick(deed, chosen, bytes),
+                Asked::Sequential => objects.pick_next(deed, &mut self.order, thread.max(0) as u32, bytes),
+            };
+            if let Some(pick) = found {
                 return Ok(pick);
             }
             last = deed;
@@ -123,17 +130,17 @@ impl Objects {
         if self.is_enough() {
             return;
         }
-        let pick = match self.pick(network) {
+        let pick = match self.pick(thread, network) {
             Ok(pick) => pick,
             Err(deed) if self.own.rate_per_s.is_some() => {
-                self.begun += 1;
+                self.ended.begun += 1;
                 let times = [intended_ns, network.now_ns, network.now_ns];
                 return self.end((deed, Found::Skipped), times, 0, 0, thread);
             }
             Err(_) => return,
         };
-        let number = self.begun;
-        self.begun += 1;
+        let number = self.ended.begun;
+        self.ended.begun += 1;
         self.open.insert(number, Open { pick, intended_ns, sent_ns: network.now_ns, thread });
         let (store, peer) = self.client;
         let now = Nanos(network.now_ns);
@@ -230,13 +237,13 @@ impl Workload for Objects {
 
     fn failure(&self) -> Option<String> {
         let done = self.ended.by_found[Found::Done as usize];
-        self.own.asks().over_budget(self.begun, done)
+        self.own.asks().over_budget(self.ended.begun, done)
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {
         let [done, timed_out, missing, wrong, skipped] = self.ended.by_found;
         let client = vec![
-            ("operations", self.begun),
+            ("operations", self.ended.begun),
             ("done_operations", done),
             ("timed_out_operations", timed_out),
             ("missing_operations", missing),

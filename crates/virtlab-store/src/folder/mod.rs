@@ -116,6 +116,38 @@ const ABSENT: u32 = u32::MAX;
 const DOUBTED: u32 = u32::MAX - 1;
 const WRITTEN: u32 = u32::MAX;
 
+/// Where the threads of a role continue that takes objects in the order of their creation. Each begins with a share
+/// of its own of what is there then, as where each has files of its own: so two of them seldom want neighbours at once.
+#[derive(Debug)]
+pub struct Order {
+    threads: u32,
+    /// By thread, once one has begun.
+    next: Vec<u32>,
+}
+
+impl Order {
+    /// Of so many threads, one at least.
+    #[must_use]
+    pub fn new(threads: u32) -> Self {
+        Self { threads: threads.max(1), next: Vec::new() }
+    }
+
+    /// Where a thread continues among objects from a first one to an end.
+    fn place(&mut self, thread: u32, first: u32, end: u32) -> u32 {
+        if self.next.is_empty() {
+            let (all, threads) = (u64::from(end - first), u64::from(self.threads));
+            let shares = (0..threads).map(|before| first + (all * before / threads) as u32);
+            self.next = shares.collect();
+        }
+        self.next[thread as usize].clamp(first, end)
+    }
+}
+
+/// An object is free for a deed while fewer use it.
+const fn most_users(deed: Deed) -> u32 {
+    if deed.keeps() { WRITTEN } else { 1 }
+}
+
 /// Among so many, the one that is chosen by a number.
 fn place(chosen: u64, many: usize) -> usize {
     (chosen % (many as u64).max(1)) as usize
@@ -133,6 +165,8 @@ pub struct Folder {
     in_doubt: u64,
     /// Writes and deletions that began or ended.
     changes: u64,
+    /// Before this one all objects are gone.
+    first: u32,
 }
 
 impl Folder {
@@ -147,6 +181,7 @@ impl Folder {
             there: Vec::new(),
             in_doubt: 0,
             changes: 0,
+            first: 0,
         }
     }
 
@@ -194,6 +229,31 @@ impl Folder {
     /// An object for a deed, chosen by a number; `None`: no object is free for it.
     pub fn pick(&mut self, deed: Deed, chosen: u64, bytes: u64) -> Option<Pick> {
         let object = if deed == Deed::Create { self.create(bytes)? } else { self.free(deed, chosen)? };
+        Some(self.open(deed, object, bytes))
+    }
+
+    /// An object for a deed of a thread, in the order of their creation: the first that is free for it behind the one
+    /// that the thread took last, or from the start where none is. `None`: no object is free for it.
+    pub fn pick_next(&mut self, deed: Deed, order: &mut Order, thread: u32, bytes: u64) -> Option<Pick> {
+        if deed == Deed::Create {
+            return self.pick(deed, 0, bytes);
+        }
+        let is_gone = |own: &Entry| own.place >= DOUBTED && own.users != WRITTEN;
+        let gone = self.objects[self.first as usize..].iter().take_while(|own| is_gone(own)).count();
+        self.first += gone as u32;
+        let most = most_users(deed);
+        let (first, end) = (self.first, self.objects.len() as u32);
+        let start = order.place(thread, first, end);
+        let object = (start..end).chain(first..start).find(|object| {
+            let own = &self.objects[*object as usize];
+            own.place < DOUBTED && own.users < most
+        })?;
+        order.next[thread as usize] = object + 1;
+        Some(self.open(deed, object, bytes))
+    }
+
+    /// A deed begins with an object that is free for it.
+    fn open(&mut self, deed: Deed, object: u32, bytes: u64) -> Pick {
         let own = &mut self.objects[object as usize];
         let (content, bytes, task) = match deed {
             Deed::Create | Deed::Overwrite => {
@@ -221,7 +281,7 @@ impl Folder {
             self.objects[object as usize].changed = self.changes;
         }
         let (key, changes) = (self.key(object), self.changes);
-        Some(Pick { deed, key, task, object, content, bytes, changes })
+        Pick { deed, key, task, object, content, bytes, changes }
     }
 
     /// Has the processor get from memory what picks of these deeds by these numbers look at: all at once, where each
@@ -244,7 +304,7 @@ impl Folder {
     }
 
     fn free(&self, deed: Deed, chosen: u64) -> Option<u32> {
-        let most = if deed.keeps() { WRITTEN } else { 1 };
+        let most = most_users(deed);
         let (before, after) = self.there.split_at(place(chosen, self.there.len()));
         after.iter().chain(before).copied().find(|object| self.objects[*object as usize].users < most)
     }
@@ -434,5 +494,75 @@ mod tests {
         }
         assert_eq!((folder.there().count(), folder.in_doubt()), (0, 0));
         assert!(folder.pick(Deed::Delete, 0, 0).is_none());
+    }
+
+    #[test]
+    fn objects_come_in_the_order_of_their_creation_and_after_the_last_the_first() {
+        let mut folder = Folder::new("a", 3);
+        let (mut order, mut keys) = (Order::new(1), Vec::new());
+        for _ in 0..4 {
+            let pick = folder.pick_next(Deed::Create, &mut order, 0, 1).unwrap();
+            folder.end(&pick, done(pick.content, 0), None);
+            keys.push(pick.key);
+        }
+        let gone = folder.pick(Deed::Delete, 1, 0).unwrap();
+        assert_eq!((gone.key, folder.end(&gone, done(0, 0), None)), (keys[1], Found::Done));
+        let written = folder.pick(Deed::Overwrite, 2, 1).unwrap();
+        assert_eq!(written.key, keys[2]);
+        let mut next = |folder: &mut Folder, deed| {
+            let pick = folder.pick_next(deed, &mut order, 0, 0)?;
+            let found = if deed == Deed::Delete { folder.end(&pick, done(0, 0), None) } else { Found::Done };
+            Some((pick.key, found))
+        };
+        let read: Vec<_> = (0..3).map(|_| next(&mut folder, Deed::Stat).unwrap().0).collect();
+        assert_eq!(read, [keys[0], keys[3], keys[0]], "what is gone or being written is left out");
+        assert_eq!(next(&mut folder, Deed::Delete), None, "all are in use");
+        assert_eq!(folder.end(&written, done(written.content, 0), None), Found::Done);
+        assert_eq!(next(&mut folder, Deed::Delete), Some((keys[2], Found::Done)));
+        assert_eq!(next(&mut folder, Deed::Delete), None);
+    }
+
+    #[test]
+    fn each_thread_has_a_share_of_its_own_and_then_takes_what_others_left() {
+        let mut folder = Folder::new("a", 0);
+        for _ in 0..9 {
+            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
+            folder.end(&pick, done(pick.content, 0), None);
+        }
+        let mut order = Order::new(2);
+        let mut delete = |thread| {
+            let pick = folder.pick_next(Deed::Delete, &mut order, thread, 0)?;
+            folder.end(&pick, done(0, 0), None);
+            Some(pick.key.0)
+        };
+        let taken: Vec<_> = [0, 1, 1, 0, 1, 1, 1, 1, 0, 0].map(&mut delete).into_iter().collect();
+        assert_eq!(
+            taken,
+            [0, 4, 5, 1, 6, 7, 8, 2, 3].map(Some).into_iter().chain([None]).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn deletions_in_order_take_every_object_once_whatever_is_created_or_lost_meanwhile() {
+        let mut folder = Folder::new("a", 3);
+        let (mut order, mut deleted) = (Order::new(1), Vec::new());
+        for round in 0..60_u64 {
+            let pick = folder.pick_next(Deed::Create, &mut order, 0, 1).unwrap();
+            match round % 5 {
+                0 => folder.release(&pick),
+                1 => drop(folder.end(&pick, Outcome::Failed(Failure::TimedOut), None)),
+                _ => drop(folder.end(&pick, done(pick.content, 0), None)),
+            }
+            if round % 3 == 2 {
+                let pick = folder.pick_next(Deed::Delete, &mut order, 0, 0).unwrap();
+                deleted.push(pick.key);
+                folder.end(&pick, done(0, 0), None);
+            }
+        }
+        while let Some(pick) = folder.pick_next(Deed::Delete, &mut order, 0, 0) {
+            deleted.push(pick.key);
+            folder.end(&pick, done(0, 0), None);
+        }
+        assert_eq!((deleted.len(), deleted.is_sorted(), folder.count()), (36, true, 0));
     }
 }

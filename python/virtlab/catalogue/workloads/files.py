@@ -25,6 +25,7 @@ from virtlab.catalogue.workloads.objects import (
     OBJECT_MAX_BYTES,
     OBJECT_SIZES,
     OPERATIONS,
+    ORDER,
     SPAN,
     TIMES,
     TURNS,
@@ -109,6 +110,7 @@ FILES = Workload(
             "folder", NAME_TEXT, "folder",
             "name of the files that it works on, for all roles of its guest and directory that say it; absent: its own",
         ),
+        ORDER,
         Parameter("sync", choice("none", "fsync"), "sync", "fsync: each write is flushed before it is done", "none"),
         Parameter("direct", FLAG, "direct", "true: reads and writes go past the page cache (O_DIRECT)"),
         Parameter(

@@ -21,6 +21,7 @@ from virtlab.catalogue.kinds import (
     SIZE,
     Kind,
     PlacedError,
+    choice,
     shown,
 )
 from virtlab.catalogue.measures import SEARCH
@@ -197,6 +198,11 @@ TURNS = (
         "share of its operations that may be not done; of more than that the run fails; absent: any",
     ),
 )  # fmt: skip
+ORDER = Parameter(
+    "order", choice("random", "sequential"), "order",
+    "in which operations take what is there: random, or sequential, as it was created, and after the last the first again; "
+    "absent: random",
+)  # fmt: skip
 TIMES = frozenset({  # of a role's operations together, and of each kind of several
     "operation_time", "first_byte_time", "operation_rate", "content_rate", "request_rate", "achieved_share",
 })  # fmt: skip
@@ -221,6 +227,7 @@ OBJECTS = Workload(
         Parameter(
             "folder", NAME_TEXT, "folder", "name of the objects that it works on, for all roles that say it; absent: its own"
         ),
+        ORDER,
     ),
     streams={"operation/1": "from"},
     metrics=SEARCH | TIMES | COURSE | {

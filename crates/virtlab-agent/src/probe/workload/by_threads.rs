@@ -77,7 +77,8 @@ pub trait Driver: Send {
     }
 }
 
-/// Plays a role from its start to its end on so many threads.
+/// Plays a role from its start to its end on so many threads, which are there before it starts, so that all begin at
+/// once.
 pub fn play<D: Driver>(
     run: &Run,
     choice: &Choice,
@@ -86,10 +87,11 @@ pub fn play<D: Driver>(
     driver: &(impl Fn() -> D + Sync),
 ) -> Report {
     let mut report = Report::default();
-    let Some(start) = run.begun() else { return report };
     let playing = Playing {
         run,
-        turns: Mutex::new(Turns::new(choice, asks, start, run)),
+        choice,
+        asks,
+        turns: OnceLock::new(),
         folder: &choice.folder,
         over: OnceLock::new(),
         told: OnceLock::new(),
@@ -101,14 +103,15 @@ pub fn play<D: Driver>(
             let playing = &playing;
             if let Err(error) = thread.spawn_scoped(scope, move || playing.work(number, &mut driver())) {
                 let _ = playing.over.set(format!("cannot start thread {number} of the role: {error}"));
-                return;
+                break;
             }
         }
         playing.work(0, &mut driver());
     });
     let Playing { turns, over, failed, .. } = playing;
-    let mut turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.failure = over.into_inner();
+    let Some(turns) = turns.into_inner() else { return report };
+    let mut turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.complete = report.failure.is_none() && !run.stopped();
     if report.complete {
         turns.skip_rest();
@@ -126,7 +129,10 @@ pub fn play<D: Driver>(
 /// A role while its threads play.
 struct Playing<'a> {
     run: &'a Run,
-    turns: Mutex<Turns<'a>>,
+    choice: &'a Choice,
+    asks: Asks<'a>,
+    /// From the start on.
+    turns: OnceLock<Mutex<Turns<'a>>>,
     folder: &'a Mutex<Folder>,
     /// Why no further operation makes sense.
     over: OnceLock<String>,
@@ -137,15 +143,27 @@ struct Playing<'a> {
 }
 
 impl<'a> Playing<'a> {
-    /// Of the thread with that number.
+    /// Of the thread with that number, unless the role is stopped before its start.
     fn work(&self, thread: u32, driver: &mut impl Driver) {
+        let Some(turns) = self.begun(thread) else { return };
         let before_ns = charged_ns();
-        self.play(thread, driver);
-        lock(&self.turns).worked(charged_ns() - before_ns);
+        self.play(turns, thread, driver);
+        lock(turns).worked(charged_ns() - before_ns);
     }
 
-    fn hold(&self) -> (MutexGuard<'_, Turns<'a>>, MutexGuard<'_, Folder>) {
-        (lock(&self.turns), lock(self.folder))
+    /// Sleeps until the start, which the first thread tells.
+    fn begun(&self, thread: u32) -> Option<&Mutex<Turns<'a>>> {
+        let pacer = Pacer::new(Pacing::Sleep);
+        let at = if thread == 0 { self.run.wait_for_start(pacer) } else { self.run.wait_for_gate(pacer) }?;
+        let turns = || Turns::new(self.choice, self.asks, clock::raw().max(at), self.run);
+        Some(self.turns.get_or_init(|| Mutex::new(turns())))
+    }
+
+    fn hold<'b>(
+        &'b self,
+        turns: &'b Mutex<Turns<'a>>,
+    ) -> (MutexGuard<'b, Turns<'a>>, MutexGuard<'b, Folder>) {
+        (lock(turns), lock(self.folder))
     }
 
     /// Whether no further operation begins.
@@ -154,15 +172,18 @@ impl<'a> Playing<'a> {
     }
 
     /// Operations, until there is nothing more to do.
-    fn play(&self, thread: u32, driver: &mut impl Driver) {
-        let is_open = lock(&self.turns).is_open();
-        if is_open { self.play_at_rate(thread, driver) } else { self.play_in_turns(thread, driver) }
+    fn play(&self, turns: &Mutex<Turns<'a>>, thread: u32, driver: &mut impl Driver) {
+        if self.asks.rate_per_s.is_some() {
+            self.play_at_rate(turns, thread, driver);
+        } else {
+            self.play_in_turns(turns, thread, driver);
+        }
     }
 
     /// Those that are due at a rate. Both locks are taken once for each, after the one before.
-    fn play_at_rate(&self, thread: u32, driver: &mut impl Driver) {
+    fn play_at_rate(&self, shared: &Mutex<Turns<'a>>, thread: u32, driver: &mut impl Driver) {
         let pacer = Pacer::new(Pacing::Sleep);
-        let (mut turns, mut folder) = self.hold();
+        let (mut turns, mut folder) = self.hold(shared);
         let mut now = clock::raw();
         while !self.is_over() {
             let intended = turns.due();
@@ -174,13 +195,13 @@ impl<'a> Playing<'a> {
             if !pacer.wait_until(intended, &self.run.stop) {
                 return;
             }
-            (turns, folder) = self.hold();
+            (turns, folder) = self.hold(shared);
             // For one that a thread has waited for it is not too late, however late the thread woke.
             now = if now <= intended { intended } else { clock::raw() };
-            let Some((_, pick)) = turns.begin(&mut folder, intended, now) else { continue };
+            let Some((_, pick)) = turns.begin(&mut folder, None, intended, now) else { continue };
             drop((turns, folder));
             let performed = self.perform(thread, driver, &pick);
-            (turns, folder) = self.hold();
+            (turns, folder) = self.hold(shared);
             folder.close(&pick, performed.map_or(Ending::Failed, |operation| operation.ending));
             if let Some(operation) = performed {
                 now = operation.finished;
@@ -191,12 +212,12 @@ impl<'a> Playing<'a> {
 
     /// Each after the one before. A thread takes several at once where they are short: so threads seldom meet at the
     /// locks, and what the locks guard seldom moves from one processor to another.
-    fn play_in_turns(&self, thread: u32, driver: &mut impl Driver) {
+    fn play_in_turns(&self, shared: &Mutex<Turns<'a>>, thread: u32, driver: &mut impl Driver) {
         let mut taken: Vec<Pick> = Vec::with_capacity(ROUND_MOST);
         let mut ended: Vec<Option<Operation>> = Vec::with_capacity(ROUND_MOST);
         let (mut most, mut now) = (1, clock::raw());
         loop {
-            let (mut turns, mut folder) = self.hold();
+            let (mut turns, mut folder) = self.hold(shared);
             for (pick, performed) in taken.drain(..ended.len()).zip(ended.drain(..)) {
                 folder.close(&pick, performed.map_or(Ending::Failed, |operation| operation.ending));
                 performed.inspect(|operation| turns.count(*operation));
@@ -205,7 +226,7 @@ impl<'a> Playing<'a> {
             if self.is_over() {
                 return;
             }
-            turns.take(&mut folder, now, most, &mut taken);
+            turns.take(&mut folder, thread, now, most, &mut taken);
             let end = turns.end();
             drop((turns, folder));
             if taken.is_empty() {
@@ -265,6 +286,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::fs::OpenOptions;
     use std::sync::Arc;
+    use virtlab_load::parameters::objects::Order;
     use virtlab_load::schedule::Arrivals;
     use virtlab_store::{Deed, Key};
     use virtlab_system::transport::Writer;
@@ -313,6 +335,7 @@ mod tests {
             threads: 4,
             rate_per_s: None,
             arrivals: Arrivals::default(),
+            order: Order::default(),
             error_budget_ratio: None,
         };
         let nobody = OpenOptions::new().write(true).open("/dev/null").unwrap();

@@ -10,10 +10,10 @@ use crate::probe::spool::Spool;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use virtlab_load::parameters::objects::{Asks, Sizes};
+use virtlab_load::parameters::objects::{Asks, Order as Asked, Sizes};
 use virtlab_load::random::Stream;
 use virtlab_load::schedule::Schedule;
-use virtlab_store::{Deed, Ending, Folder, Mix, Pick};
+use virtlab_store::{Deed, Ending, Folder, Mix, Order, Pick};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 use virtlab_wire::rows::OperationRow;
@@ -72,7 +72,8 @@ pub struct Operation {
     pub thread: Option<u32>,
 }
 
-/// An operation that is drawn, and by which number its object is chosen.
+/// An operation that is drawn, and by which number its object is chosen where order is random.
+#[derive(Clone, Copy)]
 struct Draw {
     deed: Deed,
     chosen: u64,
@@ -90,6 +91,8 @@ pub struct Turns<'a> {
     end: Option<Nanos>,
     ended: Ended,
     rows: Spool<OperationRow>,
+    /// Where each thread continues, if the order is sequential.
+    order: Order,
     /// Empty, but while several are taken at once.
     drawn: Vec<Draw>,
 }
@@ -108,6 +111,7 @@ impl<'a> Turns<'a> {
             end: asks.duration_ns.map(|duration| start + Nanos(duration)),
             ended: Ended::default(),
             rows: Spool::new(&run.budget),
+            order: Order::new(asks.threads),
             drawn: Vec::new(),
         }
     }
@@ -140,39 +144,46 @@ impl<'a> Turns<'a> {
         Draw { deed, chosen: self.draws.below(u64::MAX), bytes }
     }
 
+    /// The object of a draw, for a thread; `None`: none is free for it.
+    fn find(&mut self, folder: &mut Folder, draw: Draw, thread: u32) -> Option<Pick> {
+        let Draw { deed, chosen, bytes } = draw;
+        let found = match self.asks.order {
+            Asked::Random => folder.pick(deed, chosen, bytes),
+            Asked::Sequential => folder.pick_next(deed, &mut self.order, thread, bytes),
+        };
+        self.ended.without_object += u64::from(found.is_none());
+        found
+    }
+
     /// What to do next; of the last draw, where no object was free for any.
-    fn pick(&mut self, folder: &mut Folder) -> Result<Pick, Deed> {
-        let Draw { mut deed, mut chosen, bytes } = self.draw();
+    fn pick(&mut self, folder: &mut Folder, thread: u32) -> Result<Pick, Deed> {
+        let mut draw = self.draw();
         for draws in 1.. {
-            if let Some(pick) = folder.pick(deed, chosen, bytes) {
+            if let Some(pick) = self.find(folder, draw, thread) {
                 return Ok(pick);
             }
-            self.ended.without_object += 1;
             if draws == DRAWS {
                 break;
             }
-            deed = self.choice.mix.draw(self.draws.uniform());
-            chosen = self.draws.below(u64::MAX);
+            draw.deed = self.choice.mix.draw(self.draws.uniform());
+            draw.chosen = self.draws.below(u64::MAX);
         }
-        Err(deed)
+        Err(draw.deed)
     }
 
     /// What a thread of those that ask in turns does next: up to so many operations, but few of those that are left,
     /// and with few of the objects, so that there are some for each thread. None: there is nothing more for it to do.
-    pub fn take(&mut self, folder: &mut Folder, now: Nanos, most: usize, taken: &mut Vec<Pick>) {
-        let Some((_, first)) = self.begin(folder, now, now) else { return };
+    pub fn take(&mut self, folder: &mut Folder, thread: u32, now: Nanos, most: usize, taken: &mut Vec<Pick>) {
+        let Some((_, first)) = self.begin(folder, Some(thread), now, now) else { return };
         taken.push(first);
         let left = self.asks.count.map_or(u64::MAX, |count| count - self.ended.begun);
         let fair = left.min(folder.count()) / (4 * u64::from(self.asks.threads));
         let mut drawn = std::mem::take(&mut self.drawn);
         drawn.extend((1..fair.min(most as u64)).map(|_| self.draw()));
-        folder.fetch(drawn.iter().map(|draw| (draw.deed, draw.chosen)));
-        for draw in drawn.drain(..) {
-            match folder.pick(draw.deed, draw.chosen, draw.bytes) {
-                Some(pick) => taken.push(pick),
-                None => self.ended.without_object += 1,
-            }
+        if self.asks.order == Asked::Random {
+            folder.fetch(drawn.iter().map(|draw| (draw.deed, draw.chosen)));
         }
+        taken.extend(drawn.drain(..).filter_map(|draw| self.find(folder, draw, thread)));
         self.ended.begun += taken.len() as u64 - 1;
         self.drawn = drawn;
     }
@@ -189,12 +200,18 @@ impl<'a> Turns<'a> {
     }
 
     /// An operation that is due begins now on an object of the role's folder, with its number; `None`: it is too late,
-    /// or there is no object for it.
-    pub fn begin(&mut self, folder: &mut Folder, intended: Nanos, now: Nanos) -> Option<(u64, Pick)> {
+    /// or there is no object for it. Of those that ask in turns a thread begins it.
+    pub fn begin(
+        &mut self,
+        folder: &mut Folder,
+        thread: Option<u32>,
+        intended: Nanos,
+        now: Nanos,
+    ) -> Option<(u64, Pick)> {
         if self.is_enough(now.max(intended)) {
             return None;
         }
-        match self.pick(folder) {
+        match self.pick(folder, thread.unwrap_or(0)) {
             Ok(pick) => {
                 self.ended.begun += 1;
                 Some((self.ended.begun - 1, pick))

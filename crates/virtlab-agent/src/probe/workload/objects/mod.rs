@@ -260,7 +260,7 @@ impl Asking<'_> {
 
     /// An operation that is due begins, unless it is too late; `settle` sends what it wants.
     fn begin(&mut self, intended: Nanos, thread: Option<u32>) {
-        let begun = self.turns.begin(&mut lock(&self.client.choice.folder), intended, clock::raw());
+        let begun = self.turns.begin(&mut lock(&self.client.choice.folder), thread, intended, clock::raw());
         let Some((number, pick)) = begun else { return };
         let content = matches!(pick.deed, Deed::Create | Deed::Overwrite)
             .then(|| Content::of(content::make(pick.key, pick.content(), pick.bytes())));

@@ -14,13 +14,23 @@ use crate::transfers::Load;
 use virtlab_fabric::LineId;
 
 /// A message longer than that goes in parts.
-pub const PART_BYTES: u64 = 256 << 10;
+const WHOLE_BYTES: u64 = 256 << 10;
+/// Of which none is longer than that.
+const PART_BYTES: u64 = 512 << 10;
 /// By so much a line may be asked before a message comes to it.
 pub const AHEAD_NS: u64 = 2_000;
 const SECOND_NS: u128 = 1_000_000_000;
 const BITS: u128 = 8;
 /// Times of octets are in 2^-32 ns.
 const FINE: u32 = 32;
+
+/// The parts of a message, all of one length but the last: at least two of what is too long to go whole.
+pub fn part_bytes(bytes: u64) -> u64 {
+    if bytes <= WHOLE_BYTES {
+        return bytes;
+    }
+    bytes.div_ceil(bytes.div_ceil(PART_BYTES).max(2))
+}
 
 /// What the queue in front of a line holds, and how long that takes: where more waits, packets would be lost.
 #[derive(Debug)]

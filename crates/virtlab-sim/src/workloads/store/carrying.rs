@@ -4,7 +4,7 @@ use super::posting::{EARLY_NS, answer, begin, go, is_certain, part, plan};
 use super::settling::hear;
 use crate::agenda::Due;
 use crate::network::Network;
-use crate::post::{Arrival, PART_BYTES, Whom, put_in_order};
+use crate::post::{Arrival, Whom, part_bytes, put_in_order};
 use crate::servers::stores::{Item, Letter, Pair, Stores, Transit};
 use virtlab_wire::Nanos;
 
@@ -12,15 +12,15 @@ use virtlab_wire::Nanos;
 pub fn carry(place: usize, network: &mut Network) {
     match network.servers.stores.mail.at(place) {
         Some(Item::Letter(letter)) => {
-            let transit = letter.transit;
-            carry_letter(place, transit, network);
+            let (transit, bytes) = (letter.transit, letter.message.bytes());
+            carry_letter(place, transit, bytes, network);
         }
         Some(Item::Call(_)) => carry_call(place, network),
         None => {}
     }
 }
 
-fn carry_letter(place: usize, mut transit: Transit, network: &mut Network) {
+fn carry_letter(place: usize, mut transit: Transit, bytes: u64, network: &mut Network) {
     let Pair { store, from, to } = transit.pair;
     if network.servers.stores.at(store).connection([from, to]) != Some(transit.connection) {
         network.servers.stores.mail.take(place);
@@ -36,7 +36,7 @@ fn carry_letter(place: usize, mut transit: Transit, network: &mut Network) {
     if let Some(left_bytes) = transit.left_bytes
         && transit.passage.is_over(network.post().way(transit.way))
     {
-        let (passage, left_bytes) = part(transit.way, left_bytes, network);
+        let (passage, left_bytes) = part(transit.way, bytes, left_bytes, network);
         (transit.passage, transit.left_bytes) = (passage, Some(left_bytes));
         last = left_bytes == 0;
     }
@@ -75,7 +75,8 @@ fn go_behind(Transit { pair, connection, way, .. }: Transit, network: &mut Netwo
         let next = stream.waiting.pop_front();
         stream.busy = next.is_some();
         let Some(message) = next else { return };
-        let long = message.bytes() > PART_BYTES;
+        let bytes = message.bytes();
+        let long = bytes > part_bytes(bytes);
         begin(pair, connection, way, message, network);
         if long {
             return;

@@ -6,7 +6,7 @@
 
 use crate::agenda::Due;
 use crate::network::Network;
-use crate::post::{PART_BYTES, Passage, Step, put_in_order};
+use crate::post::{Passage, Step, part_bytes, put_in_order};
 use crate::servers::stores::{Call, Item, Letter, Pair, Reply, Transit};
 use virtlab_store::{Attempt, Message};
 use virtlab_wire::Nanos;
@@ -72,7 +72,8 @@ pub fn plan(item: Item, at_ns: u64, network: &mut Network) {
 
 /// A message goes over a connection, on which none has parts that have yet to go.
 pub fn begin(pair: Pair, connection: u32, way: usize, message: Message, network: &mut Network) {
-    let (passage, left_bytes) = part(way, message.bytes(), network);
+    let bytes = message.bytes();
+    let (passage, left_bytes) = part(way, bytes, bytes, network);
     if left_bytes > 0 {
         network.servers.stores.mail.stream(pair, connection).busy = true;
     }
@@ -80,10 +81,11 @@ pub fn begin(pair: Pair, connection: u32, way: usize, message: Message, network:
     send(transit, message, network);
 }
 
-/// What is next of so many octets is sent, and what is left.
-pub fn part(way: usize, left_bytes: u64, network: &mut Network) -> (Passage, u64) {
-    let load = network.post().way(way).frames.stream(left_bytes.min(PART_BYTES));
-    (Passage::of(load, network.now_ns), left_bytes.saturating_sub(PART_BYTES))
+/// Of a message of so many octets the next part of what is left is sent; what is left then.
+pub fn part(way: usize, bytes: u64, left_bytes: u64, network: &mut Network) -> (Passage, u64) {
+    let sent_bytes = left_bytes.min(part_bytes(bytes));
+    let load = network.post().way(way).frames.stream(sent_bytes);
+    (Passage::of(load, network.now_ns), left_bytes - sent_bytes)
 }
 
 fn send(mut transit: Transit, message: Message, network: &mut Network) {

@@ -7,8 +7,9 @@ of them take files in the order in which they made them, which costs less than a
 beside them; beside the loop, whose order is random, its own is random, too. A deletion is one system call, and 97 % of
 its time is the kernel's, whoever asks: so virtlab is not below `elbencho` there if the interval of the ratio reaches 1.
 All take turns in one folder of a tmpfs. The figure is the median of the ratios of the rounds, in each of which one
-follows the other, so that what slows a machine for a while slows both; its interval holds it with 95 %. Before each is
-a short pause: the kernel frees what was deleted a while later, in the time of whoever is next then.
+follows the other, so that what slows a machine for a while slows both; its interval holds it with 95 %. The first
+rounds are not counted. Before each contestant is a short pause: the kernel frees what was deleted a while later, in the
+time of whoever is next then.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ FILE_BYTES = 10_000
 THREADS = (1, 4, 16)
 ROUNDS = 21
 ROUNDS_OF_EQUALS = 31
+WARM_UP = 3
 PAUSE_S = 0.25
 DEEDS = ("create", "read", "delete")
 GOALS = {"a loop in C": "ratio >= 0.9", "fio": "ratio >= 1.0", "elbencho": "ratio >= 1.0"}
@@ -71,7 +73,9 @@ def bench() -> Iterator[dict[str, Any]]:
             for peer, play in peers.items():
                 ours = partial(_ours, probe, world.a, place, ORDERS[peer])
                 many = ROUNDS_OF_EQUALS if peer in EQUALS else ROUNDS
-                rounds = [(_rested(ours, threads), _rested(play, threads)) for _ in range(many)]
+                rounds = [(_rested(ours, threads), _rested(play, threads)) for _ in range(WARM_UP + many)][
+                    WARM_UP:
+                ]
                 for at, deed in enumerate(DEEDS[: len(rounds[0][1])]):
                     ratios = [own[at] / theirs[at] for own, theirs in rounds]
                     found = quantile_interval(ratios, 0.5)

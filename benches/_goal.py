@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_OF = r"(?:(?P<of>ratio|ratio_high) )?"
 _PART = re.compile(
-    rf"(?P<of>ratio|ratio_high)? ?(?:(?P<sign><=|>=|<|>) (?P<bound>{_NUMBER})|(?P<low>{_NUMBER}) \.\. (?P<high>{_NUMBER}))"
+    rf"{_OF}(?:(?P<sign><=|>=|<|>) (?P<bound>{_NUMBER})|(?P<low>{_NUMBER}) \.\. (?P<high>{_NUMBER}))"
 )
 _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 

@@ -38,8 +38,7 @@ from virtlab.stats.quantiles import quantile_interval
 FILES = int(os.environ.get("VIRTLAB_FILES", "20000"))
 FILE_BYTES = 10_000
 THREADS = (1, 4, 16)
-ROUNDS = 21
-ROUNDS_OF_EQUALS = 31
+ROUNDS = {"a loop in C": 21, "fio": 21, "elbencho": 31}
 WARM_UP = 3
 PAUSE_S = 0.25
 DEEDS = ("create", "read", "delete")
@@ -72,10 +71,8 @@ def bench() -> Iterator[dict[str, Any]]:
         for threads in THREADS:
             for peer, play in peers.items():
                 ours = partial(_ours, probe, world.a, place, ORDERS[peer])
-                many = ROUNDS_OF_EQUALS if peer in EQUALS else ROUNDS
-                rounds = [(_rested(ours, threads), _rested(play, threads)) for _ in range(WARM_UP + many)][
-                    WARM_UP:
-                ]
+                played = range(WARM_UP + ROUNDS[peer])
+                rounds = [(_rested(ours, threads), _rested(play, threads)) for _ in played][WARM_UP:]
                 for at, deed in enumerate(DEEDS[: len(rounds[0][1])]):
                     ratios = [own[at] / theirs[at] for own, theirs in rounds]
                     found = quantile_interval(ratios, 0.5)

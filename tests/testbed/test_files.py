@@ -65,20 +65,45 @@ def test_a_sequential_order_is_that_of_creation_and_each_thread_begins_with_a_sh
         " count: COUNT, threads: THREADS}"
     )
 
-    def rows(operation: str, count: int, threads: int) -> tuple[list[int], list[int], list[int]]:
+    def first_of(took: dict[str, Any]) -> tuple[int, int]:
+        place = list(took["sent_ns"]).index(min(took["sent_ns"]))
+        return took["thread"][place], took["object_bytes"][place]
+
+    def rows(operation: str, count: int, threads: int) -> tuple[list[int], list[int], tuple[int, int]]:
         role = load.replace("OPERATION", operation).replace("COUNT", str(count))
         role = role.replace("THREADS", str(threads))
         outcome, sink = played(planned(f"{fill}\n{role}"))
         assert outcome.status in {"ok", "tainted"}, outcome.reasons
         assert counted(sink, "load")["done_operations"] == count
         made, took = (sink.columns(name, "operation/1") for name in ("fill", "load"))
-        return list(made["object_bytes"]), list(took["object_bytes"]), list(took["thread"])
+        return list(made["object_bytes"]), list(took["object_bytes"]), first_of(took)
 
     made, read, _ = rows("read", 90, 1)
     assert read == [*made, *made[:30]], "after the last comes the first"
-    made, deleted, by = rows("delete", 60, 4)
+    made, deleted, (thread, size) = rows("delete", 60, 4)
     assert sorted(deleted) == sorted(made), "each thread continues where others have left something"
-    assert all(deleted[by.index(thread)] == made[15 * thread] for thread in sorted(set(by)))
+    assert size == made[15 * thread]
+
+
+def test_an_audit_takes_each_file_once_and_then_ends() -> None:
+    fill = FILL.replace("count: 60", "count: 59, size: [1 kB, 2 kB, 3 kB, 4 kB, 5 kB, 6 kB]")
+    audit = "  load: {workload: files, from: h1.g1, folder: same, operations: read, order: once, threads: 4}"
+    outcome, sink = played(planned(f"{fill}\n{audit}"))
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    made, took = (sorted(sink.columns(name, "operation/1")["object_bytes"]) for name in ("fill", "load"))
+    assert took == made
+    own = counted(sink, "load")
+    assert (own["done_operations"], own["without_object"]) == (59, 0)
+
+
+def test_an_audit_whose_duration_is_too_short_fails_its_run() -> None:
+    fill = FILL.replace("count: 60", "count: 20000, size: 10 B")
+    audit = (
+        "  load: {workload: files, from: h1.g1, folder: same, operations: read, order: once, duration: 2 ms}"
+    )
+    outcome, _ = played(planned(f"{fill}\n{audit}", "{disk: {size: 256 MiB}}"))
+    assert outcome.status == "failed", outcome.status
+    assert "within its duration it did not come to" in str(outcome.reasons), outcome.reasons
 
 
 def test_operations_at_a_rate_are_due_whatever_has_ended() -> None:

@@ -253,6 +253,29 @@ def test_one_trace_lets_both_arms_decide_the_same(store: str, proxies: int, orde
     assert elsewhere["placement"] != found[0]["placement"], "another ring is another placement"
 
 
+@pytest.mark.parametrize("store", [RING, MULTICAST])
+def test_an_audit_reads_each_object_once_on_both_arms(store: str) -> None:
+    audit = (
+        "  load: {workload: objects, from: h1.client, to: depot, folder: same, operations: read, order: once,"
+        " threads: 7}"
+    )
+    plan = planned(3, f"copies: 3, {store}, {MEMORY}", f"{FILL}\n{audit}", timeline=THEN)
+    (outcome, real), (_, model) = played(plan), simulated(plan)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    for sink in (real, model):
+        own = counted(sink, "load")
+        assert (own["operations"], own["done_operations"], own["without_object"]) == (60, 60, 0)
+
+
+def test_an_audit_that_is_cut_short_fails_a_simulated_run() -> None:
+    audit = (
+        "  load: {workload: objects, from: h1.client, to: depot, folder: same, operations: read, order: once,"
+        " duration: 20 us}"
+    )
+    outcome, _ = simulated(planned(3, f"copies: 3, {RING}, {MEMORY}", f"{FILL}\n{audit}", timeline=THEN))
+    assert "within its duration it did not come to" in str(outcome.reasons), outcome
+
+
 def test_a_node_whose_disk_is_full_ends_with_the_reason() -> None:
     fill = FILL.replace("count: 60", "count: 2000")
     outcome, _ = played(planned(1, f"copies: 1, {RING}, ack: disk", fill, disk="disk: {size: 1 MiB}"))

@@ -10,7 +10,7 @@
 //! recovery   lists, pulls, scan of partitions, pace: pages (how far a node has answered), doubts (what was replaced
 //!            elsewhere), spread (copies that survivors make among themselves), loss (how far a recovery is), closed_form
 //!            (how long recoveries take, computed)
-//! folder     what clients know of their objects: mix (shares of operations), audit (what nodes hold in the end)
+//! folder     what clients know of their objects: mix (shares of operations), order (which is taken next), audit (what nodes hold in the end)
 //! alarms     what is due next                               table         things by their names, in no order
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one,
@@ -41,7 +41,8 @@ pub use client::proxy::Proxy;
 pub use client::volume::{Operation, Volume};
 pub use folder::audit::{Audit, Held};
 pub use folder::mix::Mix;
-pub use folder::{Deed, Folder, Found as Ending, Order, Pick};
+pub use folder::order::Order;
+pub use folder::{Deed, Folder, Found as Ending, Pick};
 pub use message::listing::{Listing, MOST as LISTED_MOST, Name, Told};
 pub use message::nouns::{Holders, Key, Object, Peer, Version};
 pub use message::{Attempt, Failure, Found, Message, Outcome, Output, Task, To};

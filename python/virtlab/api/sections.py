@@ -933,7 +933,7 @@ ObjectsRole = TypedDict(
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",
         "error_budget": "str",
         "folder": "str",
-        "order": "Literal[\"random\", \"sequential\"] | str",
+        "order": "Literal[\"random\", \"sequential\", \"once\"] | str",
     },
     total=False,
 )
@@ -958,7 +958,7 @@ FilesRole = TypedDict(
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",
         "error_budget": "str",
         "folder": "str",
-        "order": "Literal[\"random\", \"sequential\"] | str",
+        "order": "Literal[\"random\", \"sequential\", \"once\"] | str",
         "sync": "Literal[\"none\", \"fsync\"] | str",
         "direct": "bool | str",
         "cache": "Literal[\"keep\", \"drop\"] | str",

@@ -91,6 +91,7 @@ impl Files {
             return Err(OutOfRange::new("threads", "are at most 1024"));
         }
         if let Some(rate_per_s) = self.rate_per_s {
+            self.order.at_a_rate()?;
             positive("rate_per_s", rate_per_s)?;
         }
         let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
@@ -155,5 +156,7 @@ mod tests {
         assert_eq!(said(&format!(r#"{direct}8192, "cache": "drop""#)), Err("cache"));
         assert_eq!(said(r#""directory": "/a", "cache": "drop""#), Ok(()));
         assert_eq!(said(r#""directory": "/a", "rate_per_s": 0"#), Err("rate_per_s"));
+        assert_eq!(said(r#""directory": "/a", "rate_per_s": 5, "order": "sequential""#), Ok(()));
+        assert_eq!(said(r#""directory": "/a", "rate_per_s": 5, "order": "once""#), Err("order"));
     }
 }

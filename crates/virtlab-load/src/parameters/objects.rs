@@ -19,6 +19,19 @@ pub enum Order {
     /// Each takes the next in the order of their creation, and after the last the first; each thread begins with a
     /// share of its own.
     Sequential,
+    /// Each takes the next of its thread's share, until each object that was there at the start was taken once.
+    Once,
+}
+
+impl Order {
+    /// # Errors
+    /// `once`: what is due at a rate has no end of its own.
+    pub(super) fn at_a_rate(self) -> Result<(), OutOfRange> {
+        if self == Self::Once {
+            return Err(OutOfRange::new("order", "is not 'once' where operations are due at a rate"));
+        }
+        Ok(())
+    }
 }
 
 /// What a role says.
@@ -79,6 +92,20 @@ pub struct Asks<'a> {
 }
 
 impl Asks<'_> {
+    /// Threads that share its objects out: what is due at a rate takes them one after another.
+    #[must_use]
+    pub fn sharers(&self) -> u32 {
+        if self.rate_per_s.is_some() { 1 } else { self.threads }
+    }
+
+    /// Why a role has failed that was to take each object once, and has not come to so many of them.
+    #[must_use]
+    pub fn too_short(&self, left: u64) -> Option<String> {
+        (left > 0 && self.count.is_none()).then(|| {
+            format!("within its duration it did not come to {left} objects; write a longer one, or a 'count'")
+        })
+    }
+
     /// Why a role has failed of which so many operations were begun, and so many of them were done.
     #[must_use]
     pub fn over_budget(&self, begun: u64, done: u64) -> Option<String> {
@@ -117,6 +144,7 @@ impl Objects {
     /// The first parameter that no end could play.
     pub fn check(&self) -> Result<(), OutOfRange> {
         if let Some(rate_per_s) = self.rate_per_s {
+            self.order.at_a_rate()?;
             return positive("rate_per_s", rate_per_s);
         }
         positive("threads", u64::from(self.threads))
@@ -179,5 +207,8 @@ mod tests {
         assert_eq!((said(r#""threads": 1"#), said(r#""threads": 0, "rate_per_s": 5"#)), (Ok(()), Ok(())));
         assert_eq!(said(r#""threads": 0"#).unwrap_err(), "threads must be above 0");
         assert_eq!(said(r#""threads": 1, "rate_per_s": 0"#).unwrap_err(), "rate_per_s must be above 0");
+        assert_eq!(said(r#""threads": 9, "order": "once""#), Ok(()));
+        let once = said(r#""threads": 1, "rate_per_s": 5, "order": "once""#);
+        assert_eq!(once.unwrap_err(), "order is not 'once' where operations are due at a rate");
     }
 }

@@ -50,7 +50,7 @@ pub struct Objects {
     mix: Mix,
     sizes: Sizes,
     draws: Stream,
-    /// Where each thread continues, if the order is sequential.
+    /// In which order objects are taken.
     order: Order,
     schedule: Schedule,
     start_ns: u64,
@@ -69,6 +69,8 @@ struct Ended {
     due: u64,
     by_found: [u64; ENDINGS],
     over: bool,
+    /// By the timeline, while it had more to do.
+    stopped: bool,
 }
 
 impl Objects {
@@ -90,7 +92,11 @@ impl Objects {
             folder,
             sizes: Sizes::new(&own.object_sizes, seed),
             draws: Stream::new(seed, "operations"),
-            order: Order::new(own.threads),
+            order: match own.order {
+                Asked::Random => Order::random(),
+                Asked::Sequential => Order::sequential(own.asks().sharers()),
+                Asked::Once => Order::once(own.asks().sharers()),
+            },
             schedule: Schedule::PerSecond { rate_pps }.with(own.arrivals, seed),
             own,
             mix,
@@ -107,20 +113,19 @@ impl Objects {
     /// What to do next; of the last draw, where no object was free for any.
     fn pick(&mut self, thread: i32, network: &mut Network) -> Result<Pick, Deed> {
         let (store, folder) = (self.client.0, self.folder);
-        let bytes = self.sizes.next(self.own.object_bytes);
+        let (thread, bytes) = (thread.max(0) as u32, self.sizes.next(self.own.object_bytes));
         let mut last = Deed::Create;
         for _ in 0..DRAWS {
             let deed = self.mix.draw(self.draws.uniform());
-            let chosen = self.draws.below(u64::MAX);
+            let draw = (deed, self.draws.below(u64::MAX));
             let objects = network.servers.stores.at(store).folder(folder);
-            let found = match self.own.order {
-                Asked::Random => objects.pick(deed, chosen, bytes),
-                Asked::Sequential => objects.pick_next(deed, &mut self.order, thread.max(0) as u32, bytes),
-            };
-            if let Some(pick) = found {
+            if let Some(pick) = objects.pick_by(&mut self.order, thread, draw, bytes) {
                 return Ok(pick);
             }
             last = deed;
+            if self.order.is_done(thread) {
+                break;
+            }
             self.ended.without_object += 1;
         }
         Err(last)
@@ -228,6 +233,7 @@ impl Workload for Objects {
     fn take(&mut self, _message: Message, _network: &mut Network) {}
 
     fn stop(&mut self, _network: &mut Network) {
+        self.ended.stopped |= !self.ended.over && !self.finished();
         self.ended.over = true;
     }
 
@@ -237,7 +243,8 @@ impl Workload for Objects {
 
     fn failure(&self) -> Option<String> {
         let done = self.ended.by_found[Found::Done as usize];
-        self.own.asks().over_budget(self.ended.begun, done)
+        let (asks, left) = (self.own.asks(), if self.ended.stopped { 0 } else { self.order.left() });
+        asks.over_budget(self.ended.begun, done).or_else(|| asks.too_short(left))
     }
 
     fn report(&self, stream: &str) -> (Vec<Table>, Counters) {

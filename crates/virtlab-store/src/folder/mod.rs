@@ -7,7 +7,9 @@
 
 pub(crate) mod audit;
 pub(crate) mod mix;
+pub(crate) mod order;
 
+use crate::folder::order::Order;
 use crate::message::listing::Listing;
 use crate::message::nouns::Key;
 use crate::message::{Outcome, Task};
@@ -116,33 +118,6 @@ const ABSENT: u32 = u32::MAX;
 const DOUBTED: u32 = u32::MAX - 1;
 const WRITTEN: u32 = u32::MAX;
 
-/// Where the threads of a role continue that takes objects in the order of their creation. Each begins with a share
-/// of its own of what is there then, as where each has files of its own: so two of them seldom want neighbours at once.
-#[derive(Debug)]
-pub struct Order {
-    threads: u32,
-    /// By thread, once one has begun.
-    next: Vec<u32>,
-}
-
-impl Order {
-    /// Of so many threads, one at least.
-    #[must_use]
-    pub fn new(threads: u32) -> Self {
-        Self { threads: threads.max(1), next: Vec::new() }
-    }
-
-    /// Where a thread continues among objects from a first one to an end.
-    fn place(&mut self, thread: u32, first: u32, end: u32) -> u32 {
-        if self.next.is_empty() {
-            let (all, threads) = (u64::from(end - first), u64::from(self.threads));
-            let shares = (0..threads).map(|before| first + (all * before / threads) as u32);
-            self.next = shares.collect();
-        }
-        self.next[thread as usize].clamp(first, end)
-    }
-}
-
 /// An object is free for a deed while fewer use it.
 const fn most_users(deed: Deed) -> u32 {
     if deed.keeps() { WRITTEN } else { 1 }
@@ -232,24 +207,28 @@ impl Folder {
         Some(self.open(deed, object, bytes))
     }
 
-    /// An object for a deed of a thread, in the order of their creation: the first that is free for it behind the one
-    /// that the thread took last, or from the start where none is. `None`: no object is free for it.
-    pub fn pick_next(&mut self, deed: Deed, order: &mut Order, thread: u32, bytes: u64) -> Option<Pick> {
-        if deed == Deed::Create {
-            return self.pick(deed, 0, bytes);
+    /// An object for a deed of a thread, by an order; a number chooses it where that is random. `None`: no object is
+    /// free for it.
+    pub fn pick_by(
+        &mut self,
+        order: &mut Order,
+        thread: u32,
+        (deed, chosen): (Deed, u64),
+        bytes: u64,
+    ) -> Option<Pick> {
+        if deed == Deed::Create || order.is_random() {
+            return self.pick(deed, chosen, bytes);
         }
         let is_gone = |own: &Entry| own.place >= DOUBTED && own.users != WRITTEN;
         let gone = self.objects[self.first as usize..].iter().take_while(|own| is_gone(own)).count();
         self.first += gone as u32;
         let most = most_users(deed);
-        let (first, end) = (self.first, self.objects.len() as u32);
-        let start = order.place(thread, first, end);
-        let object = (start..end).chain(first..start).find(|object| {
+        let object = order.places(thread, self.first, self.objects.len() as u32).find(|object| {
             let own = &self.objects[*object as usize];
             own.place < DOUBTED && own.users < most
-        })?;
-        order.next[thread as usize] = object + 1;
-        Some(self.open(deed, object, bytes))
+        });
+        order.took(thread, object);
+        Some(self.open(deed, object?, bytes))
     }
 
     /// A deed begins with an object that is free for it.
@@ -483,11 +462,7 @@ mod tests {
 
     #[test]
     fn what_is_left_can_be_picked_in_any_order_of_deletions() {
-        let mut folder = Folder::new("a", 3);
-        for _ in 0..5 {
-            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
-            folder.end(&pick, done(pick.content, 0), None);
-        }
+        let (mut folder, _) = with(5);
         for chosen in [3, 0, 1, 1, 0] {
             let pick = folder.pick(Deed::Delete, chosen, 0).unwrap();
             assert_eq!(folder.end(&pick, done(0, 0), None), Found::Done);
@@ -496,73 +471,88 @@ mod tests {
         assert!(folder.pick(Deed::Delete, 0, 0).is_none());
     }
 
+    /// A folder of so many objects, and their keys.
+    fn with(many: usize) -> (Folder, Vec<Key>) {
+        let mut folder = Folder::new("a", 3);
+        let created = |_| {
+            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
+            assert_eq!(folder.end(&pick, done(pick.content, 0), None), Found::Done);
+            pick.key
+        };
+        let keys = (0..many).map(created).collect();
+        (folder, keys)
+    }
+
+    /// One of a thread's deeds, which ends at once if it is a deletion.
+    fn next(folder: &mut Folder, order: &mut Order, thread: u32, deed: Deed) -> Option<Key> {
+        let pick = folder.pick_by(order, thread, (deed, 0), 0)?;
+        if deed == Deed::Delete {
+            assert_eq!(folder.end(&pick, done(0, 0), None), Found::Done);
+        }
+        Some(pick.key)
+    }
+
     #[test]
     fn objects_come_in_the_order_of_their_creation_and_after_the_last_the_first() {
-        let mut folder = Folder::new("a", 3);
-        let (mut order, mut keys) = (Order::new(1), Vec::new());
-        for _ in 0..4 {
-            let pick = folder.pick_next(Deed::Create, &mut order, 0, 1).unwrap();
-            folder.end(&pick, done(pick.content, 0), None);
-            keys.push(pick.key);
-        }
+        let (mut folder, keys) = with(4);
         let gone = folder.pick(Deed::Delete, 1, 0).unwrap();
         assert_eq!((gone.key, folder.end(&gone, done(0, 0), None)), (keys[1], Found::Done));
         let written = folder.pick(Deed::Overwrite, 2, 1).unwrap();
         assert_eq!(written.key, keys[2]);
-        let mut next = |folder: &mut Folder, deed| {
-            let pick = folder.pick_next(deed, &mut order, 0, 0)?;
-            let found = if deed == Deed::Delete { folder.end(&pick, done(0, 0), None) } else { Found::Done };
-            Some((pick.key, found))
-        };
-        let read: Vec<_> = (0..3).map(|_| next(&mut folder, Deed::Stat).unwrap().0).collect();
+        let mut order = Order::sequential(1);
+        let mut next = |folder: &mut Folder, deed| next(folder, &mut order, 0, deed);
+        let read: Vec<Key> = (0..3).filter_map(|_| next(&mut folder, Deed::Stat)).collect();
         assert_eq!(read, [keys[0], keys[3], keys[0]], "what is gone or being written is left out");
         assert_eq!(next(&mut folder, Deed::Delete), None, "all are in use");
         assert_eq!(folder.end(&written, done(written.content, 0), None), Found::Done);
-        assert_eq!(next(&mut folder, Deed::Delete), Some((keys[2], Found::Done)));
+        assert_eq!(next(&mut folder, Deed::Delete), Some(keys[2]));
         assert_eq!(next(&mut folder, Deed::Delete), None);
     }
 
     #[test]
     fn each_thread_has_a_share_of_its_own_and_then_takes_what_others_left() {
-        let mut folder = Folder::new("a", 0);
-        for _ in 0..9 {
-            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
-            folder.end(&pick, done(pick.content, 0), None);
+        let (mut folder, keys) = with(9);
+        let mut order = Order::sequential(2);
+        for (thread, object) in [(0, 0), (1, 4), (1, 5), (0, 1), (1, 6), (1, 7), (1, 8), (1, 2), (0, 3)] {
+            assert_eq!(next(&mut folder, &mut order, thread, Deed::Delete), Some(keys[object]));
         }
-        let mut order = Order::new(2);
-        let mut delete = |thread| {
-            let pick = folder.pick_next(Deed::Delete, &mut order, thread, 0)?;
-            folder.end(&pick, done(0, 0), None);
-            Some(pick.key.0)
-        };
-        let taken: Vec<_> = [0, 1, 1, 0, 1, 1, 1, 1, 0, 0].map(&mut delete).into_iter().collect();
-        assert_eq!(
-            taken,
-            [0, 4, 5, 1, 6, 7, 8, 2, 3].map(Some).into_iter().chain([None]).collect::<Vec<_>>()
-        );
+        assert_eq!(next(&mut folder, &mut order, 0, Deed::Delete), None);
+    }
+
+    #[test]
+    fn threads_that_take_each_object_once_take_those_that_were_there_at_the_start() {
+        let (mut folder, keys) = with(7);
+        let mut order = Order::once(3);
+        let mut taken = Vec::new();
+        for thread in [0, 2, 1, 0, 0, 1, 2, 2, 2, 1, 1] {
+            taken.extend(next(&mut folder, &mut order, thread, Deed::Read));
+            let late = folder.pick(Deed::Create, 0, 1).unwrap();
+            folder.end(&late, done(late.content, 0), None);
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, keys);
+        assert!((0..3).all(|thread| order.is_done(thread)));
+        let mut none = Order::once(2);
+        assert_eq!(next(&mut Folder::new("b", 1), &mut none, 1, Deed::Read), None);
+        assert!(none.is_done(0) && none.is_done(1));
     }
 
     #[test]
     fn deletions_in_order_take_every_object_once_whatever_is_created_or_lost_meanwhile() {
         let mut folder = Folder::new("a", 3);
-        let (mut order, mut deleted) = (Order::new(1), Vec::new());
+        let (mut order, mut deleted) = (Order::sequential(1), Vec::new());
         for round in 0..60_u64 {
-            let pick = folder.pick_next(Deed::Create, &mut order, 0, 1).unwrap();
+            let pick = folder.pick(Deed::Create, 0, 1).unwrap();
             match round % 5 {
                 0 => folder.release(&pick),
                 1 => drop(folder.end(&pick, Outcome::Failed(Failure::TimedOut), None)),
                 _ => drop(folder.end(&pick, done(pick.content, 0), None)),
             }
             if round % 3 == 2 {
-                let pick = folder.pick_next(Deed::Delete, &mut order, 0, 0).unwrap();
-                deleted.push(pick.key);
-                folder.end(&pick, done(0, 0), None);
+                deleted.extend(next(&mut folder, &mut order, 0, Deed::Delete));
             }
         }
-        while let Some(pick) = folder.pick_next(Deed::Delete, &mut order, 0, 0) {
-            deleted.push(pick.key);
-            folder.end(&pick, done(0, 0), None);
-        }
+        deleted.extend(std::iter::from_fn(|| next(&mut folder, &mut order, 0, Deed::Delete)));
         assert_eq!((deleted.len(), deleted.is_sorted(), folder.count()), (36, true, 0));
     }
 }

@@ -29,6 +29,7 @@ from virtlab.catalogue.workloads.objects import (
     SPAN,
     TIMES,
     TURNS,
+    check_turns,
     largest_bytes,
     mix_of,
     parts,
@@ -73,9 +74,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("threads", f"one guest has fewer threads; write at most {THREADS_MAX}"))
     if largest_bytes(values) > OBJECT_MAX_BYTES:
         found.append(("size", "a file is at most 1 GiB; write less, e.g. '1 MB'"))
-    if values.get("arrivals") is not None and values.get("rate_per_s") is None:
-        what = "without a rate each operation follows the one before"
-        found.append(("arrivals", f"{what}; write a rate, or remove it"))
+    found += check_turns(values)
     sizes = [int(size) for size, _ in values.get("object_sizes", ())] or [int(values["object_bytes"])]
     uneven = next((size for size in sizes if size % BLOCK_BYTES), None)
     if values.get("direct") and uneven is not None:

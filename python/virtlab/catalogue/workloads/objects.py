@@ -167,6 +167,18 @@ def _rows(values: Values, traffic_ns: int) -> Mapping[str, int]:
     return {"operation/1": min(due, int(values.get("count") or due))}
 
 
+def check_turns(values: Values) -> list[tuple[str, str]]:
+    """What of a rate and of an order cannot be together, as mistakes by parameter."""
+    found, at_rate = [], values.get("rate_per_s") is not None
+    if values.get("arrivals") is not None and not at_rate:
+        what = "without a rate each operation follows the one before"
+        found.append(("arrivals", f"{what}; write a rate, or remove it"))
+    if values.get("order") == "once" and at_rate:
+        what = "operations at a rate do not end with the last object"
+        found.append(("order", f"{what}; write 'order: sequential' and a 'count', or remove the rate"))
+    return found
+
+
 def _check(values: Values) -> list[tuple[str, str]]:
     found = []
     if int(values["threads"]) > THREADS_MAX:
@@ -175,10 +187,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
         found.append(("size", "an object is at most 1 GiB; write less, e.g. '1 MB'"))
     if int(values["threads"]) > 1 and values.get("rate_per_s") is not None:
         found.append(("threads", "operations at a rate wait for no thread; remove one of the two"))
-    if values.get("arrivals") is not None and values.get("rate_per_s") is None:
-        what = "without a rate each operation follows the one before"
-        found.append(("arrivals", f"{what}; write a rate, or remove it"))
-    return found
+    return found + check_turns(values)
 
 
 # Of every role of operations, whatever keeps what it works on.
@@ -199,9 +208,9 @@ TURNS = (
     ),
 )  # fmt: skip
 ORDER = Parameter(
-    "order", choice("random", "sequential"), "order",
-    "in which operations take what is there: random, or sequential, as it was created, and after the last the first again; "
-    "absent: random",
+    "order", choice("random", "sequential", "once"), "order",
+    "in which operations take what is there: random; sequential, as it was created, and after the last the first again; "
+    "once, each of what was there at the start; absent: random",
 )  # fmt: skip
 TIMES = frozenset({  # of a role's operations together, and of each kind of several
     "operation_time", "first_byte_time", "operation_rate", "content_rate", "request_rate", "achieved_share",

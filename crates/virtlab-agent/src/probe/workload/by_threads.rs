@@ -92,7 +92,6 @@ pub fn play<D: Driver>(
         choice,
         asks,
         turns: OnceLock::new(),
-        folder: &choice.folder,
         over: OnceLock::new(),
         told: OnceLock::new(),
         failed: Default::default(),
@@ -133,7 +132,6 @@ struct Playing<'a> {
     asks: Asks<'a>,
     /// From the start on.
     turns: OnceLock<Mutex<Turns<'a>>>,
-    folder: &'a Mutex<Folder>,
     /// Why no further operation makes sense.
     over: OnceLock<String>,
     /// Whether an error was told already.
@@ -163,7 +161,7 @@ impl<'a> Playing<'a> {
         &'b self,
         turns: &'b Mutex<Turns<'a>>,
     ) -> (MutexGuard<'b, Turns<'a>>, MutexGuard<'b, Folder>) {
-        (lock(turns), lock(self.folder))
+        (lock(turns), lock(&self.choice.folder))
     }
 
     /// Whether no further operation begins.
@@ -173,10 +171,11 @@ impl<'a> Playing<'a> {
 
     /// Operations, until there is nothing more to do.
     fn play(&self, turns: &Mutex<Turns<'a>>, thread: u32, driver: &mut impl Driver) {
-        if self.asks.rate_per_s.is_some() {
-            self.play_at_rate(turns, thread, driver);
+        let is_open = lock(turns).is_open();
+        if is_open {
+            self.play_at_rate(turns, thread, driver)
         } else {
-            self.play_in_turns(turns, thread, driver);
+            self.play_in_turns(turns, thread, driver)
         }
     }
 
@@ -255,7 +254,8 @@ impl<'a> Playing<'a> {
                 return None;
             }
         };
-        let is_wrong = |page: Listing| ending == Ending::Done && !lock(self.folder).is_page(pick, &page);
+        let is_wrong =
+            |page: Listing| ending == Ending::Done && !lock(&self.choice.folder).is_page(pick, &page);
         let ending = if driver.page().is_some_and(is_wrong) { Ending::Wrong } else { ending };
         if let Some(failure) = failure {
             self.failed[failure as usize].fetch_add(1, Ordering::Relaxed);

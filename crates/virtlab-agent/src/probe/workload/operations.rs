@@ -91,7 +91,7 @@ pub struct Turns<'a> {
     end: Option<Nanos>,
     ended: Ended,
     rows: Spool<OperationRow>,
-    /// Where each thread continues, if the order is sequential.
+    /// In which order objects are taken.
     order: Order,
     /// Empty, but while several are taken at once.
     drawn: Vec<Draw>,
@@ -111,7 +111,11 @@ impl<'a> Turns<'a> {
             end: asks.duration_ns.map(|duration| start + Nanos(duration)),
             ended: Ended::default(),
             rows: Spool::new(&run.budget),
-            order: Order::new(asks.threads),
+            order: match asks.order {
+                Asked::Random => Order::random(),
+                Asked::Sequential => Order::sequential(asks.sharers()),
+                Asked::Once => Order::once(asks.sharers()),
+            },
             drawn: Vec::new(),
         }
     }
@@ -147,11 +151,8 @@ impl<'a> Turns<'a> {
     /// The object of a draw, for a thread; `None`: none is free for it.
     fn find(&mut self, folder: &mut Folder, draw: Draw, thread: u32) -> Option<Pick> {
         let Draw { deed, chosen, bytes } = draw;
-        let found = match self.asks.order {
-            Asked::Random => folder.pick(deed, chosen, bytes),
-            Asked::Sequential => folder.pick_next(deed, &mut self.order, thread, bytes),
-        };
-        self.ended.without_object += u64::from(found.is_none());
+        let found = folder.pick_by(&mut self.order, thread, (deed, chosen), bytes);
+        self.ended.without_object += u64::from(found.is_none() && !self.order.is_done(thread));
         found
     }
 
@@ -162,7 +163,7 @@ impl<'a> Turns<'a> {
             if let Some(pick) = self.find(folder, draw, thread) {
                 return Ok(pick);
             }
-            if draws == DRAWS {
+            if draws == DRAWS || self.order.is_done(thread) {
                 break;
             }
             draw.deed = self.choice.mix.draw(self.draws.uniform());
@@ -180,7 +181,7 @@ impl<'a> Turns<'a> {
         let fair = left.min(folder.count()) / (4 * u64::from(self.asks.threads));
         let mut drawn = std::mem::take(&mut self.drawn);
         drawn.extend((1..fair.min(most as u64)).map(|_| self.draw()));
-        if self.asks.order == Asked::Random {
+        if self.order.is_random() {
             folder.fetch(drawn.iter().map(|draw| (draw.deed, draw.chosen)));
         }
         taken.extend(drawn.drain(..).filter_map(|draw| self.find(folder, draw, thread)));
@@ -191,6 +192,7 @@ impl<'a> Turns<'a> {
     /// One of them is not begun.
     pub fn give_back(&mut self, folder: &mut Folder, pick: &Pick) {
         folder.release(pick);
+        self.order.release();
         self.ended.begun -= 1;
     }
 
@@ -303,7 +305,9 @@ impl<'a> Turns<'a> {
         ] {
             report.add(name, value);
         }
-        report.failure = report.failure.take().or_else(|| self.asks.over_budget(begun, done));
+        let too_short = if report.complete { self.asks.too_short(self.order.left()) } else { None };
+        let own = || self.asks.over_budget(begun, done).or(too_short);
+        report.failure = report.failure.take().or_else(own);
         report.table(self.rows);
     }
 }

@@ -173,6 +173,12 @@ STORES = by_key(
         "counted by the clients", ("count",), "role", "objects in doubt",
     ),
     Metric(
+        "unread_objects", "count", "lower",
+        "Objects of a store that is not virtlab's own, and files, that were not read once more before the time for that, "
+        "40 s, was over. With any of them, no number of lost or stale objects is known unless it is above 0.",
+        "counted by the clients", ("count",), "role", "unread objects",
+    ),
+    Metric(
         "recovered_ratio", "ratio", "higher",
         "Copies made again of those that were missing after nodes had failed or were wiped; 1 once all are.",
         _MADE, ("ratio",), "role", "recovered copies",

@@ -133,6 +133,16 @@ def test_what_is_there_in_the_end_is_a_share_of_what_ought_to_be() -> None:
     assert values(Operations(ROWS, {}, read=1))["r", "lost_objects", "count"] is None
 
 
+def test_objects_that_were_not_read_in_the_end_are_no_objects_that_are_there() -> None:
+    none_lost = COUNTERS | {"objects": 10, "unread_objects": 4, "lost_objects": 0, "stale_objects": 3}
+    found = values(Operations(ROWS, none_lost, read=1))
+    assert found["r", "unread_objects", "count"] == 4
+    assert (found["r", "lost_objects", "count"], found["r", "lost_objects", "ratio"]) == (None, None)
+    assert (found["r", "stale_objects", "count"], found["r", "stale_objects", "ratio"]) == (3, 0.5)
+    older = values(Operations(ROWS, COUNTERS, read=1))
+    assert older["r", "unread_objects", "count"] == 0
+
+
 def test_files_on_a_store_have_copies_and_a_recovery() -> None:
     told = {"object_copies": 6, "missing_copies": 2, "recovery_missing": 4, "recovery_made": 3, "recovery_bytes": 30,
             "recovery_known_ns": 5, "recovery_first_ns": 7}  # fmt: skip

@@ -36,6 +36,15 @@ def test_a_client_that_took_more_than_four_fifths_is_told_and_another_is_not() -
     assert client_notes(table("client_cpu", 0.8, 0.1), records()) == []
 
 
+def test_objects_that_were_not_read_in_the_end_are_told_with_the_cure() -> None:
+    (note,) = client_notes(table("unread_objects", 0, 1200, 40), records())
+    assert note == (
+        "Of load up to 1,200 objects were not read once more in the end, in 2 of 3 runs, as the time for that was over. "
+        "Whether any of them is lost is not known; a role of 'operations: read' with 'order: once' reads all of them."
+    )
+    assert client_notes(table("unread_objects", 0, 0), records()) == []
+
+
 def test_files_that_fit_into_memory_are_told_where_they_are_read_through_the_page_cache() -> None:
     (note,) = client_notes(table("working_set", 0.002, 0.004, 1.5), records())
     assert note.startswith("The files of load are less than 1% of the memory that their guest has free.")

@@ -22,6 +22,8 @@ pub struct Audit {
     pub missing_copies: u64,
     /// Objects whose last write or deletion was not answered.
     pub in_doubt: u64,
+    /// Objects that are there, and that were not looked for before the time for it was over.
+    pub unread: u64,
     /// Stands for which nodes have which copies: the sum of a number that each key, node and content has.
     pub placement: u64,
 }
@@ -60,19 +62,21 @@ impl Audit {
     /// By the names of counters.
     #[must_use]
     pub fn counters(&self) -> [(&'static str, u64); 7] {
-        let [objects, lost, stale, doubtful] = self.of_objects();
+        let [objects, lost, stale, doubtful, _] = self.of_objects();
         let [copies, missing] = [("object_copies", self.copies), ("missing_copies", self.missing_copies)];
         [objects, copies, lost, stale, missing, doubtful, ("placement", self.placement)]
     }
 
-    /// The same without copies, of a store that does not tell of them.
+    /// The same without copies, of a store that does not tell of them: its objects are read one by one, which may
+    /// take longer than there is time.
     #[must_use]
-    pub fn of_objects(&self) -> [(&'static str, u64); 4] {
+    pub fn of_objects(&self) -> [(&'static str, u64); 5] {
         [
             ("objects", self.objects),
             ("lost_objects", self.lost),
             ("stale_objects", self.stale),
             ("doubtful_objects", self.in_doubt),
+            ("unread_objects", self.unread),
         ]
     }
 }

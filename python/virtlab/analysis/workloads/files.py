@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
-from virtlab.analysis.workloads.objects import NO_OBJECT, THERE, by_operation, client, recovered
+from virtlab.analysis.workloads.objects import (
+    AUDITED,
+    NO_OBJECT,
+    THERE,
+    audited,
+    by_operation,
+    client,
+    recovered,
+)
 from virtlab.catalogue.workloads.files import FAILURES
 
 IN_MEMORY = "the directory is in memory alone, so nothing but that can answer a read"
@@ -21,8 +29,7 @@ def values(context: RoleContext) -> None:
     if "operations" not in counters or THERE not in counters:
         for metric in (
             "without_object",
-            "lost_objects",
-            "stale_objects",
+            *AUDITED,
             "doubtful_objects",
             "client_cpu",
             "working_set",
@@ -36,10 +43,7 @@ def values(context: RoleContext) -> None:
     else:
         out.absent("working_set", IN_MEMORY)
     out.add("without_object", "total", counters["without_object"], operations)
-    for metric in ("lost_objects", "stale_objects"):
-        number = counters[metric]
-        out.add(metric, "ratio", number / objects if objects else None, objects, NO_OBJECT)
-        out.add(metric, "count", number, objects)
+    audited(out, counters)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
     if "object_copies" in counters:  # the files are in a store, which all of its roles share
         missing = counters["missing_copies"]

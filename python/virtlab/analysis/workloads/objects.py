@@ -36,7 +36,9 @@ NO_OBJECT = "no object that can be looked for is there in the end"
 NO_PAGE_CACHE = (
     "its nodes keep objects in memory alone, or are simulated, and simulated nodes have no page cache"
 )
+UNREAD = "objects were left to read once more in the end when the time for it was over"
 NOT_REACHED = "it was not reached before the run ended"
+AUDITED = ("lost_objects", "stale_objects", "unread_objects")
 RECOVERY = {
     "recovery_detection": "recovery_known_ns", "recovery_first": "recovery_first_ns",
     "recovery_half": "recovery_half_ns", "recovery_most": "recovery_most_ns", "recovery_whole": "recovery_whole_ns",
@@ -176,13 +178,13 @@ def _counted(context: RoleContext) -> None:
     if "operations" not in counters or THERE not in counters:
         for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects", "client_cpu"):
             out.absent(metric, health.NOT_COUNTED)
-        for metric in ("missing_copies", "lost_objects", "stale_objects", "working_set"):
+        for metric in ("missing_copies", *AUDITED, "working_set"):
             out.absent(metric, health.NOT_COUNTED)
         return
     operations, objects = counters["operations"], counters[THERE]
     client(out, counters)
     out.add("without_object", "total", counters["without_object"], operations)
-    ratios = [(metric, counters[metric], objects) for metric in ("lost_objects", "stale_objects")]
+    audited(out, counters)
     if "messages" in counters:
         for metric, name in PER_OPERATION.items():
             number = counters[name]
@@ -195,16 +197,29 @@ def _counted(context: RoleContext) -> None:
         copies, missing = counters["object_copies"], counters["missing_copies"]
         out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)
         out.add("object_copies", "total", copies, objects)
-        ratios.append(("missing_copies", missing, copies + missing))
+        of = copies + missing
+        out.add("missing_copies", "ratio", missing / of if of else None, of, NO_OBJECT)
+        out.add("missing_copies", "count", missing, of)
     else:
         for metric in ("object_copies", "missing_copies"):
             out.absent(metric, NOT_LISTED)
-    for metric, number, of in ratios:
-        out.add(metric, "ratio", number / of if of else None, of, NO_OBJECT)
-        out.add(metric, "count", number, of)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
     _working_set(context)
     recovered(out, counters)
+
+
+def audited(out: Collector, counters: Mapping[str, int]) -> None:
+    """Objects that are lost or stale in the end. Where some were not read, no loss among the others says nothing."""
+    unread = counters.get("unread_objects", 0)
+    read = counters[THERE] - unread
+    out.add("unread_objects", "count", unread, counters[THERE])
+    for metric in ("lost_objects", "stale_objects"):
+        number = counters[metric]
+        if unread and not number:
+            out.absent(metric, UNREAD)
+            continue
+        out.add(metric, "ratio", number / read if read else None, read, NO_OBJECT)
+        out.add(metric, "count", number, read)
 
 
 def _working_set(context: RoleContext) -> None:

@@ -121,8 +121,8 @@ FILES = Workload(
     metrics=SEARCH | TIMES | COURSE | {
         "missing_operations", "wrong_operations",
         "skipped_operations", "failed_operations", "client_cpu", "working_set", "without_object", "missing_copies",
-        "lost_objects", "stale_objects", "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection",
-        "recovery_first", "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
+        "lost_objects", "stale_objects", "doubtful_objects", "unread_objects", "recovered_ratio", "recovery_missing",
+        "recovery_detection", "recovery_first", "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
         "recovery_copy_rate",
     },
     transport=lambda _: None,

@@ -244,7 +244,7 @@ OBJECTS = Workload(
         "skipped_operations", "failed_operations", *FAILURES, "operation_retries", "client_cpu", "without_object",
         "working_set", "lookup_messages", "lookup_bytes",
         "store_messages", "store_bytes", "object_copies", "missing_copies", "lost_objects", "stale_objects",
-        "doubtful_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
+        "doubtful_objects", "unread_objects", "recovered_ratio", "recovery_missing", "recovery_detection", "recovery_first",
         "recovery_half", "recovery_most", "recovery_whole", "recovery_rate", "recovery_copy_rate",
     },
     transport=lambda _: "tcp",

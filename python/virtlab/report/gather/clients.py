@@ -1,4 +1,6 @@
-"""What may have set the rates of operations, other than what was asked: the client's processors, or a page cache."""
+"""What a reader has to know of operations beside their rates: what else may have limited these, and objects that were
+not read in the end.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ LEAST_SHOWN = 0.01
 
 
 def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
-    """One sentence per role whose client was busy, and per role whose files or objects all fit into memory."""
+    """One sentence per role whose client was busy, whose files or objects all fit into memory, or were not all read in
+    the end.
+    """
     told = []
-    for role, by_run in _ratios(table, "client_cpu").items():
+    for role, by_run in _values(table, "client_cpu").items():
         if busy := [share for share in by_run.values() if share > BUSY]:
             told.append(
                 f"The client of {role} took more than {BUSY:.0%} of the processor time that its threads could have, in "
@@ -29,7 +33,7 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
         and not role.parameters.get("direct")
         and role.parameters.get("cache") != "drop"
     }
-    for role, by_run in _ratios(table, "working_set").items():
+    for role, by_run in _values(table, "working_set").items():
         small = [ratio for run, ratio in by_run.items() if ratio < 1 and (run, role) in through_cache]
         if small and any(through_cache.get((run, role)) for run in by_run):
             told.append(
@@ -42,6 +46,13 @@ def client_notes(table: RunTable, records: Iterable[RunRecord]) -> list[str]:
                 f"The files of {role} are {_percent(max(small))} of the memory that their guest has free. Its reads may "
                 "come from the page cache, and not from a disk; with 'cache: drop' or 'direct: true' they do not."
             )
+    for role, by_run in _values(table, "unread_objects").items():
+        if unread := [number for number in by_run.values() if number]:
+            told.append(
+                f"Of {role} up to {max(unread):,.0f} objects were not read once more in the end, in {len(unread)} of "
+                f"{len(by_run)} runs, as the time for that was over. Whether any of them is lost is not known; a role of "
+                "'operations: read' with 'order: once' reads all of them."
+            )
     return told
 
 
@@ -49,7 +60,7 @@ def _percent(ratio: float) -> str:
     return f"at most {ratio:.0%}" if ratio >= LEAST_SHOWN else f"less than {LEAST_SHOWN:.0%}"
 
 
-def _ratios(table: RunTable, metric: str) -> Mapping[str, dict[str, float]]:
+def _values(table: RunTable, metric: str) -> Mapping[str, dict[str, float]]:
     """The metric's values by run, of each role that has it."""
     found: dict[str, dict[str, float]] = {}
     for row in table:

@@ -7,11 +7,12 @@ use super::operations::{Choice, Operation, Turns, lock};
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
+use anyhow::{Context, anyhow};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 use virtlab_load::parameters::objects::Asks;
-use virtlab_store::{Ending, Folder, Listing, Pick};
+use virtlab_store::{Audit, Ending, Folder, Listing, Pick};
 use virtlab_system::clock;
 use virtlab_system::work::charged_ns;
 use virtlab_wire::Nanos;
@@ -22,6 +23,10 @@ const STACK_BYTES: usize = 256 << 10;
 /// nothing with the objects that they need.
 const ROUND_MOST: usize = 16;
 const ROUND: Nanos = Nanos(100_000);
+/// For reading what is there in the end: the testbed waits for a minute.
+pub const AUDIT_PATIENCE: Nanos = Nanos(40_000_000_000);
+/// Threads that read it, at most.
+const READERS_MOST: u32 = 16;
 
 /// Classes of failures, of drivers that tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +128,53 @@ pub fn play<D: Driver>(
     }
     turns.tell(threads, &mut report);
     report
+}
+
+/// Reads every object of a folder once more, on so many threads or `READERS_MOST`; those that are not read within
+/// the time that is left for it are counted as unread.
+///
+/// # Errors
+/// When no further read makes sense, or no thread can be started.
+pub fn audit<D: Driver>(
+    folder: &Folder,
+    threads: u32,
+    patience: Nanos,
+    driver: &(impl Fn() -> D + Sync),
+) -> anyhow::Result<Audit> {
+    let late = clock::raw() + patience;
+    let left = Mutex::new(folder.reads());
+    let next = || lock(&left).next();
+    let work = || -> anyhow::Result<Audit> {
+        let (mut reader, mut audit) = (driver(), Audit::default());
+        while clock::raw() < late
+            && let Some(pick) = next()
+        {
+            audit.objects += 1;
+            match reader.perform(&pick)?.ending {
+                Ending::Done => {}
+                Ending::Wrong => audit.stale += 1,
+                _ => audit.lost += 1,
+            }
+        }
+        Ok(audit)
+    };
+    let mut audit = std::thread::scope(|scope| -> anyhow::Result<Audit> {
+        let thread = || Builder::new().name("audit".into()).stack_size(STACK_BYTES);
+        let others = (1..threads.min(READERS_MOST)).map(|_| thread().spawn_scoped(scope, work));
+        let others = others.collect::<Result<Vec<_>, _>>().context("a thread that reads what is there")?;
+        let mut sum = work()?;
+        for other in others {
+            let read = other.join().map_err(|_| anyhow!("a thread that reads what is there has died"))??;
+            sum.objects += read.objects;
+            sum.lost += read.lost;
+            sum.stale += read.stale;
+        }
+        Ok(sum)
+    })?;
+    audit.in_doubt = folder.in_doubt();
+    audit.unread = lock(&left).by_ref().count() as u64;
+    audit.objects += audit.unread;
+    Ok(audit)
 }
 
 /// A role while its threads play.
@@ -359,6 +411,25 @@ mod tests {
         }
         let folder = lock(&folder);
         assert_eq!((folder.count(), folder.in_doubt()), (0, 0));
+    }
+
+    #[test]
+    fn an_audit_reads_each_object_once_and_counts_what_it_had_no_time_for() {
+        let folder = Arc::new(Mutex::new(Folder::new("a", 1)));
+        played(&folder, &[("create", 1.0)], 3_000, usize::MAX);
+        let folder = lock(&folder);
+        let read = Mutex::default();
+        let audited =
+            |patience| audit(&folder, 4, patience, &|| Told { all: &read, most: usize::MAX }).unwrap();
+        let whole = audited(AUDIT_PATIENCE);
+        assert_eq!(whole, Audit { objects: 3_000, ..Audit::default() });
+        let keys: BTreeSet<Key> = lock(&read).drain(..).map(|(_, key)| key).collect();
+        assert_eq!(keys.len(), 3_000);
+        let none = audited(Nanos(0));
+        assert_eq!(none, Audit { objects: 3_000, unread: 3_000, ..Audit::default() });
+        assert!(lock(&read).is_empty());
+        let full = audit(&folder, 4, AUDIT_PATIENCE, &|| Told { all: &read, most: 50 }).unwrap_err();
+        assert_eq!(full.to_string(), "no room");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 mod directory;
 
-use super::by_threads::{self, Driver};
+use super::by_threads::{self, AUDIT_PATIENCE};
 use super::operations::{self, Choice, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
 use crate::probe::report::Report;
@@ -18,15 +18,15 @@ use directory::{Directory, Files, Way};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 use virtlab_load::parameters::files::{Files as Parameters, NAME};
-use virtlab_store::{Audit, Ending, Folder};
+use virtlab_store::Folder;
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
 /// In the table of workloads.
 pub const KIND: Kind = Kind { sends: false, ..Kind::of(NAME, prepare) };
 
-/// For reading what is there in the end.
-const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
+/// For finding the directory again in the end, where a mount of it was cut.
+const PATIENCE: Nanos = Nanos(10_000_000_000);
 /// What the guest keeps for everything else.
 const LEFT_BYTES: u64 = 8 << 20;
 
@@ -99,8 +99,8 @@ impl Workload for Player {
     fn run(self: Box<Self>, run: &Run) -> Report {
         let driver = || Files::new(&self.shared.directory, self.way);
         let mut report = by_threads::play(run, &self.choice, self.own.asks(), self.own.threads, &driver);
-        let shared = self.shared.clone();
-        report.last = Some(Box::new(move || shared.audit()));
+        let (shared, threads) = (self.shared.clone(), self.own.threads);
+        report.last = Some(Box::new(move || shared.audit(threads)));
         report
     }
 }
@@ -114,30 +114,20 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// What is there of the files that ought to be; then all of it is removed.
-    fn audit(&self) -> anyhow::Result<Audited> {
-        let look = || self.look().map_err(|error| format!("{error:#}"));
+    /// What is there of the files that ought to be, which so many threads read; then all of it is removed.
+    fn audit(&self, threads: u32) -> anyhow::Result<Audited> {
+        let look = || self.look(threads).map_err(|error| format!("{error:#}"));
         self.audited.get_or_init(look).clone().map_err(anyhow::Error::msg)
     }
 
-    fn look(&self) -> anyhow::Result<Audited> {
+    fn look(&self, threads: u32) -> anyhow::Result<Audited> {
         let folder = lock(&self.folder);
-        let late = clock::raw() + AUDIT_PATIENCE;
-        let directory = self.directory.opened_again(late)?;
-        let mut reader = Files::new(&directory, Way::default());
-        let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
-        let mut bytes = 0;
-        for pick in folder.reads().take_while(|_| clock::raw() < late) {
-            audit.objects += 1;
-            bytes += pick.bytes();
-            match reader.perform(&pick)?.ending {
-                Ending::Done => {}
-                Ending::Wrong => audit.stale += 1,
-                _ => audit.lost += 1,
-            }
-        }
+        let directory = self.directory.opened_again(clock::raw() + PATIENCE)?;
+        let audit =
+            by_threads::audit(&folder, threads, AUDIT_PATIENCE, &|| Files::new(&directory, Way::default()))?;
         let mut counters: Audited = audit.of_objects().into();
         if !directory.is_in_memory {
+            let bytes = folder.there().map(|object| object.bytes).sum();
             counters.extend([("files_bytes", bytes), ("memory_bytes", available_bytes())]);
         }
         counters.push(("left_files", directory.remove()?));

@@ -1,11 +1,12 @@
 use super::directory::{Directory, Files, Way, named};
 use super::*;
+use crate::probe::workload::by_threads::Driver;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 use virtlab_load::parameters::files::{Cache, Sync};
-use virtlab_store::Deed;
+use virtlab_store::{Audit, Deed, Ending};
 
 /// A folder of this test alone, which is removed with it.
 struct Place(PathBuf);
@@ -206,12 +207,12 @@ fn what_is_there_in_the_end_is_read_and_then_all_is_removed() {
     fs::remove_file(file(2)).unwrap();
     let wanted = Audit { objects: 4, lost: 1, stale: 1, ..Audit::default() }.of_objects();
     let wanted: Audited = wanted.into_iter().chain([("left_files", 0)]).collect();
-    let found = held.audit().unwrap();
+    let found = held.audit(4).unwrap();
     let of_memory = |name: &str| matches!(name, "files_bytes" | "memory_bytes");
     assert!(wanted.iter().all(|one| found.contains(one)), "{found:?}");
     assert!(found.iter().all(|one| wanted.contains(one) || of_memory(one.0)), "{found:?}");
     assert!(found.iter().all(|&(name, bytes)| name != "files_bytes" || bytes == 400), "{found:?}");
-    assert_eq!(held.audit().unwrap(), found, "asked again, by the other role");
+    assert_eq!(held.audit(4).unwrap(), found, "asked again, by the other role");
     assert_eq!(fs::read_dir(&place.0).unwrap().count(), 0);
     assert!(!Arc::ptr_eq(&held, &shared(&own, "same").unwrap()), "the next trial has others");
 }

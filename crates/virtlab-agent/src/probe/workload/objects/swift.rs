@@ -11,7 +11,7 @@ use super::s3;
 use crate::probe::report::Report;
 use crate::probe::run::Run;
 use crate::probe::socket::{self, Trouble, trouble, with_code_point};
-use crate::probe::workload::by_threads::{self, Driver, Failure, Performed};
+use crate::probe::workload::by_threads::{self, AUDIT_PATIENCE, Driver, Failure, Performed};
 use crate::probe::workload::content::{fill, is_content};
 use crate::probe::workload::http::{Framing, HEAD_MOST_BYTES, Head, read_answer};
 use crate::probe::workload::operations::{Choice, lock};
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 use virtlab_load::parameters::objects::Objects as Parameters;
-use virtlab_store::{Audit, Deed, Ending, Key, LISTED_MOST, Listing, Pick};
+use virtlab_store::{Deed, Ending, Key, LISTED_MOST, Listing, Pick};
 use virtlab_system::clock;
 use virtlab_wire::Nanos;
 
@@ -35,8 +35,6 @@ use virtlab_wire::Nanos;
 pub const NAME: &str = "swift";
 /// Of a role at a rate, which has no threads of its own.
 const AT_ONCE_MOST: u32 = 64;
-/// For reading what is there in the end.
-const AUDIT_PATIENCE: Nanos = Nanos(10_000_000_000);
 /// For an operation that is under way when the role is stopped.
 const GRACE: Nanos = Nanos(2_000_000_000);
 /// The longest sleep in a socket, so that a stop is seen.
@@ -147,21 +145,13 @@ impl Client {
     /// What is there of the objects that ought to be.
     fn audit(&self) -> anyhow::Result<Vec<(&'static str, u64)>> {
         let folder = lock(&self.choice.folder);
-        let mut reader = Connection::new(&self.place, None);
         // What is there does not depend on the token that the role had, which may have been revoked.
-        if let Ok(Some(token)) = reader.log_in() {
-            reader.token = Some(token);
-        }
-        let late = clock::raw() + AUDIT_PATIENCE;
-        let mut audit = Audit { in_doubt: folder.in_doubt(), ..Audit::default() };
-        for pick in folder.reads().take_while(|_| clock::raw() < late) {
-            audit.objects += 1;
-            match reader.perform(&pick)?.ending {
-                Ending::Done => {}
-                Ending::Wrong => audit.stale += 1,
-                _ => audit.lost += 1,
-            }
-        }
+        let renewed = Connection::new(&self.place, None).log_in().ok().flatten();
+        let reader = || {
+            let connection = Connection::new(&self.place, None);
+            Connection { token: renewed.clone().or_else(|| self.place.token.clone()), ..connection }
+        };
+        let audit = by_threads::audit(&folder, self.own.threads, AUDIT_PATIENCE, &reader)?;
         let bytes = folder.there().map(|object| object.bytes).sum();
         Ok(audit.of_objects().into_iter().chain(super::in_memory(bytes)).collect())
     }

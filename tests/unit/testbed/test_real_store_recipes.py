@@ -196,6 +196,21 @@ def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
         assert (path, cure) == ("roles.load.folder", f"write e.g. 'folder: {bucket}'")
 
 
+@pytest.mark.slow
+def test_roles_of_several_guests_have_no_folder_of_a_swift_in_common(as_root: None) -> None:
+    text = FILE.format(service=SWIFT % "", disk=DISK, workload="objects", more="to: depot, folder: same")
+    other = "roles: {other: {workload: objects, from: h1.%s, to: depot, operations: read, folder: same}, "
+    text = text.replace("guests: {", "guests: {second: {}, ")
+    for guest, folders in (("client", []), ("second", ["roles.load.folder"])):
+        experiment = load_text(text.replace("roles: {", other % guest))
+        found = refused(plan_run(experiment, experiment.points()[0], 0))
+        assert [path for path, _, _ in found] == folders
+    assert found[0][1:] == (
+        "load and other share a folder but run in different guests",
+        "let both be of one guest or give each a 'folder' of its own",
+    )
+
+
 def test_requests_of_swift_are_not_signed_and_go_to_a_container() -> None:
     plan = planned(SWIFT % "")
     asked = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]

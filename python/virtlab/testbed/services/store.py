@@ -26,6 +26,7 @@ from virtlab.planner.guests.stores import (
 )
 from virtlab.planner.topology.ends import ends_between, interfaces, role_ends
 from virtlab.testbed.build.stored_disks import asking_group
+from virtlab.testbed.services.folders import folder_of, folders_of_several_guests
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
@@ -64,17 +65,13 @@ def _client_parameters(plan: Plan, name: str, role: Role) -> dict[str, Any]:
                 f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
             )
         addresses.append(str(end.address.ip))
-    folders = list(dict.fromkeys(_folder(each, roles[each]) for each in roles))
+    folders = list(dict.fromkeys(folder_of(each, roles[each]) for each in roles))
     told = {
         "me": len(guests) + list(roles).index(name), "peers": addresses, "nodes": len(service.on),
-        "folder": folders.index(_folder(name, role)), "parameters": peer_parameters(service), **asking_group(own, service),
+        "folder": folders.index(folder_of(name, role)), "parameters": peer_parameters(service), **asking_group(own, service),
         "away": [guests.index(guest) for guest in _failing(plan, own) if guest in service.on],
     }  # fmt: skip
     return {"store": told}
-
-
-def _folder(name: str, role: Role) -> str:
-    return str(role.parameters.get("folder") or name)
 
 
 def _refusals(path: str, _: Service, guest: Guest) -> Iterator[Refusal]:
@@ -103,15 +100,8 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         )
     yield from _losses(plan, name)
     yield from _several_addresses(plan, name, service)
-    clients: dict[str, tuple[str, str | None]] = {}
-    for each, role in roles.items():
-        first, guest = clients.setdefault(_folder(each, role), (each, role.from_))
-        if guest != role.from_:
-            reason = f"{each} and {first} share a folder but run in different guests"
-            cure = (
-                "let both be of one guest, give each a 'folder' of its own, or run with '--backend simulator'"
-            )
-            yield Refusal(f"roles.{each}.folder", reason, cure)
+    yield from folders_of_several_guests(plan, name, "run with '--backend simulator'")
+    for role in roles.values():
         if asking_group(name, service):
             yield from _not_asked(path, plan, service, role)
 

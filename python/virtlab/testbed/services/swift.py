@@ -19,6 +19,7 @@ from virtlab.planner.guests.stores import calls_of, client_roles, guests_of, rea
 from virtlab.testbed.build.machine import kernel
 from virtlab.testbed.services import recovery_program, swift_program
 from virtlab.testbed.services.files import FOLDER, Files
+from virtlab.testbed.services.folders import folder_of, folders_of_several_guests
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
@@ -110,7 +111,7 @@ def _client_parameters(plan: Plan, name: str, role: Role) -> dict[str, Any]:
                 f"roles.{name}", f"{role.from_} does not reach {guest}", "give both IPv4, or both IPv6"
             )
         addresses.append(str(end.address.ip))
-    container, keys = quote(_folder(name, role), safe=""), signed_by(service)
+    container, keys = quote(folder_of(name, role), safe=""), signed_by(service)
     login = login_of(service) if gives_tokens(service) else None
     path = f"/{container}" if keys else f"{swift_program.account_of(login)}/{container}"
     return {
@@ -143,11 +144,7 @@ def _missed(name: str, service: Service, lost_s: float, lists: Sequence[Any]) ->
 
 
 def _roles(plan: Plan, name: str) -> dict[str, str]:
-    return {each: _folder(each, role) for each, role in client_roles(plan, name).items()}
-
-
-def _folder(name: str, role: Role) -> str:
-    return str(role.parameters.get("folder") or name)
+    return {each: folder_of(each, role) for each, role in client_roles(plan, name).items()}
 
 
 def counted(service: Service, folder: str, lists: Sequence[Any]) -> dict[str, int]:
@@ -186,6 +183,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         if role.parameters.get("service") == name and role.from_ in guests_of(service):
             reason = f"{role.from_} is both a client and part of the store '{name}'"
             yield Refusal(f"roles.{each}.from", reason, "name another guest")
+    yield from folders_of_several_guests(plan, name)
     if signed_by(service) is not None:
         yield from _without_bucket(plan, name)
     for call, action, _ in calls_of(plan, name):

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import testbed_world as worlds
-from test_stores import RING, counted, ended, held, played, simulated
+from test_stores import HASH, MULTICAST, RING, counted, ended, held, played, simulated
 
-from virtlab.catalogue.workloads.objects import ENDINGS
+from virtlab.catalogue.workloads.objects import ENDINGS, OPERATIONS
 from virtlab.experiment import load_text
 from virtlab.plan import Outcome, Plan
 from virtlab.planner import plan_run
@@ -34,7 +34,7 @@ topology: {{shape: star, switches: 1}}
 link: {{rate: 100 Mbit/s, realise: soft_switch}}
 services:
   depot:
-    {{kind: store, on: [h2.n0, h3.n1, h4.n2], copies: 3, {RING}, ack: memory, cache: 64 MiB,
+    {{kind: store, on: [h2.n0, h3.n1, h4.n2], copies: 3, LOOKUP, ack: memory, cache: 64 MiB,
      timeout: {TIMEOUT_MS} ms}}
 roles:
   fill:
@@ -51,7 +51,7 @@ CUTS
 """
 
 
-def planned(links: list[str]) -> Plan:
+def planned(links: list[str], lookup: str) -> Plan:
     actions = []
     for number, link in enumerate(links):
         said = f"do: set, link: {link}, parameter: state"
@@ -59,7 +59,7 @@ def planned(links: list[str]) -> Plan:
             f"  - {{id: cut{number}, {said}, value: down, after: load.started + 400 ms}}",
             f"  - {{id: mend{number}, {said}, value: up, after: load.started + {400 + DOWN_MS} ms}}",
         ]
-    experiment = load_text(FILE.replace("CUTS", "\n".join(actions)))
+    experiment = load_text(FILE.replace("CUTS", "\n".join(actions)).replace("LOOKUP", lookup))
     return plan_run(experiment, next(iter(experiment.points())), 0)
 
 
@@ -67,11 +67,12 @@ Played = Callable[[Plan], tuple[Outcome, worlds.MemorySink]]
 
 
 @pytest.mark.parametrize("play", [simulated, played], ids=["simulator", "testbed"])
+@pytest.mark.parametrize("lookup", [RING, MULTICAST, HASH], ids=["ring", "multicast", "hash"])
 @pytest.mark.parametrize("links", [["s1-h3"], ["s1-h3", "s1-h4"]], ids=["one", "two"])
 def test_a_store_whose_nodes_are_cut_off_loses_no_answered_write_and_reads_nothing_old(
-    play: Played, links: list[str]
+    play: Played, links: list[str], lookup: str
 ) -> None:
-    outcome, sink = play(planned(links))
+    outcome, sink = play(planned(links, lookup))
     assert outcome.status in {"ok", "tainted"}, outcome.reasons
     own = counted(sink, "load")
     lost, stale, missing, _ = held(own)
@@ -84,7 +85,12 @@ def test_a_store_whose_nodes_are_cut_off_loses_no_answered_write_and_reads_nothi
     assert inside.sum() > 20
     if len(links) == 1:
         assert done[inside].mean() > 0.9, "the other two answer"
-        assert missing == 0, "by its connections the third one hears what was said meanwhile"
+        if lookup == MULTICAST:
+            writes = np.isin(rows["operation"], [OPERATIONS.index(each) for each in ("create", "overwrite")])
+            away = writes & (rows["finished_ns"] > down_ns) & (rows["intended_ns"] < up_ns + AGAIN_MS * MS)
+            assert 0 < missing <= away.sum(), "a node that answers no question gets no copy"
+        else:
+            assert missing == 0, "by its connections the third one hears what was said meanwhile"
     else:
         assert not done[inside].any(), "one of three is never enough"
     assert done[later].sum() > 20

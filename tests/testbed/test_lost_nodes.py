@@ -306,6 +306,41 @@ def test_no_answered_write_is_lost_while_survivors_heal_among_themselves(number:
     assert ended(sink, "load")[("read", "done")] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(KILLS))
+def test_no_answered_write_is_lost_when_a_node_is_killed_during_a_recovery(number: int) -> None:
+    """With 3 copies on four nodes: a node is wiped, or killed and back, and while its copies are made at a rate that
+    takes a second or two, it is killed again, or another is, and comes back. `make kill` plays 20.
+    """
+    draw = random.Random(2000 + number)
+    store = draw.choice([f"{lookup}, ack: disk" for lookup in (RING, MULTICAST)])
+    first, other = draw.sample(["n0", "n1", "n2", "n3"], 2)
+    second = draw.choice([first, other])
+    steps, last = call("lose", draw.choice(["wipe_node", "fail_node"]), first, "load.started + 300 ms"), "lose"
+    if "fail_node" in steps:
+        steps += call("heal", "heal", first, f"lose.done + {draw.randrange(50, 500)} ms")
+        last = "heal"
+    steps += call("again", "fail_node", second, f"{last}.done + {draw.randrange(1, 2500)} ms")
+    steps += call("back", "heal", second, f"again.done + {draw.randrange(50, 500)} ms") + whole("whole", "back.done")
+    plan = planned(
+        4,
+        f"copies: 3, timeout: 1 s, {store}, recovery_rate: 1 MB/s",
+        f"{FILL}\n{LOAD}",
+        disk=DISK,
+        timeline=f"""
+  - {{id: fill, do: run, role: fill}}
+  - {{id: load, do: run, role: load, after: fill.finished}}{steps}
+  - {{id: settle, do: wait, for: 600 ms, after: {{all: [load.finished, whole.done]}}}}""",
+    )
+    outcome, sink = played(plan)
+    assert outcome.status in {"ok", "tainted"}, outcome.reasons
+    own = counted(sink, "load")
+    assert (own["wrong_operations"], own["missing_operations"]) == (0, 0)
+    assert held(own)[:2] == (0, 0), "an answered write is lost"
+    assert own["recovery_made"] == own["recovery_missing"]
+    assert ended(sink, "load")[("read", "done")] > 0
+
+
 def test_a_node_that_others_reach_at_two_addresses_is_refused() -> None:
     plan = planned(4, f"copies: 2, {HASH}, {MEMORY}", f"{FILL}\n{LOAD}", timeline=losing("wipe_node"))
     guests = dict(plan.world.guests)

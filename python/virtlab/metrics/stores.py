@@ -97,13 +97,15 @@ STORES = by_key(
         "role", "throttled operations",
     ),
     Metric(
-        "server_error_operations", "ratio", "lower", "Failed operations that ended with another error inside the store.",
+        "server_error_operations", "ratio", "lower",
+        "Failed operations that ended with another error inside the store; of files, with an error of input or output (EIO).",
         _ANSWERED, _SHARE, "role", "errors of the store",
     ),
     Metric(
         "broken_operations", "ratio", "lower",
-        "Failed operations whose connection could not be made, or ended without an answer.", "the client's sockets",
-        _SHARE, "role", "broken connections",
+        "Failed operations whose connection could not be made, or ended without an answer; of files, where what serves them "
+        "was not reached (ENOTCONN, ESTALE, ETIMEDOUT and the like).",
+        "the client's sockets, or the error of a system call", _SHARE, "role", "broken connections",
     ),
     Metric(
         "operation_retries", "ratio", "lower", "Attempts beyond the first of each operation, per operation.",

@@ -133,6 +133,14 @@ def test_what_is_there_in_the_end_is_a_share_of_what_ought_to_be() -> None:
     assert values(Operations(ROWS, {}, read=1))["r", "lost_objects", "count"] is None
 
 
+def test_failures_of_a_file_system_are_of_two_classes() -> None:
+    classes = {"server_error_operations": 1, "broken_operations": 2}
+    found = values(Operations(ROWS, COUNTERS | classes, read=1))
+    assert {metric: found["r", metric, "count"] for metric in classes} == classes
+    older = values(Operations(ROWS, COUNTERS, read=1))
+    assert older["r", "broken_operations", "count"] is None
+
+
 def test_objects_that_were_not_read_in_the_end_are_no_objects_that_are_there() -> None:
     none_lost = COUNTERS | {"objects": 10, "unread_objects": 4, "lost_objects": 0, "stale_objects": 3}
     found = values(Operations(ROWS, none_lost, read=1))

@@ -11,13 +11,15 @@ from virtlab.analysis.workloads import health
 from virtlab.analysis.workloads.objects import (
     AUDITED,
     NO_OBJECT,
+    OLDER,
     THERE,
     audited,
+    by_class,
     by_operation,
     client,
     recovered,
 )
-from virtlab.catalogue.workloads.files import FAILURES
+from virtlab.catalogue.workloads.files import CLASSES, FAILURES
 
 IN_MEMORY = "the directory is in memory alone, so nothing but that can answer a read"
 
@@ -25,6 +27,7 @@ IN_MEMORY = "the directory is in memory alone, so nothing but that can answer a 
 def values(context: RoleContext) -> None:
     """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
     by_operation(context, FAILURES)
+    by_class(context, CLASSES, OLDER)
     out, counters = context.out, context.counters
     if "operations" not in counters or THERE not in counters:
         for metric in (

@@ -52,7 +52,7 @@ PER_OPERATION = {
 def values(context: RoleContext) -> None:
     """All operations, each kind of several by itself as ROLE.OPERATION, and counters of the role."""
     by_operation(context, FAILURES)
-    _by_class(context)
+    by_class(context, CLASSES, NOT_SAID)
     _counted(context)
 
 
@@ -163,14 +163,14 @@ def _share(out: Collector, metric: str, number: int, count: int) -> None:
     out.add(metric, "count", number if count else None, count, NONE_DUE)
 
 
-def _by_class(context: RoleContext) -> None:
-    """Why operations failed."""
+def by_class(context: RoleContext, classes: Sequence[str], otherwise: str) -> None:
+    """Why operations failed; `otherwise`: why no number of a class is known."""
     out, counters = context.out, context.counters
-    for metric in CLASSES:
+    for metric in classes:
         if metric in counters:
             _share(out, metric, counters[metric], counters["operations"])
         else:
-            out.absent(metric, NOT_SAID)
+            out.absent(metric, otherwise)
 
 
 def _counted(context: RoleContext) -> None:

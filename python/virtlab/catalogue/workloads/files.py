@@ -37,6 +37,7 @@ from virtlab.catalogue.workloads.objects import (
 
 NAME = "files"
 FAILURES = ("missing", "wrong", "skipped", "failed")  # of the endings of `operation/1`
+CLASSES = ("server_error_operations", "broken_operations")  # of failed operations
 THREADS_MAX = 1024
 BLOCK_BYTES = 4096  # what goes past the page cache is whole ones
 PATH_MAX = 4000
@@ -120,7 +121,7 @@ FILES = Workload(
     streams={"operation/1": "from"},
     metrics=SEARCH | TIMES | COURSE | {
         "missing_operations", "wrong_operations",
-        "skipped_operations", "failed_operations", "client_cpu", "working_set", "without_object", "missing_copies",
+        "skipped_operations", "failed_operations", *CLASSES, "client_cpu", "working_set", "without_object", "missing_copies",
         "lost_objects", "stale_objects", "doubtful_objects", "unread_objects", "recovered_ratio", "recovery_missing",
         "recovery_detection", "recovery_first", "recovery_half", "recovery_most", "recovery_whole", "recovery_rate",
         "recovery_copy_rate",

@@ -28,7 +28,7 @@ pub const AUDIT_PATIENCE: Nanos = Nanos(40_000_000_000);
 /// Threads that read it, at most.
 const READERS_MOST: u32 = 16;
 
-/// Classes of failures, of drivers that tell them apart.
+/// Classes of failures, of which a driver tells some apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The store does not allow it.
@@ -37,21 +37,30 @@ pub enum Failure {
     NoBucket,
     /// The store asks for fewer requests.
     Throttled,
-    /// An error inside the store.
+    /// An error inside the store, or of what holds the files.
     Server,
     /// The connection could not be made, or ended without an answer.
     Broken,
 }
 
+/// How many classes there are.
+const FAILURES: usize = 5;
+
 impl Failure {
-    /// Counters, in the order of the classes.
-    const COUNTERS: [&str; 5] = [
-        "denied_operations",
-        "no_bucket_operations",
-        "throttled_operations",
-        "server_error_operations",
-        "broken_operations",
-    ];
+    /// Of a driver that tells all of them apart.
+    pub const ALL: [Self; FAILURES] =
+        [Self::Denied, Self::NoBucket, Self::Throttled, Self::Server, Self::Broken];
+
+    /// Counts failures of the class.
+    const fn counter(self) -> &'static str {
+        match self {
+            Self::Denied => "denied_operations",
+            Self::NoBucket => "no_bucket_operations",
+            Self::Throttled => "throttled_operations",
+            Self::Server => "server_error_operations",
+            Self::Broken => "broken_operations",
+        }
+    }
 }
 
 /// An operation that was done by a driver.
@@ -69,8 +78,8 @@ pub struct Performed {
 
 /// Does one operation at a time, on one thread, and compares the content that it reads.
 pub trait Driver: Send {
-    /// Whether failures are of classes.
-    const CLASSES: bool;
+    /// Of which classes failures may be.
+    const CLASSES: &'static [Failure];
 
     /// # Errors
     /// When no further operation makes sense, as where there is no room.
@@ -121,10 +130,8 @@ pub fn play<D: Driver>(
         turns.skip_rest();
     }
     report.add("failed_operations", turns.failed());
-    if D::CLASSES {
-        for (name, number) in Failure::COUNTERS.into_iter().zip(failed) {
-            report.add(name, number.into_inner());
-        }
+    for class in D::CLASSES {
+        report.add(class.counter(), failed[*class as usize].load(Ordering::Relaxed));
     }
     turns.tell(threads, &mut report);
     report
@@ -189,7 +196,7 @@ struct Playing<'a> {
     /// Whether an error was told already.
     told: OnceLock<()>,
     /// Operations that failed, by class.
-    failed: [AtomicU64; Failure::COUNTERS.len()],
+    failed: [AtomicU64; FAILURES],
 }
 
 impl<'a> Playing<'a> {
@@ -350,7 +357,7 @@ mod tests {
     }
 
     impl Driver for Told<'_> {
-        const CLASSES: bool = false;
+        const CLASSES: &'static [Failure] = &[];
 
         fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
             let mut all = lock(self.all);

@@ -3,7 +3,7 @@
 //! The folder has a name that cannot be guessed, is made for its role alone, and can be entered by its user alone. A
 //! file is called by its key, holds what describes itself, and is removed with the folder.
 
-use crate::probe::workload::by_threads::{Driver, Performed};
+use crate::probe::workload::by_threads::{Driver, Failure, Performed};
 use crate::probe::workload::content::{fill, is_content};
 use anyhow::{Context, anyhow, bail, ensure};
 use nix::dir::Dir;
@@ -343,7 +343,7 @@ fn close(file: OwnedFd) -> nix::Result<()> {
 }
 
 impl Driver for Files<'_> {
-    const CLASSES: bool = false;
+    const CLASSES: &'static [Failure] = &[Failure::Server, Failure::Broken];
 
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
         let (mut name, bytes) = ([0; 17], pick.bytes() as usize);
@@ -360,7 +360,7 @@ impl Driver for Files<'_> {
         let sent = clock::raw();
         let called = dropped.and_then(|()| self.call(pick, name));
         let finished = clock::raw();
-        let mut why = String::new();
+        let (mut why, mut failure) = (String::new(), None);
         let ending = match called {
             Ok((Ending::Done, found)) if pick.deed == Deed::Read => {
                 let octets = &self.octets.of(found)[..found];
@@ -381,10 +381,29 @@ impl Driver for Files<'_> {
             ) => return Err(refused(&self.directory.path, errno)),
             Err(errno) => {
                 why = errno.desc().to_owned();
+                failure = class(errno);
                 Ending::Failed
             }
         };
         let first = (pick.deed == Deed::Read).then(|| self.first.unwrap_or(finished));
-        Ok(Performed { ending, why, failure: None, sent, finished, first })
+        Ok(Performed { ending, why, failure, sent, finished, first })
+    }
+}
+
+/// The class of an error after which a role continues: one of a medium or server, or a server that is not reached.
+pub(super) const fn class(errno: Errno) -> Option<Failure> {
+    match errno {
+        Errno::EIO | Errno::EREMOTEIO => Some(Failure::Server),
+        Errno::ENOTCONN
+        | Errno::ESTALE
+        | Errno::ETIMEDOUT
+        | Errno::ECONNABORTED
+        | Errno::ECONNREFUSED
+        | Errno::ECONNRESET
+        | Errno::EHOSTDOWN
+        | Errno::EHOSTUNREACH
+        | Errno::ENETUNREACH
+        | Errno::ESHUTDOWN => Some(Failure::Broken),
+        _ => None,
     }
 }

@@ -1,6 +1,7 @@
-use super::directory::{Directory, Files, Way, named};
+use super::directory::{Directory, Files, Way, class, named};
 use super::*;
-use crate::probe::workload::by_threads::Driver;
+use crate::probe::workload::by_threads::{Driver, Failure};
+use nix::errno::Errno;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -250,4 +251,13 @@ fn what_a_role_made_that_was_never_collected_goes_with_it() {
     done(&mut lock(&held.folder), &mut Files::new(&held.directory, Way::default()), Deed::Create, 100);
     drop(held);
     assert_eq!(fs::read_dir(&place.0).unwrap().count(), 0);
+}
+
+#[test]
+fn errors_are_of_a_medium_or_of_what_is_not_reached_or_of_no_class() {
+    assert_eq!(class(Errno::EIO), Some(Failure::Server));
+    for errno in [Errno::ENOTCONN, Errno::ESTALE, Errno::ETIMEDOUT, Errno::EHOSTUNREACH] {
+        assert_eq!(class(errno), Some(Failure::Broken), "{errno}");
+    }
+    assert_eq!(class(Errno::EBUSY), None);
 }

@@ -422,7 +422,7 @@ fn refused(status: u16, code: Option<&str>) -> String {
 }
 
 impl Driver for Connection<'_> {
-    const CLASSES: bool = true;
+    const CLASSES: &'static [Failure] = &Failure::ALL;
 
     fn perform(&mut self, pick: &Pick) -> anyhow::Result<Performed> {
         let bytes = usize::try_from(pick.bytes()).context("an object is larger than memory")?;

@@ -316,12 +316,17 @@ def test_no_answered_write_is_lost_when_a_node_is_killed_during_a_recovery(numbe
     store = draw.choice([f"{lookup}, ack: disk" for lookup in (RING, MULTICAST)])
     first, other = draw.sample(["n0", "n1", "n2", "n3"], 2)
     second = draw.choice([first, other])
-    steps, last = call("lose", draw.choice(["wipe_node", "fail_node"]), first, "load.started + 300 ms"), "lose"
+    steps, last = (
+        call("lose", draw.choice(["wipe_node", "fail_node"]), first, "load.started + 300 ms"),
+        "lose",
+    )
     if "fail_node" in steps:
         steps += call("heal", "heal", first, f"lose.done + {draw.randrange(50, 500)} ms")
         last = "heal"
     steps += call("again", "fail_node", second, f"{last}.done + {draw.randrange(1, 2500)} ms")
-    steps += call("back", "heal", second, f"again.done + {draw.randrange(50, 500)} ms") + whole("whole", "back.done")
+    steps += call("back", "heal", second, f"again.done + {draw.randrange(50, 500)} ms") + whole(
+        "whole", "back.done"
+    )
     plan = planned(
         4,
         f"copies: 3, timeout: 1 s, {store}, recovery_rate: 1 MB/s",

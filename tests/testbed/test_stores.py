@@ -13,6 +13,7 @@ from virtlab.plan import Outcome, Plan, Trial
 from virtlab.planner import plan_run
 from virtlab.simulator import Simulator
 from virtlab.testbed import Testbed
+from virtlab.testbed.vswitches import ovs
 
 pytestmark = pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing()))
 
@@ -251,6 +252,24 @@ def test_one_trace_lets_both_arms_decide_the_same(store: str, proxies: int, orde
     elsewhere = counted(simulated(traced("lookup: ring, partitions: 60"))[1], "trace")
     assert elsewhere["object_copies"] == found[0]["object_copies"]
     assert elsewhere["placement"] != found[0]["placement"], "another ring is another placement"
+
+
+@pytest.mark.parametrize("play", [played, simulated], ids=["testbed", "simulator"])
+@pytest.mark.parametrize("kind", ["linux_bridge", "ovs-netdev"])
+def test_each_question_by_multicast_is_on_the_port_of_a_guest_that_is_no_node(play: Any, kind: str) -> None:
+    """Groups are flooded, and a vNIC that hears them for nothing counts them."""
+    if kind != "linux_bridge" and ovs.missing() is not None:
+        pytest.skip(str(ovs.missing()))
+    found = {}
+    for lookup in (MULTICAST, RING):
+        plan = planned(4, f"copies: 2, {lookup}, {MEMORY}", FILL, beside="idle: {}", switch=f"kind: {kind}")
+        outcome, sink = play(plan)
+        assert outcome.status in {"ok", "tainted"}, outcome.reasons
+        begin, end = sink.counters("begin"), sink.counters("end")
+        came = "guests.h1.idle.vnics.eth0", "received_packets"
+        found[lookup] = end[came] - begin[came]
+    assert found[MULTICAST] >= 60, "one question to create each object"
+    assert found[RING] < 60, "no question goes to all nodes"
 
 
 @pytest.mark.parametrize("store", [RING, MULTICAST])

@@ -25,7 +25,8 @@ impl Network {
         let tapped = own && cargo.ip.is_some_and(|packet| packet.tapped);
         let joined = own && destination.is_group();
         if destination.is_group() && !joined && !bridging {
-            return None; // its vNIC takes no frames of groups that it has not joined
+            port.traffic.receive(1, bytes); // as a veth counts it, before the kernel finds that no group of its own is meant
+            return None;
         }
         if destination != port.given.mac && !tapped && !joined && !bridging {
             port.traffic.strangers += 1;

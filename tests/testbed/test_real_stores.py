@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
+import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,11 @@ from test_stores import counted, ended, played
 from virtlab.catalogue.workloads.objects import ENDINGS
 from virtlab.cli.main import main
 from virtlab.experiment import load_text
-from virtlab.plan import Plan, Trial
+from virtlab.plan import Plan
 from virtlab.planner import plan_run
-from virtlab.testbed import Testbed
 from virtlab.testbed.image.rootfs import find_rootfs
 from virtlab.testbed.services import gluster, swift
 from virtlab.testbed.services.installed import missing, missing_of
-from virtlab.testbed.session import TestbedSession
 
 pytestmark = [
     pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
@@ -172,58 +171,122 @@ def test_pages_of_names_and_opened_objects_are_right_once_all_is_written(service
     assert done(did) == 200, did
 
 
+@dataclass(frozen=True)
+class Commanded:
+    """What a run by the command left: its exit code, its record, and of the role `load` all operations (`is_done`: which
+    of them were) and its counters.
+    """
+
+    code: object
+    status: str
+    reasons: list[str]
+    marks: dict[str, int]
+    sent_ns: Any
+    is_done: Any
+    own: dict[str, int]
+
+    def assert_its_budget_failed(self) -> None:
+        assert (self.code, self.status) == (4, "failed")
+        assert any("and the error budget is 1 % of them" in reason for reason in self.reasons)
+
+
+def commanded(text: str) -> Commanded:
+    """`virtlab run` of one run of a file, in the folder in which this process is."""
+    Path("commanded.yaml").write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "commanded.yaml", "--allow-exec", "--no-report", "--max-runs", "1"])
+    (run,) = Path("real-stores.results/runs").iterdir()
+    record = json.loads((run / "run.json").read_text())
+    with duckdb.connect() as db:
+        rows = db.sql(
+            f"SELECT sent_ns, outcome FROM '{run}/samples/load.operation-1.parquet' ORDER BY sent_ns"
+        ).fetchnumpy()
+        counters = f"SELECT counter, value FROM '{run}/samples/counters.counter-1.parquet' WHERE entity LIKE 'load/%'"
+        own = dict(db.sql(counters).fetchall())
+    return Commanded(
+        ended.value.code,
+        record["status"],
+        record["reasons"],
+        {name: mark["t_ns"] for name, mark in record["marks"].items()},
+        rows["sent_ns"],
+        rows["outcome"] == ENDINGS.index("done"),
+        own,
+    )
+
+
+ONCE = "\nrepeat: {minimum: 1}"
+
+
 @on_demand
 @of_swift
-def test_nothing_is_done_in_a_bucket_that_was_taken_away_and_each_failure_says_so() -> None:
-    """The bucket is there when its role is prepared, and goes before it begins."""
+def test_nothing_is_done_in_a_bucket_that_is_taken_away_in_mid_run_and_the_command_ends_with_another_code_than_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its objects go one after another, then the bucket, while a role reads them. A write finds no bucket either."""
     plan = planned(S3, roles_of(OBJECTS))
     proxy = swift.IMPLEMENTATION.client_parameters(plan, "load", plan.roles["load"])["swift"]["proxies"][0]
     script = json.dumps(EMPTIED.replace("$PROXY", proxy))
     timeline = (
         "\n  - {id: fill, do: run, role: fill}"
-        f"\n  - {{id: empty, do: exec, guest: h1.client, argv: [sh, -c, {script}], after: fill.finished}}"
-        "\n  - {id: load, do: run, role: load, after: empty.finished}"
+        "\n  - {id: load, do: start, role: load, after: fill.finished}"
+        f"\n  - {{id: empty, do: exec, guest: h1.client, argv: [sh, -c, {script}], after: load.started + 1 s}}"
+        "\n  - {id: late, do: run, role: late, after: empty.finished}"
+        "\n  - {id: end, do: stop, role: load, after: empty.finished + 1500 ms}"
     )
-    load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 1}}, count: 40, threads: 2, size: 1 kB}}"
-    outcome, sink = played(planned(S3, f"{roles_of(OBJECTS, 20).partition(chr(10))[0]}\n{load}", timeline))
-    assert outcome.status in {"ok", "tainted"}, outcome.reasons
-    assert ended(sink, "fill") == {("create", "done"): 20}
-    own = counted(sink, "load")
-    assert done(ended(sink, "load")) == 0
-    assert own["no_bucket_operations"] == own["failed_operations"] == own["operations"] == 40
+    roles = (
+        f"{roles_of(OBJECTS, 20).partition(chr(10))[0]}\n"
+        f"  load: {{{OBJECTS}, operations: read, threads: 2, error_budget: 1 %}}\n"
+        f"  late: {{{OBJECTS}, operations: create, count: 10, threads: 2, size: 1 kB}}"
+    )
+    monkeypatch.chdir(tmp_path)
+    found = commanded(written(S3, roles, timeline + ONCE))
+    found.assert_its_budget_failed()
+    begun, gone = found.marks["empty.started"], found.marks["empty.finished"]
+    assert found.sent_ns[found.is_done].min() < begun
+    assert found.sent_ns[found.is_done].max() <= gone, "the rate is 0 from then on"
+    assert (found.sent_ns[~found.is_done] > gone).sum() > 20
+    own = found.own
+    assert 20 < own["no_bucket_operations"] <= own["failed_operations"] + own["missing_operations"]
     assert own["lost_objects"] == own["objects"]
 
 
 @on_demand
 @of_swift
-def test_nothing_is_done_once_the_proxy_is_killed_and_the_run_fails_by_its_service_and_its_error_budget() -> (
-    None
-):
+def test_nothing_is_done_once_the_proxy_is_killed_and_the_run_fails_by_its_service_and_its_error_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = tmp_path / "sign"
+    timeline = (
+        THEN
+        + f"\n  - {{id: sign, do: exec, guest: h1.client, argv: [touch, {sign}], after: load.started + 1 s}}"
+    )
     load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 1}}, threads: 2, size: 1 kB, error_budget: 1 %}}"
     fill, _, _ = roles_of(OBJECTS, 20).partition("\n")
-    plan = planned(S3, f"{fill}\n{load.replace('60 s', '4 s')}")
-    with Testbed().open(plan, worlds.Patient()) as session:
-        assert isinstance(session, TestbedSession)
+    over = threading.Event()
 
-        def kill() -> None:
-            time.sleep(1)
-            os.kill(processes.process_of(session, b"swift-proxy-server"), signal.SIGKILL)
+    def kill() -> None:
+        while not sign.exists() and not over.wait(0.05):
+            pass
+        for pid in [] if over.is_set() else processes.named(b"swift-proxy-server"):
+            os.kill(pid, signal.SIGKILL)
 
-        sink = worlds.ActingSink(kill, at="load.started")
-        outcome = session.run(Trial("t0", 1), sink)
-    assert outcome.status == "failed"
-    assert any(reason.startswith("services.depot: in h1.proxy it ended") for reason in outcome.reasons)
-    assert any("and the error budget is 1 % of them" in reason for reason in outcome.reasons)
-    (rows,) = [columns for role, kind, columns in sink.blocks if (role, kind) == ("load", "operation/1")]
-    is_done = rows["outcome"] == ENDINGS.index("done")
-    first_failed = rows["sent_ns"][~is_done].min()
-    assert is_done.sum() > 0
-    assert rows["sent_ns"][is_done].max() <= first_failed + 100_000_000, (
+    monkeypatch.chdir(tmp_path)
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = commanded(written(S3, f"{fill}\n{load.replace('60 s', '4 s')}", timeline + ONCE))
+    finally:
+        over.set()
+        killer.join()
+    found.assert_its_budget_failed()
+    assert any(reason.startswith("services.depot: in h1.proxy it ended") for reason in found.reasons)
+    first_failed = found.sent_ns[~found.is_done].min()
+    assert found.is_done.sum() > 0
+    assert found.sent_ns[found.is_done].max() <= first_failed + 100_000_000, (
         "what was under way when it was killed"
     )
-    own = counted(sink, "load")
-    assert 0 < own["broken_operations"] == own["failed_operations"]
-    assert own["wrong_operations"] == 0
+    assert 0 < found.own["broken_operations"] == found.own["failed_operations"]
+    assert found.own["wrong_operations"] == 0
 
 
 # The span for which nobody has a valid token lasts from `revoke.done` until the role is stopped, and the last operation
@@ -232,8 +295,7 @@ REVOKED = """
   - {id: fill, do: run, role: fill}
   - {id: load, do: start, role: load, after: fill.finished}
   - {id: revoke, do: call, service: depot, op: revoke_tokens, after: load.started + 1 s}
-  - {id: end, do: stop, role: load, after: revoke.done + 1500 ms}
-repeat: {minimum: 1}"""
+  - {id: end, do: stop, role: load, after: revoke.done + 1500 ms}"""
 
 
 @on_demand
@@ -246,25 +308,13 @@ def test_nothing_is_done_once_a_token_is_revoked_in_mid_run_and_the_command_ends
     fill, _, _ = roles_of(OBJECTS, 20).partition("\n")
     load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 3}}, threads: 4, size: 1 kB, error_budget: 1 %}}"
     monkeypatch.chdir(tmp_path)
-    Path("revoked.yaml").write_text(written(service, f"{fill}\n{load}", REVOKED))
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "revoked.yaml", "--allow-exec", "--no-report", "--max-runs", "1"])
-    assert ended.value.code == 4
-    (run,) = Path("real-stores.results/runs").iterdir()
-    record = json.loads((run / "run.json").read_text())
-    assert record["status"] == "failed"
-    assert any("and the error budget is 1 % of them" in reason for reason in record["reasons"])
-    marks = {name: mark["t_ns"] for name, mark in record["marks"].items()}
-    with duckdb.connect() as db:
-        operations = f"SELECT sent_ns, outcome FROM '{run}/samples/load.operation-1.parquet'"
-        rows = db.sql(operations).fetchnumpy()
-        counters = f"SELECT counter, value FROM '{run}/samples/counters.counter-1.parquet' WHERE entity LIKE 'load/%'"
-        own = dict(db.sql(counters).fetchall())
-    is_done = rows["outcome"] == ENDINGS.index("done")
-    assert rows["sent_ns"][is_done].min() < marks["revoke.started"]
-    assert rows["sent_ns"][is_done].max() <= marks["revoke.done"], "the rate is 0 from then on"
-    assert (rows["sent_ns"][~is_done] > marks["revoke.done"]).sum() > 20
-    assert own["denied_operations"] == own["failed_operations"] == (~is_done).sum()
+    found = commanded(written(service, f"{fill}\n{load}", REVOKED + ONCE))
+    found.assert_its_budget_failed()
+    marks, own = found.marks, found.own
+    assert found.sent_ns[found.is_done].min() < marks["revoke.started"]
+    assert found.sent_ns[found.is_done].max() <= marks["revoke.done"], "the rate is 0 from then on"
+    assert (found.sent_ns[~found.is_done] > marks["revoke.done"]).sum() > 20
+    assert own["denied_operations"] == own["failed_operations"] == (~found.is_done).sum()
     assert own["lost_objects"] == own["wrong_operations"] == 0, "all is there to who logs in again"
 
 

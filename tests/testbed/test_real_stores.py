@@ -255,17 +255,17 @@ def test_nothing_is_done_in_a_bucket_that_is_taken_away_in_mid_run_and_the_comma
 def test_nothing_is_done_once_the_proxy_is_killed_and_the_run_fails_by_its_service_and_its_error_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sign = tmp_path / "sign"
+    """A command of the timeline is the sign by which this test, outside of the run, knows that the role is at work."""
     timeline = (
         THEN
-        + f"\n  - {{id: sign, do: exec, guest: h1.client, argv: [touch, {sign}], after: load.started + 1 s}}"
+        + "\n  - {id: sign, do: exec, guest: h1.client, argv: [sleep, '1.25'], after: load.started + 500 ms}"
     )
     load = f"  load: {{{OBJECTS}, operations: {{create: 1, read: 1}}, threads: 2, size: 1 kB, error_budget: 1 %}}"
     fill, _, _ = roles_of(OBJECTS, 20).partition("\n")
     over = threading.Event()
 
     def kill() -> None:
-        while not sign.exists() and not over.wait(0.05):
+        while not processes.named(b"sleep\0001.25\0") and not over.wait(0.05):
             pass
         for pid in [] if over.is_set() else processes.named(b"swift-proxy-server"):
             os.kill(pid, signal.SIGKILL)

@@ -173,8 +173,8 @@ def test_pages_of_names_and_opened_objects_are_right_once_all_is_written(service
 
 @dataclass(frozen=True)
 class Commanded:
-    """What a run by the command left: its exit code, its record, and of the role `load` all operations (`is_done`: which
-    of them were) and its counters.
+    """What a run by the command left: its exit code, its record, and of the role `load` its counters and all its
+    operations (`is_done`: which of them were).
     """
 
     code: object

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "experiments" / "distributed-storage"
 AT_FULL_SIZE = ("published.yaml", "processors.yaml", "mix.yaml", "recovery.yaml", "lookup.yaml")
 GBIT = 10**9
-SCALE = 1000  # the source's data over those of recovery.yaml
+HELD = 1e12  # bytes of files: 100,000 of 10 MB, the most that the source wrote
 
 
 def plans(experiment: Experiment) -> list[Plan]:
@@ -113,8 +113,8 @@ def test_what_a_recovery_takes_follows_from_the_file_in_closed_form() -> None:
     }
     fill = plan.roles["fill"].parameters
     nodes = stated("storage nodes")
-    held = {name: 1e9 * one.parameters["copies"] / nodes for name, one in services.items()}
-    assert fill["count"] * 250_000 == 1e9
+    held = {name: HELD * one.parameters["copies"] / nodes for name, one in services.items()}
+    assert fill["count"] * fill["object_bytes"] == HELD
     swift = services["swift"].parameters
     published = {"unstructured": 1110, "structured": 1320, "swift": 35_490, "gluster": 66_480}
     found = {
@@ -123,4 +123,4 @@ def test_what_a_recovery_takes_follows_from_the_file_in_closed_form() -> None:
         "swift": swift["partitions"] * swift["copies"] / nodes * swift["scan_ns"] / 1e9,
         "gluster": held["gluster"] / services["gluster"].parameters["recovery_byte_per_s"],
     }
-    assert {name: SCALE * seconds for name, seconds in found.items()} == pytest.approx(published, rel=0.06)
+    assert found == pytest.approx(published, rel=0.06)

@@ -28,6 +28,7 @@ IN_BULK = {
     "distributed-storage/processors.yaml",
     "distributed-storage/nodes.yaml",
     "distributed-storage/mix.yaml",
+    "distributed-storage/recovery.yaml",
 }  # contents that are no packets
 FILES = sorted(
     path

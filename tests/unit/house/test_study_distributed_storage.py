@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.shipped import shipped
@@ -52,7 +53,7 @@ def test_the_world_at_full_size_is_that_of_the_source(name: str) -> None:
 @pytest.mark.slow
 def test_what_is_fitted_once_is_the_same_in_every_file_that_takes_it() -> None:
     """So no verdict of theirs comes from a cost that was chosen for it."""
-    costs: dict[str, dict[str, object]] = {}
+    costs: dict[str, dict[str, Any]] = {}
     for name in ("processors.yaml", "nodes.yaml", "mix.yaml"):
         services = plan_run(experiment := shipped(STUDY / name), experiment.points()[0], 0).world.services
         costs[name] = {system: service.parameters for system, service in services.items()}
@@ -61,6 +62,9 @@ def test_what_is_fitted_once_is_the_same_in_every_file_that_takes_it() -> None:
     assert set(costs["mix.yaml"]) == {"structured", "gluster"}
     for found in costs.values():
         assert found == {system: fitted[system] for system in found}
+    experiment = shipped(STUDY / "node-count.yaml")
+    times = {plan.world.services["depot"].parameters.get("node_ns") for plan in plans(experiment)}
+    assert times == {None, fitted["unstructured"]["node_ns"]}
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """What came on a channel, or instead of any frame (None), is no message of the protocol."""
+    """The bytes on `channel` were not a valid message of the protocol. None: not even a frame could be read."""
 
     channel: int | None
     what: str

@@ -59,7 +59,7 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer has no name for what a
 
 @contextmanager
 def _in_one_line() -> Iterator[None]:
-    """A mistake of the command line is printed like every other mistake; help that a lack of words asks for stays
+    """Prints a mistake of the command line like every other mistake. A command without arguments still prints its
     help.
     """
     try:

@@ -117,7 +117,7 @@ def _wanted(head: list[str]) -> list[_Wanted]:
 
 
 def _guests(columns: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Names that have what only guests have."""
+    """Entities with a counter that only guests have."""
     found = set()
     for group, instance in columns:
         if group == "Vcpu" and (world := _VCPU.match(instance)) is not None:

@@ -30,7 +30,7 @@ __all__ = ["counted", "disk", "disk_usage", "sampled_disks"]
 
 
 def disk(plan: Plan, name: str) -> dict[str, Any]:
-    """The core's words for the disk of a guest; none of one without."""
+    """The simulator core's input for the disk of a guest; empty if the guest has none."""
     given = plan.world.guests[name].disk
     if given is None:
         return {}
@@ -40,7 +40,7 @@ def disk(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def _buffers(plan: Plan, name: str) -> dict[str, Any]:
-    """What the guest's kernel holds of writes for its disk; nothing of a Plan whose servers buffer none."""
+    """Limits of the guest's write buffer; empty if no server buffers writes."""
     disk = plan.world.guests[name].disk
     if (
         disk is None
@@ -85,7 +85,7 @@ def sampled_disks(plan: Plan) -> dict[str, int]:
 
 
 def disk_usage(plan: Plan) -> dict[str, Any]:
-    """The core's words for what is sampled of disks; none of a Plan without."""
+    """The simulator core's input for series of disks; empty if the Plan samples none."""
     places = {name: place for place, name in enumerate(plan.world.guests)}
     each_of = {GUEST_DISK.name: _of_guests, HOST_DISK.name: _of_hosts}
     usage = [

@@ -69,7 +69,7 @@ MODES = (MODE, POST_COPY, HOT, COLD)
 def lowered_move(
     plan: Plan, action: Action, vnics: Mapping[str, int], vswitches: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The core's words for a move, with the ideal profile's times: none."""
+    """The simulator core's input for a move. Its own times are zero, as in the ideal profile."""
     name, to = str(action.guest), str(action.to)
     guest = plan.world.guests[name]
     return {

@@ -125,7 +125,7 @@ def _vcpus(guest: Guest, threads: float) -> float:
 
 
 def pools(plan: Plan) -> dict[str, Any]:
-    """The core's words for processors that guests share; none of a Plan without."""
+    """The simulator core's input for processors that guests share; empty if the Plan has none."""
     places = {name: place for place, name in enumerate(plan.world.guests)}
     worked = vcpus(plan)
     lowered = [
@@ -180,7 +180,7 @@ def supplied(lowered: Mapping[str, Any], plan: Plan, value: Callable[[str], floa
 
 
 def _turns(plan: Plan, pool: Shared, value: Callable[[str], float]) -> dict[str, Any]:
-    """The core's words for vCPUs that take turns; none where a profile has no slices."""
+    """The simulator core's input for vCPUs that take turns; empty if the profile has no time slices."""
     if not (slice_ns := round(value(SLICE))):
         return {}
     threads, guests, weighed = _threads(plan), plan.world.guests, weights(plan)

@@ -39,7 +39,7 @@ def pinned(plan: Plan, processors: int) -> dict[str, int]:
 
 
 def quota(guest: Guest) -> dict[str, Any]:
-    """The core's words for a guest's share of a processor; none where it has no quota."""
+    """The simulator core's input for a guest's share of a processor; empty if the guest has no quota."""
     if guest.cpu_quota_ratio is None:
         return {}
     quota_ns = round(guest.cpu_quota_ratio * QUOTA_PERIOD_NS)

@@ -40,7 +40,7 @@ Line = tuple[str, str]  # a link, and the direction
 
 
 def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict[str, Any]:
-    """The core's words for stores; nothing of a Plan without. `places`: of vNICs, by guest and name."""
+    """The simulator core's input for stores; empty if the Plan has none. `places`: of vNICs, by guest and name."""
     found = []
     for name, service in plan.world.services.items():
         role = next(iter(clients(plan, name).values()), None) if is_store(service) else None

@@ -26,7 +26,7 @@ def sampled(plan: Plan) -> dict[str, int]:
 
 
 def usage(plan: Plan) -> dict[str, Any]:
-    """The core's words for what is sampled of processors; none of a Plan without."""
+    """The simulator core's input for series of processors; empty if the Plan samples none."""
     found = list(_usage(plan))
     return {"usage": found} if found else {}
 

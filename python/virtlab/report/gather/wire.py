@@ -116,8 +116,8 @@ def _in_one_packet(plan: Plan, role: Role) -> bool:
 def alone(plan: Plan, name: str) -> bool:
     """Whether the timeline keeps every other role from being active while this one is.
 
-    Certain are events that an action waits for by `event` or `all`, and those that their own actions waited for; of
-    `any` of several none is.
+    An event is certain if the action waits for it by `event` or `all`, and so are the events that its own action
+    waited for. With `any` of several, none is certain.
     """
     actions = {action.id: action for action in plan.timeline}
     known: dict[str, frozenset[str]] = {}

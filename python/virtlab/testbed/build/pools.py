@@ -252,7 +252,7 @@ class Confinement(Running):
         return [self.shares.guests[guest], *(place for place in there if place != self.shares.guests[guest])]
 
     def objects(self) -> dict[str, RealisedObject]:
-        """Pools and hosts with processors as asked, applied and read back so far."""
+        """Pools and hosts with their processors as requested, applied and read back so far."""
         found = {}
         used = _used(self.plan)
         passive = {way.passive for way in ways_of_requests(self.plan)}
@@ -293,8 +293,8 @@ class Confinement(Running):
         return {"beside": found} if found else {}
 
     def shared(self) -> list[list[Any]]:
-        """Whose use of processors is a series of its own, as rows of the leader's `sample`; empty without pools. A
-        guest that moves has a machine at each host of its way, and what that uses is used of that host.
+        """Entities whose use of processors is a series of its own, as rows of the leader's `sample`; empty without
+        pools. A guest that moves has a machine at each host of its way, whose use is counted to that host.
         """
         world = self.plan.world
         pools = [

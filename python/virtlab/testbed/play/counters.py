@@ -49,7 +49,7 @@ class Counting:
     switch_at_end: Mapping[str, Any] = field(default_factory=dict)
     reset: set[str] = field(default_factory=set)  # guests: what a kernel of their own had counted is gone
     _marked: set[str] = field(default_factory=set)
-    _longest_ns: int = 0  # of reading what costs processes
+    _longest_ns: int = 0  # of reading the expensive counters
 
     def ends(self, mark: str) -> None:
         """Reads all of it, at one end of the trial: no role runs."""
@@ -57,10 +57,10 @@ class Counting:
         self._mark_costly(mark)
 
     def edges(self, marks: Mapping[str, Mark], free_ns: int) -> None:
-        """Reads at the edges of windows that have come since the last look.
+        """Reads the counters at the edges of windows that were reached since the last look.
 
-        `free_ns`: for how long nothing runs from now on, 0 where something does. Edges that came together are told
-        from each other by nothing that was counted meanwhile; what is costly is read at the last of them.
+        `free_ns`: for how long nothing runs from now on, 0 where something does. Edges found in one look get equal
+        counters; expensive ones are read only at the last edge.
         """
         edges = {edge for window in self.plan.windows.values() for edge in (window.from_, window.to)}
         come = sorted(edges & marks.keys() - self._marked, key=lambda edge: (marks[edge].t_ns, edge))
@@ -146,7 +146,7 @@ class Counting:
                 self.rows.append((t_ns, mark, name.replace(".host.", "."), counter, int(value)))
 
     def _mark_costly(self, mark: str) -> None:
-        """What is read by processes that are started for it."""
+        """Reads the counters for which a process must be started."""
         wanted = self.plan.collect.counters
         begin_ns = time.monotonic_ns()
         if GUEST_COUNTERS.name in wanted and self.site.asks:

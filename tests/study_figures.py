@@ -30,7 +30,7 @@ def check_rows(figures_file: Path | str, table: Path) -> list[Problem]:
         return [Problem(str(figures_file), f"names no source of {table.name}", "add 'rows: NAME'")]
     numbers = [row["number"] for row in figure_rows(table) if row["source"] == figures.rows]
     if not numbers:
-        return [Problem("rows", f"'{figures.rows}' is no source of {table.name}", "correct 'rows'")]
+        return [Problem("rows", f"'{figures.rows}' is not a source of {table.name}", "correct 'rows'")]
     counted = Counter(entry.figure for entry in figures.entries)
     found = [
         Problem(
@@ -40,7 +40,9 @@ def check_rows(figures_file: Path | str, table: Path) -> list[Problem]:
         if counted[number] != 1
     ]
     found += [
-        Problem(name, f"is no figure of {figures.rows}", f"name it as column 'number' of {table.name} does")
+        Problem(
+            name, f"is not a figure of {figures.rows}", f"name it as column 'number' of {table.name} does"
+        )
         for name in counted
         if _NUMBERED.match(name) and name not in numbers
     ]

@@ -89,7 +89,7 @@ def read_table(
             rows.append((reader.line_num, dict(row)))
     except csv.Error as error:
         raise ExperimentError(
-            f"{path}, line {reader.line_num}", f"is no line of a CSV file ({error})", "mend it there"
+            f"{path}, line {reader.line_num}", f"is not a valid line of a CSV file ({error})", "mend it there"
         ) from None
     return rows
 

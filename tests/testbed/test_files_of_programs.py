@@ -138,5 +138,5 @@ def test_a_program_that_a_machine_does_not_hold_is_refused_with_the_cure(
     experiment = load(tmp_path / "bring.yaml")
     refused = Testbed().check(plan_run(experiment, experiment.points()[0], 0))
     assert [each.path for each in refused] == ["roles.client.argv", "services.web.argv"]
-    assert "'nginx' is no part of it" in refused[1].reason
+    assert "'nginx' is not part of it" in refused[1].reason
     assert refused[1].cure.startswith("bring a static binary: 'files: ")

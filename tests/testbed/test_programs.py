@@ -211,10 +211,10 @@ def test_a_program_that_leaves_another_behind_has_ended() -> None:
         ("echo '{'", "its output, line 2, is not JSON"),
         ("echo no route >&2; exit 3", "ended with code 3: no route"),
         ("kill -9 $$", "ended with signal 9, and wrote nothing"),
-        ("printf '\\377'", "its output, line 1, is no UTF-8 text"),
+        ("printf '\\377'", "its output, line 1, is not valid UTF-8 text"),
         ("true", "its output is empty"),
         ("head -c 1000000 /dev/zero | tr '\\0' '['", "nested too deeply"),
-        ("echo '{\"ms\": NaN}'", "NaN is no number of JSON"),
+        ("echo '{\"ms\": NaN}'", "NaN is not a valid number in JSON"),
         ("echo '{\"ms\": 1e400}'", "holds a number beyond all measure at $.ms"),
     ],
 )

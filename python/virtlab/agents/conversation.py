@@ -124,7 +124,7 @@ class Conversation:
         while (frame := self._decoder.next_frame()) is not None:
             found.append(_message(*frame))
         if self._decoder.noise_bytes > MOST_STRAY_BYTES:
-            found.append(Breach(None, f"more than {MOST_STRAY_BYTES >> 20} MiB came that is no frame"))
+            found.append(Breach(None, f"more than {MOST_STRAY_BYTES >> 20} MiB came that is not a frame"))
         return found
 
     @property

@@ -112,7 +112,7 @@ class Results:
         from virtlab.report.gather.distributions.samples import declare_windows
 
         if metric not in TIMED:
-            what = f"'{metric}' is no time of requests"
+            what = f"'{metric}' is not a time of requests"
             raise ExperimentError("over_time", what, f"name {' or '.join(sorted(TIMED))}")
         records = [record for record in self._dataset.runs() if record.status == "ok"]
         own, _, part = role.partition(".")

@@ -55,7 +55,7 @@ def cost_kind(
         for key, written in value.items():
             if key not in known:
                 cure = nearest(str(key), known) or f"it has {', '.join(known)}"
-                wrong.append(PlacedError((key,), f"'{shown(key)}' is no {name}; {cure}"))
+                wrong.append(PlacedError((key,), f"'{shown(key)}' is not a {name}; {cure}"))
                 continue
             try:
                 found |= known[key].plan_values(_number(written) if known[key].kind is COUNT else written)

@@ -59,7 +59,7 @@ def disk_faults(
     whole_bytes, unit = (PAGE_BYTES, "pages") if platform.disk_is_folder else (SECTOR_BYTES, "sectors")
     if size_bytes % whole_bytes:
         larger_bytes = -(-size_bytes // whole_bytes) * whole_bytes
-        what = f"a disk of {Size(size_bytes)} is no whole number of {unit} of {whole_bytes} B"
+        what = f"a disk of {Size(size_bytes)} is not a whole number of {unit} of {whole_bytes} B"
         yield DiskFault("size", what, f"write e.g. '{larger_bytes} B'")
 
 
@@ -87,7 +87,7 @@ def store_faults(said: Iterable[str], block_bytes: int | None, *, on_store: bool
         what = f"a block of {Size(block_bytes)} is not of 64 KiB to 4 MiB"
         yield DiskFault("block", what, "write e.g. '64 KiB'")
     elif block_bytes is not None and block_bytes % SECTOR_BYTES:
-        what = f"a block of {Size(block_bytes)} is no whole number of sectors of {SECTOR_BYTES} B"
+        what = f"a block of {Size(block_bytes)} is not a whole number of sectors of {SECTOR_BYTES} B"
         yield DiskFault("block", what, f"write e.g. '{-(-block_bytes // SECTOR_BYTES) * SECTOR_BYTES} B'")
 
 

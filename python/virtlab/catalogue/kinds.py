@@ -66,8 +66,8 @@ class SeveralError(ValueError):
 def placed(error: ValueError) -> list[tuple[tuple[str | int, ...], str]]:
     """The places inside a value that an error is about, and what it says of each.
 
-    >>> placed(PlacedError(("unit",), "'mz' is not a unit")), placed(ValueError("is no mapping"))
-    ([(('unit',), "'mz' is not a unit")], [((), 'is no mapping')])
+    >>> placed(PlacedError(("unit",), "'mz' is not a unit")), placed(ValueError("is not a mapping"))
+    ([(('unit',), "'mz' is not a unit")], [((), 'is not a mapping')])
     """
     errors = error.errors if isinstance(error, SeveralError) else [error]
     return [(each.steps if isinstance(each, PlacedError) else (), str(each)) for each in errors]
@@ -256,7 +256,7 @@ def _request_rate(value: Any) -> int:
         )
     if not math.isclose(rate, number, rel_tol=1e-9):
         raise ValueError(
-            f"'{shown(value)}' is no whole number of requests per second; write '{number} request/s'"
+            f"'{shown(value)}' is not a whole number of requests per second; write '{number} request/s'"
         )
     return number
 

@@ -34,7 +34,7 @@ LARGEST = 1e30  # in base units: beyond any clock, counter or link; squares of v
 
 def _measurable(value: float) -> float:
     if value != 0 and not 1 / LARGEST <= abs(value) <= LARGEST:
-        raise ValueError(f"{value:g} is no value that anything measured")
+        raise ValueError(f"{value:g} is outside what can be measured")
     return value
 
 

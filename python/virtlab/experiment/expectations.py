@@ -91,7 +91,9 @@ def _claim(position: int, node: Node, findings: Findings, taken: set[str]) -> Cl
         return None
     words = title.value if title is not None else ""
     if not isinstance(words, str) or (title is not None and not words.strip()):
-        findings.add((*at, "title"), "is no title", "write the claim in words, e.g. 'Delay grows with load'")
+        findings.add(
+            (*at, "title"), "is not a title", "write the claim in words, e.g. 'Delay grows with load'"
+        )
         return None
     rows = published.plain() if published is not None else None
     return Claim(identity, text.value, text.line, text.column, rows, words.strip())

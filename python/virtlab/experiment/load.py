@@ -78,7 +78,7 @@ def load_bytes(
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
-        mistake = Mistake(line, column, "", "the file is no UTF-8 text", "save it as UTF-8")
+        mistake = Mistake(line, column, "", "the file is not valid UTF-8 text", "save it as UTF-8")
         raise FileMistakesError(name, [mistake]) from None
     return load_text(text, name=name, runs_max=runs_max, folder=folder)
 

@@ -60,7 +60,9 @@ def read(text: str) -> ToolOutput:
                 summed += 1
                 continue
             if not row["timeStamp"].isdigit():
-                raise UnreadableError(f"timeStamp '{row['timeStamp'][:40]}' is no number of ms", line, CURE)
+                raise UnreadableError(
+                    f"timeStamp '{row['timeStamp'][:40]}' is not a number of ms", line, CURE
+                )
             spent_ns = nanoseconds(cell(row, "elapsed", line), NS_PER_MS, line, "elapsed")
             error = _error(row, line)
             failed += error in {_FAILED, _BAD_GATEWAY}

@@ -166,7 +166,7 @@ def _known(reader: str) -> list[str]:
 def mistakes(key: str, entry: Any) -> Iterator[tuple[str | None, str]]:
     """All that is wrong with an entry of `metrics`: at which of its keys, None for the entry, and "WHAT; CURE"."""
     if not isinstance(entry, dict):
-        yield None, f"'{key}' is no mapping; write e.g. '{EXAMPLE}'"
+        yield None, f"'{key}' is not a mapping; write e.g. '{EXAMPLE}'"
         return
     chosen = [name for name in READERS if name in entry]
     if len(chosen) != 1:
@@ -179,14 +179,14 @@ def mistakes(key: str, entry: Any) -> Iterator[tuple[str | None, str]]:
             cure = nearest(str(name), known) or f"it has {', '.join(known)}"
             yield name, f"unknown key '{str(name)[:40]}' of a metric; {cure}"
         elif name not in lines:
-            yield name, f"'{name}' is no line of text; write e.g. '{EXAMPLE}'"
+            yield name, f"'{name}' is not a line of text; write e.g. '{EXAMPLE}'"
     for name in ("unit", "better"):
         if name not in entry:
             yield None, f"a metric without '{name}'; write e.g. '{EXAMPLE}'"
     if "unit" in lines and (text := _no_unit(entry["unit"])):
         yield "unit", text
     if "better" in lines and entry["better"] not in BETTER:
-        yield "better", f"'{entry['better'][:40]}' is no direction; write one of {', '.join(BETTER)}"
+        yield "better", f"'{entry['better'][:40]}' is not a direction; write one of {', '.join(BETTER)}"
     if len(chosen) == 1 and lines.issuperset({chosen[0], *READERS[chosen[0]].further} & entry.keys()):
         yield from _misread(key, entry, chosen[0])
 

@@ -39,7 +39,7 @@ def values(text: str, tag: str) -> dict[float, int]:
             continue
         own = fields.pop(0).removeprefix("Tag=") if fields[0].startswith("Tag=") else ""
         if len(fields) != 4:
-            raise UnreadableError("is no interval of a histogram log", number)
+            raise UnreadableError("is not an interval of a histogram log", number)
         if tag not in {ALL, own}:
             continue
         met = True
@@ -65,7 +65,7 @@ def _unpacked(encoded: str, line: int) -> tuple[bytes, int, int]:
         packed = base64.b64decode(encoded, validate=True)
         cookie, length = MOST_HEAD.unpack_from(packed)
         if cookie & ~WORD != COMPRESSED or length != len(packed) - MOST_HEAD.size:
-            raise UnreadableError("is no histogram in the encoding V2, compressed", line)
+            raise UnreadableError("is not a histogram in the encoding V2, compressed", line)
         stream = zlib.decompressobj()
         plain = stream.decompress(packed[MOST_HEAD.size :], HEAD.size + PAYLOAD_MAX)
         if not stream.eof:

@@ -81,7 +81,7 @@ def lines(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a valid number in JSON")
 
 
 def values(document: Any, steps: list[Step]) -> Iterator[float]:

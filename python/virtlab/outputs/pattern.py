@@ -34,7 +34,7 @@ def group_of(pattern: str, name: str) -> int:
             warnings.simplefilter("ignore")
             groups = re.compile(pattern).groupindex
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"is no regular expression: {error}; {_EXAMPLE}") from None
+        raise ValueError(f"is not a valid regular expression: {error}; {_EXAMPLE}") from None
     if name not in groups:
         raise ValueError(f"no group is called '{name}'; write '(?P<{name}>...)' around the number")
     try:

@@ -84,9 +84,9 @@ def mistakes(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _no_page(text: str) -> Iterator[tuple[str, str]]:
     page = _PAGE.match(text)
     if page is None:
-        yield "http", f"'{text[:SHOWN]}' is no page; {_EXAMPLE}"
+        yield "http", f"'{text[:SHOWN]}' is not the address of a page; {_EXAMPLE}"
     elif not _HOST.match(page["host"]):
-        what = f"'{page['host'][:SHOWN]}' is no address; guests ask no name server"
+        what = f"'{page['host'][:SHOWN]}' is not an IP address; guests ask no name server"
         yield "http", f"{what}: {_EXAMPLE}, or an IP address (IPv6 in brackets)"
 
 

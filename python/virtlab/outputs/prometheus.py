@@ -48,7 +48,9 @@ def values(text: str, selector: str) -> list[float]:
             continue
         match = _SAMPLE.match(line)
         if match is None:
-            raise UnreadableError(f"is no sample of Prometheus: '{' '.join(line[:SHOWN].split())}'", number)
+            raise UnreadableError(
+                f"is not a valid sample of Prometheus: '{' '.join(line[:SHOWN].split())}'", number
+            )
         if match["name"] != wanted:
             continue
         own = _labels(match["labels"])

@@ -52,4 +52,4 @@ def _text(content: bytes) -> Text:
         return Text(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UnreadableError("is no UTF-8 text", line, "let the program print UTF-8") from None
+        raise UnreadableError("is not valid UTF-8 text", line, "let the program print UTF-8") from None

@@ -54,9 +54,9 @@ def mistakes(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 )
         return
     if (clock := entry.get("clock", START)) not in CLOCKS:
-        yield "clock", f"'{str(clock)[:SHOWN]}' is no clock; write one of {', '.join(CLOCKS)}"
+        yield "clock", f"'{str(clock)[:SHOWN]}' is not a known clock; write one of {', '.join(CLOCKS)}"
     if (unit := entry.get("time_unit", "s")) not in UNITS:
-        yield "time_unit", f"'{str(unit)[:SHOWN]}' is no unit of times; write one of {', '.join(UNITS)}"
+        yield "time_unit", f"'{str(unit)[:SHOWN]}' is not a unit of time; write one of {', '.join(UNITS)}"
     elif clock == ISO and "time_unit" in entry:
         yield "time_unit", f"texts of {ISO} have no unit; remove it"
 
@@ -102,7 +102,7 @@ def _of_text(written: Written) -> int:
         found = dt.datetime.fromisoformat(written.value.strip())
     except ValueError:
         raise UnreadableError(
-            f"{written.where} '{_shown(written)}' is no time of ISO 8601", written.line
+            f"{written.where} '{_shown(written)}' is not a time in ISO 8601 form", written.line
         ) from None
     if found.tzinfo is None:
         raise UnreadableError(f"{written.where} '{_shown(written)}' has no zone", written.line, _ZONED)

@@ -1,6 +1,6 @@
 """Exact times and shares: text to fractions of a nanosecond, and back.
 
-Answers of this room are fractions (35/3 ms is no whole number of ns), so a time here is a `Fraction` of ns where
+Answers of this room are fractions (35/3 ms is not a whole number of ns), so a time here is a `Fraction` of ns where
 `virtlab.units.Duration` would round. A number without a unit is refused, as everywhere.
 """
 

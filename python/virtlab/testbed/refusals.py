@@ -458,7 +458,7 @@ def _collect(plan: Plan, findings: Findings) -> Iterator[Refusal]:
         if group not in COUNTERS:
             yield Refusal(
                 f"collect.counters.{group}",
-                "are no counters of this testbed",
+                "is not a group of counters of this testbed",
                 f"there are {', '.join(COUNTERS)}",
             )
 

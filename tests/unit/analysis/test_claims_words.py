@@ -64,5 +64,5 @@ def test_a_title_stands_in_the_place_of_virtlabs_own_words() -> None:
 
 
 def test_a_title_that_is_no_text_is_a_mistake() -> None:
-    with pytest.raises(ExperimentError, match=r"claims\[0\].title: is no title; write the claim in words"):
+    with pytest.raises(ExperimentError, match=r"claims\[0\].title: is not a title; write the claim in words"):
         load_text(FILE % "[]")

@@ -393,7 +393,7 @@ def test_tests_that_were_cut_go_on_from_their_told_trials_and_end_the_same(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("[10 %, 100 %, 200 packet/s]", "[110 %]", "'110 %' of the load found is no load to test"),
+        ("[10 %, 100 %, 200 packet/s]", "[110 %]", "'110 %' of the load found is not a load to test"),
         ("[10 %, 100 %, 200 packet/s]", "[10 %, 10 %]", "in the list already"),
         ("[10 %, 100 %, 200 packet/s]", "[]", "an empty list names no load"),
         ("[10 %, 100 %, 200 packet/s]", "[5]", "'5' has no unit"),

@@ -244,7 +244,7 @@ HEADING = "study,location,case,metric,unit,value,qualifier,note\n"
         (b"study,case\na,b\n", "line 2: has no column 'metric'"),
         (b"statement_id\na\n", "line 2: has no column 'left'"),
         (HEADING.encode() + b"a,b,c,d,e,f,g,h,i\n", "line 2: has more cells than the table has columns"),
-        (HEADING.encode() + b'a,"b\n', "is no line of a CSV file"),
+        (HEADING.encode() + b'a,"b\n', "is not a valid line of a CSV file"),
         (HEADING.encode() + b"s,1,share 1.2.3 task 1,largest_vm_period,ms,1,exact,\n", "cannot be computed"),
         (HEADING.encode() + b"s,1,share 0.5 X 1 T_VM 0,effective_share,ms,1,exact,\n", "cannot be computed"),
         (

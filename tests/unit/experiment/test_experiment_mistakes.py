@@ -198,7 +198,7 @@ def test_a_matrix_beyond_the_bound_is_refused_unless_it_is_meant() -> None:
 
 
 def test_a_file_that_is_no_text_is_refused() -> None:
-    with pytest.raises(FileMistakesError, match="no UTF-8 text"):
+    with pytest.raises(FileMistakesError, match="not valid UTF-8 text"):
         load_bytes(b"version: 1\nname: \xff\n")
 
 

@@ -71,7 +71,7 @@ def test_a_plan_holds_classes_rules_and_the_default() -> None:
             "{kind: drr, classes: {a: {}}, default: a, match: [{class: a, protocol: icmp, to_port: 7}]}",
             "the protocol has no ports",
         ),
-        ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, pcp: 8}]}", "no 802.1p priority"),
+        ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, pcp: 8}]}", "not an 802.1p priority"),
         ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, dscp: 64}]}", "is not a DSCP"),
         ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, flow: 5 of 4}]}", "not a share"),
         ("{kind: drr, classes: {a: {}}, default: a, match: [{class: a, colour: 1}]}", "nothing to match"),

@@ -34,5 +34,5 @@ def test_a_part_of_a_request_is_refused_with_the_nearest_rate(rate: str, near: i
     with pytest.raises(FileMistakesError) as error:
         load_text(FILE.format(rate=rate))
     (mistake,) = error.value.mistakes
-    assert "is no whole number of requests per second" in mistake.what
+    assert "is not a whole number of requests per second" in mistake.what
     assert f"write '{near} request/s'" in mistake.cure

@@ -86,14 +86,14 @@ def test_a_file_may_hold_its_traces_itself() -> None:
     [
         ("", 1, "it holds no time; name a column time_s"),
         ("0.1\n0.2\n", 1, "'0.1' has no unit; name a column time_s"),
-        ("when,who\n1,2\n", 1, "'when,who' is no time; name a column time_s"),
+        ("when,who\n1,2\n", 1, "'when,who' is not a time; name a column time_s"),
         ("time_s\n0.2\n0.1\n", 3, "it is before the line above; sort the lines by time"),
-        ("time_s\n0.2\n\nsoon\n", 4, "'soon' is no time from the start; write a number, e.g. 0.25"),
-        ("time_s\n-1\n", 2, "'-1' is no time from the start"),
+        ("time_s\n0.2\n\nsoon\n", 4, "'soon' is not a time from the start; write a number, e.g. 0.25"),
+        ("time_s\n-1\n", 2, "'-1' is not a time from the start"),
         ("who,time_s\na,1\nb\n", 3, "it has 1 columns, and the time is in column 2; mend it"),
         ("time_s\n1763905000\n", 2, "subtract the first"),
         ("time_ms\n" + "1\n" * 20_001, 20_002, "a trace has at most 20000 times"),
-        ("0 s\n1 parsec\n", 2, "'1 parsec' is no time"),
+        ("0 s\n1 parsec\n", 2, "'1 parsec' is not a time"),
     ],
 )
 def test_a_bad_line_is_told_with_its_place_and_cure(
@@ -137,7 +137,7 @@ def test_a_wrong_trace_in_the_file_is_told_once() -> None:
     with pytest.raises(FileMistakesError) as raised:
         load_text(requests_file(TRACE, "traces:\n  load.csv: |\n    soon\n"))
     (mistake,) = raised.value.mistakes
-    assert (mistake.path, mistake.what) == ("traces.load.csv", "line 1: 'soon' is no time")
+    assert (mistake.path, mistake.what) == ("traces.load.csv", "line 1: 'soon' is not a time")
 
 
 def test_a_file_whose_end_cannot_take_its_traces_is_refused_with_the_cure(tmp_path: Path) -> None:

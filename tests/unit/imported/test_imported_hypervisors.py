@@ -45,7 +45,7 @@ def test_requests_of_a_log_are_in_the_order_in_which_they_began_and_end_as_it_sa
     [
         ("timeStamp,elapsed", "timeStamp,time", 0, "is not an output"),
         (",success,", ",outcome,", 1, "no column success"),
-        ("1499876018821,9", "2017/07/12 16:13:38,9", 3, "no number of ms"),
+        ("1499876018821,9", "2017/07/12 16:13:38,9", 3, "not a number of ms"),
         ("1499876018821,9", "1499876018821,nine", 3, "elapsed"),
         (
             "text,true,,220,129,2,2,http://10.0.0.2:7000/,9,0,0",

@@ -156,7 +156,7 @@ b,Fig 1,measurement
         (["Fig 1", "Table 2", "Section 5"], []),
         (["Fig 1"], ["Table 2: has no entry"]),
         (["Fig 1", "Fig 1", "Table 2"], ["Fig 1: has 2 entries"]),
-        (["Fig 1", "Table 2", "Fig 3"], ["Fig 3: is no figure of a"]),
+        (["Fig 1", "Table 2", "Fig 3"], ["Fig 3: is not a figure of a"]),
     ],
 )
 def test_each_row_of_the_table_of_figures_has_one_entry(

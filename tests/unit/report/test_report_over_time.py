@@ -120,7 +120,7 @@ def as_row(table: Table) -> list[dict[str, Any]]:
         ({"role": "client"}, "no good run has a role 'client'"),
         (
             {"role": "clients", "metric": "rtt"},
-            "'rtt' is no time of requests; name operation_time or response_time or transaction_time",
+            "'rtt' is not a time of requests; name operation_time or response_time or transaction_time",
         ),
         ({"role": "clients", "every": "1"}, "'1' has no unit"),
     ],

@@ -194,7 +194,7 @@ def test_the_service_that_a_plan_names_is_in_the_guest_that_is_asked() -> None:
         ("{service: web, count: 1, metrics: {rate: rtt}}", "simulated_as.metrics.rate", "is not known of a program"),
         ("{service: web, count: 1, metrics: {rate: lost_requests}}", "simulated_as.metrics.rate", "is several numbers"),
         ("{service: web, count: 1, metrics: {slowest: response_time.p50}}", "simulated_as.metrics.slowest", "'median'"),
-        ("{service: web, count: 1, metrics: {speed: answer_rate}}", "simulated_as", "no metric of this role"),
+        ("{service: web, count: 1, metrics: {speed: answer_rate}}", "simulated_as", "not a metric of this role"),
         ("{service: web, count: 1, metrics: {slowest: answer_rate}}", "simulated_as", "is in ms, and answer_rate in 1/s"),
         ("{demand: 1 s, metrics: {rate: answer_rate}}", "simulated_as.metrics", "asks no service has no answer_rate"),
     ],

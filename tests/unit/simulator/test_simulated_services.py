@@ -191,8 +191,8 @@ def test_samples_are_estimated_by_what_a_service_takes_for_each(demand: str, ref
     [
         ("demand: 2", "simulated_as.demand", "has no unit"),
         ("demnd: 2 ms", "simulated_as.demnd", "did you mean 'demand'?"),
-        ("full: reject", "simulated_as.full", "is no cost of a server; it has"),
-        ("write: 4 KiB", "simulated_as.write", "is no cost of a server; it has"),
+        ("full: reject", "simulated_as.full", "is not a cost of a server; it has"),
+        ("write: 4 KiB", "simulated_as.write", "is not a cost of a server; it has"),
         ("subtasks: 2", "simulated_as.subtasks", "there is no demand to split into them"),
         ("threads: 2000", "simulated_as.threads", "write at most 1024"),
     ],

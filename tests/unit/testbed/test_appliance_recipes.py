@@ -47,9 +47,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("[iso]\n'/etc/passwd' = ''", "iso: '/etc/passwd' is outside the image", "inside"),
         ("[iso]\n'a/../../b' = ''", "iso: 'a/../../b' is outside the image", "inside"),
         ("[iso]\n'a' = ''\n'a/b' = ''", "iso: 'a' is a file and a folder", "otherwise"),
-        ("[iso]\n'a' = 7", "iso: is no table of files", "[iso]"),
-        ("iso = 'a'", "iso: is no table of files", "[iso]"),
-        ("step = 5", "step: is no list of steps", "[[step]]"),
+        ("[iso]\n'a' = 7", "iso: is not a table of files", "[iso]"),
+        ("iso = 'a'", "iso: is not a table of files", "[iso]"),
+        ("step = 5", "step: is not a list of steps", "[[step]]"),
         ("interface = 'eth{n}'", "interface: 'eth{n}' cannot be filled in", "eth{number}"),
     ],
 )

@@ -89,7 +89,7 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
         (SWIFT % ", interface: s3, secret_key: 'a b'", "a secret key has 1 to 128 letters, digits"),
         (SWIFT.replace("h1.proxy", "h1.n1") % "", "h1.n1 is a node; name another guest"),
         (SWIFT.replace(", proxies: h1.proxy", "") % "", "'proxies' of swift is missing"),
-        (GLUSTER % ", copies: 3", "4 nodes are no whole number of groups of 3"),
+        (GLUSTER % ", copies: 3", "4 nodes are not a whole number of groups of 3"),
         (GLUSTER.replace("h1.client", "h1.n1") % "", "h1.n1 is a node; name another guest"),
     ],
 )

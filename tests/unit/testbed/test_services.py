@@ -215,8 +215,8 @@ def test_without_a_command_only_a_container_with_an_image_is_one() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"Cmd": "serve"}', "has a 'Cmd' that is no list of words"),
-        ("[]", "is no mapping"),
+        ('{"Cmd": "serve"}', "has a 'Cmd' that is not a list of words"),
+        ("[]", "is not a mapping"),
         ("{", "Expecting"),
     ],
 )

@@ -260,7 +260,7 @@ def test_a_runtime_that_nobody_knows_is_told_not_passed_over(monkeypatch: pytest
     monkeypatch.setenv(runtime.FORCED, "runk")
     guest = Guest(platform="container", host="h", vnics={})
     (told,) = refused(guest)
-    assert told.reason == "$VIRTLAB_RUNTIME is 'runk', which is no runtime"
+    assert told.reason == "$VIRTLAB_RUNTIME is 'runk', which is not a runtime"
     assert told.cure == "unset VIRTLAB_RUNTIME, or set it to runc, crun or podman"
     assert runtime.find() is None, "no other runs in its place"
     if runtime.find("runc") is not None:

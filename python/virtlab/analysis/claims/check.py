@@ -158,7 +158,7 @@ def _ordered_factor(factor: str, column: int, factors: Factors, least: int, why:
     if wrong:
         return [wrong]
     if ordered(factors[factor]) is None:
-        return [Mistake(column, f"the levels of {factor} are no numbers, so they have no order", why)]
+        return [Mistake(column, f"the levels of {factor} are not numbers, so they have no order", why)]
     if len(factors[factor]) < least:
         what = f"{factor} has {len(factors[factor])} levels, this needs {least}"
         return [Mistake(column, what, "add levels to the factor")]

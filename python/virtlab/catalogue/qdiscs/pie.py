@@ -21,7 +21,7 @@ WEIGHT_MAX = 32
 def _weight(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= WEIGHT_MAX:
         return value
-    raise ValueError(f"'{shown(value)}' is no weight; write a whole number, 0 to {WEIGHT_MAX}")
+    raise ValueError(f"'{shown(value)}' is not a weight; write a whole number, 0 to {WEIGHT_MAX}")
 
 
 WEIGHT = Kind("weight", _weight, {"type": "integer", "minimum": 0, "maximum": WEIGHT_MAX}, "2")

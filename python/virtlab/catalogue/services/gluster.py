@@ -24,7 +24,7 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
         return [(CLIENTS, f"{both[0]} is a node; name another guest")]
     copies = int(values["copies"])
     if nodes % copies:
-        what = f"{nodes} nodes are no whole number of groups of {copies}"
+        what = f"{nodes} nodes are not a whole number of groups of {copies}"
         return [("copies", f"{what}; write a number that divides {nodes}, or name other nodes")]
     return []
 

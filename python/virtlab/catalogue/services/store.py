@@ -99,7 +99,7 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
     if values["lookup"] == RING and int(values.get("partitions", 0)) < nodes:
         return [("partitions", f"each node has some; write at least {nodes}")]
     if values["lookup"] == ELASTIC_HASH and nodes % copies:
-        what = f"{nodes} nodes are no whole number of groups of {copies}"
+        what = f"{nodes} nodes are not a whole number of groups of {copies}"
         return [("copies", f"{what}; write a number that divides {nodes}, or name other nodes")]
     return []
 

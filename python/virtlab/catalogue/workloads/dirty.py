@@ -27,7 +27,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
     working_set = int(values["working_set_bytes"])
     if working_set % PAGE_BYTES:
         whole = -(-working_set // PAGE_BYTES)
-        what = f"{working_set} B are no whole number of pages of {PAGE_BYTES} B"
+        what = f"{working_set} B are not a whole number of pages of {PAGE_BYTES} B"
         return [("working_set", f"{what}; write e.g. '{whole * PAGE_BYTES} B'")]
     return []
 

@@ -70,7 +70,7 @@ def _operations(value: Any, known: Sequence[str]) -> dict[str, float]:
     if isinstance(value, str):
         value = MIXES.get(value, {value: 1})
     if not isinstance(value, dict) or not value:
-        raise ValueError(f"'{shown(value)}' are no operations; write e.g. {{read: 80, create: 20}}")
+        raise ValueError(f"'{shown(value)}' does not name operations; write e.g. {{read: 80, create: 20}}")
     found = {}
     for name, share in value.items():
         if name not in known:

@@ -203,7 +203,7 @@ def _check(values: Values) -> list[tuple[str, str]]:
     for key, text in (values.get(SIMULATED_AS) or {}).get(METERED, {}).items():
         if key not in declared:
             cure = nearest(key, declared) or f"it has {', '.join(declared) or 'none'}"
-            found.append((SIMULATED_AS, f"'{shown(key)}' is no metric of this role; {cure}"))
+            found.append((SIMULATED_AS, f"'{shown(key)}' is not a metric of this role; {cure}"))
             continue
         unit, _ = base_unit(str(declared[key]["unit"]))
         if unit != known_as(text)[2]:

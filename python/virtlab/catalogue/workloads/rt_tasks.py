@@ -59,7 +59,7 @@ def _rows_of(
 
 def _row(noun: str, example: str, keys: Mapping[str, bool], place: int, entry: Any) -> dict[str, Any]:
     if not isinstance(entry, dict):
-        raise PlacedError((place,), f"'{shown(entry)}' is no {noun}; write '{example}'")
+        raise PlacedError((place,), f"'{shown(entry)}' is not a {noun}; write '{example}'")
     for key in entry:
         if key not in keys:
             cure = nearest(key, keys) or f"it has {', '.join(keys)}"

@@ -76,7 +76,9 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
             if any(stripped) and not stripped[0].startswith("#"):
                 yield reader.line_num, stripped
     except csv.Error as error:
-        raise TraceError(reader.line_num, f"it is no line of a CSV file ({error}); mend it") from None
+        raise TraceError(
+            reader.line_num, f"it is not a valid line of a CSV file ({error}); mend it"
+        ) from None
 
 
 def _column(fields: list[str]) -> tuple[int, str] | None:
@@ -89,7 +91,7 @@ def _instant(line: int, fields: list[str], column: tuple[int, str] | None) -> in
     if column is None:
         found = _TIME.match(fields[0]) if len(fields) == 1 else None
         if found is None:
-            what = "has no unit" if len(fields) == 1 and _NUMBER.match(fields[0]) else "is no time"
+            what = "has no unit" if len(fields) == 1 and _NUMBER.match(fields[0]) else "is not a time"
             raise TraceError(line, f"'{shown(','.join(fields))}' {what}; {_CURE}")
         number, unit = found.groups()
     elif column[0] < len(fields):
@@ -99,7 +101,7 @@ def _instant(line: int, fields: list[str], column: tuple[int, str] | None) -> in
             line, f"it has {len(fields)} columns, and the time is in column {column[0] + 1}; mend it"
         )
     if not _NUMBER.match(number):
-        raise TraceError(line, f"'{shown(number)}' is no time from the start; write a number, e.g. 0.25")
+        raise TraceError(line, f"'{shown(number)}' is not a time from the start; write a number, e.g. 0.25")
     instant = round(Decimal(number) * Duration.units[unit])
     if instant > DURATION_MAX_NS:
         what = f"'{shown(number)} {unit}' is more than 30 days from the start"

@@ -118,7 +118,7 @@ def read_tree(text: str, mistakes: Mistakes) -> Node | None:
         RecursionError,
     ) as error:
         mark = reader.last
-        what = f"this is no YAML ({type(error).__name__} of the YAML reader)"
+        what = f"this is not valid YAML ({type(error).__name__} of the YAML reader)"
         mistakes.add(Mistake(*mark, "", what, "look at this line and the one before"))
         return None
     if reader.root is None:
@@ -168,7 +168,7 @@ def _syntax_mistake(error: Exception, text: str) -> Mistake:
         cure = "a file holds one experiment; remove the second '---'"
     else:
         cure = "look at the indentation, colons, quotes and brackets on this line and the one before"
-    return Mistake(line, column, "", f"this is no YAML ({problem})", cure)
+    return Mistake(line, column, "", f"this is not valid YAML ({problem})", cure)
 
 
 class _GivenUp(Exception):  # noqa: N818 - a signal, no error of its own

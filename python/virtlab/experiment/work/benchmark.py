@@ -220,7 +220,7 @@ def _stated(written: Any, parameter: Parameter) -> StatedLoad:
         share = Ratio.parse(written).ratio
         if not 0 < share <= 1:
             raise ValueError(
-                f"'{shown(written)}' of the load found is no load to test; write above 0 % and up to 100 %"
+                f"'{shown(written)}' of the load found is not a load to test; write above 0 % and up to 100 %"
             )
         return StatedLoad(f"at{100 * share:g}".replace(".", "_"), share=share)
     value = int(parameter.plan_values(written)[parameter.plan])

@@ -97,7 +97,7 @@ def _outside(role: RoleSpec, named: re.Match[str], findings: Findings) -> RoleSp
         )
         return role
     if role.family not in {None, f"ipv{address.version}"}:
-        findings.add((*at, "family"), f"{address} is no {role.family} address", "remove 'family'")
+        findings.add((*at, "family"), f"{address} is not an {role.family} address", "remove 'family'")
     return role._replace(target="", parameters={**_fit(role), "address": str(address), "port": port})
 
 

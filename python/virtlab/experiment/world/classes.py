@@ -155,7 +155,7 @@ def _condition(key: str, value: Any) -> dict[str, Any]:
         case "pcp":
             found = value if isinstance(value, list) else [value]
             if not all(isinstance(each, int) and 0 <= each <= 7 for each in found):
-                raise ValueError(f"'{shown(value)}' is no 802.1p priority; write 0 to 7")
+                raise ValueError(f"'{shown(value)}' is not an 802.1p priority; write 0 to 7")
             return {"pcp": tuple(found)}
         case "protocol":
             number = PROTOCOLS.get(value, value) if isinstance(value, str) else value
@@ -179,6 +179,6 @@ def _condition(key: str, value: Any) -> dict[str, Any]:
             span = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", str(value))
             low, high = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
             if not low <= high <= 65_535:
-                raise ValueError(f"'{shown(value)}' are no ports; write e.g. 5004 or '5004-5010'")
+                raise ValueError(f"'{shown(value)}' does not name ports; write e.g. 5004 or '5004-5010'")
             name = "source_port" if key == "from_port" else "destination_port"
             return {name: (low, high)}

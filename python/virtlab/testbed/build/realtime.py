@@ -199,7 +199,7 @@ def _request(period_ns: int, budget_ns: int, competitors: Sequence[Competitor]) 
 def _whole(value: Fraction, where: str) -> int:
     if value.denominator != 1:
         raise ExperimentError(
-            where, f"{value} ns is no whole number of nanoseconds", "round it; analyze says if it holds"
+            where, f"{value} ns is not a whole number of nanoseconds", "round it; analyze says if it holds"
         )
     return int(value)
 

@@ -143,7 +143,7 @@ def _disk(where: str, path: Path, file: BinaryIO, kind: str, above: tuple[_Ident
 def _base(where: str, path: Path, header: _Header, above: tuple[_Identity, ...]) -> Disk:
     name, kind = str(header.base), header.base_format
     if name in {".", ".."} or not name.isprintable() or set(name) & set("/:"):
-        what = f"the header of {path} names {name[:100]!a} as its base, which is no bare name of a file beside it"
+        what = f"the header of {path} names {name[:100]!a} as its base, which is not the bare name of a file beside it"
         raise MachineError(where, what, CURE_BASE)
     if kind not in {None, "raw", "qcow2"}:
         what = f"the header of {path} says that its base is of the kind {kind!a}, not raw or qcow2"

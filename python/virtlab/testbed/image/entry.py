@@ -41,7 +41,7 @@ def parse(text: str) -> EntryPoint | None:
     """
     said = json.loads(text)
     if not isinstance(said, dict):
-        raise ValueError("is no mapping")
+        raise ValueError("is not a mapping")
     argv = (*_words(said, "Entrypoint"), *_words(said, "Cmd"))
     if not argv:
         return None
@@ -55,7 +55,7 @@ def parse(text: str) -> EntryPoint | None:
 def _words(said: Mapping[str, Any], key: str) -> tuple[str, ...]:
     words = said.get(key) or []
     if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
-        raise ValueError(f"has a '{key}' that is no list of words")
+        raise ValueError(f"has a '{key}' that is not a list of words")
     return tuple(words)
 
 

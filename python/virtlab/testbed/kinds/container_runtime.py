@@ -78,7 +78,7 @@ def missing(wanted: str | None = None) -> str | None:
     if find(wanted) is not None:
         return None
     if _unknown(wanted):
-        return f"${FORCED} is '{os.environ[FORCED]}', which is no runtime"
+        return f"${FORCED} is '{os.environ[FORCED]}', which is not a runtime"
     names = _names(wanted, RUNTIMES)
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
 

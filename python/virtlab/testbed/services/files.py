@@ -102,6 +102,6 @@ def unknown_program(
     ):
         return
     if program not in known:
-        reason = f"a machine without 'image' boots virtlab's small system, and '{program}' is no part of it"
+        reason = f"a machine without 'image' boots virtlab's small system, and '{program}' is not part of it"
         cure = "bring a static binary: 'files: {server: {from: ./server, executable: true}}', and 'argv: [./server]'"
         yield Refusal(f"{path}.argv", reason, cure)

@@ -144,7 +144,7 @@ def _file(path: Path, section: Mapping[str, Any], key: str) -> Path | None:
 def _iso(where: str, section: Any) -> dict[str, str]:
     """Files of an ISO image; each has a place of its own inside it."""
     if not isinstance(section, dict) or not all(isinstance(text, str) for text in section.values()):
-        raise MachineError(where, "iso: is no table of files", "write '\"NAME\" = \"...\"' below '[iso]'")
+        raise MachineError(where, "iso: is not a table of files", "write '\"NAME\" = \"...\"' below '[iso]'")
     for name in section:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.parts:
@@ -184,7 +184,7 @@ def _interface(where: str, section: str) -> str:
 def _steps(where: str, section: Mapping[str, Any]) -> list[Any]:
     steps = section.get("step", [])
     if not isinstance(steps, list):
-        raise MachineError(where, "step: is no list of steps", "write each below a '[[step]]' of its own")
+        raise MachineError(where, "step: is not a list of steps", "write each below a '[[step]]' of its own")
     return steps
 
 

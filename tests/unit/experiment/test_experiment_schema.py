@@ -105,7 +105,9 @@ def test_a_right_file_fits_the_schema(path: Path) -> None:
 
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_a_template_fits_the_schema(kind: str) -> None:
-    assert fits(values_of(template(kind, "mine")), SCHEMA)
+    values = values_of(template(kind, "mine"))
+    assert fits(values, SCHEMA)
+    assert all(claim["title"] for claim in values["claims"])  # which reports show
 
 
 @pytest.mark.parametrize(

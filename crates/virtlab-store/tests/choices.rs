@@ -231,6 +231,34 @@ fn names_are_asked_of_all_nodes_and_a_page_has_those_that_are_there() {
 }
 
 #[test]
+fn a_deletion_that_is_tried_again_is_done_although_nothing_is_there_any_more() {
+    let policy = policy(4, 3, Lookup::Multicast);
+    let mut again = 0;
+    for (one, other) in [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)] {
+        for steps in 0..40 {
+            let mut world = World::new(policy, 1, Network::FAST, FAST_DISK, 1);
+            assert!(is_done(world.act(0, Key(1), write(1))));
+            world.until(world.now + Nanos(10 * MS));
+            let deletion = world.request(0, Key(1), Task::Delete);
+            for _ in 0..steps {
+                world.step();
+            }
+            world.restart(Peer(one), Left::Nothing);
+            world.restart(Peer(other), Left::Flushed);
+            while world.seen[deletion].ended.is_none() {
+                assert!(world.step());
+            }
+            let outcome = world.seen[deletion].ended.unwrap().1;
+            assert!(is_done(outcome), "{one} and {other} after {steps} steps: {outcome:?}");
+            again += u32::from(world.seen[deletion].retries > 0);
+            assert_eq!(world.act(0, Key(1), Task::Read), Outcome::Missing);
+            assert_eq!(world.act(0, Key(1), Task::Delete), Outcome::Missing, "it was deleted before");
+        }
+    }
+    assert!(again > 0, "no deletion was tried again");
+}
+
+#[test]
 fn another_proxy_takes_over_from_one_that_is_away() {
     for written_by in [WrittenBy::Proxy, WrittenBy::Primary] {
         let policy = Policy { written_by, proxies: 2, ..policy(6, 3, Lookup::ElasticHash) };

@@ -142,8 +142,8 @@ fn judge(seen: &[Seen]) -> Result<usize, String> {
 }
 
 /// What is wrong with a page of all names that was asked for after all else: a name of an object whose last write was
-/// answered, and of which no write or deletion failed, is on it, and none of one that was deleted. A deletion that is
-/// tried again finds nothing if it had happened, so one that did is as if it had failed.
+/// answered, and of which no write or deletion failed, is on it, and none of one that was deleted. A deletion that
+/// found nothing is as if it had failed: another client's, which failed, may have been there before.
 fn misnamed(seen: &[Seen], page: &Listing, now: Nanos) -> Option<Key> {
     let failed = |one: &&Seen| !matches!(one.ended, Some((_, Outcome::Done { .. })));
     let is_write = |one: &&Seen| one.task.is_write();

@@ -98,7 +98,7 @@ STORES = by_key(
     ),
     Metric(
         "server_error_operations", "ratio", "lower",
-        "Failed operations that ended with another error inside the store; of files, with an error of input or output (EIO).",
+        "Failed operations that ended with another error inside the store; of files, with an input or output error (EIO).",
         _ANSWERED, _SHARE, "role", "errors of the store",
     ),
     Metric(

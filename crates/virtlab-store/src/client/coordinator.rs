@@ -73,6 +73,13 @@ impl Led {
         self.heard.objects().max_by_key(|object| object.version)
     }
 
+    /// Whether it is a further attempt to delete what its client has deleted already, by an earlier attempt for all
+    /// that is known: that had too few confirmations, so this one writes the deletion once more.
+    fn began_deletion(&self, attempt: Attempt) -> bool {
+        let own = |latest: &Object| latest.deleted && latest.version.writer == self.version.writer;
+        attempt.number > 0 && self.latest().is_some_and(own)
+    }
+
     /// Whether enough is known of a key.
     fn is_known(&self, policy: &Policy, places: Option<&[Peer]>) -> bool {
         let whole = |among: &[Peer]| {
@@ -407,7 +414,8 @@ impl Coordinator {
         let latest = led.latest().cloned();
         let there = latest.as_ref().filter(|object| !object.deleted);
         match (led.task, there) {
-            (Task::Open | Task::Read | Task::Delete, None) => Some(Outcome::Missing),
+            (Task::Delete, None) if !led.began_deletion(attempt) => Some(Outcome::Missing),
+            (Task::Open | Task::Read, None) => Some(Outcome::Missing),
             (Task::Open, Some(object)) => Some(done(object, 0)),
             (Task::List, _) => None, // it looks for no holders
             (Task::Read, Some(object)) => {

@@ -45,6 +45,8 @@ pub struct Seen {
     pub task: Task,
     pub began: Nanos,
     pub ended: Option<(Nanos, Outcome)>,
+    /// Attempts beyond the first, once it has ended.
+    pub retries: u32,
 }
 
 #[derive(Debug)]
@@ -238,7 +240,7 @@ impl World {
     pub fn request(&mut self, client: u32, key: Key, task: Task) -> usize {
         let peer = self.client(client);
         let number = self.seen.len();
-        self.seen.push(Seen { key, task, began: self.now, ended: None });
+        self.seen.push(Seen { key, task, began: self.now, ended: None, retries: 0 });
         let now = self.clock(peer);
         if let Machine::Client(client) = &mut self.machines[peer.0 as usize] {
             client.request(now, number as u64, key, task);
@@ -360,11 +362,11 @@ impl World {
                 let done = disk.submit(self.now, id, request).expect("whole sectors");
                 self.later(done, Event::Disk(peer));
             }
-            Output::Answer { operation, outcome, listing, .. } => {
+            Output::Answer { operation, outcome, retries, listing } => {
                 self.pages.extend(listing.map(|listing| (operation as usize, listing)));
                 let seen = &mut self.seen[operation as usize];
                 assert!(seen.ended.is_none(), "answered twice");
-                seen.ended = Some((self.now, outcome));
+                (seen.ended, seen.retries) = (Some((self.now, outcome)), retries);
                 self.free.push(peer.0 - self.policy.nodes - self.policy.proxies);
             }
         }

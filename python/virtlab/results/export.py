@@ -98,7 +98,7 @@ def write_rows(
 
 def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: Format) -> None:
     try:
-        with _place(path) as place:
+        with placed(path) as place:
             db.execute(f"COPY ({select}) TO {text(place)} ({FORMATS[form]}, USE_TMP_FILE false)")
     except duckdb.IOException as error:
         if '"errno":"32"' in str(error):
@@ -106,7 +106,15 @@ def _copy(db: duckdb.DuckDBPyConnection, select: str, path: Path | None, form: F
         raise ExperimentError(
             str(path), f"cannot be written ({str(error).splitlines()[0]})", "name another file"
         ) from error
-    except StandardOutputError:
+
+
+@contextmanager
+def placed(path: Path | None) -> Iterator[str]:
+    """The file to write for a path, or for standard output. ExperimentError where it cannot be written."""
+    try:
+        with _place(path) as place:
+            yield place
+    except (StandardOutputError, BrokenPipeError):
         raise
     except OSError as error:
         raise ExperimentError(

@@ -1,5 +1,5 @@
-"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet; or its estimates to a
-receiver.
+"""`virtlab export`: a dataset's values, samples or list of runs as CSV, JSON or Parquet; its times as histograms; or
+its estimates to a receiver.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ def export(
     dataset: DatasetFolder,
     *,
     what: Annotated[
-        Literal["values", "samples", "runs"],
+        Literal["values", "samples", "runs", "histograms"],
         typer.Option(
-            help="values: one number per run and metric; samples: every packet; runs: the list of runs"
+            help="values: one number per run and metric; samples: every packet; runs: the list of runs; histograms: "
+            "times as an HdrHistogram log"
         ),
     ] = "values",
     form: Annotated[
@@ -56,9 +57,16 @@ def export(
     all_runs: Annotated[
         bool, typer.Option("--all-runs", help="samples of tainted and failed runs too")
     ] = False,
+    interval: Annotated[
+        str | None,
+        typer.Option(help="of histograms: how long each is, e.g. '1 s'; default: a run", show_default=False),
+    ] = None,
+    threads: Annotated[
+        bool, typer.Option("--threads", help="of histograms: each thread of a client by itself")
+    ] = False,
     to: To = None,
 ) -> None:
-    """Writes values, samples or the list of runs of a dataset as CSV, JSON or Parquet.
+    """Writes values, samples or the list of runs of a dataset as CSV, JSON or Parquet, or times as histograms.
 
     With --to, it pushes estimates and verdicts instead, to every receiver named. A receiver that is absent, slow or
     refuses is a warning; the exit code stays 0.
@@ -67,12 +75,14 @@ def export(
 
         virtlab export switched-network-quick.results --what samples --kind rtt --output rtt.parquet
 
+        virtlab export switched-network-quick.results --what histograms --interval '1 s' --output times.hlog
+
         virtlab export switched-network-quick.results --to prometheus-textfile=virtlab.prom
     """
     from virtlab.results import Dataset
 
     if to:
-        if what != "values" or all_runs or any((form, output, kind, stream)):
+        if what != "values" or all_runs or threads or any((form, output, kind, stream, interval)):
             raise ExperimentError(
                 "--to",
                 "pushes estimates and verdicts, and writes no other file",
@@ -80,6 +90,16 @@ def export(
             )
         _push(dataset, to)
         return
+    if what == "histograms":
+        for option, given in (("--format", form), ("--kind", kind), ("--all-runs", all_runs)):
+            if given:
+                wrong = "is not for histograms: they are a log of the times of good runs"
+                raise ExperimentError(option, wrong, "leave it out")
+        _histograms(dataset, output, stream or [], interval, threads=threads)
+        return
+    for option, has_value in (("--interval", interval), ("--threads", threads)):
+        if has_value:
+            raise ExperimentError(option, "is of histograms alone", "leave it out, or add --what histograms")
     chosen: Format = form or SUFFIXES.get(output.suffix if output else "", "csv")  # type: ignore[assignment]
     if chosen == "parquet" and output is None:
         raise ExperimentError(
@@ -139,6 +159,26 @@ def _samples(
             with folder.writing(f"{each}.{form}") as file:
                 place = Path(f"/dev/fd/{file.fileno()}")
                 write_samples(dataset, each, place, form, streams=streams, status=status)
+
+
+def _histograms(
+    folder: Path, output: Path | None, streams: list[str], interval: str | None, *, threads: bool
+) -> None:
+    from virtlab.report.gather.distributions.interval_histograms import write_histograms
+    from virtlab.results import Dataset
+    from virtlab.results.export import placed
+    from virtlab.units import Duration
+
+    width_ns = None
+    if interval is not None:
+        try:
+            width_ns = Duration.parse(interval).ns
+        except ValueError as error:
+            raise ExperimentError("--interval", str(error), "write a time, e.g. '1 s'") from None
+        if width_ns <= 0:
+            raise ExperimentError("--interval", "is not above zero", "write a time, e.g. '1 s'")
+    with placed(output) as place, Path(place).open("w", encoding="ascii") as file:
+        write_histograms(Dataset.open(folder), file, roles=streams, width_ns=width_ns, threads=threads)
 
 
 def _values(dataset: Dataset, form: Format, output: Path | None) -> None:

@@ -43,7 +43,7 @@ _RESPONSES = (
 
 # A row is of its role, and of each part of that whose values it has.
 _OPERATIONS = (
-    "(SELECT o.run, o.point, o.link_realisation, o.status, p.part AS stream, o.intended_ns, o.finished_ns "
+    "(SELECT o.run, o.point, o.link_realisation, o.status, p.part AS stream, o.intended_ns, o.finished_ns, o.thread "
     "FROM operation o JOIN role_parts p ON p.run = o.run AND p.stream = o.stream "
     "AND coalesce(p.operation, o.operation) = o.operation AND coalesce(p.object_bytes, o.object_bytes) = o.object_bytes "
     "WHERE o.outcome = 0)"
@@ -106,13 +106,13 @@ def declare_windows(db: duckdb.DuckDBPyConnection, records: Iterable[RunRecord])
             db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", found)
 
 
-def rows_of(source: Source, *, counted: bool = True) -> str:
+def rows_of(source: Source, *, counted: bool = True, also: str = "") -> str:
     """SQL of the samples of a role (one parameter): run, point, link_realisation, t_ns, value. `counted`: those that
-    count; else all of a run, without a warm-up.
+    count; else all of a run, without a warm-up. `also`: a further column, as ", s.NAME".
     """
     counts = f" AND s.{source.instant} >= w.begin_ns AND s.{source.instant} < w.end_ns" if counted else ""
     return (
-        f"SELECT s.run, s.point, s.link_realisation, s.{source.instant} AS t_ns, ({source.value}) AS value "
+        f"SELECT s.run, s.point, s.link_realisation, s.{source.instant} AS t_ns, ({source.value}) AS value{also} "
         f"FROM {source.view} s JOIN role_windows w ON w.run = s.run AND w.stream = s.stream "
         f"WHERE s.stream = ? AND s.status = 'ok' AND ({source.counts}){counts}"
     )

@@ -20,10 +20,10 @@ from virtlab.catalogue.kinds import (
     shown,
 )
 from virtlab.catalogue.measures import SEARCH
+from virtlab.catalogue.object_sizes import OBJECT_SIZES
 from virtlab.catalogue.workloads.objects import (
     COURSE,
     OBJECT_MAX_BYTES,
-    OBJECT_SIZES,
     OPERATIONS,
     ORDER,
     SPAN,

@@ -18,13 +18,13 @@ from virtlab.catalogue.kinds import (
     POSITIVE_DURATION,
     REQUEST_RATE,
     SHARE,
-    SIZE,
     Kind,
     PlacedError,
     choice,
     shown,
 )
 from virtlab.catalogue.measures import SEARCH
+from virtlab.catalogue.object_sizes import OBJECT_SIZES, share_of
 from virtlab.units import Size
 
 NAME = "objects"
@@ -46,10 +46,8 @@ FAILURES = (  # classes of failed operations, where a store over HTTP says them
     "server_error_operations",
     "broken_operations",
 )
-SHARE_MAX = 10**6
 THREADS_MAX = 4096
 OBJECT_MAX_BYTES = 1 << 30
-SIZES_MAX = 1000  # of one role
 SIZES_APART_MAX = 8  # that have values of their own
 # Shares in % by public knowledge of SPECsfs2008's default mix over NFSv3 (published/distributed_storage_facts.csv).
 # LOOKUP 24, GETATTR 26, ACCESS 11, READLINK 1 and FSSTAT 1 are `stat` here. SETATTR 4 has no operation of a store of
@@ -57,13 +55,8 @@ SIZES_APART_MAX = 8  # that have values of their own
 # objects. So all three are left out.
 LIKE_SPECSFS2008 = "like SPECsfs2008"
 MIXES = {LIKE_SPECSFS2008: {"create": 1, "read": 18, "overwrite": 10, "delete": 1, "stat": 63}}
+WRITING = "a write of a new object is 'create', and one of an object that is there 'overwrite'"
 OPERATION_GUESS_NS = 500_000  # of an estimate, on one thread
-
-
-def _share(name: Any, share: Any) -> float:
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= SHARE_MAX:
-        raise PlacedError((name,), f"'{shown(share)}' is not a share; write a number above 0")
-    return float(share)
 
 
 def _operations(value: Any, known: Sequence[str]) -> dict[str, float]:
@@ -74,8 +67,9 @@ def _operations(value: Any, known: Sequence[str]) -> dict[str, float]:
     found = {}
     for name, share in value.items():
         if name not in known:
-            raise PlacedError((name,), f"'{shown(name)}' is not an operation; write {', '.join(known)}")
-        found[name] = _share(name, share)
+            cure = WRITING if name == "write" else f"write {', '.join(known)}"
+            raise PlacedError((name,), f"'{shown(name)}' is not an operation; {cure}")
+        found[name] = share_of(name, share)
     return found
 
 
@@ -92,36 +86,6 @@ def mix_of(known: Sequence[str]) -> Kind:
         },
         "{read: 80, create: 20}",
     )
-
-
-def _sizes(value: Any) -> tuple[str, Any]:
-    """One size, or several: a list of equal shares, or each with its share."""
-    if not isinstance(value, list | dict):
-        return "object_bytes", SIZE.parse(value)
-    shares = value if isinstance(value, dict) else dict.fromkeys(value, 1)
-    if not 1 < len(shares) <= SIZES_MAX or len(shares) < len(value):
-        raise ValueError(
-            f"'{shown(value)}' is not a list of different sizes; write 2 to {SIZES_MAX} different ones, e.g. [10 kB, 1 MB]"
-        )
-    return "object_sizes", [[SIZE.parse(size), _share(size, share)] for size, share in shares.items()]
-
-
-OBJECT_SIZES = Kind(
-    "size, or sizes with shares",
-    _sizes,
-    {
-        "anyOf": [
-            SIZE.schema,
-            {"type": "array", "items": SIZE.schema, "minItems": 2},
-            {
-                "type": "object",
-                "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
-                "minProperties": 2,
-            },
-        ]
-    },
-    "{10 kB: 8, 1 MB: 2}",
-)
 
 
 def largest_bytes(values: Values) -> int:

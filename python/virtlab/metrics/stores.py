@@ -37,8 +37,8 @@ STORES = by_key(
     ),
     Metric(
         "first_byte_time", "ns", "lower",
-        "Time from when a read was due until the first octets of its answer came. A store of virtlab's own hears an answer "
-        "as a whole, and has none.",
+        "Time from when a read was due until the first octets of its answer came. The simulator hears an answer as a "
+        "whole, and has none.",
         "intended instants, and returns of the first reads", DISTRIBUTION, "role", "time to first byte",
     ),
     Metric(

@@ -5,7 +5,7 @@
 
 use super::Asked;
 use super::codec::{Content, Word};
-use super::lines::Lines;
+use super::lines::{Heard, Lines};
 use anyhow::Context;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -149,7 +149,7 @@ impl Blocks {
         let until = self.client.next_event().map_or(look, |at| at.min(look));
         let ready = self.lines.wait(Some(until), other.as_slice())?;
         let _ = self.account.runs();
-        while let Some((from, word)) = self.lines.heard() {
+        while let Some(Heard { from, word, .. }) = self.lines.heard() {
             if let Word::Said(message, content) = word {
                 if let (Message::Content(attempt, ..) | Message::Led(attempt, ..), Some(content)) =
                     (&message, content)

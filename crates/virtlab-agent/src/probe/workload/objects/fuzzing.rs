@@ -2,7 +2,7 @@
 //! as messages, or end the line that they came on, and nothing else.
 
 use super::codec::{self, HEAD_BYTES, Word};
-use super::lines::{Known, Line, Lines, Places};
+use super::lines::{Heard, Known, Line, Lines, Places};
 use super::service::{Machine, Serving};
 use super::shelf::Shelf;
 use std::collections::{BTreeMap, VecDeque};
@@ -125,8 +125,8 @@ pub fn messages(bytes: &[u8]) -> usize {
     let line = || Line::new(File::open("/dev/null").expect("it is there").into(), at, None);
     let (mut open, mut known, mut heard) = (line(), Known::default(), VecDeque::new());
     for piece in octets.chunks(usize::from(*cut) * 16 + 1) {
-        let fits = open.take(piece, &mut known, &mut heard);
-        while let Some((from, word)) = heard.pop_front() {
+        let fits = open.take(now, piece, &mut known, &mut heard);
+        while let Some(Heard { from, word, .. }) = heard.pop_front() {
             end.hear(now, from, word);
             count += 1;
             now += Nanos(1);

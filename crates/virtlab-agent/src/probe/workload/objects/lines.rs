@@ -84,6 +84,14 @@ impl Known {
     }
 }
 
+/// What a peer has said.
+pub struct Heard {
+    pub from: Peer,
+    pub word: Word,
+    /// When its first octets were read.
+    pub began: Nanos,
+}
+
 /// A line of the output, if somebody takes it.
 fn say_of_peers(line: &str) {
     // Who waits for it may be gone, and no stranger ends who serves.
@@ -101,6 +109,8 @@ pub(super) struct Line {
     waiting: usize,
     head: [u8; HEAD_BYTES],
     have: usize,
+    /// When the first octets of the head were read.
+    began: Nanos,
     rest: Vec<u8>,
     wanted: usize,
     /// Its other end refuses it.
@@ -118,6 +128,7 @@ impl Line {
             waiting: 0,
             head: [0; HEAD_BYTES],
             have: 0,
+            began: Nanos(0),
             rest,
             wanted: 0,
             refused: false,
@@ -152,14 +163,18 @@ impl Line {
         trouble(error) == Trouble::Again
     }
 
-    /// Takes what came; false when that is no message, or of no peer that speaks from there.
+    /// Takes what was read at an instant; false when that is no message, or of no peer that speaks from there.
     pub(super) fn take(
         &mut self,
+        now: Nanos,
         mut octets: &[u8],
         known: &mut Known,
-        heard: &mut VecDeque<(Peer, Word)>,
+        heard: &mut VecDeque<Heard>,
     ) -> bool {
         while !octets.is_empty() {
+            if self.have == 0 {
+                self.began = now;
+            }
             if self.have < HEAD_BYTES {
                 let count = octets.len().min(HEAD_BYTES - self.have);
                 self.head[self.have..self.have + count].copy_from_slice(&octets[..count]);
@@ -185,7 +200,7 @@ impl Line {
                 if self.peer != Some(from) {
                     return false;
                 }
-                heard.push_back((from, word));
+                heard.push_back(Heard { from, word, began: self.began });
                 self.have = 0;
             }
         }
@@ -224,13 +239,14 @@ impl Group {
     }
 
     /// What came, of peers that speak from there.
-    fn take(&mut self, known: &mut Known, heard: &mut VecDeque<(Peer, Word)>) {
+    fn take(&mut self, known: &mut Known, heard: &mut VecDeque<Heard>) {
+        let now = clock::raw();
         while let Ok(datagram) = self.inbox.receive(self.fd.as_fd(), libc::MSG_DONTWAIT) {
             let Some((head, rest)) = datagram.bytes.split_first_chunk::<HEAD_BYTES>() else { continue };
             let Some((peer, word)) = codec::decode(head, rest.to_vec()) else { continue };
             if let Some(from) = datagram.from().filter(|from| known.fits(peer, from.ip())) {
                 self.askers.insert(peer, from);
-                heard.push_back((peer, word));
+                heard.push_back(Heard { from: peer, word, began: now });
             }
         }
     }
@@ -247,7 +263,7 @@ pub struct Lines {
     by_peer: BTreeMap<Peer, u64>,
     number: u64,
     group: Option<Group>,
-    heard: VecDeque<(Peer, Word)>,
+    heard: VecDeque<Heard>,
     inbox: Vec<u8>,
     /// Signals that do not end a wait.
     blocked: SigSet,
@@ -326,7 +342,7 @@ impl Lines {
     }
 
     /// What was heard next.
-    pub fn heard(&mut self) -> Option<(Peer, Word)> {
+    pub fn heard(&mut self) -> Option<Heard> {
         self.heard.pop_front()
     }
 
@@ -459,7 +475,7 @@ impl Lines {
         match tcp::read(&line.fd, inbox, 0) {
             Ok(0) => false,
             Ok(count) => {
-                let fits = line.take(&inbox[..count], known, heard);
+                let fits = line.take(clock::raw(), &inbox[..count], known, heard);
                 // Answers go where the peer spoke last: an older connection may be over without our having seen it.
                 if let Some(peer) = line.peer {
                     by_peer.insert(peer, number);
@@ -535,8 +551,26 @@ mod tests {
         let octets = codec::encode(Peer(peer), &Message::Led(attempt, Key(1), Outcome::Missing));
         let null = std::fs::File::open("/dev/null").unwrap();
         let (mut line, mut heard) = (Line::new(null.into(), from, None), VecDeque::new());
-        let stays = line.take(&octets, known, &mut heard);
+        let stays = line.take(Nanos(0), &octets, known, &mut heard);
         (heard.len(), stays)
+    }
+
+    #[test]
+    fn a_message_began_when_its_first_octets_were_read() {
+        let attempt = Attempt { client: Peer(1), operation: 1, number: 0 };
+        let message = codec::encode(Peer(1), &Message::Led(attempt, Key(1), Outcome::Missing));
+        let octets = [message.clone(), message].concat();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let (mut line, mut heard) = (Line::new(null.into(), FAR, None), VecDeque::new());
+        let mut known = Known::new([NEAR]);
+        let cuts = [1, HEAD_BYTES, octets.len() / 2 + 1, octets.len()];
+        let mut from = 0;
+        for (at, to) in (10..).zip(cuts) {
+            assert!(line.take(Nanos(at), &octets[from..to], &mut known, &mut heard));
+            from = to;
+        }
+        let began: Vec<u64> = heard.iter().map(|heard| heard.began.0).collect();
+        assert_eq!(began, [10, 12], "the first by its first octet, the second where that ended");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::probe::run::Run;
 use crate::probe::spool::available_bytes;
 use anyhow::Context;
 use codec::{Audited, Content, Word};
-use lines::{Lines, Places};
+use lines::{Heard, Lines, Places};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -201,6 +201,8 @@ struct Open {
     thread: Option<u32>,
     /// Of a write: what is to be there. Of a read: what came, and which content it was said to be.
     content: Option<Content>,
+    /// Of a read: when the first octets of the answer with its content came.
+    first: Option<Nanos>,
 }
 
 /// The client at work.
@@ -245,9 +247,9 @@ impl Asking<'_> {
             // A role that is stopped stays woken.
             let others = [woken.as_fd()];
             self.lines.wait(until, if last.is_none() { &others } else { &[] })?;
-            while let Some((from, word)) = self.lines.heard() {
+            while let Some(Heard { from, word, began }) = self.lines.heard() {
                 if let Word::Said(message, content) = word {
-                    self.hear(from, message, content);
+                    self.hear(from, message, content, began);
                     self.settle(last.is_none());
                 }
             }
@@ -266,16 +268,17 @@ impl Asking<'_> {
             .then(|| Content::of(content::make(pick.key, pick.content(), pick.bytes())));
         let sent = clock::raw();
         self.machine.request(sent, number, pick.key, pick.task);
-        self.open.insert(number, Open { pick, intended, sent, thread, content });
+        self.open.insert(number, Open { pick, intended, sent, thread, content, first: None });
     }
 
-    fn hear(&mut self, from: Peer, message: Message, content: Option<Content>) {
+    /// What a peer said, whose first octets came at that instant.
+    fn hear(&mut self, from: Peer, message: Message, content: Option<Content>, began: Nanos) {
         if let (Message::Content(attempt, ..) | Message::Led(attempt, ..), Some(content)) =
             (&message, content)
             && let Some(open) = self.open.get_mut(&attempt.operation)
             && open.pick.deed == Deed::Read
         {
-            open.content = Some(content);
+            (open.content, open.first) = (Some(content), Some(began));
         }
         self.machine.handle(clock::raw(), from, message);
     }
@@ -314,12 +317,10 @@ impl Asking<'_> {
         listing: Option<&Listing>,
     ) -> Option<u32> {
         let finished = clock::raw();
-        let Open { pick, intended, sent, thread, content } = self.open.remove(&operation)?;
+        let Open { pick, intended, sent, thread, content, first } = self.open.remove(&operation)?;
         let outcome = verified(&pick, outcome, content.as_ref());
         let ending = lock(&self.client.choice.folder).end(&pick, outcome, listing);
         let (deed, object_bytes) = (pick.deed, pick.bytes());
-        // A message is heard as a whole, so when its first octet came is not known.
-        let first = None;
         self.turns.count(Operation {
             deed,
             ending,
@@ -391,7 +392,7 @@ impl Client {
             let asked = left.len();
             left.retain(|peer| !(self.asked.away.contains(&peer.0) && lines.is_away(*peer)));
             listed.lost |= left.len() < asked;
-            while let Some((from, word)) = lines.heard() {
+            while let Some(Heard { from, word, .. }) = lines.heard() {
                 let Word::Audited(Audited { said, back, objects }) = word else { continue };
                 let Some(place) = left.iter().position(|peer| *peer == from) else { continue };
                 left.swap_remove(place);

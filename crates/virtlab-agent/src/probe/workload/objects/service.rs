@@ -2,7 +2,7 @@
 //! files.
 
 use super::codec::{self, Audited, Content, Word};
-use super::lines::{Lines, Places};
+use super::lines::{Heard, Lines, Places};
 use super::shelf::{self, Shelf, Wanted};
 use super::teller::Teller;
 use crate::probe::watchdog;
@@ -210,7 +210,7 @@ impl Serving {
             let fd = self.shelf.fd();
             let others: Vec<_> = fd.into_iter().collect();
             self.lines.wait(until, &others)?;
-            while let Some((from, word)) = self.lines.heard() {
+            while let Some(Heard { from, word, .. }) = self.lines.heard() {
                 self.hear(from, word)?;
             }
             while let Some(done) = self.shelf.done()? {

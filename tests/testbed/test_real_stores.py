@@ -499,5 +499,5 @@ def test_what_a_node_of_gluster_lost_is_healed_by_its_mirror() -> None:
 @of_gluster
 def test_files_are_used_while_a_node_of_gluster_recovers() -> None:
     """Clients delete files that were lost: what is healed then is all that is missing."""
-    own = wiped(planned(GLUSTER, roles_of(FILES), LOSE))
+    own = wiped(planned(GLUSTER, roles_of(FILES), LOSE.replace("wipe_node", "reset_brick")))
     assert 0 < own["recovery_missing"] <= 60

@@ -170,15 +170,16 @@ def test_an_operation_ends_servers_or_starts_them_or_both_or_is_a_command_beside
         heal | away | {"wipe_node": (True, True, True)},
         away | {"wipe_node": (False, False, True)},
     )
+    reset = {"reset_brick": replace["wipe_node"]}
     whole = heal | {"fail": (True, False, False), "restart": (True, True, False)}
     for declared in [each for each in SERVICES.values() if each.arms["testbed"] is None]:
         does = {name: (each.ends, each.starts, each.empties) for name, each in declared.operations.items()}
         beside = services.of(declared.name).besides.keys()
         assert beside == {name for name, done in does.items() if not any(done)}
         does = {name: done for name, done in does.items() if name not in beside}
-        assert does in (whole, whole | replace, nodes), declared.name
+        assert does in (whole, whole | replace, whole | replace | reset, nodes), declared.name
         one = {name for name, each in declared.operations.items() if each.of_one}
-        assert one == does.keys() & {"fail_node", "wipe_node"}
+        assert one == does.keys() & {"fail_node", "wipe_node", "reset_brick"}
 
 
 def test_the_simulator_refuses_a_program_with_the_cure() -> None:

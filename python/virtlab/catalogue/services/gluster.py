@@ -29,6 +29,11 @@ def _placed(values: Values, on: Sequence[str]) -> list[tuple[str, str]]:
     return []
 
 
+_RESET = ServiceOperation(
+    "a node's brick is reset to an empty one while its daemon runs on, and it gets its copies again",
+    empties=True, of_one=True,
+)  # fmt: skip
+
 GLUSTER = ServiceKind(
     name="gluster",
     meaning="GlusterFS, of this machine's packages: a volume of its nodes, mounted in its clients for files",
@@ -48,10 +53,8 @@ GLUSTER = ServiceKind(
             starts=True,
         ),
         "restart": ServiceOperation("it is killed and started again; done once it is ready", ends=True, starts=True),
-        "wipe_node": ServiceOperation(
-            "a node's brick is reset to an empty one while its daemon runs on, and it gets its copies again",
-            empties=True, of_one=True,
-        ),
+        "wipe_node": _RESET,
+        "reset_brick": _RESET,  # Gluster's own word
     },
     executes=lambda _: (("glusterd",),),
     progresses={

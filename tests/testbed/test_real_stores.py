@@ -58,6 +58,7 @@ GUESTS = "client: {disk: {size: 16 MiB}}, proxy: {}, " + ", ".join(
 )
 SWIFT = "{kind: swift, on: [h1.n1, h1.n2, h1.n3], proxies: h1.proxy, copies: 3, ready: {timeout: 90 s}%s}"
 GLUSTER = "{kind: gluster, on: [h1.n1, h1.n2], clients: h1.client, copies: 2, ready: {timeout: 90 s}}"
+TWO_CLIENTS = GLUSTER.replace("clients: h1.client", "clients: [h1.client, h1.reader]")
 OBJECTS = "workload: objects, from: h1.client, to: depot, folder: same, duration: 60 s"
 FILES = "workload: files, from: h1.client, directory: /var/tmp/depot, folder: same, duration: 60 s"
 MIX = "{create: 1, read: 4, overwrite: 2, delete: 1, stat: 2}"
@@ -485,6 +486,27 @@ def test_gluster_answers_rightly_and_keeps_what_was_written() -> None:
     assert ended(sink, "fill") == {("create", "done"): 60}
     assert done(ended(sink, "load")) == 300
     all_is_there(sink)
+
+
+@on_demand
+@pytest.mark.parametrize(
+    ("service", "kind"),
+    [pytest.param(SWIFT % "", OBJECTS, marks=of_swift), pytest.param(TWO_CLIENTS, FILES, marks=of_gluster)],
+    ids=["swift", "gluster"],
+)
+def test_a_client_reads_what_one_in_another_guest_wrote(service: str, kind: str) -> None:
+    reader = f"  audit: {{{kind.replace('h1.client', 'h1.reader')}, operations: read, order: once}}"
+    then = THEN + "\n  - {id: audit, do: run, role: audit, after: load.finished}"
+    guests = f"reader: {{disk: {{size: 16 MiB}}}}, {GUESTS}"
+    outcome, sink = played(planned(service, f"{roles_of(kind)}\n{reader}", then, guests))
+    assert outcome.status in {"ok", "tainted"}, outcome
+    changed = ended(sink, "load")
+    there = 60 + changed["create", "done"] - changed["delete", "done"]
+    assert ended(sink, "audit") == {("read", "done"): there}
+    own = counted(sink, "audit")
+    assert (own["objects"], own["lost_objects"], own["stale_objects"]) == (there, 0, 0)
+    assert counted(sink, "load")["objects_elsewhere"] == 1
+    assert own.get("left_files", 0) == 0
 
 
 @on_demand

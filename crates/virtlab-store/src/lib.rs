@@ -10,7 +10,8 @@
 //! recovery   lists, pulls, scan of partitions, pace: pages (how far a node has answered), doubts (what was replaced
 //!            elsewhere), spread (copies that survivors make among themselves), loss (how far a recovery is), closed_form
 //!            (how long recoveries take, computed)
-//! folder     what clients know of their objects: mix (shares of operations), order (which is taken next), audit (what nodes hold in the end)
+//! folder     what clients know of their objects: mix (shares of operations), order (which is taken next), audit (what nodes hold in the end),
+//!            catalogue (what is known of them, for a client elsewhere)
 //! alarms     what is due next                               table         things by their names, in no order
 //! ```
 //! It is a study object, made to compare lookups, paths of copies, caches and recoveries of named systems one by one,
@@ -40,6 +41,7 @@ pub use client::coordinator::Coordinator;
 pub use client::proxy::Proxy;
 pub use client::volume::{Operation, Volume};
 pub use folder::audit::{Audit, Held};
+pub use folder::catalogue::{NoPage, Page as Catalogue};
 pub use folder::mix::Mix;
 pub use folder::order::Order;
 pub use folder::{Deed, Folder, Found as Ending, Pick};

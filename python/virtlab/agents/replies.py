@@ -136,6 +136,22 @@ class Collected(TypedDict):
 
 
 @_open
+class ToldObjects(TypedDict):
+    """A page of what a role knows of its objects, which another agent of ours reads; the first object behind it."""
+
+    place: Name | None
+    end: Count
+    page: dict[Name, Any]
+
+
+@_open
+class Taken(TypedDict):
+    """Whether the page was the last one."""
+
+    whole: Flag
+
+
+@_open
 class Counted(TypedDict):
     """Counters: entity, counter, value."""
 

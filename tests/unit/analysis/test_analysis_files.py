@@ -96,6 +96,15 @@ def test_where_nothing_that_was_due_was_done_the_rate_is_zero_and_where_nothing_
     assert values(Operations([], COUNTERS, read=1))["r", "operation_rate", "mean"] is None
 
 
+def test_what_is_there_in_the_end_is_told_by_who_has_the_objects_then() -> None:
+    counters = {name: value for name, value in COUNTERS.items() if not name.endswith("objects")}
+    found = values(Operations(ROWS, {**counters, "objects_elsewhere": 1}, read=1))
+    assert found["r", "operation_rate", "mean"] == 3e6
+    for metric in ("lost_objects", "stale_objects", "doubtful_objects"):
+        assert found["r", metric, "count"] is None
+    assert found["r", "without_object", "total"] is not None
+
+
 def test_when_threads_began_and_ended_and_when_first_octets_came() -> None:
     operations = Operations(ROWS, COUNTERS, read=1)
     found = values(operations)

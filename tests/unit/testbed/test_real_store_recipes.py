@@ -197,17 +197,22 @@ def test_a_bucket_of_s3_needs_a_name_that_is_one(as_root: None) -> None:
 
 
 @pytest.mark.slow
-def test_roles_of_several_guests_have_no_folder_of_a_swift_in_common(as_root: None) -> None:
+def test_roles_of_several_guests_share_a_folder_of_a_swift_one_after_the_other(as_root: None) -> None:
     text = FILE.format(service=SWIFT % "", disk=DISK, workload="objects", more="to: depot, folder: same")
     other = "roles: {other: {workload: objects, from: h1.%s, to: depot, operations: read, folder: same}, "
     text = text.replace("guests: {", "guests: {second: {}, ")
-    for guest, folders in (("client", []), ("second", ["roles.load.folder"])):
-        experiment = load_text(text.replace("roles: {", other % guest))
+    at_once = "timeline: [{id: load, do: run, role: load}, {id: other, do: run, role: other}]"
+    for guest, timeline, folders in (
+        ("client", at_once, []),
+        ("second", "", []),  # the usual timeline has one role after the other
+        ("second", at_once, ["roles.load.folder"]),
+    ):
+        experiment = load_text(text.replace("roles: {", other % guest) + timeline)
         found = refused(plan_run(experiment, experiment.points()[0], 0))
         assert [path for path, _, _ in found] == folders
     assert found[0][1:] == (
-        "load and other share a folder but run in different guests",
-        "let both be of one guest or give each a 'folder' of its own",
+        "load and other may work in one folder at once, from different guests",
+        "begin one with 'after' the end of the other, let both be of one guest, or give each a 'folder' of its own",
     )
 
 

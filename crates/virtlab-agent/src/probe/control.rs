@@ -11,6 +11,7 @@ use super::run::{Phase, Run};
 use super::spool::Budget;
 use super::telemetry::{self, Sampling, Wanted};
 use super::threads;
+use super::workload::operations::{Objects, lock};
 use super::workload::{self, Arming, Prepared, Side, ValueCheck};
 use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,6 +20,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use virtlab_store::Catalogue;
 use virtlab_system::clock;
 use virtlab_system::transport::{Reader, Writer, refusal, reply, understood};
 use virtlab_wire::frame::{Frame, Kind};
@@ -67,6 +69,18 @@ pub(crate) enum Request {
     Disarm {
         role: String,
     },
+    /// What a role knows of its objects from that one on, which another guest is told.
+    TellObjects {
+        role: String,
+        first: u32,
+    },
+    /// What a role of another guest has told.
+    TakeObjects {
+        role: String,
+        #[serde(default)]
+        place: Option<String>,
+        page: Catalogue,
+    },
     Sample {
         sources: Vec<Wanted>,
     },
@@ -111,6 +125,14 @@ struct Armed {
     counts_on_us: bool,
     /// Of its threads.
     fifo_priority: Option<i32>,
+    /// Of a role that has some.
+    objects: Option<Arc<dyn Objects>>,
+}
+
+impl Armed {
+    fn objects(&self, role: &str) -> anyhow::Result<&Arc<dyn Objects>> {
+        self.objects.as_ref().with_context(|| format!("role '{role}' has no objects"))
+    }
 }
 
 /// The state of the control thread.
@@ -258,6 +280,29 @@ impl Control {
                     self.roles.remove(&role).with_context(|| format!("no role '{role}' is armed here"))?;
                 self.disarm(id, &armed.run)
             }
+            Request::TellObjects { role, first } => {
+                let armed = self.role(&role)?;
+                if !matches!(armed.run.phase(), Phase::Armed | Phase::Finished(_)) {
+                    bail!("role '{role}' still runs, and its objects are in use");
+                }
+                let objects = armed.objects(&role)?;
+                let page = lock(objects.folder()).tell(first);
+                Answer::Reply(json!({"place": objects.place(), "end": page.end(), "page": page}))
+            }
+            Request::TakeObjects { role, place, page } => {
+                let armed = self.role(&role)?;
+                if !matches!(armed.run.phase(), Phase::Armed) {
+                    bail!("role '{role}' has begun, and takes no objects any more");
+                }
+                let objects = armed.objects(&role)?.clone();
+                self.later(id, move |_| {
+                    let whole = lock(objects.folder()).take(&page).context("page")?;
+                    if let Some(place) = place.filter(|_| whole) {
+                        objects.move_to(&place)?;
+                    }
+                    Ok(json!({"whole": whole}))
+                })
+            }
             Request::Sample { sources } => {
                 let before = self.sampling.take();
                 if !sources.is_empty() {
@@ -294,7 +339,7 @@ impl Control {
         let arming = Arming { run: &run, side, common, own, local, peer, seed };
         let Prepared { workload: prepared, check } = workload::prepare(&workload, arming)
             .with_context(|| format!("cannot arm role '{role}' ({workload})"))?;
-        let (port, counts_on_us) = (prepared.port(), prepared.counts_on_us());
+        let (port, counts_on_us, objects) = (prepared.port(), prepared.counts_on_us(), prepared.objects());
         let governor = fifo_priority.and_then(|traffic| match Governor::begin(traffic) {
             Ok(governor) => Some(governor),
             Err(error) => {
@@ -318,7 +363,7 @@ impl Control {
             here.finish(report);
         };
         threads::start(&role, Box::new(play)).context("cannot start a thread")?;
-        self.roles.insert(role, Armed { run, check, counts_on_us, fifo_priority });
+        self.roles.insert(role, Armed { run, check, counts_on_us, fifo_priority, objects });
         Ok(Answer::Reply(port.map_or_else(|| json!({}), |port| json!({"port": port}))))
     }
 

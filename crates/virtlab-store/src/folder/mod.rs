@@ -6,6 +6,7 @@
 //! answered, it may have happened: the object is in doubt, and is not touched again.
 
 pub(crate) mod audit;
+pub(crate) mod catalogue;
 pub(crate) mod mix;
 pub(crate) mod order;
 
@@ -142,6 +143,8 @@ pub struct Folder {
     changes: u64,
     /// Before this one all objects are gone.
     first: u32,
+    /// Its objects are known elsewhere.
+    away: bool,
 }
 
 impl Folder {
@@ -157,6 +160,7 @@ impl Folder {
             in_doubt: 0,
             changes: 0,
             first: 0,
+            away: false,
         }
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from virtlab.agents.replies import Armed, Collected, Instant, Live
+from virtlab.agents.replies import Armed, Collected, Instant, Live, Taken, ToldObjects
 from virtlab.agents.requests.request import Anything, Request
 
 
@@ -66,6 +66,27 @@ class Disarm(Request[Anything]):
 
     do = "disarm"
     role: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellObjects(Request[ToldObjects]):
+    """What a role that does not play knows of its objects, a page from that object on; after the last page a role of
+    another guest has them.
+    """
+
+    do = "tell_objects"
+    role: str
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeObjects(Request[Taken]):
+    """The next page, for a role that is armed; of files with the name of their folder."""
+
+    do = "take_objects"
+    role: str
+    page: Mapping[str, Any]
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

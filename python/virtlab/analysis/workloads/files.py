@@ -10,7 +10,9 @@ from virtlab.analysis.context import RoleContext
 from virtlab.analysis.workloads import health
 from virtlab.analysis.workloads.objects import (
     AUDITED,
+    ELSEWHERE,
     NO_OBJECT,
+    NOT_HERE,
     OLDER,
     THERE,
     audited,
@@ -29,23 +31,23 @@ def values(context: RoleContext) -> None:
     by_operation(context, FAILURES)
     by_class(context, CLASSES, OLDER)
     out, counters = context.out, context.counters
-    if "operations" not in counters or THERE not in counters:
-        for metric in (
-            "without_object",
-            *AUDITED,
-            "doubtful_objects",
-            "client_cpu",
-            "working_set",
-        ):
+    in_the_end = (*AUDITED, "doubtful_objects", "working_set")
+    if "operations" not in counters or not counters.keys() & {THERE, ELSEWHERE}:
+        for metric in ("without_object", *in_the_end, "client_cpu"):
             out.absent(metric, health.NOT_COUNTED)
         return
-    operations, objects = counters["operations"], counters[THERE]
     client(out, counters)
+    out.add("without_object", "total", counters["without_object"], counters["operations"])
+    recovered(out, counters)
+    if ELSEWHERE in counters:
+        for metric in in_the_end:
+            out.absent(metric, NOT_HERE)
+        return
+    objects = counters[THERE]
     if memory_bytes := counters.get("memory_bytes", 0):
         out.add("working_set", "ratio", counters["files_bytes"] / memory_bytes, objects)
     else:
         out.absent("working_set", IN_MEMORY)
-    out.add("without_object", "total", counters["without_object"], operations)
     audited(out, counters)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
     if "object_copies" in counters:  # the files are in a store, which all of its roles share
@@ -53,4 +55,3 @@ def values(context: RoleContext) -> None:
         of = counters["object_copies"] + missing
         out.add("missing_copies", "ratio", missing / of if of else None, of, NO_OBJECT)
         out.add("missing_copies", "count", missing, of)
-    recovered(out, counters)

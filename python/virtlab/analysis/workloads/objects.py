@@ -27,6 +27,8 @@ NO_THREADS = "operations at a rate take no thread"
 NO_FIRST_BYTE = "no read of the window was done of which it is known when its first octets came"
 OLDER = "the virtlab that ran it did not tell it"
 THERE = "objects"  # the counter of those that are there in the end
+ELSEWHERE = "objects_elsewhere"  # the counter of a role whose objects another guest had in the end
+NOT_HERE = "a role in another guest had the objects in the end, and tells what is there"
 CLIENT_NOT_TOLD = "clients of the simulator take no processor time"
 NOT_TOLD = "a store that is not virtlab's own does not tell it"
 LOST = "a node that was lost has taken with it what it had counted"
@@ -175,16 +177,14 @@ def by_class(context: RoleContext, classes: Sequence[str], otherwise: str) -> No
 
 def _counted(context: RoleContext) -> None:
     out, counters = context.out, context.counters
-    if "operations" not in counters or THERE not in counters:
-        for metric in (*PER_OPERATION, "without_object", "object_copies", "doubtful_objects", "client_cpu"):
-            out.absent(metric, health.NOT_COUNTED)
-        for metric in ("missing_copies", *AUDITED, "working_set"):
+    in_the_end = ("object_copies", "missing_copies", *AUDITED, "doubtful_objects", "working_set")
+    if "operations" not in counters or not counters.keys() & {THERE, ELSEWHERE}:
+        for metric in (*PER_OPERATION, "without_object", *in_the_end, "client_cpu"):
             out.absent(metric, health.NOT_COUNTED)
         return
-    operations, objects = counters["operations"], counters[THERE]
+    operations = counters["operations"]
     client(out, counters)
     out.add("without_object", "total", counters["without_object"], operations)
-    audited(out, counters)
     if "messages" in counters:
         for metric, name in PER_OPERATION.items():
             number = counters[name]
@@ -193,6 +193,18 @@ def _counted(context: RoleContext) -> None:
     else:
         for metric in PER_OPERATION:
             out.absent(metric, LOST if "recovery_missing" in counters else NOT_TOLD)
+    if ELSEWHERE in counters:
+        for metric in in_the_end:
+            out.absent(metric, NOT_HERE)
+    else:
+        _in_the_end(context)
+    recovered(out, counters)
+
+
+def _in_the_end(context: RoleContext) -> None:
+    out, counters = context.out, context.counters
+    objects = counters[THERE]
+    audited(out, counters)
     if "object_copies" in counters:
         copies, missing = counters["object_copies"], counters["missing_copies"]
         out.add("object_copies", "mean", copies / objects if objects else None, objects, NO_OBJECT)
@@ -205,7 +217,6 @@ def _counted(context: RoleContext) -> None:
             out.absent(metric, NOT_LISTED)
     out.add("doubtful_objects", "count", counters["doubtful_objects"], objects)
     _working_set(context)
-    recovered(out, counters)
 
 
 def audited(out: Collector, counters: Mapping[str, int]) -> None:

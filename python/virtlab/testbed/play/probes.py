@@ -19,6 +19,7 @@ from virtlab.testbed.kinds.lowered import Lowered
 from virtlab.testbed.leader.channels import PROBES
 from virtlab.testbed.leader.control import HEARTBEAT_NS, Control, RefusedError
 from virtlab.testbed.platforms.guests import Guests
+from virtlab.testbed.play.holders import Holders
 from virtlab.testbed.play.priority import Priorities
 from virtlab.testbed.services.service import services
 
@@ -61,8 +62,16 @@ class Probes:
     cpus: Mapping[str, list[int]] = field(default_factory=dict)  # guest -> processors, where guests poll
     channels: dict[str, int] = field(default_factory=dict)
     guests: dict[int, str] = field(default_factory=dict)
+    holders: Holders = field(init=False)
     _servers: dict[str, Arm] = field(default_factory=dict)  # role -> how its server was armed
     _halted: set[str] = field(default_factory=set)  # roles whose server had begun
+
+    def __post_init__(self) -> None:
+        self.holders = Holders(self.control, self.plan)
+
+    def take_over(self, role: str) -> None:
+        """Before it begins: a role gets what is known of its objects from the guest that worked with them last."""
+        self.holders.take_over(role, self.channels)
 
     def channel(self, guest: str) -> int:
         """The channel of the guest's probe; starts it if none exists."""
@@ -158,6 +167,7 @@ class Probes:
         """The guest's kernel ends, and its probe with it."""
         if (channel := self.channels.pop(guest, None)) is not None:
             del self.guests[channel], self.stations.probes[channel]
+            self.holders.forget(guest)
             self.control.rest(channel)
 
     def serve_again(self, side: Side) -> None:

@@ -18,6 +18,7 @@ from virtlab.plan import Guest, Plan, Refusal, Service
 from virtlab.planner.guests.stores import guests_of
 from virtlab.testbed.services import gluster_program, recovery_program
 from virtlab.testbed.services.files import Files
+from virtlab.testbed.services.folders import folders_at_once
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
@@ -130,6 +131,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
     yield from refused(path, guests, PACKAGES, why, instead)
     yield from without_disk(f"{path}.on", plan, service.on, "on which a node keeps files")
     yield from losses(plan, name)
+    yield from folders_at_once(plan, name)
     if GLUSTER.complete(service.parameters)[ACCESS] == NFS:
         reason = f"virtlab mounts Gluster's volumes by FUSE alone{_without_nfs()}"
         yield Refusal(f"{path}.{ACCESS}", reason, f"write '{ACCESS}: {FUSE}', or remove it")

@@ -26,7 +26,7 @@ from virtlab.planner.guests.stores import (
 )
 from virtlab.planner.topology.ends import ends_between, interfaces, role_ends
 from virtlab.testbed.build.stored_disks import asking_group
-from virtlab.testbed.services.folders import folder_of, folders_of_several_guests
+from virtlab.testbed.services.folders import folder_of, folders_at_once
 from virtlab.testbed.services.service import OURSELVES, Invocation, ServiceImplementation
 
 FOLDER = "/var/tmp/objects"  # noqa: S108 - on the guest's own disk
@@ -100,7 +100,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         )
     yield from _losses(plan, name)
     yield from _several_addresses(plan, name, service)
-    yield from folders_of_several_guests(plan, name, "run with '--backend simulator'")
+    yield from folders_at_once(plan, name, "run with '--backend simulator'")
     for role in roles.values():
         if asking_group(name, service):
             yield from _not_asked(path, plan, service, role)

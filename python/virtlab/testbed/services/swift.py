@@ -19,7 +19,7 @@ from virtlab.planner.guests.stores import calls_of, client_roles, guests_of, rea
 from virtlab.testbed.build.machine import kernel
 from virtlab.testbed.services import recovery_program, swift_program
 from virtlab.testbed.services.files import FOLDER, Files
-from virtlab.testbed.services.folders import folder_of, folders_of_several_guests
+from virtlab.testbed.services.folders import folder_of, folders_at_once
 from virtlab.testbed.services.installed import (
     DISK,
     PYTHON,
@@ -183,7 +183,7 @@ def _of_world(plan: Plan, name: str, service: Service) -> Iterator[Refusal]:
         if role.parameters.get("service") == name and role.from_ in guests_of(service):
             reason = f"{role.from_} is both a client and part of the store '{name}'"
             yield Refusal(f"roles.{each}.from", reason, "name another guest")
-    yield from folders_of_several_guests(plan, name)
+    yield from folders_at_once(plan, name)
     if signed_by(service) is not None:
         yield from _without_bucket(plan, name)
     for call, action, _ in calls_of(plan, name):

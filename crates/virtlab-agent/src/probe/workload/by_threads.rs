@@ -3,7 +3,7 @@
 //! What is done next is chosen by `operations`. Whatever does an operation, and waits for it, is a driver: a thread has
 //! one. A directory is one, by system calls; a store that is asked by requests is another.
 
-use super::operations::{Choice, Operation, Turns, lock};
+use super::operations::{AWAY, Choice, Operation, Turns, lock};
 use crate::probe::pacing::{Pacer, Pacing};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -212,6 +212,9 @@ impl<'a> Playing<'a> {
     fn begun(&self, thread: u32) -> Option<&Mutex<Turns<'a>>> {
         let pacer = Pacer::new(Pacing::Sleep);
         let at = if thread == 0 { self.run.wait_for_start(pacer) } else { self.run.wait_for_gate(pacer) }?;
+        if lock(&self.choice.folder).is_away() {
+            let _ = self.over.set(AWAY.into());
+        }
         let turns = || Turns::new(self.choice, self.asks, clock::raw().max(at), self.run);
         Some(self.turns.get_or_init(|| Mutex::new(turns())))
     }

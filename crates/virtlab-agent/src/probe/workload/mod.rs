@@ -13,7 +13,7 @@ pub mod http;
 mod http_get;
 mod meters;
 pub mod objects;
-mod operations;
+pub(super) mod operations;
 mod paced;
 mod psping;
 mod raw_stream;
@@ -32,9 +32,11 @@ use super::report::Report;
 use super::run::Run;
 use super::socket::{keep_stamping, with_code_point};
 use anyhow::{Context, bail};
+use operations::Objects;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use virtlab_load::parameters::Role;
 
 /// Which end of a role this guest is.
@@ -98,6 +100,11 @@ pub trait Workload: Send {
         true
     }
 
+    /// What it knows of objects that a role in another guest may take over.
+    fn objects(&self) -> Option<Arc<dyn Objects>> {
+        None
+    }
+
     /// Makes and answers traffic until done or stopped.
     fn run(self: Box<Self>, run: &Run) -> Report;
 }
@@ -115,6 +122,10 @@ impl Workload for Classed {
 
     fn counts_on_us(&self) -> bool {
         self.workload.counts_on_us()
+    }
+
+    fn objects(&self) -> Option<Arc<dyn Objects>> {
+        self.workload.objects()
     }
 
     fn run(self: Box<Self>, run: &Run) -> Report {

@@ -41,6 +41,36 @@ pub struct Choice {
     pub seed: u64,
 }
 
+/// What a role knows of its objects, which a role in another guest may take over.
+pub trait Objects: Send + Sync {
+    /// By name, what is known of them.
+    fn folder(&self) -> &Mutex<Folder>;
+
+    /// Where they are, if that is a place of its own, as of files.
+    fn place(&self) -> Option<String> {
+        None
+    }
+
+    /// They are in the place of another guest.
+    ///
+    /// # Errors
+    /// When that place is not there.
+    fn move_to(&self, _place: &str) -> anyhow::Result<()> {
+        anyhow::bail!("its objects have no place of their own")
+    }
+}
+
+impl Objects for Mutex<Folder> {
+    fn folder(&self) -> &Mutex<Folder> {
+        self
+    }
+}
+
+/// Instead of what is there in the end, which the role tells that has the objects.
+pub const ELSEWHERE: (&str, u64) = ("objects_elsewhere", 1);
+/// Why a role cannot begin that has not got what is known of its objects.
+pub const AWAY: &str = "a role in another guest has its objects";
+
 /// What came of a role.
 #[derive(Default)]
 struct Ended {

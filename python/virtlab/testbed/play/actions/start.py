@@ -29,6 +29,7 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
             )
         )
         return
+    trial.probes.take_over(str(action.role))
     for side in sides:
         begins_ns = max(at_ns, trial.site.now())
         at = trial.clock(side.channel).from_ours(begins_ns) if side.side == "client" else None

@@ -16,6 +16,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 use virtlab_load::parameters::files::{BLOCK_BYTES, Cache, Sync};
@@ -29,6 +30,8 @@ const PREFIX: &str = "virtlab-files-";
 const ALIGNED_BYTES: usize = BLOCK_BYTES as usize;
 /// For removing what is there: less than those who collect samples wait.
 const REMOVAL_PATIENCE: Nanos = Nanos(40_000_000_000);
+/// For a folder of another guest to be seen here.
+const MOVE_PATIENCE: Nanos = Nanos(10_000_000_000);
 /// Between two looks for a folder that is not found.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -46,11 +49,18 @@ pub struct Way {
 #[derive(Debug)]
 pub struct Directory {
     path: String,
+    made: Opened,
+    /// That of a role in another guest, whose files are used in place of own ones.
+    other: OnceLock<Opened>,
+}
+
+/// A folder that is open.
+#[derive(Debug)]
+struct Opened {
     above: OwnedFd,
     name: String,
     own: OwnedFd,
-    /// Whether its files are nowhere but in the page cache.
-    pub is_in_memory: bool,
+    is_in_memory: bool,
 }
 
 impl Directory {
@@ -66,20 +76,50 @@ impl Directory {
             .context("/dev/urandom")?;
         let name = format!("{PREFIX}{:016x}", u64::from_ne_bytes(random));
         mkdirat(&above, &*name, Mode::S_IRWXU).map_err(|errno| refused(path, errno))?;
-        Self::of(path, above, name)
+        Ok(Self { path: path.to_owned(), made: Opened::of(path, above, name)?, other: OnceLock::new() })
     }
 
-    /// The folder of that name, which was made in the directory that is open.
-    fn of(path: &str, above: OwnedFd, name: String) -> anyhow::Result<Self> {
-        let own = openat(&above, &*name, OFlag::O_RDONLY | FOLDER, Mode::empty())
-            .with_context(|| format!("cannot open the folder that was made in {path}"))?;
-        let found = fstat(&own).context("cannot look at the folder that was made")?;
+    fn folder(&self) -> &Opened {
+        self.other.get().unwrap_or(&self.made)
+    }
+
+    /// What the folder is called.
+    pub fn name(&self) -> &str {
+        &self.folder().name
+    }
+
+    /// Whether its files are nowhere but in the page cache.
+    pub fn is_in_memory(&self) -> bool {
+        self.folder().is_in_memory
+    }
+
+    /// The folder of that name is used from now on, which a role in another guest has made below the same path.
+    ///
+    /// # Errors
+    /// When it is not there within a while, or what was made for this one cannot be removed.
+    pub fn move_to(&self, name: &str) -> anyhow::Result<()> {
+        if name == self.name() {
+            return Ok(());
+        }
         ensure!(
-            found.st_uid == geteuid().as_raw(),
-            "somebody else replaced the folder in {path}; write another"
+            name.starts_with(PREFIX) && !name.contains('/'),
+            "no role makes a folder with the name '{name}'"
         );
-        let is_in_memory = fstatfs(&own).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
-        Ok(Self { path: path.to_owned(), above, name, own, is_in_memory })
+        let found = Self::looked_for(&self.path, name, clock::raw() + MOVE_PATIENCE)
+            .with_context(|| format!("the files of the other guest are not in {} here", self.path))?;
+        self.remove()?;
+        self.other.set(found).map_err(|_| anyhow!("it has moved before"))
+    }
+
+    /// The folder of that name, which is looked for until then.
+    fn looked_for(path: &str, name: &str, until: Nanos) -> anyhow::Result<Opened> {
+        loop {
+            let found = entered(path).and_then(|above| Opened::of(path, above, name.to_owned()));
+            if found.is_ok() || clock::raw() > until {
+                return found;
+            }
+            sleep(LOOK_EVERY);
+        }
     }
 
     /// The same folder, opened again. A file system of the network may have given up what was opened before one of its
@@ -88,13 +128,8 @@ impl Directory {
     /// # Errors
     /// When it is not there any more, or another is in its place.
     pub fn opened_again(&self, until: Nanos) -> anyhow::Result<Self> {
-        loop {
-            let again = entered(&self.path).and_then(|above| Self::of(&self.path, above, self.name.clone()));
-            if again.is_ok() || clock::raw() > until {
-                return again;
-            }
-            sleep(LOOK_EVERY);
-        }
+        let made = Self::looked_for(&self.path, self.name(), until)?;
+        Ok(Self { path: self.path.clone(), made, other: OnceLock::new() })
     }
 
     /// Whether files can be opened in that way.
@@ -102,15 +137,15 @@ impl Directory {
     /// # Errors
     /// When its file system takes nothing past the page cache, or is itself no more than that.
     pub fn check(&self, way: Way) -> anyhow::Result<()> {
-        if way.cache == Cache::Drop && self.is_in_memory {
+        if way.cache == Cache::Drop && self.is_in_memory() {
             bail!("files of {} are in memory alone, and cannot leave it; remove 'cache: drop'", self.path);
         }
         if !way.direct {
             return Ok(());
         }
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_DIRECT | OURS;
-        let made = openat(&self.own, c"direct", flags, Mode::S_IRUSR | Mode::S_IWUSR);
-        let _ = unlinkat(&self.own, c"direct", UnlinkatFlags::NoRemoveDir);
+        let made = openat(&self.folder().own, c"direct", flags, Mode::S_IRUSR | Mode::S_IWUSR);
+        let _ = unlinkat(&self.folder().own, c"direct", UnlinkatFlags::NoRemoveDir);
         match made {
             Ok(_) => Ok(()),
             Err(Errno::EINVAL) => bail!("the file system of {} has no O_DIRECT; remove 'direct'", self.path),
@@ -124,10 +159,10 @@ impl Directory {
     /// When something cannot be removed.
     pub fn remove(&self) -> anyhow::Result<u64> {
         let late = clock::raw() + REMOVAL_PATIENCE;
-        let left = || format!("cannot remove {}/{}; remove it yourself", self.path, self.name);
+        let Opened { above, name: folder, own, .. } = self.folder();
+        let left = || format!("cannot remove {}/{folder}; remove it yourself", self.path);
         let mut kept = 0;
-        let mut all =
-            Dir::openat(&self.own, c".", OFlag::O_RDONLY | FOLDER, Mode::empty()).with_context(left)?;
+        let mut all = Dir::openat(own, c".", OFlag::O_RDONLY | FOLDER, Mode::empty()).with_context(left)?;
         for entry in all.iter() {
             let entry = entry.with_context(left)?;
             let name = entry.file_name();
@@ -138,15 +173,30 @@ impl Directory {
                 kept += 1;
                 continue;
             }
-            match unlinkat(&self.own, name, UnlinkatFlags::NoRemoveDir) {
+            match unlinkat(own, name, UnlinkatFlags::NoRemoveDir) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(errno) => return Err(errno).with_context(left),
             }
         }
         if kept == 0 {
-            unlinkat(&self.above, &*self.name, UnlinkatFlags::RemoveDir).with_context(left)?;
+            unlinkat(above, &**folder, UnlinkatFlags::RemoveDir).with_context(left)?;
         }
         Ok(kept)
+    }
+}
+
+impl Opened {
+    /// The folder of that name in the directory that is open, which a process of the same user made.
+    fn of(path: &str, above: OwnedFd, name: String) -> anyhow::Result<Self> {
+        let own = openat(&above, &*name, OFlag::O_RDONLY | FOLDER, Mode::empty())
+            .with_context(|| format!("cannot open the folder that was made in {path}"))?;
+        let found = fstat(&own).context("cannot look at the folder that was made")?;
+        ensure!(
+            found.st_uid == geteuid().as_raw(),
+            "somebody else replaced the folder in {path}; write another"
+        );
+        let is_in_memory = fstatfs(&own).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
+        Ok(Self { above, name, own, is_in_memory })
     }
 }
 
@@ -243,7 +293,7 @@ impl<'a> Files<'a> {
     fn write(&mut self, name: &CStr, how: OFlag, bytes: usize) -> nix::Result<()> {
         let mode = Mode::S_IRUSR | Mode::S_IWUSR;
         let flags = OFlag::O_WRONLY | how | self.flags();
-        let file = again(|| openat(&self.directory.own, name, flags, mode))?;
+        let file = again(|| openat(&self.directory.folder().own, name, flags, mode))?;
         let mut left = &self.octets.of(bytes)[..bytes];
         while !left.is_empty() {
             match again(|| write(&file, left))? {
@@ -259,8 +309,9 @@ impl<'a> Files<'a> {
 
     /// How much there is, up to one octet more than there ought to be.
     fn read(&mut self, name: &CStr, bytes: usize) -> nix::Result<usize> {
-        let file =
-            again(|| openat(&self.directory.own, name, OFlag::O_RDONLY | self.flags(), Mode::empty()))?;
+        let file = again(|| {
+            openat(&self.directory.folder().own, name, OFlag::O_RDONLY | self.flags(), Mode::empty())
+        })?;
         // Whole blocks, and more than there ought to be: so a file that is too long is seen.
         let most = (bytes / ALIGNED_BYTES + 1) * ALIGNED_BYTES;
         let octets = self.octets.of(most);
@@ -283,14 +334,15 @@ impl<'a> Files<'a> {
 
     /// The file leaves the page cache. What was not written yet is written first: else the kernel keeps it.
     pub(super) fn drop_cached(&self, name: &CStr) -> nix::Result<()> {
-        let file = again(|| openat(&self.directory.own, name, OFlag::O_RDONLY | OURS, Mode::empty()))?;
+        let file =
+            again(|| openat(&self.directory.folder().own, name, OFlag::O_RDONLY | OURS, Mode::empty()))?;
         again(|| fdatasync(&file))?;
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
         close(file)
     }
 
     fn state(&self, name: &CStr) -> nix::Result<FileStat> {
-        again(|| fstatat(&self.directory.own, name, AtFlags::AT_SYMLINK_NOFOLLOW))
+        again(|| fstatat(&self.directory.folder().own, name, AtFlags::AT_SYMLINK_NOFOLLOW))
     }
 
     /// Does it; how it ended, as far as lengths tell, and of a read how much there was.
@@ -310,17 +362,17 @@ impl<'a> Files<'a> {
                 return Ok((if found == bytes { Ending::Done } else { Ending::Wrong }, found));
             }
             Deed::Delete => {
-                again(|| unlinkat(&self.directory.own, name, UnlinkatFlags::NoRemoveDir))?;
+                again(|| unlinkat(&self.directory.folder().own, name, UnlinkatFlags::NoRemoveDir))?;
                 Ending::Done
             }
             Deed::Open => {
                 let how = OFlag::O_RDONLY | self.flags();
-                close(again(|| openat(&self.directory.own, name, how, Mode::empty()))?)?;
+                close(again(|| openat(&self.directory.folder().own, name, how, Mode::empty()))?)?;
                 Ending::Done
             }
             Deed::List => {
                 let how = OFlag::O_RDONLY | FOLDER;
-                let mut all = again(|| Dir::openat(&self.directory.own, c".", how, Mode::empty()))?;
+                let mut all = again(|| Dir::openat(&self.directory.folder().own, c".", how, Mode::empty()))?;
                 let mut is_there = false;
                 for entry in all.iter() {
                     is_there |= entry?.file_name() == name;

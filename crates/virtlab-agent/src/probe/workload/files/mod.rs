@@ -8,7 +8,7 @@
 mod directory;
 
 use super::by_threads::{self, AUDIT_PATIENCE};
-use super::operations::{self, Choice, lock};
+use super::operations::{self, Choice, ELSEWHERE, Objects, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, parse};
 use crate::probe::report::Report;
 use crate::probe::run::Run;
@@ -96,6 +96,10 @@ impl Workload for Player {
         (self.own.threads as usize) < processors
     }
 
+    fn objects(&self) -> Option<Arc<dyn Objects>> {
+        Some(self.shared.clone())
+    }
+
     fn run(self: Box<Self>, run: &Run) -> Report {
         let driver = || Files::new(&self.shared.directory, self.way);
         let mut report = by_threads::play(run, &self.choice, self.own.asks(), self.own.threads, &driver);
@@ -105,9 +109,23 @@ impl Workload for Player {
     }
 }
 
+impl Objects for Shared {
+    fn folder(&self) -> &Mutex<Folder> {
+        &self.folder
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(self.directory.name().to_owned())
+    }
+
+    fn move_to(&self, place: &str) -> anyhow::Result<()> {
+        self.directory.move_to(place)
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.audited.get().is_none() {
+        if self.audited.get().is_none() && !lock(&self.folder).is_away() {
             let _ = self.directory.remove();
         }
     }
@@ -122,11 +140,14 @@ impl Shared {
 
     fn look(&self, threads: u32) -> anyhow::Result<Audited> {
         let folder = lock(&self.folder);
+        if folder.is_away() {
+            return Ok(vec![ELSEWHERE]); // the agent that has them removes them
+        }
         let directory = self.directory.opened_again(clock::raw() + PATIENCE)?;
         let audit =
             by_threads::audit(&folder, threads, AUDIT_PATIENCE, &|| Files::new(&directory, Way::default()))?;
         let mut counters: Audited = audit.of_objects().into();
-        if !directory.is_in_memory {
+        if !directory.is_in_memory() {
             let bytes = folder.there().map(|object| object.bytes).sum();
             counters.extend([("files_bytes", bytes), ("memory_bytes", available_bytes())]);
         }

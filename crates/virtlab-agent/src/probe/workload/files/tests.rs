@@ -48,6 +48,27 @@ fn done(folder: &mut Folder, files: &mut Files<'_>, deed: Deed, bytes: u64) -> E
 }
 
 #[test]
+fn files_of_another_guest_are_read_where_they_are_and_removed_there() {
+    let place = Place::new("elsewhere");
+    let (first, second) = (Directory::make(&place.text()).unwrap(), Directory::make(&place.text()).unwrap());
+    let (mut known, mut elsewhere) = (Folder::new("a", 0), Folder::new("a", 0));
+    assert_eq!(done(&mut known, &mut Files::new(&first, Way::default()), Deed::Create, 10_000), Ending::Done);
+    let mut files = Files::new(&second, Way::default()); // opened before it moves
+    assert!(elsewhere.take(&known.tell(0)).unwrap());
+    second.move_to(first.name()).unwrap();
+    assert_eq!(place.inside().file_name().unwrap().to_str(), Some(first.name()), "its own folder is gone");
+    for deed in [Deed::Read, Deed::Overwrite, Deed::Read] {
+        assert_eq!(done(&mut elsewhere, &mut files, deed, 20_000), Ending::Done, "{deed:?}");
+    }
+    assert!(known.is_away() && second.move_to(first.name()).is_ok(), "it is there already");
+    let refused = format!("{:#}", second.move_to("../a").unwrap_err());
+    assert!(refused.contains("no role makes a folder with the name '../a'"), "{refused}");
+    drop(files);
+    assert_eq!(second.remove().unwrap(), 0);
+    assert_eq!(fs::read_dir(&place.0).unwrap().count(), 0);
+}
+
+#[test]
 fn files_are_created_read_overwritten_looked_at_and_deleted() {
     let place = Place::new("deeds");
     let directory = Directory::make(&place.text()).unwrap();

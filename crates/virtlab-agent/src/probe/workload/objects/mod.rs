@@ -18,7 +18,7 @@ mod shelf;
 mod swift;
 mod teller;
 
-use super::operations::{self, Choice, Operation, Turns, lock};
+use super::operations::{self, Choice, Objects, Operation, Turns, lock};
 use super::{Arming, Kind, Prepared, Side, StandBy, Workload, content, parse};
 use crate::probe::pacing::sleep;
 use crate::probe::report::Report;
@@ -147,6 +147,10 @@ impl Client {
 }
 
 impl Workload for Client {
+    fn objects(&self) -> Option<Arc<dyn Objects>> {
+        Some(self.choice.folder.clone())
+    }
+
     fn run(self: Box<Self>, run: &Run) -> Report {
         let mut report = Report::default();
         let opened = self.lines().and_then(|lines| Ok((lines, woken_by(run)?)));
@@ -158,6 +162,10 @@ impl Workload for Client {
             }
         };
         let Some(start) = run.begun() else { return report };
+        if lock(&self.choice.folder).is_away() {
+            report.failure = Some(operations::AWAY.into());
+            return report;
+        }
         let mut asking = Asking {
             machine: Machine::new(Peer(self.asked.me), self.policy),
             lines,
@@ -349,6 +357,12 @@ fn verified(pick: &Pick, outcome: Outcome, came: Option<&Content>) -> Outcome {
     }
 }
 
+/// What was said for a client. A node that was lost has taken with it what it had counted, so a sum would be too small.
+fn told(said: [u64; 4], lost: bool) -> impl Iterator<Item = (&'static str, u64)> {
+    let names = ["messages", "message_bytes", "lookup_messages", "lookup_bytes"];
+    (!lost).then_some(said).into_iter().flat_map(move |said| names.into_iter().zip(said))
+}
+
 impl Client {
     /// What the store holds of the folder, and what was said for this client, by all. Copies beyond the write quorum
     /// may be under way: these come to their end first, unless a node has lost some, as what comes back is measured.
@@ -358,6 +372,9 @@ impl Client {
         loop {
             let Listed { said, lost, held } = self.listed(lines, late)?;
             let folder = lock(&self.choice.folder);
+            if folder.is_away() {
+                return Ok(told(said, lost).chain([operations::ELSEWHERE]).collect());
+            }
             let audit = Audit::of(&folder, &held, self.policy.copies);
             let bytes = folder.there().map(|object| object.bytes).sum();
             drop(folder);
@@ -366,10 +383,7 @@ impl Client {
                 (missing, since) = (audit.missing_copies, now);
             }
             if missing == 0 || lost || now.since(since) >= SETTLED || now + SETTLED > late {
-                let names = ["messages", "message_bytes", "lookup_messages", "lookup_bytes"];
-                // A node that was lost has taken with it what it had counted, so a sum would be too small.
-                let said = (!lost).then_some(said).into_iter().flat_map(|said| names.into_iter().zip(said));
-                return Ok(said.chain(audit.counters()).chain(in_memory(bytes)).collect());
+                return Ok(told(said, lost).chain(audit.counters()).chain(in_memory(bytes)).collect());
             }
             sleep(LIST_EVERY);
         }

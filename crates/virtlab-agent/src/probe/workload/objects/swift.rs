@@ -14,7 +14,7 @@ use crate::probe::socket::{self, Trouble, trouble, with_code_point};
 use crate::probe::workload::by_threads::{self, AUDIT_PATIENCE, Driver, Failure, Performed};
 use crate::probe::workload::content::{fill, is_content};
 use crate::probe::workload::http::{Framing, HEAD_MOST_BYTES, Head, read_answer};
-use crate::probe::workload::operations::{Choice, lock};
+use crate::probe::workload::operations::{Choice, ELSEWHERE, Objects, lock};
 use crate::probe::workload::{Arming, Workload, tcp};
 use anyhow::{Context, bail, ensure};
 use nix::errno::Errno;
@@ -131,6 +131,10 @@ impl Client {
 }
 
 impl Workload for Client {
+    fn objects(&self) -> Option<Arc<dyn Objects>> {
+        Some(self.choice.folder.clone())
+    }
+
     fn run(self: Box<Self>, run: &Run) -> Report {
         let asks = self.own.asks();
         let threads = if asks.rate_per_s.is_some() { AT_ONCE_MOST } else { asks.threads };
@@ -145,6 +149,9 @@ impl Client {
     /// What is there of the objects that ought to be.
     fn audit(&self) -> anyhow::Result<Vec<(&'static str, u64)>> {
         let folder = lock(&self.choice.folder);
+        if folder.is_away() {
+            return Ok(vec![ELSEWHERE]);
+        }
         // What is there does not depend on the token that the role had, which may have been revoked.
         let renewed = Connection::new(&self.place, None).log_in().ok().flatten();
         let reader = || {

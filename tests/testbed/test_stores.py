@@ -315,6 +315,9 @@ def test_what_no_agent_plays_is_refused_with_its_cure() -> None:
     assert found["services.depot.ack"].startswith("h1.n0 has no disk")
     other = LOAD.replace("from: h1.client", "from: h1.p0")
     found = refused(1, f"{ring}, {MEMORY}", f"{FILL}\n{other}", beside="p0: {}", timeline=THEN)
+    assert found == {}, "one after the other"
+    at_once = THEN.replace("fill.finished", "fill.started")
+    found = refused(1, f"{ring}, {MEMORY}", f"{FILL}\n{other}", beside="p0: {}", timeline=at_once)
     assert "let both be of one guest" in found["roles.load.folder"]
     found = refused(14, f"copies: 14, lookup: ring, partitions: 64, {MEMORY}", FILL)
     assert "at most" in found["services.depot.copies"]

@@ -29,7 +29,7 @@ from virtlab.plan import Plan, Refusal, Service
 from virtlab.plan.seeds import service_seed
 from virtlab.planner.guests.clusters import towards
 from virtlab.planner.guests.stored_disks import as_roles
-from virtlab.planner.guests.stores import clients, guests_of, is_store, peer_parameters, reached
+from virtlab.planner.guests.stores import clients, guests_of, is_store, nodes_behind, peer_parameters, reached
 from virtlab.planner.mobility.copying import stored_disks
 from virtlab.planner.mobility.moves import moves
 from virtlab.planner.topology.cuts import cut_links
@@ -58,6 +58,7 @@ def stores(plan: Plan, places: Mapping[tuple[str, str], int], seed: int) -> dict
                     "nodes": ends[:nodes],
                     "proxies": ends[nodes:],
                     "parameters": peer_parameters(service),
+                    **({"behind": list(behind.items())} if (behind := nodes_behind(plan, name)) else {}),
                     **({"disks": disks} if disks else {}),
                     **({"fluid": _lines_between(plan, name, service)} if is_fluid(service) else {}),
                     **({"messages": _messages(plan, name, service)} if is_of_messages(service) else {}),

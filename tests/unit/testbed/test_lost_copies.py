@@ -48,6 +48,28 @@ def test_a_store_is_whole_once_all_that_are_left_suspect_the_lost_and_have_made_
     }  # fmt: skip
 
 
+def test_a_node_that_is_cut_off_is_lost_until_it_is_reached_and_what_it_says_alone_counts_for_nothing() -> (
+    None
+):
+    a, b, c = nodes(3)
+    c.changes(10.0, reached=False)
+    says(c, 10.2, "50 0 0", "1 0 1 0,1")  # it takes the others for lost
+    says(a, 10.3, "4 0 0", "1 0 1 2")
+    assert "recovery_known_ns" not in counted([a, b, c], watch=True), "b suspects none yet"
+    says(b, 10.4, "2 2 20", "1 0 0 2")
+    found = counted([a, b, c], watch=True)
+    assert (found["recovery_missing"], found["recovery_known_ns"] / S) == (6, 0.4)
+    assert not is_recovered([a, b, c], watch=True)
+    c.changes(11.0, reached=True)
+    says(c, 11.1, "0 0 0", "1 0 0 -")
+    says(a, 11.2, "1 1 10", "1 0 0 -")  # the other three copies are there again
+    assert is_recovered([a, b, c], watch=True)
+    assert counted([a, b, c], watch=True)["recovery_whole_ns"] == S
+    for node in (a, b, c):
+        node.renew()
+    assert counted([a, b, c], watch=True) == {}
+
+
 def test_what_an_interrupted_recovery_had_not_made_is_missed_by_the_next_alone() -> None:
     (one,) = nodes(1)
     one.lost(10.0)

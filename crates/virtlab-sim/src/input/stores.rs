@@ -20,6 +20,9 @@ pub struct Store {
     /// Disks of guests that keep their blocks in it.
     #[serde(default)]
     pub disks: Vec<StoredDisk>,
+    /// Links that the timeline cuts, each with the places of nodes that nothing reaches then.
+    #[serde(default)]
+    pub behind: Vec<(String, Vec<usize>)>,
     /// How contents go in bulk; absent: packet by packet.
     #[serde(default)]
     pub fluid: Option<Fluid>,

@@ -611,6 +611,8 @@ impl World {
                 }
                 if let Some((link, up)) = action.cuts() {
                     self.network.set_state(link, up);
+                    let now_ns = self.network.now_ns;
+                    self.network.servers.stores.change_link(now_ns, link, up);
                 }
                 self.note(&format!("{id}.done"));
             }

@@ -15,6 +15,7 @@ from virtlab.plan import Action, Plan, Refusal, Role, Service, Trigger
 from virtlab.planner.guests.clusters import towards
 from virtlab.planner.guests.stored_disks import as_roles
 from virtlab.planner.mobility.moves import over_before
+from virtlab.planner.topology.cuts import DOWN, STATE, cut_links
 from virtlab.planner.topology.ends import RoleEnd, role_ends
 
 RECORD_BYTES = 512  # of an object on a disk, beside its content (crates/virtlab-store)
@@ -29,6 +30,11 @@ def guests_of(service: Service) -> tuple[str, ...]:
     """The guests of a service: of a store its nodes, then its proxies."""
     beside = SERVICES[service.kind].more_guests if service.kind in SERVICES else None
     return (*service.on, *(service.parameters.get(beside, ()) if beside is not None else ()))
+
+
+def is_watched(service: Service) -> bool:
+    """Whether nodes of a store tell each other that they are there, so that others make copies for a silent one."""
+    return is_store(service) and service.parameters.get("beat_ns") is not None
 
 
 def _known(plan: Plan, guests: Iterable[str]) -> list[str]:
@@ -56,6 +62,23 @@ def peer_parameters(service: Service) -> dict[str, Any]:
     """A store's parameters as both arms' machines take them."""
     beside = (PROXIES, TRANSFERS)
     return {key: value for key, value in STORE.complete(service.parameters).items() if key not in beside}
+
+
+def nodes_behind(plan: Plan, name: str) -> dict[str, list[int]]:
+    """Places of a store's nodes that nothing reaches once a link is cut, by each link that the timeline cuts: nodes on
+    a host that has no other link.
+    """
+    found: dict[str, list[int]] = {}
+    for place, guest in enumerate(plan.world.services[name].on):
+        host = plan.world.guests[guest].host if guest in plan.world.guests else ""
+        links = [link for link, each in plan.world.links.items() if host in map(_device, each.ends)]
+        if len(links) == 1 and links[0] in cut_links(plan):
+            found.setdefault(links[0], []).append(place)
+    return found
+
+
+def _device(port: str) -> str:
+    return port.partition(".")[0]
 
 
 def reached(plan: Plan, role: Role, guest: str) -> RoleEnd | None:
@@ -177,6 +200,9 @@ def idle_waits(plan: Plan, name: str) -> Iterator[Refusal]:
     """Waits until a store has recovered that end at once, since nothing was lost before them."""
     losing = _losing(plan, name)
     lost = [action for action in plan.timeline if action.service == name and action.op in losing]
+    if is_watched(plan.world.services[name]):
+        behind = nodes_behind(plan, name)
+        lost += [each for each in plan.timeline if each.link in behind and each.args.get(STATE) == DOWN]
     known: dict[str, set[str]] = {}
     for position, action in enumerate(plan.timeline):
         service, _, progress = str(action.until.call if action.until is not None else "").partition(".")

@@ -108,6 +108,9 @@ class Running:
     def call(self, action: Action) -> None:
         """Begins what an action of the timeline asks of its services."""
 
+    def change_link(self, link: str, *, up: bool) -> None:
+        """A link was cut, or is whole again."""
+
     def give_up(self, action: str) -> None:
         """What an action had begun is waited for no more."""
 

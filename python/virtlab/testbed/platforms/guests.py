@@ -228,6 +228,11 @@ class Guests:
         for each in self.running:
             each.call(action)
 
+    def change_link(self, link: str, *, up: bool) -> None:
+        """A link was cut, or is whole again."""
+        for each in self.running:
+            each.change_link(link, up=up)
+
     def give_up(self, action: str) -> None:
         """What an action had begun is waited for no more."""
         for each in self.running:

@@ -95,6 +95,9 @@ class Node:
     """A node of a store, through its losses."""
 
     lives: list[Life] = field(default_factory=list)
+    cuts: list[tuple[float, bool]] = field(
+        default_factory=list
+    )  # when its network was cut, and when that was over
     _line: bytearray = field(default_factory=bytearray)
 
     def begins(self, now_s: float) -> None:
@@ -106,6 +109,10 @@ class Node:
         """The timeline takes its process away, or what is left of it."""
         if self.lives:
             self.lives[-1].lost_s.append(now_s)
+
+    def changes(self, now_s: float, *, reached: bool) -> None:
+        """From now on its network reaches it no more, or again."""
+        self.cuts.append((now_s, reached))
 
     def take(self, content: bytes, now_s: float) -> None:
         """Hears what it wrote."""
@@ -119,6 +126,7 @@ class Node:
 
     def renew(self) -> None:
         """Another trial begins: of those before, only where it is now is left."""
+        self.cuts.clear()
         if self.lives:
             last = self.lives[-1]
             self.lives = [Life(last.began_s, last.lines[-1:])]
@@ -132,9 +140,16 @@ class _State:
     is_lost: bool = False
     past: Progress = Progress()
     now: Told | None = None
+    before_cut: Progress | None = None  # what it says of copies while it is alone counts for nothing
+
+    @property
+    def is_away(self) -> bool:
+        return not self.is_up or self.before_cut is not None
 
     @property
     def progress(self) -> Progress:
+        if self.is_up and self.before_cut is not None:
+            return self.before_cut
         return self.past + (self.now.progress if self.now is not None else Progress())
 
     def ends(self) -> None:
@@ -154,12 +169,12 @@ class _Loss:
         """So far it is now, unless all was made again before."""
         if self.is_over:
             return
-        down = {place for place, state in enumerate(states) if state.is_lost and not state.is_up}
+        down = {place for place, state in enumerate(states) if state.is_lost and state.is_away}
         known, whole, suspected, spreading = False, True, watch, False
         total = Progress()
         for state in states:
             total += state.progress
-            if not state.is_up:
+            if state.is_away:
                 continue
             told = state.now
             suspected &= down <= (told.suspects if told is not None else frozenset())
@@ -199,16 +214,23 @@ def _loss(nodes: Sequence[Node], *, watch: bool) -> _Loss | None:
             events.append((life.began_s, place, "begins", None))
             events += [(at_s, place, "told", told) for at_s, told in life.events()]
             events += [(at_s, place, "lost", None) for at_s in life.lost_s]
+        events += [(at_s, place, "reached" if reached else "cut", None) for at_s, reached in node.cuts]
     states, loss = [_State() for _ in nodes], None
     for at_s, place, what, told in sorted(events, key=lambda event: event[0]):
         state = states[place]
-        if what == "lost":
+        if what in {"lost", "cut"}:
             if loss is None:
                 before = sum((each.progress.settled() for each in states), Progress())
                 loss = _Loss(at_s, before)
             loss.goes_on()
+            state.is_lost = True
+        if what == "cut":
+            state.before_cut = state.before_cut or state.progress
+        elif what == "reached":
+            state.before_cut = None
+        elif what == "lost":
             state.ends()
-            state.is_up, state.is_lost = False, True
+            state.is_up = False
         elif what == "begins":
             state.is_up = True
         elif state.is_up:

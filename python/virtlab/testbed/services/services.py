@@ -18,7 +18,7 @@ from virtlab.catalogue import SERVICES
 from virtlab.catalogue.services import RECOVERED
 from virtlab.errors import GuestError
 from virtlab.plan import Action, Observer, Plan
-from virtlab.planner.guests.stores import client_roles, guests_of
+from virtlab.planner.guests.stores import client_roles, guests_of, nodes_behind
 from virtlab.testbed.kinds.platform import Counted, News, Running, Standstill
 from virtlab.testbed.leader.channels import SERVICES as RANGE
 from virtlab.testbed.leader.control import ending
@@ -107,6 +107,18 @@ class Services(Running):
         self.pending[action.id] = Operation(
             found, operation.ends, operation.starts, operation.empties, misses, own
         )
+
+    def change_link(self, link: str, *, up: bool) -> None:
+        """A link was cut, or is whole again: of stores whose nodes watch each other, those behind it are lost till
+        then.
+        """
+        now_s = time.monotonic()
+        for name in filter(self._watches, self.plan.world.services):
+            for place in nodes_behind(self.plan, name).get(link, ()):
+                guest = self.plan.world.services[name].on[place]
+                for process in self.processes:
+                    if (process.name, process.guest) == (name, guest) and process.copies is not None:
+                        process.copies.changes(now_s, reached=up)
 
     def give_up(self, action: str) -> None:
         """What is under way for an action is waited for no more."""

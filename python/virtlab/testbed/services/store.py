@@ -20,6 +20,7 @@ from virtlab.planner.guests.stores import (
     client_roles,
     comes_before,
     guests_of,
+    is_watched,
     peer_parameters,
     reached,
     refusals_of_store,
@@ -177,7 +178,7 @@ IMPLEMENTATION = ServiceImplementation(
     _refusals,
     "see its output among the run's artefacts; a full disk ends a node, and another program may have its port",
     _of_world,
-    watches=lambda service: peer_parameters(service).get("beat_ns") is not None,
+    watches=is_watched,
     tells_standstills=True,
     client_parameters=_client_parameters,
 )

@@ -12,7 +12,7 @@ mod store;
 pub use mail::{Call, Item, Letter, Mail, Pair, Reply, Transit};
 pub use peer::Machine;
 pub use processor::Processor;
-pub use store::{Store, Want, Ways};
+pub use store::{Store, Want, Watch, Ways};
 use virtlab_wire::Nanos;
 
 /// All of a world.
@@ -43,6 +43,11 @@ impl Stores {
     /// The place of the store that a role asks, and of its client among the peers.
     pub fn of_client(&self, role: usize) -> Option<(usize, usize)> {
         self.all.iter().enumerate().find_map(|(place, store)| Some((place, store.client_of(role)?)))
+    }
+
+    /// A link is cut, or whole again.
+    pub fn change_link(&mut self, now_ns: u64, link: &str, up: bool) {
+        self.all.iter_mut().for_each(|store| store.change_link(Nanos(now_ns), link, up));
     }
 
     /// Processor time that nodes and proxies in a guest have used until now.

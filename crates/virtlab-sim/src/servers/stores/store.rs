@@ -3,7 +3,7 @@
 use super::mail::Reply;
 use super::peer::{Answer, Machine, Peer, Said, SaidFor};
 use crate::input::Asker;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use virtlab_disk::{Kind, Request, SECTOR_BYTES};
 use virtlab_store::{
     Attempt, Audit, Book, Folder, Found, Held, Key, Left, Lookup, Loss, Message, Node, Output,
@@ -99,8 +99,24 @@ pub struct Store {
     /// Where all goes that peers say; none: in packets.
     ways: Option<Ways>,
     hearing: Hearing,
-    /// Whether nodes tell each other that they are there, and make copies for one that does not.
-    pub watches: bool,
+    /// Absent where no node notices that another is silent.
+    pub watch: Option<Watch>,
+}
+
+/// Nodes tell each other that they are there, and make copies for one that does not.
+#[derive(Debug)]
+pub struct Watch {
+    /// Links, each with the nodes that nothing reaches once it is cut.
+    behind: Vec<(String, Vec<usize>)>,
+    /// Nodes that are cut off, each with how far it was with copies before.
+    cut: BTreeMap<usize, Progress>,
+}
+
+impl Watch {
+    /// Of nodes behind links that may be cut.
+    pub fn new(behind: Vec<(String, Vec<usize>)>) -> Self {
+        Self { behind, cut: BTreeMap::new() }
+    }
 }
 
 impl Store {
@@ -132,7 +148,7 @@ impl Store {
             folders: Vec::new(),
             loss: None,
             ways: None,
-            watches: false,
+            watch: None,
         }
     }
 
@@ -233,7 +249,7 @@ impl Store {
     ) -> Option<Attempt> {
         let Message::Find { attempt, key, all, version } = *question else { return None };
         // While none was lost, all are there; nodes that watch note who asks.
-        if !self.hearing.at_once || self.watches || self.loss.is_some() {
+        if !self.hearing.at_once || self.watch.is_some() || self.loss.is_some() {
             return None;
         }
         let (mut book, mut said) = (self.hearing.book.open(), Said::default());
@@ -371,7 +387,31 @@ impl Store {
         }
     }
 
-    fn lose(&mut self, now: Nanos, peer: usize) {
+    /// A link is cut, or whole again. Of nodes that watch each other, those behind it are lost until then; what a node
+    /// says of copies while it is alone counts for nothing.
+    pub fn change_link(&mut self, now: Nanos, link: &str, up: bool) {
+        let Some(watch) = &self.watch else { return };
+        let behind = watch.behind.iter().filter(|(own, _)| own == link).flat_map(|(_, nodes)| nodes.clone());
+        for peer in behind.collect::<Vec<_>>() {
+            let Some(Machine::Node(node)) = self.peers.get(peer).map(|peer| &peer.machine) else { continue };
+            let progress = node.progress();
+            if !up && !self.is_cut(peer) {
+                self.note_loss(now, peer);
+            }
+            let Some(watch) = &mut self.watch else { continue };
+            if up {
+                watch.cut.remove(&peer);
+            } else {
+                watch.cut.entry(peer).or_insert(progress);
+            }
+        }
+    }
+
+    fn is_cut(&self, peer: usize) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.cut.contains_key(&peer))
+    }
+
+    fn note_loss(&mut self, now: Nanos, peer: usize) {
         if self.loss.is_none() {
             let nodes = self.peers.iter().filter_map(|peer| match &peer.machine {
                 Machine::Node(node) => Some(node.progress().settled()),
@@ -380,6 +420,10 @@ impl Store {
             self.loss = Some(Loss::new(now.0, nodes.fold(Progress::default(), Progress::and)));
         }
         self.loss.iter_mut().for_each(|loss| loss.goes_on(peer));
+    }
+
+    fn lose(&mut self, now: Nanos, peer: usize) {
+        self.note_loss(now, peer);
         let own = &mut self.peers[peer];
         own.restarts += 1;
         own.planned_ns = None;
@@ -397,7 +441,7 @@ impl Store {
 
     /// Looks how far nodes are with copies that were lost, if any were, after something has happened to a peer.
     pub fn observe(&mut self, now: Nanos, peer: usize) {
-        let watches = self.watches;
+        let watches = self.watch.is_some();
         // The state of no other is looked at.
         let concerns = |loss: &&mut Loss| !loss.is_over() && (watches || loss.nodes.contains(&peer));
         let Some(loss) = self.loss.as_mut().filter(concerns) else { return };
@@ -406,13 +450,19 @@ impl Store {
         // lost.
         let watching = if watches { 0..self.policy.nodes as usize } else { 0..0 };
         let looked_at = watching.chain(loss.nodes.iter().copied().filter(|_| !watches));
-        let down = || loss.nodes.iter().filter(|node| self.peers[**node].down);
+        let before_cut = |node: &usize| self.watch.as_ref().and_then(|watch| watch.cut.get(node));
+        let is_away = |node: &usize| self.peers[*node].down || before_cut(node).is_some();
+        let down = || loss.nodes.iter().filter(|node| is_away(node));
         let (mut suspected, mut spreading) = (watches, false);
         for place in looked_at {
             let peer = &self.peers[place];
             let Machine::Node(node) = &peer.machine else { break };
             if peer.down {
                 all.progress = all.progress.and(node.progress().settled());
+                continue;
+            }
+            if let Some(before) = before_cut(&place) {
+                all.progress = all.progress.and(*before);
                 continue;
             }
             all.progress = all.progress.and(node.progress());

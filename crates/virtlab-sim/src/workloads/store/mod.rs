@@ -19,7 +19,7 @@ use crate::input::{self, Act, Action, Asker, Finding, Fluid, Input, Messages, Ro
 use crate::ip::Message as Packet;
 use crate::network::{Network, Twig};
 use crate::samples::Table;
-use crate::servers::stores::{Machine, Processor, Store, Ways};
+use crate::servers::stores::{Machine, Processor, Store, Watch, Ways};
 use crate::workloads::workload::{Counters, Workload};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use line::Line;
@@ -91,7 +91,8 @@ pub fn parts(input: &Input, beside: usize, network: &mut Network) -> Result<Vec<
             }
         }
         if let Some((beat, silence)) = given.parameters.watch() {
-            network.servers.stores.at(place).watches = true;
+            let watch = Watch::new(given.behind.clone());
+            network.servers.stores.at(place).watch = Some(watch);
             for peer in 0..given.nodes.len() {
                 if let Machine::Node(node) = &mut network.servers.stores.at(place).peer(peer).machine {
                     node.watch(Nanos(0), beat, silence);

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from virtlab.agents.requests.probe import SetParameter
 from virtlab.plan import Action
-from virtlab.planner.topology.cuts import STATE
+from virtlab.planner.topology.cuts import STATE, UP
 from virtlab.testbed.play import cuts, rates
 from virtlab.testbed.play.actions.action import ActionKind, Playing
 from virtlab.testbed.play.timeline import Timeline
@@ -19,6 +19,7 @@ def begin(trial: Playing, action: Action, at_ns: int, timeline: Timeline) -> Non
         trial.note(timeline, f"{action.id}.started", trial.site.now())
         if STATE in action.args:
             cuts.change(trial.control, trial.plan, trial.lowered, action.link, action.args[STATE])
+            trial.guests.change_link(action.link, up=action.args[STATE] == UP)
         else:
             rates.change(trial.control, trial.plan, trial.lowered, action.link, action.args[rates.RATE])
     else:

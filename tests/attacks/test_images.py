@@ -79,7 +79,7 @@ def test_a_base_is_a_bare_name_beside_the_image(
 ) -> None:
     image_in(tmp_path, SECRET, "base.raw")
     image = image_in(tmp_path, qcow2(name.format(secret=secret), version=version))
-    with pytest.raises(MachineError, match="no bare name of a file beside it") as error:
+    with pytest.raises(MachineError, match="not the bare name of a file beside it") as error:
         look("guests.g.image", str(image))
     assert str(error.value).isprintable()
     assert error.value.cure
@@ -116,7 +116,7 @@ def test_the_data_of_an_image_are_in_it(content: bytes, tmp_path: Path, secret: 
 
 def test_a_base_is_looked_at_like_the_image_itself(tmp_path: Path, secret: Path) -> None:
     image_in(tmp_path, qcow2(str(secret)), "middle.qcow2")
-    with pytest.raises(MachineError, match=r"middle\.qcow2 names .* no bare name"):
+    with pytest.raises(MachineError, match=r"middle\.qcow2 names .* not the bare name"):
         look("guests.g.image", str(image_in(tmp_path, qcow2("middle.qcow2"))))
     image_in(tmp_path, qcow2(features=DATA_ELSEWHERE), "middle.qcow2")
     with pytest.raises(MachineError, match=r"middle\.qcow2 keeps its data"):
@@ -181,7 +181,7 @@ def test_qemu_is_told_every_file_and_its_kind(tmp_path: Path, secret: Path) -> N
 @pytest.mark.parametrize(
     ("kind", "content", "what"),
     [
-        ("qcow2", qcow2("/etc/shadow"), "no bare name"),
+        ("qcow2", qcow2("/etc/shadow"), "not the bare name"),
         ("vmdk", b'# Disk DescriptorFile\nRW 1 FLAT "/etc/shadow" 0\n', "not a format of a disk here"),
     ],
 )

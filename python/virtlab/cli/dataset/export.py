@@ -174,7 +174,7 @@ def _histograms(
         try:
             width_ns = Duration.parse(interval).ns
         except ValueError as error:
-            raise ExperimentError("--interval", str(error), "write a time, e.g. '1 s'") from None
+            raise ExperimentError("--interval", str(error)) from None
         if width_ns <= 0:
             raise ExperimentError("--interval", "is not above zero", "write a time, e.g. '1 s'")
     with placed(output) as place, Path(place).open("w", encoding="ascii") as file:

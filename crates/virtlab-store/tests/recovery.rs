@@ -110,6 +110,31 @@ fn survivors_among_themselves_need_as_much_less_as_they_are_many() {
 }
 
 #[test]
+fn each_survivor_gets_about_as_many_of_the_copies_wherever_holders_are() {
+    for lookup in [Lookup::Multicast, Lookup::Ring { partitions: 4096, zones: 6 }, Lookup::ElasticHash] {
+        let policy = policy(12, 3, lookup, streams(4));
+        let mut world = filled(policy, Network::FAST, FAST_DISK, 2400, 1000);
+        let survivors: Vec<Peer> = policy.peers().filter(|&one| one != LOST).collect();
+        let held = |world: &World| -> Vec<usize> {
+            survivors.iter().map(|&one| world.node(one).objects().count()).collect()
+        };
+        let before = held(&world);
+        for &one in &survivors {
+            world.spread(one, LOST);
+        }
+        while survivors.iter().any(|&one| world.node(one).is_spreading()) {
+            assert!(world.step(), "copies without an end");
+        }
+        let gained: Vec<usize> =
+            held(&world).iter().zip(before).map(|(after, before)| after - before).collect();
+        let getting: Vec<usize> = gained.into_iter().filter(|&gained| gained > 0).collect();
+        let mean = getting.iter().sum::<usize>() as f64 / getting.len() as f64;
+        assert!(getting.len() >= 9 && mean > 30.0, "{lookup:?}: {getting:?}");
+        assert!(getting.iter().all(|&one| (one as f64) < 1.5 * mean), "{lookup:?}: {getting:?}");
+    }
+}
+
+#[test]
 fn survivors_that_hear_nothing_of_a_node_make_its_copies_among_themselves() {
     let lookup = Lookup::Ring { partitions: 1 << 12, zones: 6 };
     let mut world = filled(policy(24, 3, lookup, streams(4)), Network::FAST, FAST_DISK, 2000, 1000);

@@ -225,15 +225,18 @@ impl Spread {
     /// A node that is left and has no copy yet, or only an earlier version of this one.
     fn target(&self, copy: Copy, object: &Object) -> Option<Peer> {
         let (key, lost) = copy;
-        let salt = u32::try_from(key.mixed(5) % u64::from(self.policy.nodes)).unwrap_or(0);
         let others = object.holders.iter().filter(|&&holder| holder != lost);
         let others: Vec<Peer> =
             others.filter_map(|&holder| Some(self.places.get(&(key, holder))?.at)).collect();
         let may =
             |one: &Peer| !object.holders.contains(one) && !others.contains(one) && !self.lost.contains(one);
-        let before = self.places.get(&copy).map(|place| place.at);
-        let all = (0..self.policy.nodes).map(|step| Peer((salt + step) % self.policy.nodes));
-        before.into_iter().chain(all).find(may)
+        if let Some(before) = self.places.get(&copy).map(|place| place.at).filter(may) {
+            return Some(before);
+        }
+        // Holders are often neighbours: the next node in place of one of them would get more copies than others.
+        let free = || (0..self.policy.nodes).map(Peer).filter(may);
+        let many = free().count() as u64;
+        free().nth((key.mixed(5) % many.max(1)) as usize)
     }
 
     fn send(&mut self, number: u32, sent: &Sent, shelf: &Shelf) {

@@ -88,8 +88,8 @@ def test_every_published_reference_names_rows_that_exist(study: Path) -> None:
 def test_a_file_of_a_study_has_80_lines_or_says_why_not(study: Path) -> None:
     for path in study.glob("*.yaml"):
         lines = path.read_text().splitlines()
-        head = list(takewhile(lambda line: line.startswith("#"), lines))
-        assert len(lines) <= 80 or any("more than 80 lines because" in line for line in head), path.name
+        head = " ".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), lines))
+        assert len(lines) <= 80 or "more than 80 lines because" in head, path.name
 
 
 @pytest.mark.slow

@@ -129,5 +129,5 @@ def test_a_priority_above_which_no_governor_fits_is_given_to_nobody(
     own = {key: value for key, value in PACED.items() if key != "workload"}
     server.ask("arm", side="server", parameters={**own, "protocol": "udp"}, fifo_priority=priority, **role)
     assert above(server.process.pid) == set()
-    server.wait_log(f"{priority} is no real-time priority of traffic")
+    server.wait_log(f"{priority} is not a valid real-time priority of traffic")
     server.ask("disarm", role="s")

@@ -32,7 +32,8 @@ impl Source {
     /// # Errors
     /// When they name no source.
     pub fn parse(every_ns: &str, address: &str) -> anyhow::Result<Source> {
-        let every_ns: u64 = every_ns.parse().with_context(|| format!("'{every_ns}' is no interval"))?;
+        let every_ns: u64 =
+            every_ns.parse().with_context(|| format!("'{every_ns}' is not a valid interval"))?;
         ensure!(every_ns > 0, "an interval of nothing");
         let place = match address.strip_prefix(PAGES) {
             Some(rest) => {
@@ -68,7 +69,7 @@ fn server(authority: &str) -> anyhow::Result<SocketAddr> {
     if let Some(address) = address.or_else(|| authority.parse().ok().map(IpAddr::V4)) {
         return Ok(SocketAddr::new(address, 80));
     }
-    bail!("'{authority}' is no address with a port; write IPv6 in brackets")
+    bail!("'{authority}' is not an address with a port; write IPv6 in brackets")
 }
 
 fn file(path: &PathBuf) -> anyhow::Result<Vec<u8>> {

@@ -63,7 +63,7 @@ impl Governor {
     /// When the kernel refuses that, or the threads could not be found again: then none of them may have the priority.
     pub fn begin(traffic: i32) -> anyhow::Result<Self> {
         if !PRIORITIES.contains(&traffic) {
-            bail!("{traffic} is no real-time priority of traffic");
+            bail!("{traffic} is not a valid real-time priority of traffic");
         }
         let governor = Self { over: Arc::default(), gave_back: Arc::default() };
         let (over, gave_back) = (governor.over.clone(), governor.gave_back.clone());
